@@ -1,0 +1,1 @@
+"""What operator and API share: resources, identity, the Kubernetes port and the rules of the domain."""

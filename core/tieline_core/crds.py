@@ -1,0 +1,254 @@
+"""Custom resource definitions, generated from the models.
+
+Pydantic's JSON schema is not yet a CRD schema: Kubernetes wants a *structural* schema, without ``$ref``,
+with one type a node. The translation here knows each keyword it may meet and fails on any other, so that a
+new pydantic or a new kind of field cannot slip something past the API server.
+
+``python -m tieline_core.crds DIR`` writes one file a kind; ``--check`` compares instead.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tieline_core.resources import KINDS
+from tieline_core.resources.kinds import CATEGORY, GROUP, VERSION, CustomResource
+
+Schema = dict[str, Any]
+
+_KEPT = frozenset(
+    {
+        "description",
+        "enum",
+        "format",
+        "maxItems",
+        "maxLength",
+        "maxProperties",
+        "maximum",
+        "minItems",
+        "minLength",
+        "minimum",
+        "minProperties",
+        "pattern",
+        "required",
+        "type",
+        "x-kubernetes-int-or-string",
+        "x-kubernetes-list-map-keys",
+        "x-kubernetes-list-type",
+        "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-validations",
+    }
+)
+_DROPPED = frozenset({"title", "default"})
+
+
+class _Plain(yaml.SafeDumper):
+    """YAML without anchors, as people expect it in a manifest."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+class SchemaError(Exception):
+    """A model that cannot be told to Kubernetes; the message names the place."""
+
+
+def structural(schema: Schema, *, definitions: Schema, path: str) -> Schema:
+    """The structural form of a JSON schema that pydantic generated.
+
+    ``definitions`` is the document's ``$defs``; ``path`` is for messages. Raises SchemaError on a keyword
+    that has no meaning in a CRD, and on lists, maps and strings without a bound.
+    """
+    schema = _without_reference(schema, definitions=definitions, path=path)
+    schema = _without_null(schema, definitions=definitions, path=path)
+    result: Schema = {}
+    for keyword, value in schema.items():
+        if keyword in _DROPPED:
+            continue
+        if keyword in _KEPT:
+            result[keyword] = _one_paragraph(value) if keyword == "description" else value
+        elif keyword == "anyOf" and schema.get("x-kubernetes-int-or-string"):
+            result[keyword] = value
+        elif keyword == "const":
+            result["enum"] = [value]
+        elif keyword in ("exclusiveMinimum", "exclusiveMaximum"):
+            result[keyword.replace("exclusiveM", "m")] = value
+            result[keyword] = True
+        elif keyword == "properties":
+            result[keyword] = {
+                name: structural(child, definitions=definitions, path=f"{path}.{name}")
+                for name, child in value.items()
+            }
+        elif keyword == "items":
+            result[keyword] = structural(value, definitions=definitions, path=f"{path}[]")
+        elif keyword == "additionalProperties" and isinstance(value, dict):
+            result[keyword] = structural(value, definitions=definitions, path=f"{path}.*")
+        elif keyword == "additionalProperties" and schema.get("x-kubernetes-preserve-unknown-fields"):
+            continue
+        else:
+            raise SchemaError(f"{path}: a CRD has no {keyword!r}")
+    _check_bounds(result, path=path)
+    return result
+
+
+def definition(kind: type[CustomResource]) -> Schema:
+    """The CustomResourceDefinition of a kind."""
+    info = kind.kind_info
+    document = kind.model_json_schema(by_alias=True, mode="validation")
+    definitions = document.get("$defs", {})
+
+    def part(name: str) -> Schema:
+        return structural(document["properties"][name], definitions=definitions, path=f"{info.name}.{name}")
+
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{info.plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": info.name,
+                "listKind": f"{info.name}List",
+                "plural": info.plural,
+                "singular": info.singular,
+                "shortNames": list(info.short_names),
+                "categories": [CATEGORY],
+            },
+            "versions": [
+                {
+                    "name": VERSION,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": [_column(column) for column in info.columns],
+                    "schema": {
+                        "openAPIV3Schema": {
+                            "description": _one_paragraph(kind.__doc__ or info.name),
+                            "type": "object",
+                            "required": ["spec"],
+                            "properties": {
+                                "apiVersion": {"type": "string"},
+                                "kind": {"type": "string"},
+                                "metadata": {"type": "object"},
+                                "spec": part("spec"),
+                                "status": part("status"),
+                            },
+                            **_root_rules(kind),
+                        }
+                    },
+                }
+            ],
+        },
+    }
+
+
+def render(kind: type[CustomResource]) -> str:
+    """The definition as YAML, the same for the same models."""
+    text = yaml.dump(definition(kind), Dumper=_Plain, sort_keys=False, allow_unicode=True, width=120)
+    return f"# Generated from tieline_core.resources by `make crds`; do not edit.\n{text}"
+
+
+def files() -> dict[str, str]:
+    """File names and contents of all definitions."""
+    return {f"{kind.kind_info.plural}.yaml": render(kind) for kind in KINDS}
+
+
+def _without_reference(
+    schema: Schema, *, definitions: Schema, path: str, seen: tuple[str, ...] = ()
+) -> Schema:
+    """Replaces ``$ref`` by what it names; keywords beside it win, rules of both hold."""
+    reference = schema.get("$ref")
+    if reference is None:
+        return schema
+    name = reference.removeprefix("#/$defs/")
+    if name in seen:
+        raise SchemaError(f"{path}: {name} holds itself, which a CRD cannot say")
+    beside = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
+    target = _without_reference(definitions[name], definitions=definitions, path=path, seen=(*seen, name))
+    return _merged(target, beside)
+
+
+def _without_null(schema: Schema, *, definitions: Schema, path: str) -> Schema:
+    """An optional field is one that may be absent: ``anyOf [X, null]`` becomes X."""
+    options = schema.get("anyOf")
+    if options is None or schema.get("x-kubernetes-int-or-string"):
+        return schema
+    real = [option for option in options if option.get("type") != "null"]
+    if len(real) == len(options) or not real:
+        raise SchemaError(f"{path}: a CRD node has one type, this one has {len(options)}")
+    beside = {keyword: value for keyword, value in schema.items() if keyword != "anyOf"}
+    only = real[0] if len(real) == 1 else {"anyOf": real}
+    only = _without_reference(only, definitions=definitions, path=path)
+    only = _without_null(only, definitions=definitions, path=path) if "anyOf" in only else only
+    return _merged(only, beside)
+
+
+def _merged(inner: Schema, outer: Schema) -> Schema:
+    merged = {**inner, **outer}
+    both = [*inner.get("x-kubernetes-validations", []), *outer.get("x-kubernetes-validations", [])]
+    if both:
+        merged["x-kubernetes-validations"] = both
+    return merged
+
+
+def _check_bounds(schema: Schema, *, path: str) -> None:
+    match schema.get("type"):
+        case "array" if "maxItems" not in schema:
+            raise SchemaError(f"{path}: a list needs max_length (etcd and CEL costs are bounded by it)")
+        case "string" if not {"maxLength", "enum", "format"} & schema.keys():
+            raise SchemaError(f"{path}: a string needs max_length")
+        case "object" if "additionalProperties" in schema and "maxProperties" not in schema:
+            raise SchemaError(f"{path}: a map needs max_length")
+
+
+def _root_rules(kind: type[CustomResource]) -> Schema:
+    pairs = kind.kind_info.rules
+    if not pairs:
+        return {}
+    return {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in pairs]}
+
+
+def _column(column: Any) -> Schema:
+    rendered = {
+        "name": column.name,
+        "type": column.type,
+        "jsonPath": column.path,
+        "description": column.description,
+    }
+    return {**rendered, "priority": column.priority} if column.priority else rendered
+
+
+def _one_paragraph(text: str) -> str:
+    return " ".join(text.split())
+
+
+def main() -> int:
+    """Writes or checks the YAML files."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--check", action="store_true", help="compare with what is there, write nothing")
+    arguments = parser.parse_args()
+    wanted = files()
+    if not arguments.check:
+        arguments.directory.mkdir(parents=True, exist_ok=True)
+        for name, text in wanted.items():
+            (arguments.directory / name).write_text(text, encoding="utf-8")
+        return 0
+    present = {path.name: path.read_text(encoding="utf-8") for path in arguments.directory.glob("*.yaml")}
+    present.pop("kustomization.yaml", None)
+    stale = sorted(name for name in wanted.keys() | present.keys() if wanted.get(name) != present.get(name))
+    for name in stale:
+        print(
+            f"{arguments.directory / name} is not what the models generate: run `make crds`", file=sys.stderr
+        )
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

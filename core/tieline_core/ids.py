@@ -1,0 +1,82 @@
+"""Identity: ULIDs that anyone who sees an object computes alike.
+
+An object's id is its label ``tieline.dev/id`` when it has one (REST and restores set it), and otherwise
+derived: the time is the object's ``creationTimestamp``, the 80 random bits are a hash of its uid. So the
+API can answer with an id before the operator has written the label, and two replicas never disagree.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from ulid import ULID
+
+ID_LABEL = "tieline.dev/id"
+ORGANISATION_LABEL = "tieline.dev/organisation"
+
+ULID_PATTERN = "^[0-7][0-9A-HJKMNP-TV-Z]{25}$"
+_ULID = re.compile(ULID_PATTERN)
+_TIME_BYTES = 6
+_RANDOM_BYTES = 10
+
+
+def new_id() -> str:
+    """A new ULID in its canonical upper-case form."""
+    return str(ULID())
+
+
+def parse_id(text: str) -> str | None:
+    """The canonical form of a ULID in either case, or None when ``text`` is no ULID."""
+    upper = text.upper()
+    return upper if _ULID.match(upper) else None
+
+
+def derived_id(*, created: datetime, seed: str) -> str:
+    """The ULID with the time of ``created`` and randomness from a hash of ``seed``."""
+    milliseconds = int(created.timestamp() * 1000)
+    return _compose(milliseconds.to_bytes(_TIME_BYTES, "big"), seed)
+
+
+def child_id(parent: str, seed: str) -> str:
+    """A ULID with the time of the ULID ``parent`` and randomness from a hash of parent and ``seed``."""
+    return _compose(ULID.from_str(parent).bytes[:_TIME_BYTES], f"{parent}/{seed}")
+
+
+def environment_id(project_id: str, environment: str) -> str:
+    """The id of a project's environment, from the project's id and the environment's name."""
+    return child_id(project_id, environment)
+
+
+def static_activation_id(environment: str) -> str:
+    """The id of the user-less activation of the environment with id ``environment``."""
+    return child_id(environment, "static-activation")
+
+
+def object_id(obj: Mapping[str, Any]) -> str:
+    """The id of a Kubernetes object as read from the API server (its label, or derived from its uid)."""
+    metadata = obj["metadata"]
+    label = parse_id(metadata.get("labels", {}).get(ID_LABEL, ""))
+    if label:
+        return label
+    return derived_id(created=parse_time(metadata["creationTimestamp"]), seed=metadata["uid"])
+
+
+def object_name(identifier: str) -> str:
+    """The name of an object that is named after its id (those that REST makes)."""
+    return identifier.lower()
+
+
+def parse_time(text: str) -> datetime:
+    """An RFC 3339 time as Kubernetes writes it."""
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def format_time(moment: datetime) -> str:
+    """RFC 3339 in UTC with ``Z``, to the second as Kubernetes writes it."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _compose(time: bytes, seed: str) -> str:
+    return str(ULID.from_bytes(time + hashlib.sha256(seed.encode()).digest()[:_RANDOM_BYTES]))

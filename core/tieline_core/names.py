@@ -1,0 +1,28 @@
+"""Names of the Kubernetes objects that belong to a project's environment."""
+
+import hashlib
+import re
+
+PROJECT_LABEL = "tieline.dev/project"
+ENVIRONMENT_LABEL = "tieline.dev/environment"
+ENVIRONMENT_ID_LABEL = "tieline.dev/environment-id"
+VERSION_ANNOTATION = "tieline.dev/version"
+CREDENTIAL_TYPE = "tieline.dev/credential"
+TOKEN_AUDIENCE = "tieline"  # noqa: S105  (the audience of a token, no token)
+
+# A Service's name is a DNS-1035 label of at most 63 characters; Deployment pods add 17 ("-<hash>-<5>").
+_LONGEST = 46
+_HASH = 6
+
+
+def workload_name(project: str, environment: str) -> str:
+    """The one name of an environment's Deployment, Service, ServiceAccount, NetworkPolicy and budget.
+
+    A DNS-1035 label, unique in the namespace: the readable part may be cut, the hash of both names
+    never is (``a-b`` + ``c`` and ``a`` + ``b-c`` differ).
+    """
+    digest = hashlib.sha256(f"{project}/{environment}".encode()).hexdigest()[:_HASH]
+    readable = re.sub(r"[^a-z0-9-]", "-", f"{project}-{environment}")
+    if not readable[0].isalpha():
+        readable = f"p-{readable}"
+    return f"{readable[: _LONGEST - _HASH - 1].rstrip('-')}-{digest}"

@@ -1,0 +1,87 @@
+"""Activation: a project's environment, running for one user (or, without a user, for itself)."""
+
+from typing import Annotated, ClassVar
+
+from pydantic import ConfigDict, Field
+
+from tieline_core.resources.fields import (
+    EnvironmentName,
+    JsonObject,
+    ObjectName,
+    Reference,
+    Shape,
+    Status,
+    Text,
+    Ulid,
+    immutable,
+    list_map,
+    rules,
+)
+from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind
+
+
+class ActivationConnection(Shape):
+    """The connection that this activation uses for a dynamic template."""
+
+    connection_template: ObjectName
+    """The name of the ConnectionTemplate object."""
+    connection_ref: Reference
+    """The Connection."""
+
+
+class ActivationSpec(Shape):
+    """The activation as its users describe it."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "has(self.endUserRef) == has(oldSelf.endUserRef)",
+                "endUserRef cannot be changed; create a new object instead",
+            )
+        )
+    )
+
+    project_ref: Annotated[Reference, Field(json_schema_extra=immutable("projectRef"))]
+    """The Project."""
+    environment: Annotated[EnvironmentName, Field(json_schema_extra=immutable("environment"))]
+    """The name of the project's environment."""
+    end_user_ref: Annotated[Reference, Field(json_schema_extra=immutable("endUserRef"))] | None = None
+    """The EndUser it runs for; absent for the environment's static activation."""
+    variables: JsonObject = {}
+    """Values for the project's dynamicVariablesSchema."""
+    connections: Annotated[
+        list[ActivationConnection], Field(max_length=64, json_schema_extra=list_map("connectionTemplate"))
+    ] = []
+    """The user's connection for each dynamic template."""
+
+
+class ActivationStatus(Status):
+    """What the operator saw of the activation."""
+
+    environment_id: Ulid | None = None
+    """The id of the environment."""
+    variable_errors: Annotated[list[Text], Field(max_length=32)] = []
+    """Where the variables break the project's schema."""
+    last_valid_variables: JsonObject | None = None
+    """While the variables break the schema: the last ones that did not, which running code keeps."""
+
+
+class Activation(CustomResource):
+    """A project's environment for one user: whose connections it uses, and with which variables."""
+
+    kind_info: ClassVar = Kind(
+        name="Activation",
+        plural="activations",
+        short_names=("activ",),
+        columns=(
+            Column(name="Project", path=".spec.projectRef.name", description="The project"),
+            Column(name="Environment", path=".spec.environment", description="The environment"),
+            Column(name="User", path=".spec.endUserRef.name", description="The user"),
+            *READY_COLUMNS,
+        ),
+    )
+
+    spec: ActivationSpec
+    """The activation, as its users describe it."""
+    status: ActivationStatus
+    """What the operator saw."""

@@ -1,0 +1,88 @@
+"""Connector: what an external API offers, built from its description."""
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field, StringConstraints
+
+from tieline_core.resources.fields import (
+    DisplayName,
+    ObjectName,
+    Shape,
+    Status,
+    Url,
+    ValidationMessage,
+)
+from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind
+from tieline_core.resources.projects import ConfigMapKey
+
+VersionName = Annotated[str, StringConstraints(min_length=1, max_length=128)]
+
+
+class DescriptionPart(Shape):
+    """A ConfigMap's key that holds (a part of) the description."""
+
+    name: ObjectName
+    """The ConfigMap's name."""
+    key: ConfigMapKey
+    """The key in it."""
+
+
+class ConnectorDescription(Shape):
+    """A description of the API that the operator imports."""
+
+    format: Annotated[str, StringConstraints(pattern="^openapi$", max_length=16)] = "openapi"
+    """The description's format: openapi (Swagger 2.0, OpenAPI 3.0, 3.1 and 3.2)."""
+    version: VersionName
+    """The name of the ConnectorVersion that the import makes."""
+    config_maps: Annotated[list[DescriptionPart], Field(min_length=1, max_length=64)]
+    """ConfigMaps with the description, joined in this order."""
+
+
+class ConnectorSpec(Shape):
+    """The connector as its users describe it."""
+
+    name: DisplayName
+    """The connector's name, for people."""
+    public: bool = False
+    """Whether other organisations may see it. False by default."""
+    documentation_url: Url | None = None
+    """Where the API is documented."""
+    image_url: Url | None = None
+    """A picture of it."""
+    base_url: Url | None = None
+    """Overrides the base URL of the description."""
+    tags: Annotated[dict[str, Annotated[str, StringConstraints(max_length=256)]], Field(max_length=64)] = {}
+    """Tags for your own use."""
+    default_version: VersionName | None = None
+    """The version that is used when none is named; the latest when absent."""
+    description: ConnectorDescription | None = None
+    """A description that the operator imports."""
+
+
+class ConnectorStatus(Status):
+    """What the operator saw of the connector."""
+
+    latest_version: VersionName | None = None
+    """The name of the newest version."""
+    messages: Annotated[list[ValidationMessage], Field(max_length=64)] = []
+    """Findings of the last import."""
+
+
+class Connector(CustomResource):
+    """What an external API offers: actions, triggers and definitions, in versions."""
+
+    kind_info: ClassVar = Kind(
+        name="Connector",
+        plural="connectors",
+        short_names=("cntr",),
+        columns=(
+            Column(name="Name", path=".spec.name", description="The connector's name"),
+            Column(name="Latest", path=".status.latestVersion", description="The newest version"),
+            *READY_COLUMNS,
+        ),
+    )
+
+    spec: ConnectorSpec
+    """The connector, as its users describe it."""
+    status: ConnectorStatus
+    """What the operator saw."""

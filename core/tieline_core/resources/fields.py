@@ -1,0 +1,178 @@
+"""Types of fields that several kinds share, each with the bounds that keep CEL costs and etcd in check."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
+from pydantic.alias_generators import to_camel
+
+
+class Shape(BaseModel):
+    """A part of a custom resource: camelCase in YAML, snake_case in Python, immutable once read."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        use_attribute_docstrings=True,
+        extra="ignore",
+        frozen=True,
+    )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The shape as plain JSON data, without what was never set."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
+
+
+def rules(*pairs: tuple[str, str], field: str | None = None) -> dict[str, Any]:
+    """CEL rules for a schema: pairs of expression and the message that a person reads."""
+    extra: dict[str, Any] = {}
+    validations = [{"rule": rule, "message": message} for rule, message in pairs]
+    if field:
+        for validation in validations:
+            validation["fieldPath"] = field
+    extra["x-kubernetes-validations"] = validations
+    return extra
+
+
+def list_map(*keys: str) -> dict[str, Any]:
+    """A list whose items are told apart by ``keys``: unique, and merged item by item on apply."""
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
+
+
+def list_set() -> dict[str, Any]:
+    """A list of scalars without duplicates."""
+    return {"x-kubernetes-list-type": "set"}
+
+
+def immutable(what: str) -> dict[str, Any]:
+    """A field that keeps the value it was created with."""
+    return rules(("self == oldSelf", f"{what} cannot be changed; create a new object instead"))
+
+
+ObjectName = Annotated[
+    str,
+    StringConstraints(
+        min_length=1,
+        max_length=253,
+        pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+    ),
+]
+EnvironmentName = Annotated[
+    str, StringConstraints(min_length=1, max_length=40, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+]
+DisplayName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+ItemId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+Text = Annotated[str, StringConstraints(max_length=2048)]
+ShortText = Annotated[str, StringConstraints(max_length=256)]
+Url = Annotated[str, StringConstraints(max_length=2048, pattern=r"^https?://\S+$")]
+Params = Annotated[str, StringConstraints(max_length=4096)]
+Ulid = Annotated[str, StringConstraints(max_length=26)]
+Scope = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+Filename = Annotated[str, StringConstraints(min_length=1, max_length=512)]
+Digest = Annotated[str, StringConstraints(max_length=64, pattern=r"^[0-9a-f]{64}$")]
+JsonObject = Annotated[
+    dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+]
+Quantity = Annotated[
+    int | str,
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "x-kubernetes-int-or-string": True,
+            "pattern": r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$",
+            "maxLength": 32,
+        }
+    ),
+]
+Timestamp = Annotated[datetime, WithJsonSchema({"type": "string", "format": "date-time"})]
+
+Labels = Annotated[
+    dict[str, Annotated[str, StringConstraints(max_length=1024)]],
+    Field(
+        max_length=64,
+        json_schema_extra=rules(
+            (
+                "self.all(key, size(key) <= 63 && key.matches('^[A-Za-z][A-Za-z0-9_]*$'))",
+                "a label key starts with a letter and holds only letters, digits and underscores (at most 63)",
+            )
+        ),
+    ),
+]
+
+
+class Severity(StrEnum):
+    """How much a finding matters."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Reference(Shape):
+    """Another object in the same namespace, by its name."""
+
+    name: ObjectName
+    """The name (metadata.name) of the object."""
+
+
+class ValidationMessage(Shape):
+    """A finding of the service about something that a person wrote."""
+
+    text: Annotated[str, StringConstraints(max_length=2048)]
+    """One sentence that says what was found."""
+    severity: Severity
+    """How much it matters: info, warning or error."""
+    detail: Annotated[list[Text], Field(max_length=32)] = []
+    """More about it, such as the single errors of a validation."""
+
+
+class Condition(Shape):
+    """One aspect of an object's state, in the form of KEP-1623."""
+
+    type: Annotated[str, StringConstraints(max_length=316)]
+    """What is told: Ready, Reconciling, Stalled, …"""
+    status: Annotated[str, StringConstraints(pattern="^(True|False|Unknown)$", max_length=7)]
+    """True, False (it failed) or Unknown (not finished yet)."""
+    observed_generation: Annotated[int, Field(ge=0)] = 0
+    """The metadata.generation that this was found for."""
+    last_transition_time: Timestamp
+    """When the status last changed."""
+    reason: Annotated[
+        str, StringConstraints(max_length=1024, pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
+    ]
+    """Why, as one CamelCase word for programs."""
+    message: Annotated[str, StringConstraints(max_length=32768)]
+    """Why, as a sentence for people, with what to do next."""
+
+
+class Status(Shape):
+    """What the operator saw of an object. Written by the operator only."""
+
+    observed_generation: Annotated[int, Field(ge=0)] | None = None
+    """The metadata.generation that the operator last acted on."""
+    conditions: Annotated[list[Condition], Field(max_length=16, json_schema_extra=list_map("type"))] = []
+    """The object's state; Ready is there from the first visit on."""
+
+
+class Metadata(Shape):
+    """The part of Kubernetes' ObjectMeta that Tieline reads."""
+
+    name: str
+    """The object's name."""
+    namespace: str = ""
+    """The organisation's namespace."""
+    uid: str = ""
+    """Unique over space and time."""
+    labels: dict[str, str] = {}
+    """Labels, among them ``tieline.dev/id``."""
+    annotations: dict[str, str] = {}
+    """Annotations."""
+    generation: int = 0
+    """Counts the changes of the spec."""
+    resource_version: str = ""
+    """Changes with every write."""
+    creation_timestamp: Timestamp | None = None
+    """When the object was created."""
+    deletion_timestamp: Timestamp | None = None
+    """Set once the object is being deleted."""

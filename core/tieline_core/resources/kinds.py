@@ -1,0 +1,100 @@
+"""What every kind has in common: its names, its columns, and how it is read from the API server."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from tieline_core import ids
+from tieline_core.resources.fields import Condition, Metadata, Shape, Status
+
+GROUP = "tieline.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+CATEGORY = "tieline"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A column of ``kubectl get``."""
+
+    name: str
+    path: str
+    type: str = "string"
+    description: str = ""
+    priority: int = 0
+
+
+ID_COLUMN = Column(
+    name="Id", path=r".metadata.labels.tieline\.dev/id", description="The id in the REST API", priority=1
+)
+READY_COLUMNS = (
+    Column(
+        name="Ready", path='.status.conditions[?(@.type=="Ready")].status', description="Whether it works"
+    ),
+    Column(
+        name="Message",
+        path='.status.conditions[?(@.type=="Ready")].message',
+        description="Why, and what to do",
+    ),
+    Column(name="Age", path=".metadata.creationTimestamp", type="date", description="Time since creation"),
+    ID_COLUMN,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """The names of a kind, its columns in ``kubectl get``, and CEL rules for the whole object."""
+
+    name: str
+    plural: str
+    short_names: tuple[str, ...]
+    columns: tuple[Column, ...]
+    rules: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def singular(self) -> str:
+        return self.name.lower()
+
+
+class CustomResource(Shape):
+    """A custom resource as read from the API server; subclasses narrow ``spec`` and ``status``."""
+
+    kind_info: ClassVar[Kind]
+
+    metadata: Metadata
+    """Kubernetes' own description of the object."""
+    spec: Shape
+    """What is wanted: written by people, Git and the REST API."""
+    status: Status
+    """What is: written by the operator."""
+
+    @classmethod
+    def read(cls, obj: Mapping[str, Any]) -> Self:
+        """The typed form of ``obj``.
+
+        Raises pydantic's ValidationError for an object that the CRD of this version would refuse.
+        """
+        return cls.model_validate({"status": {}, **obj})
+
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        return self.metadata.namespace
+
+    @property
+    def id(self) -> str:
+        """The object's ULID: its label, or derived from its uid."""
+        label = ids.parse_id(self.metadata.labels.get(ids.ID_LABEL, ""))
+        if label:
+            return label
+        created = self.metadata.creation_timestamp
+        if created is None:
+            raise ValueError(f"{self.kind_info.name} {self.name} was never stored: it has no id yet")
+        return ids.derived_id(created=created, seed=self.metadata.uid)
+
+    def condition(self, kind: str) -> Condition | None:
+        """The condition of type ``kind``, if there is one."""
+        return next((c for c in self.status.conditions if c.type == kind), None)

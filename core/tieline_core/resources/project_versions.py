@@ -1,0 +1,98 @@
+"""ProjectVersion: an immutable snapshot of a project's files and labels."""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field, StringConstraints
+
+from tieline_core.resources.fields import (
+    Digest,
+    Filename,
+    Labels,
+    Reference,
+    Severity,
+    Shape,
+    ShortText,
+    Status,
+    Text,
+    rules,
+)
+from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind
+from tieline_core.resources.projects import FilesConfigMaps
+
+
+class VersionState(StrEnum):
+    """The life of a version."""
+
+    DRAFT = "draft"
+    READY = "ready"
+    FAILED = "failed"
+    SUPERSEDED = "superseded"
+
+
+class ProjectVersionSpec(Shape):
+    """The snapshot. None of it can be changed."""
+
+    project_ref: Reference
+    """The Project."""
+    version_name: ShortText = ""
+    """The version's name, for people."""
+    version_description: Text = ""
+    """What is new in it."""
+    labels: Labels = {}
+    """The labels of its files."""
+    digest: Digest
+    """SHA-256 over its files' names and contents."""
+    config_maps: FilesConfigMaps
+    """Immutable ConfigMaps with the files."""
+
+
+class Finding(Shape):
+    """What a check of the files found."""
+
+    filename: Filename | None = None
+    """The file."""
+    line: Annotated[int, Field(ge=1)] | None = None
+    """The line in it."""
+    severity: Severity
+    """How much it matters; errors refuse the deploy."""
+    message: Annotated[str, StringConstraints(max_length=2048)]
+    """What was found, and what to do."""
+
+
+class ProjectVersionStatus(Status):
+    """What the operator saw of the version."""
+
+    state: VersionState | None = None
+    """draft (not deployed yet), ready (deployed, or the newest), failed (refused), or superseded by a newer one."""
+    findings: Annotated[list[Finding], Field(max_length=64)] = []
+    """What the checks of its files found."""
+
+
+class ProjectVersion(CustomResource):
+    """An immutable snapshot of a project's files and labels, which environments run."""
+
+    kind_info: ClassVar = Kind(
+        name="ProjectVersion",
+        plural="projectversions",
+        short_names=("projver",),
+        columns=(
+            Column(name="Project", path=".spec.projectRef.name", description="The project"),
+            Column(name="Version", path=".spec.versionName", description="The version's name"),
+            Column(name="State", path=".status.state", description="draft, ready, failed or superseded"),
+            *READY_COLUMNS,
+        ),
+        rules=(("self.metadata.name != 'latest'", 'metadata.name: "latest" is reserved'),),
+    )
+
+    spec: Annotated[
+        ProjectVersionSpec,
+        Field(
+            json_schema_extra=rules(
+                ("self == oldSelf", "a ProjectVersion cannot be changed; create a new one")
+            )
+        ),
+    ]
+    """The snapshot. None of it can be changed."""
+    status: ProjectVersionStatus
+    """What the operator saw."""

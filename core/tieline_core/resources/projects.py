@@ -1,0 +1,232 @@
+"""Project: integration code, its environments, and what runs in each of them."""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field, StringConstraints
+
+from tieline_core.resources.fields import (
+    DisplayName,
+    EnvironmentName,
+    Filename,
+    JsonObject,
+    Labels,
+    ObjectName,
+    Quantity,
+    Shape,
+    ShortText,
+    Status,
+    Timestamp,
+    Ulid,
+    list_map,
+)
+from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind
+
+LATEST = "latest"
+DEFAULT_ENVIRONMENT = "production"
+
+ConfigMapKey = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
+
+
+class InlineFile(Shape):
+    """A small file, written into the manifest."""
+
+    filename: Filename
+    """Relative path with forward slashes, such as main.py or shop/orders.py."""
+    content: Annotated[str, StringConstraints(max_length=262144)]
+    """The file's text, at most 256 KiB; larger ones belong into ConfigMaps."""
+
+
+class KeyToPath(Shape):
+    """Which file a ConfigMap's key is."""
+
+    key: ConfigMapKey
+    """The key in the ConfigMap."""
+    path: Filename
+    """The file's relative path."""
+
+
+class FilesConfigMap(Shape):
+    """A ConfigMap whose keys are files."""
+
+    name: ObjectName
+    """The ConfigMap's name."""
+    items: Annotated[list[KeyToPath], Field(max_length=1024, json_schema_extra=list_map("key"))] | None = None
+    """Which keys are which files; all keys under their own names when absent."""
+
+
+FilesConfigMaps = Annotated[list[FilesConfigMap], Field(max_length=64, json_schema_extra=list_map("name"))]
+
+
+class ProjectSource(Shape):
+    """Where the project's current files come from; both may be given, with different file names."""
+
+    files: Annotated[list[InlineFile], Field(max_length=64, json_schema_extra=list_map("filename"))] = []
+    """Small files, written into the manifest."""
+    config_maps: FilesConfigMaps = []
+    """ConfigMaps whose keys are files, such as those of kustomize's configMapGenerator."""
+
+
+class ProjectSettings(Shape):
+    """How the project behaves."""
+
+    accept_code_changes_automatically: bool = False
+    """Whether deployed environments follow new files by themselves. False by default."""
+
+
+class ResourceAmounts(Shape):
+    """Amounts of compute resources, in Kubernetes' notation."""
+
+    cpu: Quantity | None = None
+    """CPU, such as 500m."""
+    memory: Quantity | None = None
+    """Memory, such as 256Mi."""
+
+
+class RuntimeResources(Shape):
+    """What a pod is given."""
+
+    requests: ResourceAmounts | None = None
+    """What is reserved."""
+    limits: ResourceAmounts | None = None
+    """What may be used at most; a pod over its memory limit is restarted."""
+
+
+class Runtime(Shape):
+    """How the code is run."""
+
+    replicas: Annotated[int, Field(ge=0, le=50)] | None = None
+    """Number of pods. 1 by default."""
+    resources: RuntimeResources | None = None
+    """Compute resources of each pod."""
+    image: Annotated[str, StringConstraints(min_length=1, max_length=512)] | None = None
+    """An image of your own, based on Tieline's runtime image."""
+
+
+class EnvironmentSpec(Shape):
+    """A place where the project runs."""
+
+    name: EnvironmentName
+    """The environment's name, unique in the project."""
+    version: ObjectName | None = None
+    """What runs: "latest" follows the current files, a ProjectVersion's name pins it; absent: a draft."""
+    suspended: bool = False
+    """Whether it is told to stop. False by default."""
+    runtime: Runtime | None = None
+    """Overrides the project's runtime for this environment, field by field."""
+
+
+Environments = Annotated[list[EnvironmentSpec], Field(max_length=20, json_schema_extra=list_map("name"))]
+
+
+class ProjectSpec(Shape):
+    """The project as its users describe it."""
+
+    name: DisplayName
+    """The project's name, for people."""
+    source: ProjectSource = ProjectSource()
+    """The current files, which may differ from what is deployed."""
+    labels: Labels = {}
+    """Labels of the current files, kept with every version."""
+    settings: ProjectSettings = ProjectSettings()
+    """How the project behaves."""
+    dynamic_variables_schema: JsonObject | None = None
+    """A JSON Schema for the variables that activations set and code reads."""
+    runtime: Runtime = Runtime()
+    """How the code is run in every environment."""
+    environments: Environments = []
+    """Where the project runs; one named "production" when there are none."""
+
+    def effective_environments(self) -> list[EnvironmentSpec]:
+        """The environments, with the default one for a project that names none."""
+        return list(self.environments) or [EnvironmentSpec(name=DEFAULT_ENVIRONMENT)]
+
+
+class EnvironmentState(StrEnum):
+    """The states of the status table (design, "Project and environments")."""
+
+    DRAFT = "draft"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    ERROR = "error"
+
+
+class EnvironmentStatus(Shape):
+    """What an environment's workload does."""
+
+    name: EnvironmentName
+    """The environment's name."""
+    id: Ulid
+    """The environment's id, derived from the project's id and the environment's name."""
+    status: EnvironmentState
+    """draft, running, suspended or error."""
+    message: Annotated[str, StringConstraints(max_length=8192)] = ""
+    """Why, and what to do; with the last log lines when the code crashed. Empty when all is well."""
+    version: ObjectName | None = None
+    """The ProjectVersion that serves."""
+    desired_version: ObjectName | None = None
+    """The ProjectVersion that should serve."""
+    pinned_version: ObjectName | None = None
+    """The version that the spec named when it was last changed."""
+    pinned_digest: Annotated[str, StringConstraints(max_length=64)] = ""
+    """The digest of the current files when the version was last chosen."""
+    ready_replicas: Annotated[int, Field(ge=0)] = 0
+    """Pods that serve."""
+    public_url: Annotated[str, StringConstraints(max_length=2048)] = ""
+    """Where its webhooks are reached."""
+    created_at: Timestamp
+    """When the environment was first seen."""
+    updated_at: Timestamp
+    """When what runs, or its status, last changed."""
+
+
+class ProjectStatus(Status):
+    """What the operator saw of the project."""
+
+    latest_version: ObjectName | None = None
+    """The newest ProjectVersion of the current files."""
+    environments: Annotated[
+        list[EnvironmentStatus], Field(max_length=20, json_schema_extra=list_map("name"))
+    ] = []
+    """What each environment's workload does."""
+    summary: ShortText = ""
+    """The environments in short, for kubectl get."""
+
+
+class Project(CustomResource):
+    """Integration code with the environments it runs in. Each environment is a real workload."""
+
+    kind_info: ClassVar = Kind(
+        name="Project",
+        plural="projects",
+        short_names=("proj",),
+        columns=(
+            Column(name="Name", path=".spec.name", description="The project's name"),
+            Column(name="Environments", path=".status.summary", description="What runs"),
+            *READY_COLUMNS,
+        ),
+    )
+
+    spec: ProjectSpec
+    """The project, as its users describe it."""
+    status: ProjectStatus
+    """What the operator saw."""
+
+
+__all__ = [
+    "DEFAULT_ENVIRONMENT",
+    "LATEST",
+    "EnvironmentSpec",
+    "EnvironmentState",
+    "EnvironmentStatus",
+    "FilesConfigMap",
+    "InlineFile",
+    "KeyToPath",
+    "Project",
+    "ProjectSource",
+    "ProjectSpec",
+    "ProjectStatus",
+    "ResourceAmounts",
+    "Runtime",
+    "RuntimeResources",
+]
