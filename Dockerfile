@@ -1,0 +1,80 @@
+# Two images: --target platform (operator and API) and --target runtime (what runs inside a project's pod).
+# Dependencies are layers of their own: a change of the source rebuilds only the small layers after them.
+
+FROM debian:bookworm-slim AS base
+# A base that already has the packages needs no package index.
+RUN dpkg -s python3 ca-certificates >/dev/null 2>&1 \
+    || (apt-get update \
+        && apt-get install -y --no-install-recommends python3 ca-certificates \
+        && rm -rf /var/lib/apt/lists/* /var/cache/apt/*)
+
+FROM base AS build
+RUN dpkg -s python3-venv >/dev/null 2>&1 \
+    || (apt-get update \
+        && apt-get install -y --no-install-recommends python3-venv \
+        && rm -rf /var/lib/apt/lists/* /var/cache/apt/*)
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /build
+COPY constraints.txt .
+# pip and the build tool live in /opt/build, so that /opt/tieline holds only what is shipped.
+RUN python3 -m venv /opt/build \
+    && /opt/build/bin/pip install -q -c constraints.txt hatchling \
+    && python3 -m venv --without-pip /opt/tieline
+COPY pyproject.toml README.md ./
+
+FROM build AS platform-dependencies
+# Installs the project while its folders are still empty: this brings the dependencies alone.
+RUN /opt/build/bin/pip wheel -q --no-index --no-deps --no-build-isolation -w dist . \
+    && /opt/build/bin/pip --python /opt/tieline/bin/python \
+        install -q --no-compile -c constraints.txt "$(ls dist/*.whl)[operator,api]" \
+    && /opt/build/bin/pip --python /opt/tieline/bin/python uninstall -q -y tieline \
+    && rm -f /opt/tieline/bin/tieline-* \
+    && /opt/tieline/bin/python -m compileall -qf --invalidation-mode unchecked-hash /opt/tieline/lib
+
+FROM build AS runtime-dependencies
+# The extra alone: the platform's own dependencies (pydantic and the like) stay out of project pods.
+RUN python3 -c "import tomllib; \
+print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['runtime'], sep='\n')" \
+        > requirements.txt \
+    && /opt/build/bin/pip --python /opt/tieline/bin/python install -q --no-compile -c constraints.txt -r requirements.txt \
+    && /opt/tieline/bin/python -m compileall -qf --invalidation-mode unchecked-hash /opt/tieline/lib
+
+FROM build AS platform-code
+COPY core/tieline_core core/tieline_core
+COPY operator/tieline_operator operator/tieline_operator
+COPY api/tieline_api api/tieline_api
+# Installed where it ends up (the console scripts name that interpreter), then moved out as a layer of its own.
+RUN /opt/build/bin/pip wheel -q --no-index --no-deps --no-build-isolation -w dist . \
+    && /opt/build/bin/pip --python /opt/tieline/bin/python install -q --no-compile --no-index --no-deps dist/*.whl \
+    && rm -f /opt/tieline/bin/tieline-cluster \
+    && /opt/tieline/bin/python -m compileall -qf --invalidation-mode unchecked-hash /opt/tieline/lib \
+    && mkdir -p /code/bin /code/lib \
+    && mv /opt/tieline/bin/tieline-* /code/bin/ \
+    && mv /opt/tieline/lib/python3.11/site-packages/tieline* /code/lib/
+
+FROM build AS runtime-code
+COPY runtime/tieline /code/lib/tieline
+RUN python3 -m compileall -qf --invalidation-mode unchecked-hash \
+        -s /code/lib -p /opt/tieline/lib/python3.11/site-packages /code/lib
+
+FROM base AS platform
+COPY --from=platform-dependencies /opt/tieline /opt/tieline
+COPY --from=platform-code /code/lib /opt/tieline/lib/python3.11/site-packages
+COPY --from=platform-code /code/bin /opt/tieline/bin
+ENV PATH=/opt/tieline/bin:/usr/local/bin:/usr/bin:/bin \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1
+# A number, so that Kubernetes can check runAsNonRoot.
+USER 65532:65532
+WORKDIR /app
+
+FROM base AS runtime
+COPY --from=runtime-dependencies /opt/tieline /opt/tieline
+COPY --from=runtime-code /code/lib /opt/tieline/lib/python3.11/site-packages
+ENV PATH=/opt/tieline/bin:/usr/local/bin:/usr/bin:/bin \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1
+USER 65532:65532
+WORKDIR /app
+EXPOSE 8080 8081
+ENTRYPOINT ["python", "-m", "tieline.server"]
