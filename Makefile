@@ -1,0 +1,52 @@
+# `make demo` shows the whole thing, `make test` proves it. Both install what they need.
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+PACKAGES := tieline_core tieline_operator tieline_api tieline tieline_cluster
+SOURCES := core operator api runtime cluster tests bench examples
+
+.DEFAULT_GOAL := help
+.PHONY: help demo demo-down test test-unit test-cluster lint format crds bench
+
+help: ## Show this
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed: install python3 and try again" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "Installing python3-venv"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv; }
+	@echo "Installing Python packages into $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.installed ## From nothing to a running integration on a local Kubernetes
+	$(BIN)/python -m tieline_cluster.demo up
+
+demo-down: $(VENV)/.installed ## Remove all that the demo started
+	$(BIN)/python -m tieline_cluster.demo down
+
+lint: $(VENV)/.installed ## Format, lint, types, import contracts, generated files
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/mypy $(PACKAGES:%=-p %)
+	$(BIN)/lint-imports
+	$(BIN)/python -m tieline_core.crds crds --check
+
+format: $(VENV)/.installed ## Format the code
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix $(SOURCES)
+
+test: lint ## Everything: checks, unit tests, then a real cluster
+	$(BIN)/pytest
+
+test-unit: $(VENV)/.installed ## The fast tests
+	$(BIN)/pytest tests/unit
+
+crds: $(VENV)/.installed ## Generate crds/ from the models
+	$(BIN)/python -m tieline_core.crds crds
+
+bench: $(VENV)/.installed ## Measure, and print tables
+	$(BIN)/python -m bench

@@ -1,0 +1,285 @@
+"""What a real API server makes of the definitions: good manifests pass, bad ones are refused by name."""
+
+import copy
+import textwrap
+from typing import Any
+
+import pytest
+import yaml
+
+pytestmark = pytest.mark.cluster
+
+SYSTEM: dict[str, Any] = {
+    "kind": "System",
+    "metadata": {"name": "shop"},
+    "spec": {
+        "name": "Shop",
+        "domain": "shop.example",
+        "templateBaseUrl": "https://api.shop.example/v1",
+        "authSchemeConfigs": [{"id": "key", "type": "api-key", "apiKey": {"name": "X-Key", "in": "header"}}],
+    },
+}
+CONNECTION: dict[str, Any] = {
+    "kind": "Connection",
+    "metadata": {"name": "shop"},
+    "spec": {
+        "name": "Shop",
+        "systemRef": {"name": "shop"},
+        "credentials": [
+            {"id": "key", "type": "string", "authSchemeConfigId": "key", "secretRef": {"name": "shop-key"}}
+        ],
+    },
+}
+TEMPLATE: dict[str, Any] = {
+    "kind": "ConnectionTemplate",
+    "metadata": {"name": "shop"},
+    "spec": {
+        "name": "shop",
+        "projectRef": {"name": "orders"},
+        "environment": "production",
+        "systemRef": {"name": "shop"},
+    },
+}
+PROJECT: dict[str, Any] = {
+    "kind": "Project",
+    "metadata": {"name": "orders"},
+    "spec": {
+        "name": "Orders",
+        "source": {"files": [{"filename": "main.py", "content": "print()"}]},
+        "labels": {"team": "ops"},
+        "environments": [{"name": "production"}],
+    },
+}
+VERSION: dict[str, Any] = {
+    "kind": "ProjectVersion",
+    "metadata": {"name": "orders-1"},
+    "spec": {"projectRef": {"name": "orders"}, "digest": "0" * 64, "configMaps": [{"name": "files"}]},
+}
+ACTIVATION: dict[str, Any] = {
+    "kind": "Activation",
+    "metadata": {"name": "jo"},
+    "spec": {"projectRef": {"name": "orders"}, "environment": "production", "endUserRef": {"name": "jo"}},
+}
+USER: dict[str, Any] = {
+    "kind": "EndUser",
+    "metadata": {"name": "jo"},
+    "spec": {"externalId": "42", "displayName": "Jo"},
+}
+CONNECTOR: dict[str, Any] = {"kind": "Connector", "metadata": {"name": "shop"}, "spec": {"name": "Shop"}}
+CONNECTOR_VERSION: dict[str, Any] = {
+    "kind": "ConnectorVersion",
+    "metadata": {"name": "shop-1"},
+    "spec": {
+        "connectorRef": {"name": "shop"},
+        "name": "1",
+        "format": "openapi",
+        "digest": "0" * 64,
+        "configMaps": ["shop-1-0"],
+    },
+}
+ALL = [
+    SYSTEM,
+    CONNECTION,
+    TEMPLATE,
+    PROJECT,
+    VERSION,
+    ACTIVATION,
+    USER,
+    CONNECTOR,
+    CONNECTOR_VERSION,
+]
+REMOVED = object()
+
+
+def manifest(base: dict[str, Any], **changes: Any) -> str:
+    """The manifest with fields of its spec changed, addressed like ``credentials__0__type``."""
+    changed = copy.deepcopy(base)
+    changed["apiVersion"] = "tieline.dev/v1alpha1"
+    for path, value in changes.items():
+        *parents, last = [int(step) if step.isdigit() else step for step in path.split("__")]
+        node: Any = changed["spec"]
+        for step in parents:
+            node = node[step]
+        if value is REMOVED:
+            del node[last]
+        else:
+            node[last] = value
+    return yaml.safe_dump(changed)
+
+
+@pytest.mark.parametrize("base", ALL, ids=lambda base: base["kind"])
+def test_a_plain_manifest_of_each_kind_is_accepted_twice(kubectl, namespace, base):
+    assert "created" in kubectl("apply", "-f", "-", namespace=namespace, stdin=manifest(base)).stdout
+    assert "unchanged" in kubectl("apply", "-f", "-", namespace=namespace, stdin=manifest(base)).stdout
+
+
+BAD = {
+    "a scheme without its sub-object": (
+        manifest(SYSTEM, authSchemeConfigs__0__apiKey=REMOVED),
+        ["spec.authSchemeConfigs[0]", "needs apiKey"],
+    ),
+    "a scheme with another type's sub-object": (
+        manifest(SYSTEM, authSchemeConfigs__0__basicAuth={}),
+        ["spec.authSchemeConfigs[0]", "basicAuth belongs to an auth scheme of type basic-auth"],
+    ),
+    "two schemes with one id": (
+        manifest(
+            SYSTEM, authSchemeConfigs=[{"id": "key", "type": "none"}, {"id": "key", "type": "basic-auth"}]
+        ),
+        ["spec.authSchemeConfigs[1]", "Duplicate value"],
+    ),
+    "an unknown scheme type": (
+        manifest(SYSTEM, authSchemeConfigs__0__type="magic"),
+        ["spec.authSchemeConfigs[0].type", "magic", "api-key"],
+    ),
+    "an unknown place of an API key": (
+        manifest(SYSTEM, authSchemeConfigs__0__apiKey={"name": "k", "in": "trailer"}),
+        ["spec.authSchemeConfigs[0].apiKey.in", "trailer"],
+    ),
+    "a header name with a space": (
+        manifest(SYSTEM, authSchemeConfigs__0__apiKey={"name": "X Key", "in": "header"}),
+        ["spec.authSchemeConfigs[0].apiKey.name"],
+    ),
+    "a grant without its sub-object": (
+        manifest(
+            SYSTEM,
+            authSchemeConfigs=[
+                {
+                    "id": "o",
+                    "type": "oauth2",
+                    "oauth2": {"tokenUrl": "https://x.example", "grant": {"type": "authorizationCode"}},
+                }
+            ],
+        ),
+        ["spec.authSchemeConfigs[0].oauth2.grant", "needs authorizationCode"],
+    ),
+    "no domain": (manifest(SYSTEM, domain=REMOVED), ["spec.domain", "Required value"]),
+    "a base URL that is none": (manifest(SYSTEM, templateBaseUrl="shop"), ["spec.templateBaseUrl"]),
+    "more schemes than a system may have": (
+        manifest(SYSTEM, authSchemeConfigs=[{"id": str(n), "type": "none"} for n in range(21)]),
+        ["spec.authSchemeConfigs", "at most 20"],
+    ),
+    "a name longer than a name may be": (manifest(SYSTEM, name="x" * 201), ["spec.name", "Too long"]),
+    "a label key with a dash": (
+        manifest(PROJECT, labels={"my-team": "ops"}),
+        ["spec.labels", "letters, digits and underscores"],
+    ),
+    "two environments with one name": (
+        manifest(PROJECT, environments=[{"name": "a"}, {"name": "a"}]),
+        ["spec.environments[1]", "Duplicate value"],
+    ),
+    "an environment in capitals": (
+        manifest(PROJECT, environments=[{"name": "Production"}]),
+        ["spec.environments[0].name"],
+    ),
+    "replicas below zero": (manifest(PROJECT, runtime={"replicas": -1}), ["spec.runtime.replicas"]),
+    "memory that is no quantity": (
+        manifest(PROJECT, runtime={"resources": {"limits": {"memory": "lots"}}}),
+        ["spec.runtime.resources.limits.memory"],
+    ),
+    "two files with one name": (
+        manifest(PROJECT, source={"files": [{"filename": "a", "content": ""}] * 2}),
+        ["spec.source.files[1]", "Duplicate value"],
+    ),
+    "a file that is too large for a manifest": (
+        manifest(PROJECT, source={"files": [{"filename": "a", "content": "x" * 262145}]}),
+        ["spec.source.files[0].content", "Too long"],
+    ),
+    "a credential without a Secret": (
+        manifest(CONNECTION, credentials__0__secretRef=REMOVED),
+        ["spec.credentials[0]", "secretRef is needed"],
+    ),
+    "a credential without a scheme": (
+        manifest(CONNECTION, credentials__0__authSchemeConfigId=REMOVED),
+        ["spec.credentials[0]", "authSchemeConfigId"],
+    ),
+    "a credential of an unknown type": (
+        manifest(CONNECTION, credentials__0__type="password"),
+        ["spec.credentials[0].type", "basic-auth"],
+    ),
+    "a connection to nothing": (
+        manifest(CONNECTION, systemRef=REMOVED),
+        ["spec.systemRef", "Required value"],
+    ),
+    "a dynamic template with a connection": (
+        manifest(TEMPLATE, dynamic=True, connectionRef={"name": "shop"}),
+        ["spec", "connectionRef is for static templates"],
+    ),
+    "a version called latest": (
+        manifest({**VERSION, "metadata": {"name": "latest"}}),
+        ["latest", "reserved"],
+    ),
+    "a digest that is none": (manifest(VERSION, digest="abc"), ["spec.digest"]),
+    "a user without a name": (manifest(USER, displayName=REMOVED), ["spec.displayName", "Required value"]),
+    "an unknown field": (manifest(SYSTEM, tempalteBaseUrl="x"), ['unknown field "spec.tempalteBaseUrl"']),
+}
+
+
+@pytest.mark.parametrize(("text", "parts"), BAD.values(), ids=BAD.keys())
+def test_a_bad_manifest_is_refused_with_a_message_that_names_the_field(kubectl, namespace, text, parts):
+    refused = kubectl("apply", "-f", "-", namespace=namespace, stdin=text, check=False)
+    assert refused.returncode != 0
+    missing = [part for part in parts if part not in refused.stderr]
+    assert not missing, refused.stderr
+
+
+CHANGES = {
+    "a version's files": (VERSION, {"configMaps": [{"name": "other"}]}, "cannot be changed"),
+    "a connection's system": (CONNECTION, {"systemRef": {"name": "other"}}, "spec.systemRef"),
+    "a connection's user": (CONNECTION, {"endUserRef": {"name": "jo"}}, "endUserRef"),
+    "a template's project": (TEMPLATE, {"projectRef": {"name": "other"}}, "spec.projectRef"),
+    "a template's environment": (TEMPLATE, {"environment": "other"}, "spec.environment"),
+    "an activation's user": (ACTIVATION, {"endUserRef": {"name": "al"}}, "spec.endUserRef"),
+    "a user's external id": (USER, {"externalId": "43"}, "spec.externalId"),
+    "an import's result": (CONNECTOR_VERSION, {"name": "2"}, "cannot be changed"),
+}
+
+
+@pytest.mark.parametrize(("base", "changes", "part"), CHANGES.values(), ids=CHANGES.keys())
+def test_an_immutable_field_keeps_its_value(kubectl, namespace, base, changes, part):
+    kubectl("apply", "-f", "-", namespace=namespace, stdin=manifest(base))
+    refused = kubectl("apply", "-f", "-", namespace=namespace, stdin=manifest(base, **changes), check=False)
+    assert refused.returncode != 0
+    assert part in refused.stderr
+    assert "cannot be changed" in refused.stderr
+
+
+def test_kubectl_explain_reads_well(kubectl, crds_installed):
+    text = kubectl("explain", "project.spec.environments").stdout
+    assert "Where the project runs" in text
+    assert textwrap.shorten("latest follows the current files", 200) in text.replace('"', "").replace("\n", " ")
+    assert "FIELDS" in text
+
+
+def test_kubectl_get_shows_what_people_look_for(kubectl, namespace):
+    for base in (SYSTEM, CONNECTION, PROJECT):
+        kubectl("apply", "-f", "-", namespace=namespace, stdin=manifest(base))
+    table = kubectl("get", "projects,systems,connections", namespace=namespace).stdout
+    for heading in ("NAME", "ENVIRONMENTS", "DOMAIN", "SYSTEM", "READY", "MESSAGE", "AGE"):
+        assert heading in table
+    assert "shop.example" in kubectl("get", "tieline", namespace=namespace).stdout
+
+
+def test_the_definitions_fit_the_server_s_cost_budget_and_are_established(kubectl, crds_installed):
+    listed = kubectl(
+        "get",
+        "crd",
+        "-o",
+        "jsonpath={range .items[?(@.spec.group=='tieline.dev')]}"
+        "{.metadata.name} {.status.conditions[?(@.type=='Established')].status} "
+        "{.status.conditions[?(@.type=='NonStructuralSchema')].status}\n{end}",
+    ).stdout.split("\n")
+    assert sorted(line for line in listed if line) == sorted(
+        f"{plural}.tieline.dev True "
+        for plural in (
+            "systems",
+            "connectiontemplates",
+            "connections",
+            "projects",
+            "projectversions",
+            "activations",
+            "endusers",
+            "connectors",
+            "connectorversions",
+        )
+    )
