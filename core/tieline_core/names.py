@@ -13,6 +13,8 @@ TOKEN_AUDIENCE = "tieline"  # noqa: S105  (the audience of a token, no token)
 # A Service's name is a DNS-1035 label of at most 63 characters; Deployment pods add 17 ("-<hash>-<5>").
 _LONGEST = 46
 _HASH = 6
+_LABEL = 63
+_LABEL_CUT = _LABEL - _HASH - 1
 
 
 def workload_name(project: str, environment: str) -> str:
@@ -26,3 +28,10 @@ def workload_name(project: str, environment: str) -> str:
     if not readable[0].isalpha():
         readable = f"p-{readable}"
     return f"{readable[: _LONGEST - _HASH - 1].rstrip('-')}-{digest}"
+
+
+def label_value(name: str) -> str:
+    """The value of ``tieline.dev/project`` for a project: its name, cut and hashed where labels end (63)."""
+    if len(name) <= _LABEL:
+        return name
+    return f"{name[:_LABEL_CUT].rstrip('-.')}-{hashlib.sha256(name.encode()).hexdigest()[:_HASH]}"
