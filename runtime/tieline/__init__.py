@@ -1,1 +1,52 @@
-"""Tieline."""
+"""Tieline's SDK: what integration code imports.
+
+    from tieline import Context, Integration, Request
+
+    integration = Integration()
+
+    @integration.webhook("orders")
+    async def orders(ctx: Context, request: Request) -> dict[str, str]:
+        response = await ctx.fetch("shop", "/orders", method="POST", json=await request.json())
+        return {"created": (await response.json())["id"]}
+
+A plain ``def`` works too; it gets a SyncContext and a SyncRequest, whose calls need no ``await``.
+"""
+
+from aiohttp.web import Request, Response, StreamResponse
+
+from tieline.context import Context
+from tieline.errors import (
+    CredentialError,
+    DynamicTemplateError,
+    ForeignOriginError,
+    InvalidPathError,
+    TemplateNotLinkedError,
+    TielineError,
+    UnknownTemplateError,
+    UnsupportedAuthSchemeError,
+)
+from tieline.integration import Integration
+from tieline.outbound.session import Session
+from tieline.sync import SyncContext, SyncRequest, SyncResponse
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Context",
+    "CredentialError",
+    "DynamicTemplateError",
+    "ForeignOriginError",
+    "Integration",
+    "InvalidPathError",
+    "Request",
+    "Response",
+    "Session",
+    "StreamResponse",
+    "SyncContext",
+    "SyncRequest",
+    "SyncResponse",
+    "TemplateNotLinkedError",
+    "TielineError",
+    "UnknownTemplateError",
+    "UnsupportedAuthSchemeError",
+]

@@ -1,0 +1,1 @@
+"""The environment's configuration: connections with their credentials, templates and variables."""

@@ -1,0 +1,32 @@
+"""The configuration that runs read: always the newest whole snapshot."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from tieline.configuration.snapshot import Snapshot
+from tieline.redaction import Redactor
+
+Publish = Callable[[Snapshot], None]
+
+
+class Source(Protocol):
+    """Where snapshots come from."""
+
+    async def run(self, publish: Publish) -> None:
+        """Publish the first snapshot as soon as it can be had and every later one; runs until cancelled."""
+
+
+class Configuration:
+    """Holds the current snapshot; a new one replaces it in one assignment."""
+
+    def __init__(self, *, redactor: Redactor, needed: bool) -> None:
+        self.current = Snapshot()
+        self.obtained = not needed
+        """Whether there is a configuration to serve with: at once when none is needed."""
+        self._redactor = redactor
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Make ``snapshot`` the current one; its secrets are redacted before any run can use them."""
+        self._redactor.learn(snapshot.secrets(), snapshot.basic_pairs())
+        self.current = snapshot
+        self.obtained = True

@@ -1,0 +1,200 @@
+"""One state of the environment's configuration, as the API's internal endpoint describes it."""
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from tieline.errors import (
+    ConfigurationError,
+    DynamicTemplateError,
+    TemplateNotLinkedError,
+    UnknownTemplateError,
+)
+
+# What a credential's data may hold that is no secret; anything else is taken for one.
+_PUBLIC_FIELDS = frozenset(
+    {
+        "additionalParams",
+        "ca",
+        "certificate",
+        "clientId",
+        "expiresAt",
+        "mTLSCredentialId",
+        "mTLSEnabled",
+        "scopes",
+        "tokenType",
+        "tokenUrl",
+        "username",
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Credential:
+    """A credential and the auth scheme it is for. ``data`` never appears in the repr."""
+
+    id: str
+    type: str
+    scheme: str
+    """The auth scheme's type, such as ``api-key``."""
+    options: Mapping[str, Any]
+    """The scheme's sub-object, such as ``{"name": "X-API-Key", "in": "header"}``."""
+    data: Mapping[str, Any] = field(repr=False)
+
+    def secrets(self) -> Iterator[str]:
+        """The values in ``data`` that must never be written anywhere."""
+        for name, value in self.data.items():
+            if name in _PUBLIC_FIELDS or not isinstance(value, str):
+                continue
+            yield value
+            if name == "valueBase64":
+                yield from _decoded_text(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connection:
+    """Where a template leads, and the credentials for it in the order they are applied."""
+
+    id: str
+    name: str
+    template: str
+    base_url: str
+    credentials: tuple[Credential, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Template:
+    """A connection template of the environment."""
+
+    id: str
+    dynamic: bool
+    linked: bool
+
+
+def _frozen() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """Everything that runs read from the configuration. Replaced as a whole, never changed."""
+
+    variables: Mapping[str, Any] = field(default_factory=_frozen)
+    connections: Mapping[str, Connection] = field(default_factory=_frozen)
+    templates: Mapping[str, Template] = field(default_factory=_frozen)
+    public_url: str = ""
+
+    def connection(self, template: str) -> Connection:
+        """The connection of a template's name.
+
+        Raises UnknownTemplateError, DynamicTemplateError or TemplateNotLinkedError.
+        """
+        if connection := self.connections.get(template):
+            return connection
+        known = self.templates.get(template)
+        if known is None:
+            raise UnknownTemplateError(template, {*self.templates, *self.connections})
+        raise DynamicTemplateError(template) if known.dynamic else TemplateNotLinkedError(template)
+
+    def secrets(self) -> list[str]:
+        """All secret values, for redaction."""
+        return [
+            secret
+            for connection in self.connections.values()
+            for credential in connection.credentials
+            for secret in credential.secrets()
+        ]
+
+    def basic_pairs(self) -> list[tuple[str, str]]:
+        """User names with their passwords, which travel as one base64 text."""
+        return [
+            (str(credential.data.get("username", "")), str(credential.data["password"]))
+            for connection in self.connections.values()
+            for credential in connection.credentials
+            if "password" in credential.data
+        ]
+
+
+def parse(body: Any) -> Snapshot:
+    """The Snapshot of a parsed JSON body; raises ConfigurationError naming what is missing or malformed."""
+    if not isinstance(body, dict):
+        raise ConfigurationError("The configuration is not a JSON object")
+    return Snapshot(
+        variables=MappingProxyType(_mapping(body, "variables")),
+        connections={
+            name: _connection(name, _as_mapping(value, f"connections.{name}"))
+            for name, value in _mapping(body, "connections").items()
+        },
+        templates={
+            name: Template(
+                id=str(value.get("id", "")),
+                dynamic=bool(value.get("dynamic", False)),
+                linked=bool(value.get("linked", False)),
+            )
+            for name, value in _mapping(body, "templates").items()
+            if isinstance(value, dict)
+        },
+        public_url=str(body.get("publicUrl") or ""),
+    )
+
+
+def _connection(template: str, body: dict[str, Any]) -> Connection:
+    where = f"connections.{template}"
+    credentials = body.get("credentials") or []
+    if not isinstance(credentials, list):
+        raise ConfigurationError(f"{where}.credentials is not a list")
+    return Connection(
+        id=str(body.get("id", "")),
+        name=str(body.get("name", "")),
+        template=template,
+        base_url=_text(body, "baseUrl", where),
+        credentials=tuple(
+            _credential(_as_mapping(item, f"{where}.credentials[{index}]"), f"{where}.credentials[{index}]")
+            for index, item in enumerate(credentials)
+        ),
+    )
+
+
+def _credential(body: dict[str, Any], where: str) -> Credential:
+    scheme = _mapping(body, "authScheme")
+    kind = _text(scheme, "type", f"{where}.authScheme")
+    return Credential(
+        id=str(body.get("id", "")),
+        type=_text(body, "type", where),
+        scheme=kind,
+        options=_mapping(scheme, _sub_object(kind)),
+        data=_mapping(body, "data"),
+    )
+
+
+def _sub_object(scheme: str) -> str:
+    """The key of a scheme type's sub-object: ``api-key`` has ``apiKey``."""
+    first, *rest = scheme.split("-")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _mapping(body: dict[str, Any], key: str) -> dict[str, Any]:
+    return _as_mapping(body.get(key) or {}, key)
+
+
+def _as_mapping(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigurationError(f"The configuration's {where} is not an object")
+    return value
+
+
+def _text(body: dict[str, Any], key: str, where: str) -> str:
+    value = body.get(key)
+    if not isinstance(value, str) or not value:
+        raise ConfigurationError(f"The configuration's {where} lacks {key}")
+    return value
+
+
+def _decoded_text(value: str) -> Iterator[str]:
+    try:
+        yield base64.b64decode(value, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return

@@ -1,0 +1,101 @@
+"""What a run is given: its log, its variables, and the way to external systems."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from yarl import URL
+
+from tieline.configuration.current import Configuration
+from tieline.logs import Log
+from tieline.outbound.session import Session, fetch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Named:
+    """An id (a ULID) with the name that people use."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """Where the code runs; the same for every run of a process."""
+
+    organisation_id: str
+    project: Named
+    environment: Named
+    version: str
+    public_url: str
+
+
+class Context:
+    """One run's view of its environment."""
+
+    __slots__ = ("_client", "_configuration", "execution_id", "log", "surroundings", "variables")
+
+    def __init__(
+        self,
+        *,
+        execution_id: str,
+        configuration: Configuration,
+        client: aiohttp.ClientSession,
+        surroundings: Surroundings,
+    ) -> None:
+        self.execution_id = execution_id
+        """The run's id; also in the answer's header X-Tieline-Execution-Id and in every log line."""
+        self.log = Log(execution_id)
+        """Writes log lines of this run: ``ctx.log.info("Stored the order", order_id=7)``."""
+        self.variables: Mapping[str, Any] = configuration.current.variables
+        """The static activation's variables, as they were when the run began."""
+        self.surroundings = surroundings
+        self._configuration = configuration
+        self._client = client
+
+    @property
+    def organisation_id(self) -> str:
+        """The organisation's id."""
+        return self.surroundings.organisation_id
+
+    @property
+    def project(self) -> Named:
+        """The project's id and name."""
+        return self.surroundings.project
+
+    @property
+    def environment(self) -> Named:
+        """The environment's id and name."""
+        return self.surroundings.environment
+
+    @property
+    def version(self) -> str:
+        """The name of the ProjectVersion that runs."""
+        return self.surroundings.version
+
+    @property
+    def public_url(self) -> str:
+        """Where the environment's webhooks are reached from outside."""
+        return self._configuration.current.public_url or self.surroundings.public_url
+
+    def session(self, template: str) -> Session:
+        """A client for the connection of a connection template, for streaming or for many requests.
+
+        Raises UnknownTemplateError, TemplateNotLinkedError or DynamicTemplateError.
+        """
+        self._configuration.current.connection(template)
+        return Session(self._client, lambda: self._configuration.current.connection(template))
+
+    async def fetch(
+        self, template: str, url: str | URL = "", *, method: str = "GET", **options: Any
+    ) -> aiohttp.ClientResponse:
+        """One request through a connection template; the answer's body is already read.
+
+        ``url`` is a path under the connection's base URL (or an absolute URL of its origin); ``options``
+        are aiohttp's: ``params``, ``headers``, ``json``, ``data``, ``timeout``, … The time-out is 30
+        seconds unless given. Redirects to another origin are followed without credentials.
+
+        Raises the errors of tieline.errors about templates, credentials and URLs, and aiohttp's.
+        """
+        return await fetch(self.session(template), url, method=method, **options)

@@ -1,0 +1,82 @@
+"""What can go wrong, in sentences that say what to do about it."""
+
+from collections.abc import Iterable
+
+
+class TielineError(Exception):
+    """Base of all errors that Tieline itself raises in integration code."""
+
+
+class CodeError(TielineError):
+    """The project's code cannot be served: it does not load, or holds no integration."""
+
+
+class ConfigurationError(TielineError):
+    """The environment's configuration (connections, variables) or the server's settings cannot be used."""
+
+
+class ReturnValueError(TielineError):
+    """A webhook returned something that has no form as an HTTP answer."""
+
+
+class UnknownTemplateError(TielineError):
+    """The code names a connection template that the environment does not have."""
+
+    def __init__(self, template: str, known: Iterable[str]) -> None:
+        names = ", ".join(repr(name) for name in sorted(known)) or "none"
+        super().__init__(
+            f"There is no connection template {template!r} in this environment (there are: {names}); "
+            f"create a ConnectionTemplate with the name {template!r} for this project and environment"
+        )
+
+
+class TemplateNotLinkedError(TielineError):
+    """The template exists, and no connection is linked to it."""
+
+    def __init__(self, template: str) -> None:
+        super().__init__(
+            f"The connection template {template!r} has no connection linked to it; "
+            "create a Connection for its system and link it (the template's connectionRef)"
+        )
+
+
+class DynamicTemplateError(TielineError):
+    """The template's connections belong to users, and the run is nobody's."""
+
+    def __init__(self, template: str) -> None:
+        super().__init__(
+            f"The connection template {template!r} is dynamic: its connections come from users' activations, "
+            "and this run belongs to none; use a static template here"
+        )
+
+
+class UnsupportedAuthSchemeError(TielineError):
+    """The connection has a credential for a scheme that this version cannot apply."""
+
+    def __init__(self, *, template: str, credential: str, scheme: str, supported: Iterable[str]) -> None:
+        super().__init__(
+            f"The connection of template {template!r} has the credential {credential!r} with the auth scheme "
+            f"{scheme!r}, which this version of the runtime cannot apply (it can: "
+            f"{', '.join(sorted(supported))}); the request was not sent"
+        )
+
+
+class CredentialError(TielineError):
+    """A credential's values cannot be used for its auth scheme. Names fields, never their values."""
+
+    def __init__(self, *, template: str, credential: str, problem: str) -> None:
+        super().__init__(f"The credential {credential!r} of template {template!r}: {problem}")
+
+
+class ForeignOriginError(TielineError):
+    """The code passed an absolute URL of another origin than the connection's."""
+
+    def __init__(self, *, template: str, origin: str, base_origin: str) -> None:
+        super().__init__(
+            f"The URL's origin {origin} is not that of the connection of template {template!r}, {base_origin}; "
+            "credentials are never sent elsewhere: pass a path, or use a template for that system"
+        )
+
+
+class InvalidPathError(TielineError):
+    """The path or the connection's base URL cannot be turned into a URL to request."""

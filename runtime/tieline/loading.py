@@ -1,0 +1,94 @@
+"""Loads a project's code and explains, in few lines, why it does not load."""
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+
+from tieline.errors import CodeError
+from tieline.integration import Integration, Webhook
+
+MAIN = "main.py"
+_REQUIREMENTS = "requirements.txt"
+
+
+def load(code_dir: Path) -> Mapping[str, Webhook]:
+    """Import ``main.py`` in ``code_dir`` and return the webhooks of the integrations at its top level.
+
+    The directory is put on ``sys.path``, so that main.py's neighbours can be imported. Raises CodeError;
+    its ``__cause__`` is what the code itself raised.
+    """
+    main = code_dir / MAIN
+    if not main.is_file():
+        raise CodeError(f"The project has no {MAIN}; that is the file that is run")
+    if (code_dir / _REQUIREMENTS).exists():
+        raise CodeError(
+            f"The project has a {_REQUIREMENTS}, and pods install no packages; build an image with them, based "
+            "on Tieline's runtime image, name it in the project's spec.runtime.image, and remove the file"
+        )
+    if str(code_dir) not in sys.path:
+        sys.path.insert(0, str(code_dir))
+    importlib.invalidate_caches()
+    return _webhooks(_import(main))
+
+
+def _import(main: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("main", main)
+    if spec is None or spec.loader is None:
+        raise CodeError(f"{main} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["main"] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise CodeError(_headline(error, main.parent)) from error
+    return module
+
+
+def _webhooks(module: ModuleType) -> Mapping[str, Webhook]:
+    found = {id(value): value for value in vars(module).values() if isinstance(value, Integration)}
+    if not found:
+        raise CodeError(
+            f"{MAIN} holds no Integration; write `integration = Integration()` at its top level and put "
+            "`@integration.webhook(...)` on the functions to run"
+        )
+    webhooks: dict[str, Webhook] = {}
+    for integration in found.values():
+        for name, webhook in integration.webhooks.items():
+            if name in webhooks:
+                raise CodeError(f"Two integrations of {MAIN} have a webhook {name!r}; give one another name")
+            webhooks[name] = webhook
+    return webhooks
+
+
+def _headline(error: BaseException, code_dir: Path) -> str:
+    """``shop/orders.py:12: ModuleNotFoundError: No module named 'x'``, and what to do about it."""
+    text = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
+    return f"{_place(error, code_dir)}: {text}{_advice(error)}"
+
+
+def _place(error: BaseException, code_dir: Path) -> str:
+    """File and line in the project's code where it happened."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{_relative(Path(error.filename), code_dir)}:{error.lineno}"
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if Path(frame.filename).is_relative_to(code_dir):
+            return f"{_relative(Path(frame.filename), code_dir)}:{frame.lineno}"
+    return MAIN
+
+
+def _relative(path: Path, code_dir: Path) -> Path:
+    return path.relative_to(code_dir) if path.is_relative_to(code_dir) else path
+
+
+def _advice(error: BaseException) -> str:
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return (
+            f" (add {error.name.replace('.', '/')}.py to the project's files, or run an image that has the "
+            "package: spec.runtime.image)"
+        )
+    if isinstance(error, SystemExit):
+        return " (code must not exit while it is loaded)"
+    return ""

@@ -1,0 +1,121 @@
+"""Log lines: one JSON object a line, with the execution they belong to, without secrets.
+
+The fields are those of the API's log entries: timestamp, severity, message, error, httpRequest, fields.
+What code prints becomes such lines too, so that ``print`` is a fair way to look at something.
+"""
+
+import io
+import json
+import logging
+import sys
+import threading
+from collections.abc import Mapping
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from tieline.redaction import Redactor
+
+current_execution: ContextVar[str | None] = ContextVar("tieline_execution", default=None)
+"""The id of the execution that the current task or thread works for."""
+
+_run_logger = logging.getLogger("tieline.run")
+_PRINTED_LINE_LIMIT = 64 * 1024
+
+
+class JsonFormatter(logging.Formatter):
+    """Writes a record as one line of JSON, with all known secrets replaced."""
+
+    def __init__(self, redact: Redactor) -> None:
+        super().__init__()
+        self._redact = redact
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, Any] = {
+            "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")[:-6]
+            + "Z",
+            "severity": record.levelname,
+            "message": record.getMessage(),
+        }
+        execution = getattr(record, "execution_id", None) or current_execution.get()
+        if execution:
+            entry["executionId"] = execution
+        if record.exc_info:
+            entry["error"] = self.formatException(record.exc_info)
+        for name in ("httpRequest", "fields"):
+            if value := getattr(record, name, None):
+                entry[name] = value
+        if record.name not in {"root", "tieline", _run_logger.name}:
+            entry["logger"] = record.name
+        return self._redact(json.dumps(entry, ensure_ascii=False, skipkeys=True, default=str))
+
+
+class Log:
+    """The log of one execution: ``ctx.log.info("Stored the order", order_id=order["id"])``.
+
+    Named arguments become the entry's ``fields``.
+    """
+
+    __slots__ = ("_execution_id",)
+
+    def __init__(self, execution_id: str) -> None:
+        self._execution_id = execution_id
+
+    def debug(self, message: str, /, **fields: Any) -> None:
+        """Detail that is written only at log level DEBUG."""
+        self._write(logging.DEBUG, message, fields)
+
+    def info(self, message: str, /, **fields: Any) -> None:
+        """What happened."""
+        self._write(logging.INFO, message, fields)
+
+    def warning(self, message: str, /, **fields: Any) -> None:
+        """What someone should look at."""
+        self._write(logging.WARNING, message, fields)
+
+    def error(self, message: str, /, **fields: Any) -> None:
+        """What failed."""
+        self._write(logging.ERROR, message, fields)
+
+    def exception(self, message: str, /, **fields: Any) -> None:
+        """What failed, with the traceback of the exception that is being handled."""
+        self._write(logging.ERROR, message, fields, exc_info=True)
+
+    def _write(self, level: int, message: str, fields: Mapping[str, Any], *, exc_info: bool = False) -> None:
+        if not _run_logger.isEnabledFor(level):
+            return
+        extra = {"execution_id": self._execution_id, "fields": fields}
+        # As an argument, so that a "%" in the message stays one.
+        _run_logger.log(level, "%s", message, exc_info=exc_info, extra=extra)
+
+
+class PrintedLines(io.TextIOBase):
+    """Stands in for ``sys.stdout`` or ``sys.stderr`` and turns each printed line into a log entry."""
+
+    def __init__(self, level: int) -> None:
+        self._level = level
+        # Lines are put together per thread, so that two threads never share one.
+        self._pending = threading.local()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        *lines, rest = (getattr(self._pending, "text", "") + text).split("\n")
+        if len(rest) > _PRINTED_LINE_LIMIT:
+            lines, rest = [*lines, rest], ""
+        self._pending.text = rest
+        for line in lines:
+            if line.strip():
+                _run_logger.log(self._level, "%s", line)
+        return len(text)
+
+
+def configure(redact: Redactor, *, level: str = "INFO", stream: TextIO | None = None) -> None:
+    """Send all logging, and what code prints, to ``stream`` (standard output) as JSON lines."""
+    handler = logging.StreamHandler(stream or sys.stdout)
+    handler.setFormatter(JsonFormatter(redact))
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.captureWarnings(True)
+    sys.stdout = PrintedLines(logging.INFO)
+    sys.stderr = PrintedLines(logging.WARNING)

@@ -1,0 +1,1 @@
+"""Requests to external systems: where they go and what authenticates them."""

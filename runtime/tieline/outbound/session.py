@@ -1,0 +1,127 @@
+"""Requests through a connection: base URL and credentials are applied to each, and nowhere else."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import aiohttp
+from aiohttp import ClientHandlerType, ClientMiddlewareType, ClientRequest, ClientResponse
+from aiohttp.client import _RequestContextManager
+from yarl import URL
+
+from tieline.configuration.snapshot import Connection
+from tieline.outbound.prepared import PreparedRequest
+from tieline.outbound.schemes import authenticate, check
+from tieline.outbound.urls import join, origin, without_values
+
+TIMEOUT = aiohttp.ClientTimeout(total=30, connect=10)
+"""What a request may take when its author says nothing else, in seconds."""
+
+LookUp = Callable[[], Connection]
+
+
+def new_client() -> aiohttp.ClientSession:
+    """The connection pool that all runs share. It keeps no cookies: runs must not see each other's."""
+    return aiohttp.ClientSession(timeout=TIMEOUT, cookie_jar=aiohttp.DummyCookieJar())
+
+
+class Session:
+    """Like an aiohttp.ClientSession for one connection template: ``session.get("/orders")``.
+
+    Every method takes aiohttp's own options and returns what aiohttp returns, to be awaited or used with
+    ``async with``. The template's connection is looked up for each request, so a session that lives long
+    sees new credentials.
+    """
+
+    __slots__ = ("_client", "_look_up")
+
+    def __init__(self, client: aiohttp.ClientSession, look_up: LookUp) -> None:
+        self._client = client
+        self._look_up = look_up
+
+    async def __aenter__(self) -> "Session":
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        """Nothing to close: the connection pool is shared by all runs."""
+
+    def request(self, method: str, url: str | URL = "", **options: Any) -> _RequestContextManager:
+        """A request to a path under the connection's base URL, or to a URL of the same origin.
+
+        Raises the errors of tieline.errors about templates, credentials and URLs, and aiohttp's.
+        """
+        connection = self._look_up()
+        check(connection)
+        target = join(base=connection.base_url, path=url, template=connection.template)
+        middlewares = (*(options.pop("middlewares", None) or ()), _applying(connection, target))
+        return self._client.request(method, target, middlewares=middlewares, **options)
+
+    def get(self, url: str | URL = "", **options: Any) -> _RequestContextManager:
+        """GET."""
+        return self.request("GET", url, **options)
+
+    def post(self, url: str | URL = "", **options: Any) -> _RequestContextManager:
+        """POST."""
+        return self.request("POST", url, **options)
+
+    def put(self, url: str | URL = "", **options: Any) -> _RequestContextManager:
+        """PUT."""
+        return self.request("PUT", url, **options)
+
+    def patch(self, url: str | URL = "", **options: Any) -> _RequestContextManager:
+        """PATCH."""
+        return self.request("PATCH", url, **options)
+
+    def delete(self, url: str | URL = "", **options: Any) -> _RequestContextManager:
+        """DELETE."""
+        return self.request("DELETE", url, **options)
+
+    def head(self, url: str | URL = "", **options: Any) -> _RequestContextManager:
+        """HEAD; redirects are followed only when asked for, as in aiohttp."""
+        return self.request("HEAD", url, **{"allow_redirects": False, **options})
+
+    def options(self, url: str | URL = "", **options: Any) -> _RequestContextManager:
+        """OPTIONS."""
+        return self.request("OPTIONS", url, **options)
+
+
+async def fetch(session: Session, url: str | URL, *, method: str, **options: Any) -> ClientResponse:
+    """One request whose answer is read as a whole, so that its connection is free again at once."""
+    async with session.request(method, url, **options) as response:
+        await response.read()
+        return response
+
+
+def _applying(connection: Connection, target: URL) -> ClientMiddlewareType:
+    """A client middleware that authenticates requests to the connection's origin.
+
+    aiohttp calls it for the request and again for each redirect. It is the innermost one, so what it
+    signs is what is sent.
+    """
+    home = origin(target)
+
+    async def apply(request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
+        if origin(request.url) != home:
+            _strip(request, connection)
+            return await send(request)
+        prepared = PreparedRequest(
+            method=request.method, url=request.url, headers=request.headers, body=_body_of(request)
+        )
+        await authenticate(prepared, connection)
+        request.url = prepared.url
+        return await send(request)
+
+    return apply
+
+
+def _strip(request: ClientRequest, connection: Connection) -> None:
+    """Take out what a redirect to another origin has copied from an authenticated request's query."""
+    secrets = {secret for credential in connection.credentials for secret in credential.secrets()}
+    request.url = without_values(request.url, secrets)
+
+
+def _body_of(request: ClientRequest) -> Callable[[], Awaitable[bytes]]:
+    async def body() -> bytes:
+        payload = request.body
+        return payload if isinstance(payload, bytes) else await payload.as_bytes()
+
+    return body

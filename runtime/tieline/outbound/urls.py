@@ -1,0 +1,105 @@
+"""URLs of requests: a connection's base URL joined with what code asks for."""
+
+import re
+from urllib.parse import quote, unquote_plus
+
+from yarl import URL
+
+from tieline.errors import ForeignOriginError, InvalidPathError
+
+_ABSOLUTE = re.compile(r"^(?:[A-Za-z][A-Za-z0-9+.-]*:)?//")
+
+
+def join(*, base: str, path: str | URL, template: str) -> URL:
+    """The URL of ``path`` under ``base``; an absolute ``path`` is taken as it is when its origin is base's.
+
+    Paths are put together and queries too (base's first), so neither loses anything: ``https://h/v2?a=1``
+    and ``/orders?b=2`` give ``https://h/v2/orders?a=1&b=2``. Percent-encoding stays as it was written.
+    Raises ForeignOriginError and InvalidPathError.
+    """
+    root = _base(base, template)
+    text = str(path)
+    if _ABSOLUTE.match(text):
+        return _same_origin(text, root, template)
+    if not text.startswith(("/", "?", "#")):
+        text = f"/{text}" if text else text
+    relative = _parsed(text)
+    if ".." in relative.parts or ".." in relative.path.split("/"):
+        raise InvalidPathError(
+            f"The path {text!r} holds '..'; give the path under the connection's base URL as it is, "
+            "and percent-encode values that you put into it"
+        )
+    joined = root.raw_path.rstrip("/") + relative.raw_path if relative.raw_path else root.raw_path
+    query = "&".join(part for part in (root.raw_query_string, relative.raw_query_string) if part)
+    return rebuilt(root, path=joined or "/", query=query)
+
+
+def with_parameter(url: URL, name: str, value: str) -> URL:
+    """``url`` with the query parameter set: one of that name is replaced, the others keep their bytes."""
+    kept = [part for part in url.raw_query_string.split("&") if part and _name(part) != name]
+    added = f"{quote(name, safe='')}={quote(value, safe='')}"
+    return rebuilt(url, path=url.raw_path, query="&".join([*kept, added]))
+
+
+def without_values(url: URL, values: set[str]) -> URL:
+    """``url`` without the query parameters whose value is one of ``values``."""
+    parts = [part for part in url.raw_query_string.split("&") if part]
+    kept = [part for part in parts if unquote_plus(part.partition("=")[2]) not in values]
+    return url if len(kept) == len(parts) else rebuilt(url, path=url.raw_path, query="&".join(kept))
+
+
+def origin(url: URL) -> tuple[str, str, int | None]:
+    """Scheme, host and port (the scheme's own when none is written): what credentials are bound to."""
+    return url.scheme, (url.raw_host or "").lower(), url.port
+
+
+def rebuilt(url: URL, *, path: str, query: str) -> URL:
+    """``url`` with another path and query, both taken as they are, byte by byte."""
+    return URL.build(
+        scheme=url.scheme,
+        authority=url.raw_authority,
+        path=path,
+        query_string=query,
+        encoded=True,
+    )
+
+
+def _base(base: str, template: str) -> URL:
+    if "{" in base:
+        raise InvalidPathError(
+            f"The base URL of template {template!r} still has a placeholder: {base}; set the connection's baseUrl"
+        )
+    url = _parsed(base)
+    if url.scheme not in {"http", "https"} or not url.raw_host:
+        raise InvalidPathError(
+            f"The base URL of template {template!r} is no http or https URL: {base}; set the connection's baseUrl"
+        )
+    return url
+
+
+def _same_origin(text: str, root: URL, template: str) -> URL:
+    url = _parsed(text)
+    if not url.scheme:
+        url = url.with_scheme(root.scheme)
+    if not url.raw_host or origin(url) != origin(root):
+        raise ForeignOriginError(
+            template=template,
+            origin=_origin_text(url),
+            base_origin=_origin_text(root),
+        )
+    return url.with_fragment(None)
+
+
+def _origin_text(url: URL) -> str:
+    return f"{url.scheme}://{url.raw_authority.rpartition('@')[2]}"
+
+
+def _parsed(text: str) -> URL:
+    try:
+        return URL(text)
+    except ValueError as error:
+        raise InvalidPathError(f"{text!r} cannot be read as a URL: {error}") from error
+
+
+def _name(part: str) -> str:
+    return unquote_plus(part.partition("=")[0])

@@ -1,0 +1,55 @@
+"""The two HTTP applications of a pod: its webhooks, and what the kubelet asks."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from aiohttp import web
+
+from tieline.integration import Webhook
+from tieline.serving.answers import error_answer
+from tieline.serving.runs import Runner
+
+
+def webhook_application(webhooks: Mapping[str, Webhook], runner: Runner, *, max_body: int) -> web.Application:
+    """``/<name>`` for each webhook; 405 for its other methods, 404 for everything else."""
+    application = web.Application(client_max_size=max_body)
+    for webhook in webhooks.values():
+        for method in webhook.methods:
+            application.router.add_route(method, f"/{webhook.name}", partial(_run, runner, webhook))
+        application.router.add_route("*", f"/{webhook.name}", partial(_wrong_method, webhook))
+    application.router.add_route("*", "/{path:.*}", _unknown)
+    return application
+
+
+def health_application(*, ready: Callable[[], str | None]) -> web.Application:
+    """``/livez``, and ``/readyz`` with 503 while ``ready`` returns a reason why the pod is not."""
+
+    async def livez(_request: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    async def readyz(_request: web.Request) -> web.Response:
+        reason = ready()
+        return web.Response(text=reason or "ok", status=503 if reason else 200)
+
+    application = web.Application()
+    application.router.add_get("/livez", livez)
+    application.router.add_get("/readyz", readyz)
+    return application
+
+
+async def _run(runner: Runner, webhook: Webhook, request: web.Request) -> web.StreamResponse:
+    return await runner.run(webhook, request)
+
+
+async def _wrong_method(webhook: Webhook, request: web.Request) -> web.Response:
+    allowed = ", ".join(sorted(webhook.methods))
+    return error_answer(
+        405,
+        "method_not_allowed",
+        f"The webhook {webhook.name!r} does not take {request.method}, only {allowed}",
+        headers={"Allow": allowed},
+    )
+
+
+async def _unknown(_request: web.Request) -> web.Response:
+    return error_answer(404, "not_found", "There is no such webhook")

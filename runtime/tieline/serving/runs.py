@@ -1,0 +1,187 @@
+"""Runs: one execution of a webhook's function, from request to answer."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from tieline.configuration.current import Configuration
+from tieline.context import Context, Surroundings
+from tieline.integration import Webhook
+from tieline.logs import current_execution
+from tieline.serving.answers import EXECUTION_ID_HEADER, answer, error_answer
+from tieline.serving.bodies import BodyRefusedError, bound
+from tieline.sync import SyncContext, SyncRequest
+from tieline.ulids import new_ulid
+
+logger = logging.getLogger("tieline.run")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What requests may take: bytes, runs at once, and seconds for one."""
+
+    max_body: int
+    max_runs: int
+    run_timeout: float
+
+
+class Runner:
+    """Runs webhooks within the limits. Answers every request, and logs one line for each run."""
+
+    def __init__(
+        self,
+        *,
+        limits: Limits,
+        configuration: Configuration,
+        client: aiohttp.ClientSession,
+        surroundings: Surroundings,
+    ) -> None:
+        self.draining = False
+        """Set when the server stops: connections are closed after their answer."""
+        self._limits = limits
+        self._configuration = configuration
+        self._client = client
+        self._surroundings = surroundings
+        self._active = 0
+        self._threads = ThreadPoolExecutor(max_workers=max(limits.max_runs, 1), thread_name_prefix="run")
+
+    def close(self) -> None:
+        """Let go of the threads; those that still run are not waited for."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def run(self, webhook: Webhook, request: web.Request) -> web.StreamResponse:
+        """The answer of ``webhook`` to ``request``."""
+        execution_id = new_ulid()
+        token = current_execution.set(execution_id)
+        started = time.perf_counter()
+        try:
+            if self._active >= self._limits.max_runs:
+                response: web.StreamResponse = _busy(execution_id)
+            else:
+                response = await self._limited(webhook, request, execution_id)
+            if not response.prepared:
+                response.headers[EXECUTION_ID_HEADER] = execution_id
+                if self.draining:
+                    response.force_close()
+            _log(webhook, request, response.status, time.perf_counter() - started)
+            return response
+        finally:
+            current_execution.reset(token)
+
+    async def _limited(self, webhook: Webhook, request: web.Request, execution_id: str) -> web.StreamResponse:
+        self._active += 1
+        slot = _Slot(self._release)
+        try:
+            async with asyncio.timeout(self._limits.run_timeout or None) as deadline:
+                await bound(request, self._limits.max_body)
+                return answer(await self._call(webhook, request, execution_id, slot))
+        except web.HTTPException as response:
+            return response
+        except BodyRefusedError as refused:
+            return error_answer(refused.status, refused.code, str(refused), execution_id=execution_id)
+        except Exception as error:
+            if isinstance(error, TimeoutError) and deadline.expired():
+                return self._timed_out(webhook, execution_id)
+            logger.exception("Webhook %s failed: %s", webhook.name, error)
+            return error_answer(
+                500,
+                "execution_failed",
+                f"The webhook {webhook.name!r} failed; its log has the reason under this execution's id",
+                execution_id=execution_id,
+            )
+        finally:
+            slot.release()
+
+    def _timed_out(self, webhook: Webhook, execution_id: str) -> web.Response:
+        seconds = self._limits.run_timeout
+        logger.error("Webhook %s was stopped after %g seconds", webhook.name, seconds)
+        return error_answer(
+            504,
+            "execution_timed_out",
+            f"The webhook {webhook.name!r} did not answer within {seconds:g} seconds",
+            execution_id=execution_id,
+        )
+
+    async def _call(self, webhook: Webhook, request: web.Request, execution_id: str, slot: "_Slot") -> Any:
+        context = Context(
+            execution_id=execution_id,
+            configuration=self._configuration,
+            client=self._client,
+            surroundings=self._surroundings,
+        )
+        if webhook.is_async:
+            return await webhook.handler(*(context, request)[: webhook.arguments])
+        loop = asyncio.get_running_loop()
+        content = await request.read()
+        arguments = (SyncContext(context, loop), SyncRequest(request, content))[: webhook.arguments]
+        work = self._threads.submit(copy_context().run, webhook.handler, *arguments)
+        # A thread cannot be stopped: the run counts until the function returns, whatever the time-out did.
+        slot.keep()
+        work.add_done_callback(lambda _: _call_soon(loop, slot.free))
+        value = await asyncio.shield(asyncio.wrap_future(work))
+        return await value if asyncio.iscoroutine(value) else value
+
+    def _release(self) -> None:
+        self._active -= 1
+
+
+class _Slot:
+    """One of the runs that may be active at once; freed when the run ends, or later by its thread."""
+
+    def __init__(self, release: Callable[[], None]) -> None:
+        self._release = release
+        self._kept = False
+
+    def keep(self) -> None:
+        """From now on only ``free`` frees it."""
+        self._kept = True
+
+    def release(self) -> None:
+        """The run has ended."""
+        if not self._kept:
+            self._release()
+
+    def free(self) -> None:
+        """The thread that kept it has ended."""
+        self._release()
+
+
+def _call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(call)
+
+
+def _busy(execution_id: str) -> web.Response:
+    return error_answer(
+        429,
+        "too_many_runs",
+        "As many runs as this pod may have are active; try again in a moment",
+        execution_id=execution_id,
+        headers={"Retry-After": "1"},
+    )
+
+
+def _log(webhook: Webhook, request: web.Request, status: int, seconds: float) -> None:
+    if not logger.isEnabledFor(logging.INFO):
+        return
+    logger.info(
+        "Ran webhook %s",
+        webhook.name,
+        extra={
+            "httpRequest": {
+                "requestMethod": request.method,
+                "requestUrl": request.path,
+                "status": status,
+                "latency": f"{seconds:.6f}s",
+            },
+            "fields": {"webhook": webhook.name, "status": status, "durationMs": round(seconds * 1000, 3)},
+        },
+    )

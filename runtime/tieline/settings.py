@@ -1,0 +1,84 @@
+"""The server's settings, all from environment variables."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tieline.errors import ConfigurationError
+
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What ``python -m tieline.server`` is told by its environment; times are seconds."""
+
+    code_dir: Path
+    api_url: str | None
+    token_file: Path
+    connections_file: Path | None
+    termination_log: Path
+    host: str | None
+    port: int
+    health_port: int
+    drain_delay: float
+    grace: float
+    max_body: int
+    max_runs: int
+    run_timeout: float
+    log_level: str
+    organisation_id: str
+    project_id: str
+    project_name: str
+    environment_id: str
+    environment: str
+    version: str
+    public_url: str
+
+    @classmethod
+    def from_environment(cls, env: Mapping[str, str]) -> "Settings":
+        """Read the ``TIELINE_*`` variables; raises ConfigurationError naming one that cannot be read."""
+        connections_file = env.get("TIELINE_CONNECTIONS_FILE")
+        return cls(
+            code_dir=Path(env.get("TIELINE_CODE_DIR", "/app/code")),
+            api_url=env.get("TIELINE_API_URL", "").rstrip("/") or None,
+            token_file=Path(env.get("TIELINE_TOKEN_FILE", "/var/run/secrets/tieline/token")),
+            connections_file=Path(connections_file) if connections_file else None,
+            termination_log=Path(env.get("TIELINE_TERMINATION_LOG", "/dev/termination-log")),
+            host=env.get("TIELINE_HOST") or None,
+            port=int(_number(env, "TIELINE_PORT", 8080)),
+            health_port=int(_number(env, "TIELINE_HEALTH_PORT", 8081)),
+            drain_delay=_number(env, "TIELINE_DRAIN_SECONDS", 3),
+            grace=_number(env, "TIELINE_GRACE_SECONDS", 25),
+            max_body=int(_number(env, "TIELINE_MAX_BODY_BYTES", 10 * _MIB)),
+            max_runs=int(_number(env, "TIELINE_MAX_CONCURRENT_RUNS", 100)),
+            run_timeout=_number(env, "TIELINE_RUN_TIMEOUT_SECONDS", 60),
+            log_level=_log_level(env),
+            organisation_id=env.get("TIELINE_ORGANISATION_ID", ""),
+            project_id=env.get("TIELINE_PROJECT_ID", ""),
+            project_name=env.get("TIELINE_PROJECT_NAME", ""),
+            environment_id=env.get("TIELINE_ENVIRONMENT_ID", ""),
+            environment=env.get("TIELINE_ENVIRONMENT", ""),
+            version=env.get("TIELINE_VERSION", ""),
+            public_url=env.get("TIELINE_PUBLIC_URL", ""),
+        )
+
+
+def _number(env: Mapping[str, str], name: str, default: float) -> float:
+    text = env.get(name)
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value < float("inf"):
+        raise ConfigurationError(f"{name} must be a number of at least 0, not {text!r}")
+    return value
+
+
+def _log_level(env: Mapping[str, str]) -> str:
+    level = env.get("TIELINE_LOG_LEVEL", "INFO").upper()
+    if level not in {"DEBUG", "INFO", "WARNING", "ERROR"}:
+        raise ConfigurationError(f"TIELINE_LOG_LEVEL must be DEBUG, INFO, WARNING or ERROR, not {level!r}")
+    return level
