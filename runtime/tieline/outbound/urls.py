@@ -7,6 +7,8 @@ from yarl import URL
 
 from tieline.errors import ForeignOriginError, InvalidPathError
 
+# What RFC 3986 allows, percent-encoding included: such text is sent as it is written.
+_WELL_FORMED = re.compile(r"(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*")
 _ABSOLUTE = re.compile(r"^(?:[A-Za-z][A-Za-z0-9+.-]*:)?//")
 
 
@@ -78,9 +80,7 @@ def _base(base: str, template: str) -> URL:
 
 
 def _same_origin(text: str, root: URL, template: str) -> URL:
-    url = _parsed(text)
-    if not url.scheme:
-        url = url.with_scheme(root.scheme)
+    url = _parsed(f"{root.scheme}:{text}" if text.startswith("//") else text)
     if not url.raw_host or origin(url) != origin(root):
         raise ForeignOriginError(
             template=template,
@@ -95,8 +95,9 @@ def _origin_text(url: URL) -> str:
 
 
 def _parsed(text: str) -> URL:
+    """The URL of ``text``: as it is when it is well-formed, else with what needs it percent-encoded."""
     try:
-        return URL(text)
+        return URL(text, encoded=_WELL_FORMED.fullmatch(text) is not None)
     except ValueError as error:
         raise InvalidPathError(f"{text!r} cannot be read as a URL: {error}") from error
 
