@@ -46,12 +46,19 @@ class Redactor:
 
 
 def _forms(secret: str) -> set[str]:
-    return {
+    stripped = secret.strip()
+    forms = {
         secret,
-        secret.strip() if len(secret.strip()) >= _SHORTEST else secret,
-        json.dumps(secret, ensure_ascii=False)[1:-1],
+        stripped if len(stripped) >= _SHORTEST else secret,
+        _escaped(secret),
         json.dumps(secret)[1:-1],
+        repr(secret)[1:-1],
         quote(secret, safe=""),
         quote_plus(secret),
-        repr(secret)[1:-1],
     }
+    # Log lines are JSON themselves: each form also as it looks within a line.
+    return forms | {_escaped(form) for form in forms}
+
+
+def _escaped(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]

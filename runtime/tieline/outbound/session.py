@@ -86,9 +86,14 @@ class Session:
 
 async def fetch(session: Session, url: str | URL, *, method: str, **options: Any) -> ClientResponse:
     """One request whose answer is read as a whole, so that its connection is free again at once."""
-    async with session.request(method, url, **options) as response:
+    response = await session.request(method, url, **options)
+    try:
         await response.read()
-        return response
+    except BaseException:
+        response.close()
+        raise
+    # Its connection went back to the pool at the body's end; a released response could not be read again.
+    return response
 
 
 def _applying(connection: Connection, target: URL) -> ClientMiddlewareType:

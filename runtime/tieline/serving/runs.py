@@ -83,8 +83,8 @@ class Runner:
             async with asyncio.timeout(self._limits.run_timeout or None) as deadline:
                 await bound(request, self._limits.max_body)
                 return answer(await self._call(webhook, request, execution_id, slot))
-        except web.HTTPException as response:
-            return response
+        except web.HTTPException as raised:
+            return _plain_response(raised)
         except BodyRefusedError as refused:
             return error_answer(refused.status, refused.code, str(refused), execution_id=execution_id)
         except Exception as error:
@@ -157,6 +157,13 @@ class _Slot:
 def _call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
     if not loop.is_closed():
         loop.call_soon_threadsafe(call)
+
+
+def _plain_response(raised: web.HTTPException) -> web.Response:
+    """The answer that code raised, as one to return (aiohttp is about to refuse returned exceptions)."""
+    headers = raised.headers.copy()
+    headers.pop("Content-Length", None)
+    return web.Response(status=raised.status, reason=raised.reason, body=raised.body, headers=headers)
 
 
 def _busy(execution_id: str) -> web.Response:

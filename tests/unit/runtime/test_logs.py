@@ -1,0 +1,135 @@
+"""What is written: JSON lines with their execution, and no secrets."""
+
+import base64
+import io
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from external_systems import api_key, basic, environment
+
+from tieline import logs, termination
+from tieline.configuration.current import Configuration
+from tieline.configuration.snapshot import parse
+from tieline.errors import CodeError
+from tieline.logs import Log, current_execution
+from tieline.redaction import Redactor
+
+
+@pytest.fixture
+def redactor() -> Redactor:
+    return Redactor()
+
+
+@pytest.fixture
+def written(redactor: Redactor) -> Iterator[io.StringIO]:
+    root = logging.getLogger()
+    before = root.handlers[:], root.level, sys.stdout, sys.stderr
+    stream = io.StringIO()
+    logs.configure(redactor, stream=stream)
+    yield stream
+    logging.captureWarnings(False)
+    root.handlers[:], sys.stdout, sys.stderr = before[0], before[2], before[3]
+    root.setLevel(before[1])
+
+
+def entries(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_an_entry_has_time_severity_message_execution_and_fields(written: io.StringIO) -> None:
+    Log("01EXECUTION").warning("Stored 100% of\nthe orders", count=2, when=object)
+    (entry,) = entries(written)
+    assert entry["severity"] == "WARNING"
+    assert entry["message"] == "Stored 100% of\nthe orders"
+    assert entry["executionId"] == "01EXECUTION"
+    assert entry["fields"]["count"] == 2
+    assert entry["timestamp"].endswith("Z")
+
+
+def test_exceptions_are_logged_with_their_traceback_in_one_line(written: io.StringIO) -> None:
+    try:
+        raise RuntimeError("boom")
+    except RuntimeError:
+        Log("01EXECUTION").exception("Failed")
+    (entry,) = entries(written)
+    assert entry["severity"] == "ERROR"
+    assert "test_logs.py" in entry["error"]
+    assert entry["error"].endswith("RuntimeError: boom")
+
+
+def test_what_code_prints_and_logs_elsewhere_belongs_to_its_execution(
+    written: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # pytest puts its own capture there after the fixtures.
+    monkeypatch.setattr(sys, "stdout", logs.PrintedLines(logging.INFO))
+    token = current_execution.set("01EXECUTION")
+    print("half", end=" ")
+    print("and half")
+    logging.getLogger("shop").info("Hello")
+    current_execution.reset(token)
+    assert [(entry["message"], entry["executionId"]) for entry in entries(written)] == [
+        ("half and half", "01EXECUTION"),
+        ("Hello", "01EXECUTION"),
+    ]
+
+
+def test_secrets_are_masked_in_all_the_forms_in_which_they_travel(
+    written: io.StringIO, redactor: Redactor
+) -> None:
+    key, password = 'k"e\\y/ü 1&\n2', "pa55wörd"
+    body = environment("http://x", api_key("header", key), basic("ann", password))
+    Configuration(redactor=redactor, needed=True).publish(parse(body))
+    token = base64.b64encode(f"ann:{password}".encode()).decode()
+    Log("01E").info(f"Key {key} sent", key=key, header=f"Basic {token}", password=[password])
+    Log("01E").info(f"repr {key!r}")
+    Log("01E").info("GET /?key=k%22e%5Cy%2F%C3%BC%201%26%0A2")
+    try:
+        raise RuntimeError(key)
+    except RuntimeError:
+        Log("01E").exception("Failed")
+    text = written.getvalue()
+    for part in ("k%22", 'k\\"', "e\\\\y", password, token):
+        assert part not in text
+    assert entries(written)[0]["fields"] == {"key": "***", "header": "Basic ***", "password": ["***"]}
+
+
+def test_user_names_and_short_values_are_not_masked(written: io.StringIO, redactor: Redactor) -> None:
+    body = environment("http://x", api_key("header", "eu"), basic("orders", "long-enough"))
+    Configuration(redactor=redactor, needed=True).publish(parse(body))
+    Log("01E").info("The orders of eu")
+    assert entries(written)[0]["message"] == "The orders of eu"
+
+
+def test_rotated_secrets_stay_masked(written: io.StringIO, redactor: Redactor) -> None:
+    configuration = Configuration(redactor=redactor, needed=True)
+    for key in ("old-key-1", "new-key-2"):
+        configuration.publish(parse(environment("http://x", api_key("header", key))))
+    Log("01E").info("old-key-1 new-key-2")
+    assert entries(written)[0]["message"] == "*** ***"
+
+
+def test_the_termination_message_is_short_and_ends_with_the_innermost_lines() -> None:
+    def deep(level: int) -> None:
+        if level:
+            deep_a(level - 1) if level % 2 else deep_b(level - 1)
+        raise RuntimeError("ü" * 100)
+
+    def deep_a(level: int) -> None:
+        deep(level)
+
+    def deep_b(level: int) -> None:
+        deep(level)
+
+    error = CodeError("main.py:3: RuntimeError")
+    try:
+        deep(40)
+    except RuntimeError as cause:
+        error.__cause__ = cause
+    message = termination.message(error)
+    assert len(message.encode()) <= 2048
+    assert message.startswith("main.py:3: RuntimeError\n\n")
+    assert message.endswith("ü" * 100)
