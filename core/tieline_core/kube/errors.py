@@ -1,0 +1,141 @@
+"""What the API server, or the way to it, can answer instead of what was asked for.
+
+Texts come from the API server's Status objects. For Secrets they are replaced by the reason and the field
+names, because a validation message may quote what was sent.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_CONFLICT = re.compile(r'conflict with "(?P<manager>[^"]*)"')
+_MAX_MESSAGE = 2048
+
+
+@dataclass(frozen=True)
+class FieldConflict:
+    """A field of a server-side apply that another manager owns."""
+
+    manager: str
+    field: str
+    message: str
+
+
+class KubeError(Exception):
+    """The API server refused a call; subclasses say why."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 0,
+        reason: str = "",
+        causes: tuple[Mapping[str, str], ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+        self.reason = reason
+        self.causes = causes
+
+
+class NotFound(KubeError):  # noqa: N818  (Kubernetes' names for its answers)
+    """404: no such object, or no such resource (its definition is not installed)."""
+
+
+class AlreadyExists(KubeError):  # noqa: N818
+    """409 on create: the name is taken."""
+
+
+class Conflict(KubeError):  # noqa: N818
+    """409: the object changed in between, or fields of an apply belong to other managers."""
+
+    @property
+    def conflicts(self) -> list[FieldConflict]:
+        """The fields in conflict; empty when the object changed in between."""
+        return [
+            FieldConflict(
+                manager=found["manager"] if (found := _CONFLICT.search(cause.get("message", ""))) else "",
+                field=cause.get("field", ""),
+                message=cause.get("message", ""),
+            )
+            for cause in self.causes
+            if cause.get("reason") == "FieldManagerConflict"
+        ]
+
+
+class Gone(KubeError):  # noqa: N818
+    """410: the resourceVersion is too old; list again."""
+
+
+class Invalid(KubeError):  # noqa: N818
+    """400, 413 or 422: the object breaks the schema or a rule; ``causes`` name the fields."""
+
+
+class Forbidden(KubeError):  # noqa: N818
+    """403: RBAC or admission refuses it."""
+
+
+class Unauthorized(KubeError):  # noqa: N818
+    """401: the API server does not know our credentials."""
+
+
+class TooManyRequests(KubeError):  # noqa: N818
+    """429: asked to come back later, in ``retry_after`` seconds."""
+
+    retry_after: float = 1.0
+
+
+class Unavailable(KubeError):  # noqa: N818
+    """The API server cannot be reached, does not answer in time, or fails with 5xx."""
+
+    retry_after: float | None = None
+
+
+_BY_STATUS: dict[int, type[KubeError]] = {
+    400: Invalid,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    413: Invalid,
+    422: Invalid,
+    429: TooManyRequests,
+}
+
+
+def from_status(
+    http_status: int, body: Any, *, doing: str, sensitive: bool = False, retry_after: str | None = None
+) -> KubeError:
+    """The error for an answer of the API server.
+
+    ``doing`` says what was tried ("apply secrets acme/shop"); ``sensitive`` drops the server's words.
+    """
+    status = body if isinstance(body, dict) else {}
+    reason = str(status.get("reason", ""))
+    details = status.get("details") or {}
+    causes = tuple(cause for cause in details.get("causes") or () if isinstance(cause, dict))
+    text = str(status.get("message") or f"HTTP {http_status}")[:_MAX_MESSAGE]
+    if sensitive:
+        causes = tuple({key: cause[key] for key in ("field", "reason") if key in cause} for cause in causes)
+        fields = ", ".join(cause["field"] for cause in causes if cause.get("field"))
+        text = f"{reason or f'HTTP {http_status}'}{f' ({fields})' if fields else ''}"
+    kind = _BY_STATUS.get(http_status, Unavailable if http_status >= 500 else KubeError)
+    if reason == "AlreadyExists":
+        kind = AlreadyExists
+    elif reason in ("Expired", "Gone"):
+        kind = Gone
+    error = kind(f"{doing}: {text}", status=http_status, reason=reason, causes=causes)
+    seconds = _seconds(retry_after) or _seconds(details.get("retryAfterSeconds"))
+    if seconds is not None and isinstance(error, TooManyRequests | Unavailable):
+        error.retry_after = seconds
+    return error
+
+
+def _seconds(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
