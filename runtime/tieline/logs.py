@@ -21,6 +21,8 @@ current_execution: ContextVar[str | None] = ContextVar("tieline_execution", defa
 
 _run_logger = logging.getLogger("tieline.run")
 _PRINTED_LINE_LIMIT = 64 * 1024
+# Made once: json.dumps makes a new encoder on each call that is given options.
+_encode = json.JSONEncoder(ensure_ascii=False, skipkeys=True, default=str).encode
 
 
 class JsonFormatter(logging.Formatter):
@@ -47,7 +49,7 @@ class JsonFormatter(logging.Formatter):
                 entry[name] = value
         if record.name not in {"root", "tieline", _run_logger.name}:
             entry["logger"] = record.name
-        return self._redact(json.dumps(entry, ensure_ascii=False, skipkeys=True, default=str))
+        return self._redact(_encode(entry))
 
 
 class Log:
@@ -119,3 +121,11 @@ def configure(redact: Redactor, *, level: str = "INFO", stream: TextIO | None = 
     logging.captureWarnings(True)
     sys.stdout = PrintedLines(logging.INFO)
     sys.stderr = PrintedLines(logging.WARNING)
+
+
+def leave_out_unused() -> None:
+    """Stop logging from collecting what no line shows (the Logging HOWTO, "Optimization"); process-wide."""
+    logging._srcfile = None
+    logging.logThreads = False
+    logging.logProcesses = False
+    logging.logMultiprocessing = False

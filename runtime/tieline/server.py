@@ -34,6 +34,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
     redactor = Redactor()
     logs.configure(redactor)
+    logs.leave_out_unused()
     termination_log = Path(os.environ.get("TIELINE_TERMINATION_LOG", "/dev/termination-log"))
     try:
         settings = Settings.from_environment(os.environ)

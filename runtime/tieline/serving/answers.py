@@ -26,7 +26,7 @@ def answer(value: Any) -> web.StreamResponse:
     if isinstance(value, bytes | bytearray | memoryview):
         return web.Response(body=bytes(value), content_type="application/octet-stream")
     try:
-        body = json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        body = _encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise ReturnValueError(
             f"A webhook returned a {type(value).__name__} that cannot be written as JSON ({error}); return None, "
@@ -65,3 +65,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return list(value)
     raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+# Made once: json.dumps makes a new encoder on each call that is given options.
+_encode = json.JSONEncoder(default=_plain, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
