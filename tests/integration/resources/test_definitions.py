@@ -247,7 +247,9 @@ def test_an_immutable_field_keeps_its_value(kubectl, namespace, base, changes, p
 def test_kubectl_explain_reads_well(kubectl, crds_installed):
     text = kubectl("explain", "project.spec.environments").stdout
     assert "Where the project runs" in text
-    assert textwrap.shorten("latest follows the current files", 200) in text.replace('"', "").replace("\n", " ")
+    assert textwrap.shorten("latest follows the current files", 200) in text.replace('"', "").replace(
+        "\n", " "
+    )
     assert "FIELDS" in text
 
 

@@ -69,6 +69,4 @@ def test_a_field_that_a_definition_cannot_say_is_refused_with_its_place(annotati
 
 def test_a_model_that_holds_itself_is_refused():
     with pytest.raises(crds.SchemaError, match="holds itself"):
-        crds._without_reference(
-            {"$ref": "#/$defs/A"}, definitions={"A": {"$ref": "#/$defs/A"}}, path="Model"
-        )
+        crds._without_reference({"$ref": "#/$defs/A"}, definitions={"A": {"$ref": "#/$defs/A"}}, path="Model")

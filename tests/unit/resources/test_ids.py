@@ -15,7 +15,9 @@ MOMENTS = st.datetimes(min_value=datetime(2000, 1, 1), max_value=datetime(2100, 
 
 
 def stored(**metadata):
-    return {"metadata": {"name": "shop", "uid": "u-1", "creationTimestamp": "2026-11-01T10:00:00Z", **metadata}}
+    return {
+        "metadata": {"name": "shop", "uid": "u-1", "creationTimestamp": "2026-11-01T10:00:00Z", **metadata}
+    }
 
 
 def test_an_object_without_a_label_has_the_time_of_its_creation_in_its_id():
@@ -52,7 +54,9 @@ def test_environments_of_a_project_have_ids_of_their_own_that_stay():
     project = ids.new_id()
     production = ids.environment_id(project, "production")
     assert production == ids.environment_id(project, "production")
-    assert len({production, ids.environment_id(project, "staging"), ids.static_activation_id(production)}) == 3
+    assert (
+        len({production, ids.environment_id(project, "staging"), ids.static_activation_id(production)}) == 3
+    )
 
 
 NAME = st.from_regex(r"\A[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?\Z")

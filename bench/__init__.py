@@ -1,0 +1,1 @@
+"""Measurements of the deployed platform; ``make bench`` prints them as tables."""

@@ -1,0 +1,1 @@
+"""What tests use to act as users do: kubectl, HTTP, and patience."""

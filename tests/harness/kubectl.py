@@ -1,0 +1,58 @@
+"""``kubectl`` on the session's cluster, and organisations made with it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from tieline_core.ids import ORGANISATION_LABEL, new_id
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Kubectl:
+    """``kubectl`` on the session's cluster: ``kubectl("get", "pods", namespace=…)``."""
+
+    binary: str
+    kubeconfig: Path
+
+    def __call__(
+        self,
+        *arguments: str,
+        namespace: str | None = None,
+        stdin: str | None = None,
+        check: bool = True,
+        timeout: float = 120,
+    ) -> subprocess.CompletedProcess[str]:
+        command = [self.binary, *(["-n", namespace] if namespace else []), *arguments]
+        done = subprocess.run(
+            command,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
+        )
+        assert not (check and done.returncode), f"{' '.join(command)}: {done.stderr}"
+        return done
+
+
+@dataclass(frozen=True)
+class Organisation:
+    """A namespace that is an organisation."""
+
+    id: str
+    namespace: str
+
+
+def make_organisation(kubectl: Kubectl) -> Organisation:
+    """A namespace with an organisation's label, and its default ServiceAccount in place."""
+    identifier = new_id()
+    name = f"org-{identifier.lower()}"
+    kubectl("create", "namespace", name)
+    kubectl("label", "namespace", name, f"{ORGANISATION_LABEL}={identifier}")
+    return Organisation(id=identifier, namespace=name)

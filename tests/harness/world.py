@@ -1,0 +1,174 @@
+"""Acting on the deployed platform as users do, and waiting for what they would see."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import yaml
+
+from tests.harness.kubectl import ROOT, Kubectl
+
+T = TypeVar("T")
+
+OVERLAY = ROOT / "deploy" / "overlays" / "local"
+PATIENCE = 180.0
+
+
+def eventually(what: str, probe: Callable[[], T | None], *, within: float = PATIENCE) -> T:
+    """The first true result of ``probe``; fails with ``what`` and the last thing seen."""
+    until = time.monotonic() + within
+    last: Any = None
+    while time.monotonic() < until:
+        try:
+            last = probe()
+        except (OSError, AssertionError, KeyError, IndexError) as error:
+            last = error
+        else:
+            if last:
+                return last
+        time.sleep(0.3)
+    raise AssertionError(f"After {within:.0f} s: not {what}; last seen: {last!r}")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An HTTP answer, read as a whole."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def http(
+    method: str, url: str, *, body: Any = None, headers: dict[str, str] | None = None, timeout: float = 30
+) -> Answer:
+    """One request; statuses from 400 on are answers, not exceptions."""
+    data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data=data, method=method, headers=dict(headers or {}))
+    if data is not None:
+        request.add_header("Content-Type", "application/json")
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as response:
+            return Answer(response.status, dict(response.headers), response.read())
+    except urllib.error.HTTPError as error:
+        return Answer(error.code, dict(error.headers), error.read())
+
+
+@dataclass(frozen=True)
+class Platform:
+    """The deployed platform."""
+
+    kubectl: Kubectl
+    url: str
+
+
+@dataclass(frozen=True)
+class Rest:
+    """The REST API as one caller of one organisation."""
+
+    url: str
+    token: str
+    organisation: str
+
+    def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        return http(
+            method,
+            f"{self.url}/api/v2/o/{self.organisation}{path}",
+            body=body,
+            headers={"Authorization": f"Bearer {self.token}", **headers},
+        )
+
+
+@dataclass
+class World:
+    """One organisation on the platform, through kubectl."""
+
+    kubectl: Kubectl
+    namespace: str
+    applied: list[str] = field(default_factory=list)
+
+    def apply(self, *manifests: dict[str, Any]) -> None:
+        text = yaml.safe_dump_all(
+            [{"apiVersion": "tieline.dev/v1alpha1", **manifest} for manifest in manifests]
+        )
+        self.kubectl("apply", "-f", "-", namespace=self.namespace, stdin=text)
+
+    def get(self, *what: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(
+            self.kubectl("get", *what, "-o", "json", namespace=self.namespace).stdout
+        )
+        return found
+
+    def environment(self, project: str, name: str = "production") -> dict[str, Any]:
+        environments = self.get("project", project)["status"]["environments"]
+        return next(found for found in environments if found["name"] == name)
+
+    def until(
+        self,
+        project: str,
+        status: str,
+        *,
+        message: str = "",
+        version: str | None = None,
+        within: float = PATIENCE,
+    ) -> dict[str, Any]:
+        """The environment once it has the status (and the message, and the version that serves)."""
+
+        def probe() -> dict[str, Any] | None:
+            found = self.environment(project)
+            fits = (
+                found["status"] == status
+                and message in found.get("message", "")
+                and version in (None, found.get("version"))
+            )
+            if not fits:
+                raise AssertionError(found)
+            return found
+
+        return eventually(f"{project} {status} {message!r}", probe, within=within)
+
+    def pods(self, project: str) -> list[dict[str, Any]]:
+        found = self.get("pods", "-l", f"tieline.dev/project={project}")["items"]
+        return list(found)
+
+
+def project(code: str, *, name: str = "orders", **spec: Any) -> dict[str, Any]:
+    """A project with one file that follows the latest version."""
+    return {
+        "kind": "Project",
+        "metadata": {"name": name},
+        "spec": {
+            "name": "Orders",
+            "source": {"files": [{"filename": "main.py", "content": code}]},
+            "environments": [{"name": "production", "version": "latest"}],
+            **spec,
+        },
+    }
+
+
+def answering(text: str) -> str:
+    """Code whose webhook ``hello`` answers ``text``."""
+    return (
+        "from tieline import Integration\n"
+        "integration = Integration()\n"
+        '@integration.webhook("hello", methods=["GET", "POST"])\n'
+        "async def hello(ctx, request):\n"
+        f"    return {{'says': {text!r}}}\n"
+    )
+
+
+def says(url: str) -> str:
+    """What the webhook ``hello`` at ``url`` answers."""
+    answer = http("GET", f"{url}/hello", timeout=5)
+    assert answer.status == 200, answer
+    return str(answer.json["says"])
