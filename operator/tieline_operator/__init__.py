@@ -1,1 +1,1 @@
-"""Tieline."""
+"""The operator: keeps in the cluster what the custom resources ask for."""

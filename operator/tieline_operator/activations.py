@@ -1,0 +1,187 @@
+"""Activation: do project, environment, user and connections exist, and do the variables fit the schema?"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tieline_core.ids import environment_id
+from tieline_core.kube.resources import (
+    ACTIVATIONS,
+    CONNECTION_TEMPLATES,
+    CONNECTIONS,
+    END_USERS,
+    PROJECTS,
+)
+from tieline_core.resources import Activation, ConnectionTemplate, Project
+from tieline_core.resources.activations import ActivationConnection
+from tieline_core.variables import InvalidSchema, variable_errors
+from tieline_operator.elders import elder, id_taken
+from tieline_operator.plans import Object, Outcome, Plan, failed, ready
+from tieline_operator.world import World, joined, ref
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """An Activation with what it refers to."""
+
+    activation: Activation
+    taken: Outcome | None = None
+    twin: str | None = None
+    """The older activation of the same environment for the same user."""
+    project: Project | None = None
+    user_found: bool = True
+    templates: Mapping[str, ConnectionTemplate]
+    """The environment's templates, and those that the activation names, by object name."""
+    connections: Mapping[str, Object]
+    """The connections that the activation names, by object name."""
+
+
+async def reconcile(world: World, obj: Object, now: datetime) -> Plan:
+    """Looks at the Activation and decides."""
+    activation = Activation.read(obj)
+    spec, namespace = activation.spec, activation.namespace
+    project = world[PROJECTS].get(namespace, spec.project_ref.name)
+    user = spec.end_user_ref.name if spec.end_user_ref else None
+    place = joined(namespace, spec.project_ref.name, spec.environment)
+    twin = elder(obj, world[ACTIVATIONS].by_index("target", joined(place, user)))
+    named = (
+        world[CONNECTION_TEMPLATES].get(namespace, item.connection_template) for item in spec.connections
+    )
+    templates = [*world[CONNECTION_TEMPLATES].by_index("environment", place), *filter(None, named)]
+    connections = (world[CONNECTIONS].get(namespace, item.connection_ref.name) for item in spec.connections)
+    return plan(
+        Observed(
+            activation=activation,
+            taken=id_taken(obj, world[ACTIVATIONS]),
+            twin=twin["metadata"]["name"] if twin else None,
+            project=Project.read(project) if project else None,
+            user_found=user is None or world[END_USERS].get(namespace, user) is not None,
+            templates={item["metadata"]["name"]: ConnectionTemplate.read(item) for item in templates},
+            connections={item["metadata"]["name"]: item for item in filter(None, connections)},
+        )
+    )
+
+
+def plan(observed: Observed) -> Plan:
+    """Ready when the environment can run for the user with these variables and connections."""
+    activation, project = observed.activation, observed.project
+    status: dict[str, Any] = {}
+    found = project is not None and any(
+        item.name == activation.spec.environment for item in project.spec.effective_environments()
+    )
+    if project and found:
+        status["environmentId"] = environment_id(project.id, activation.spec.environment)
+    variables, variable_problem = _variables(activation, project)
+    problem = observed.taken or next(_problems(observed, found=found), None) or variable_problem
+    return Plan(
+        outcome=problem or ready("Active", f'The environment "{activation.spec.environment}" runs for it'),
+        status={**status, **variables},
+    )
+
+
+def _variables(activation: Activation, project: Project | None) -> tuple[dict[str, Any], Outcome | None]:
+    """The part of the status about variables. The last valid ones stay while the new ones are not."""
+    last = activation.status.last_valid_variables
+    kept = {"lastValidVariables": last} if last else {}
+    if project is None:
+        return kept, None
+    try:
+        errors = variable_errors(project.spec.dynamic_variables_schema, activation.spec.variables)
+    except InvalidSchema as error:
+        message = (
+            f'The schema of project "{project.name}" is invalid ({error}); correct dynamicVariablesSchema'
+        )
+        return kept, failed("SchemaInvalid", message)
+    if not errors:
+        valid = activation.spec.variables
+        return ({"lastValidVariables": valid} if valid else {}), None
+    told = [str(error) for error in errors]
+    message = f"The variables break the project's schema: {'; '.join(told[:5])}; correct spec.variables"
+    return {**kept, "variableErrors": told}, failed("VariablesInvalid", message)
+
+
+def _problems(observed: Observed, *, found: bool) -> Iterator[Outcome]:
+    spec, namespace = observed.activation.spec, observed.activation.namespace
+    if observed.project is None:
+        yield failed(
+            "ProjectNotFound",
+            f'Project "{spec.project_ref.name}" does not exist in namespace {namespace}; create it',
+        )
+    elif not found:
+        yield failed(
+            "EnvironmentNotFound",
+            f'Project "{spec.project_ref.name}" has no environment "{spec.environment}"; '
+            "add it to the project's spec.environments, or delete this activation",
+        )
+    if not observed.user_found and spec.end_user_ref:
+        yield failed(
+            "EndUserNotFound",
+            f'EndUser "{spec.end_user_ref.name}" does not exist in namespace {namespace}; create it',
+        )
+    if observed.twin:
+        yield failed(
+            "ActivationTaken",
+            f'The older activation "{observed.twin}" is for the same environment and user; delete one of them',
+        )
+    for item in spec.connections:
+        yield from _connection_problems(item, observed)
+    if spec.end_user_ref:
+        yield from _missing_connections(observed)
+
+
+def _connection_problems(item: ActivationConnection, observed: Observed) -> Iterator[Outcome]:
+    spec, namespace = observed.activation.spec, observed.activation.namespace
+    template = observed.templates.get(item.connection_template)
+    connection = observed.connections.get(item.connection_ref.name)
+    if template is None:
+        yield failed(
+            "TemplateNotFound",
+            f'ConnectionTemplate "{item.connection_template}" does not exist in namespace {namespace}; '
+            "create it, or remove it from spec.connections",
+        )
+        return
+    place = (template.spec.project_ref.name, template.spec.environment)
+    if place != (spec.project_ref.name, spec.environment) or not template.spec.dynamic:
+        yield failed(
+            "TemplateNotUsable",
+            f'ConnectionTemplate "{template.name}" is not a dynamic template of this environment; '
+            "remove it from spec.connections",
+        )
+    if connection is None:
+        yield failed(
+            "ConnectionNotFound",
+            f'Connection "{item.connection_ref.name}" does not exist in namespace {namespace}; create it',
+        )
+        return
+    if ref(connection, "systemRef") != template.spec.system_ref.name:
+        yield failed(
+            "SystemDiffers",
+            f'Connection "{item.connection_ref.name}" is not for the system "{template.spec.system_ref.name}" '
+            f'of template "{template.name}"; use one that is',
+        )
+    owner, user = ref(connection, "endUserRef"), spec.end_user_ref.name if spec.end_user_ref else None
+    if owner and owner != user:
+        yield failed(
+            "ConnectionOfAnotherUser",
+            f'Connection "{item.connection_ref.name}" belongs to the EndUser "{owner}"; use one of this user\'s',
+        )
+
+
+def _missing_connections(observed: Observed) -> Iterator[Outcome]:
+    """A user's activation must bring a connection for each dynamic template of the environment."""
+    spec = observed.activation.spec
+    given = {item.connection_template for item in spec.connections}
+    missing = sorted(
+        template.spec.name
+        for template in observed.templates.values()
+        if template.spec.dynamic
+        and template.name not in given
+        and (template.spec.project_ref.name, template.spec.environment)
+        == (spec.project_ref.name, spec.environment)
+    )
+    if missing:
+        yield failed(
+            "ConnectionMissing",
+            f"There is no connection for {', '.join(missing)}; add one to spec.connections for each",
+        )

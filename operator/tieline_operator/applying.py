@@ -1,0 +1,153 @@
+"""Carrying out a plan: writes what differs, and nothing else."""
+
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Protocol
+
+from tieline_core.ids import ID_LABEL, object_id
+from tieline_core.kube import (
+    AlreadyExists,
+    Applied,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Resource,
+)
+from tieline_operator.conditions import find, full_status
+from tieline_operator.differences import contained
+from tieline_operator.events import Events
+from tieline_operator.plans import Child, Object, Plan, failed
+
+logger = logging.getLogger(__name__)
+
+MANAGER = "tieline-operator"
+# What Kubernetes refuses (a quota, an admission rule, a value) may be allowed later.
+REFUSED_AGAIN_AFTER = 60.0
+
+
+class Writer(Protocol):
+    """The writes that applying needs of the Kubernetes port."""
+
+    async def create(self, resource: Resource, obj: Mapping[str, Any], *, field_manager: str) -> Object: ...
+
+    async def apply(
+        self,
+        resource: Resource,
+        obj: Mapping[str, Any],
+        *,
+        field_manager: str,
+        force: bool = False,
+        subresource: str | None = None,
+    ) -> Applied: ...
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str | None = None, *, uid: str | None = None
+    ) -> object: ...
+
+
+class Reader(Protocol):
+    """Takes in what was written, so that the next look sees it."""
+
+    def observe(self, resource: Resource, obj: Mapping[str, Any]) -> None: ...
+
+
+class Applier:
+    """Carries out plans."""
+
+    def __init__(self, kube: Writer, reader: Reader, events: Events) -> None:
+        self._kube = kube
+        self._reader = reader
+        self._events = events
+
+    async def carry_out(self, resource: Resource, obj: Object, plan: Plan, now: datetime) -> Plan:
+        """Makes the cluster what ``plan`` says. Returns the plan as it came out.
+
+        When Kubernetes refuses a child, the object's Ready says so and the plan looks again later. Raises
+        KubeError for all else that fails.
+        """
+        try:
+            for creation in plan.creations:
+                await self._create(creation.resource, creation.desired)
+            for child in plan.children:
+                await self._apply_child(child)
+        except (Invalid, Forbidden) as error:
+            message = f"Kubernetes refuses a part of the workload: {error.message[:1024]}"
+            plan = replace(
+                plan, outcome=failed("WorkloadRefused", message), requeue_after=REFUSED_AGAIN_AFTER
+            )
+        for deletion in plan.deletions:
+            with suppress(NotFound, Conflict):
+                await self._kube.delete(
+                    deletion.resource, deletion.name, deletion.namespace, uid=deletion.uid
+                )
+        with suppress(NotFound):
+            await self._label(resource, obj)
+            await self._status(resource, obj, plan, now)
+        return plan
+
+    async def _create(self, resource: Resource, desired: Mapping[str, Any]) -> None:
+        with suppress(AlreadyExists):
+            self._reader.observe(resource, await self._kube.create(resource, desired, field_manager=MANAGER))
+
+    async def _apply_child(self, child: Child) -> None:
+        if child.actual is not None and contained(child.desired, child.actual):
+            return
+        applied = await self._kube.apply(child.resource, child.desired, field_manager=MANAGER, force=True)
+        self._reader.observe(child.resource, applied.object)
+
+    async def _label(self, resource: Resource, obj: Object) -> None:
+        """Puts the id on an object that came without (those of REST and of restores have one)."""
+        if ID_LABEL in obj["metadata"].get("labels", {}):
+            return
+        labelled = _identified(resource, obj)
+        labelled["metadata"]["labels"] = {ID_LABEL: object_id(obj)}
+        applied = await self._kube.apply(resource, labelled, field_manager=MANAGER, force=True)
+        self._reader.observe(resource, applied.object)
+
+    async def _status(self, resource: Resource, obj: Object, plan: Plan, now: datetime) -> None:
+        status = full_status(obj, plan, now)
+        if status == obj.get("status"):
+            return
+        applied = await self._kube.apply(
+            resource,
+            {**_identified(resource, obj), "status": status},
+            field_manager=MANAGER,
+            force=True,
+            subresource="status",
+        )
+        self._reader.observe(resource, applied.object)
+        before = find(obj)
+        after = find(applied.object)
+        if after and (before is None or _gist(before) != _gist(after)):
+            logger.info(
+                "%s is %s: %s",
+                resource.kind,
+                _WORDS[after["status"]],
+                after["reason"],
+                extra={
+                    "kind": resource.kind,
+                    "object": f"{obj['metadata']['namespace']}/{obj['metadata']['name']}",
+                },
+            )
+            await self._events.post(resource, applied.object, after)
+
+
+_WORDS = {"True": "ready", "False": "not ready", "Unknown": "in progress"}
+
+
+def _gist(condition: Mapping[str, Any]) -> tuple[str, str]:
+    return condition["status"], condition["reason"]
+
+
+def _identified(resource: Resource, obj: Object) -> dict[str, Any]:
+    """Just this object: with its uid an apply never makes a new one of the same name."""
+    metadata = obj["metadata"]
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {key: metadata[key] for key in ("name", "namespace", "uid")},
+    }

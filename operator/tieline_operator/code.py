@@ -1,0 +1,133 @@
+"""Reading files from ConfigMaps, and remembering what was found in them.
+
+The caches hold ConfigMaps without their contents (they would be most of the operator's memory). Contents
+are read when they are needed: to digest new files, to make a version, and to check one.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from tieline_core.checks import check_files, named_templates
+from tieline_core.files import (
+    MAX_FILE_BYTES,
+    MAX_TOTAL_BYTES,
+    FilesMissing,
+    files_digest,
+    source_files,
+    unpack,
+)
+from tieline_core.kube.resources import CONFIG_MAPS
+from tieline_core.resources import Project, ProjectVersion
+from tieline_core.resources.project_versions import Finding
+from tieline_operator.plans import Object
+from tieline_operator.world import World
+
+_REMEMBERED = 4096
+_MIB = 1024 * 1024
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysis:
+    """What a version's files hold."""
+
+    findings: tuple[Finding, ...]
+    templates: Mapping[str, tuple[str, int]]
+    """The connection templates that the code names, with file and line."""
+
+
+class Code:
+    """Reads projects' current files and versions' files."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._digests: _Recent[str] = _Recent()
+        self._analyses: _Recent[Analysis] = _Recent()
+
+    async def digest(self, project: Project) -> str | None:
+        """The digest of a project's current files, or None when it has none.
+
+        Raises FilesMissing when they cannot be read or could never be kept.
+        """
+        if not project.spec.source.files and not project.spec.source.config_maps:
+            return None
+        stamp = (project.metadata.uid, project.metadata.generation, *self._stamps(project))
+        known = self._digests.get(stamp)
+        if known is None:
+            known = files_digest(await self.files(project))
+            self._digests.put(stamp, known)
+        return known
+
+    async def files(self, project: Project) -> dict[str, bytes]:
+        """A project's current files. Raises FilesMissing as ``digest`` does."""
+        source = project.spec.source
+        bodies = await self._bodies(project.namespace, (item.name for item in source.config_maps))
+        return _keepable(source_files(source, bodies))
+
+    async def analyse(self, version: ProjectVersion) -> Analysis:
+        """What is in a version's files (they never change). Raises FilesMissing."""
+        known = self._analyses.get((version.metadata.uid,))
+        if known is None:
+            references = version.spec.config_maps
+            bodies = await self._bodies(version.namespace, (item.name for item in references))
+            files = unpack(references, bodies)
+            findings = check_files(files, version.spec.labels, None)
+            known = Analysis(findings=tuple(findings), templates=named_templates(files))
+            self._analyses.put((version.metadata.uid,), known)
+        return known
+
+    def _stamps(self, project: Project) -> Iterable[str]:
+        """The state of each source ConfigMap: a changed one has another resourceVersion."""
+        for item in project.spec.source.config_maps:
+            found = self._world[CONFIG_MAPS].get(project.namespace, item.name)
+            if found is None:
+                raise FilesMissing(
+                    f'ConfigMap "{item.name}" does not exist in namespace {project.namespace}; '
+                    "create it, or remove it from spec.source.configMaps"
+                )
+            yield f"{found['metadata']['uid']}/{found['metadata']['resourceVersion']}"
+
+    async def _bodies(self, namespace: str, names: Iterable[str]) -> dict[str, Object]:
+        bodies: dict[str, Object] = {}
+        for name in dict.fromkeys(names):
+            body = await self._world.config_map(namespace, name)
+            if body is not None:
+                bodies[name] = body
+        return bodies
+
+
+class _Recent(Generic[T]):
+    """Remembers the most recently used values."""
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[tuple[object, ...], T] = OrderedDict()
+
+    def get(self, key: tuple[object, ...]) -> T | None:
+        if key in self._values:
+            self._values.move_to_end(key)
+        return self._values.get(key)
+
+    def put(self, key: tuple[object, ...], value: T) -> None:
+        self._values[key] = value
+        self._values.move_to_end(key)
+        if len(self._values) > _REMEMBERED:
+            self._values.popitem(last=False)
+
+
+def _keepable(files: list[tuple[str, bytes]]) -> dict[str, bytes]:
+    """The files as a mapping; raises FilesMissing for what no ConfigMap could keep."""
+    kept = dict(files)
+    if len(kept) < len(files):
+        names = [path for path, _ in files]
+        twice = sorted({path for path in names if names.count(path) > 1})
+        raise FilesMissing(f"There are two files named {', '.join(twice[:5])}; keep one of each")
+    large = sorted(path for path, content in files if len(content) > MAX_FILE_BYTES)
+    if large:
+        raise FilesMissing(f"{', '.join(large[:5])} has more than 1 MiB; split it, or put it elsewhere")
+    total = sum(len(content) for _, content in files)
+    if total > MAX_TOTAL_BYTES:
+        raise FilesMissing(f"The files have {total / _MIB:.1f} MiB together; at most 8 MiB are kept")
+    return kept

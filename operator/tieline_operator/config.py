@@ -1,0 +1,144 @@
+"""The operator's configuration, from environment variables.
+
+| variable | default | what it is |
+|---|---|---|
+| TIELINE_RUNTIME_IMAGE | (required) | image of the pods of environments that name none |
+| TIELINE_API_URL | (required) | internal base URL of the API, given to pods |
+| TIELINE_PUBLIC_URL_TEMPLATE | http://{clusterIP} | public URL of an environment, with PLACEHOLDERS |
+| TIELINE_NAMESPACES | (all) | namespaces to work in, separated by commas |
+| TIELINE_WORKERS | 8 | objects that are reconciled at the same time |
+| TIELINE_VERSIONS_KEPT | 20 | ProjectVersions kept per project, besides those in use |
+| TIELINE_LEADER_ELECT | true | whether replicas take turns by a Lease |
+| TIELINE_LEASE_NAMESPACE | (the pod's own) | namespace of that Lease |
+| TIELINE_HEALTH_PORT | 8080 | liveness: GET /healthz |
+| TIELINE_METRICS_PORT | 9090 | Prometheus: GET /metrics |
+| TIELINE_LOG_LEVEL | INFO | DEBUG, INFO, WARNING or ERROR |
+| TIELINE_WATCH_TIMEOUT | 180 | seconds without a word from a watch until it counts as dead |
+"""
+
+import string
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+# What a public URL may be made of: "https://{environment}-{project}.hooks.example", say.
+PLACEHOLDERS = frozenset({"clusterIP", "name", "namespace", "environmentId", "environment", "project"})
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+_TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
+_POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_MAX_PORT = 65535
+
+
+class ConfigError(Exception):
+    """A variable is missing or wrong; the message names all that are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """What the operator is told from outside."""
+
+    runtime_image: str
+    api_url: str
+    public_url_template: str = "http://{clusterIP}"
+    namespaces: tuple[str, ...] = ()
+    workers: int = 8
+    versions_kept: int = 20
+    leader_elect: bool = True
+    lease_namespace: str = "default"
+    health_port: int = 8080
+    metrics_port: int = 9090
+    log_level: str = "INFO"
+    watch_timeout: float = 180.0
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str]) -> "Config":
+        """Reads and checks the variables; raises ConfigError that names everything wrong at once."""
+        read = _Reader(env)
+        config = cls(
+            runtime_image=read.text("TIELINE_RUNTIME_IMAGE"),
+            api_url=read.url("TIELINE_API_URL"),
+            public_url_template=read.template("TIELINE_PUBLIC_URL_TEMPLATE", cls.public_url_template),
+            namespaces=read.names("TIELINE_NAMESPACES"),
+            workers=read.number("TIELINE_WORKERS", cls.workers, 1, 256),
+            versions_kept=read.number("TIELINE_VERSIONS_KEPT", cls.versions_kept, 1, 1000),
+            leader_elect=read.flag("TIELINE_LEADER_ELECT", cls.leader_elect),
+            lease_namespace=env.get("TIELINE_LEASE_NAMESPACE") or _own_namespace(),
+            health_port=read.number("TIELINE_HEALTH_PORT", cls.health_port, 1, _MAX_PORT),
+            metrics_port=read.number("TIELINE_METRICS_PORT", cls.metrics_port, 1, _MAX_PORT),
+            log_level=read.choice("TIELINE_LOG_LEVEL", cls.log_level, _LEVELS),
+            watch_timeout=read.number("TIELINE_WATCH_TIMEOUT", int(cls.watch_timeout), 10, 3600),
+        )
+        if read.problems:
+            raise ConfigError("; ".join(read.problems))
+        return config
+
+
+def placeholders(template: str) -> set[str]:
+    """The placeholders in a template; raises ValueError where braces do not match."""
+    return {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+
+
+class _Reader:
+    """Reads variables and collects what is wrong with them."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._env = env
+        self.problems: list[str] = []
+
+    def text(self, name: str) -> str:
+        value = self._env.get(name, "").strip()
+        if not value:
+            self.problems.append(f"{name} is not set")
+        return value
+
+    def url(self, name: str) -> str:
+        value = self.text(name)
+        if value and not value.startswith(("http://", "https://")):
+            self.problems.append(f"{name} must start with http:// or https://")
+        return value.rstrip("/")
+
+    def template(self, name: str, default: str) -> str:
+        value = self._env.get(name) or default
+        try:
+            unknown = placeholders(value) - PLACEHOLDERS
+        except ValueError as error:
+            self.problems.append(f"{name} is no template: {error}")
+            return value
+        if unknown:
+            known = ", ".join(sorted(PLACEHOLDERS))
+            self.problems.append(f"{name} has unknown placeholders {sorted(unknown)}; known are {known}")
+        return value
+
+    def names(self, name: str) -> tuple[str, ...]:
+        return tuple(part.strip() for part in self._env.get(name, "").split(",") if part.strip())
+
+    def number(self, name: str, default: int, least: int, most: int) -> int:
+        value = self._env.get(name)
+        if not value:
+            return default
+        if not value.isdecimal() or not least <= int(value) <= most:
+            self.problems.append(f"{name} must be a number from {least} to {most}, it is {value!r}")
+            return default
+        return int(value)
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = self._env.get(name, "").lower()
+        if not value:
+            return default
+        if value not in _TRUE + _FALSE:
+            self.problems.append(f"{name} must be true or false, it is {value!r}")
+        return value in _TRUE
+
+    def choice(self, name: str, default: str, options: tuple[str, ...]) -> str:
+        value = (self._env.get(name) or default).upper()
+        if value not in options:
+            self.problems.append(f"{name} must be one of {', '.join(options)}, it is {value!r}")
+            return default
+        return value
+
+
+def _own_namespace() -> str:
+    try:
+        return _POD_NAMESPACE.read_text(encoding="utf-8").strip() or "default"
+    except OSError:
+        return "default"

@@ -1,0 +1,126 @@
+"""ConnectionTemplate: do project, environment, system and the linked connection exist and fit?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from tieline_core.ids import environment_id
+from tieline_core.kube.resources import CONNECTION_TEMPLATES, CONNECTIONS, PROJECTS, SYSTEMS
+from tieline_core.resources import ConnectionTemplate, Project
+from tieline_operator.conditions import find, has_failed
+from tieline_operator.elders import elder, id_taken
+from tieline_operator.plans import Object, Outcome, Plan, failed, ready
+from tieline_operator.world import World, joined, ref
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """A ConnectionTemplate with what it refers to."""
+
+    template: ConnectionTemplate
+    taken: Outcome | None = None
+    namesake: str | None = None
+    """The older template of this name in the environment."""
+    project: Project | None = None
+    system_found: bool = False
+    connection: Object | None = None
+
+
+async def reconcile(world: World, obj: Object, now: datetime) -> Plan:
+    """Looks at the ConnectionTemplate and decides."""
+    template = ConnectionTemplate.read(obj)
+    spec, namespace = template.spec, template.namespace
+    project = world[PROJECTS].get(namespace, spec.project_ref.name)
+    key = joined(namespace, spec.project_ref.name, spec.environment, spec.name)
+    older = elder(obj, world[CONNECTION_TEMPLATES].by_index("name", key))
+    linked = spec.connection_ref.name if spec.connection_ref else None
+    return plan(
+        Observed(
+            template=template,
+            taken=id_taken(obj, world[CONNECTION_TEMPLATES]),
+            namesake=older["metadata"]["name"] if older else None,
+            project=Project.read(project) if project else None,
+            system_found=world[SYSTEMS].get(namespace, spec.system_ref.name) is not None,
+            connection=world[CONNECTIONS].get(namespace, linked) if linked else None,
+        )
+    )
+
+
+def plan(observed: Observed) -> Plan:
+    """Ready when code can use the template's name."""
+    template = observed.template
+    environments = observed.project.spec.effective_environments() if observed.project else []
+    status = {}
+    if observed.project and any(item.name == template.spec.environment for item in environments):
+        status["environmentId"] = environment_id(observed.project.id, template.spec.environment)
+    problem = observed.taken or next(_problems(observed, found="environmentId" in status), None)
+    return Plan(outcome=problem or _usable(template), status=status)
+
+
+def _problems(observed: Observed, *, found: bool) -> Iterator[Outcome]:
+    spec, namespace = observed.template.spec, observed.template.namespace
+    if observed.project is None:
+        yield failed(
+            "ProjectNotFound",
+            f'Project "{spec.project_ref.name}" does not exist in namespace {namespace}; create it',
+        )
+    elif not found:
+        names = ", ".join(item.name for item in observed.project.spec.effective_environments())
+        yield failed(
+            "EnvironmentNotFound",
+            f'Project "{spec.project_ref.name}" has no environment "{spec.environment}" (it has {names}); '
+            "add it to the project's spec.environments",
+        )
+    if not observed.system_found:
+        yield failed(
+            "SystemNotFound",
+            f'System "{spec.system_ref.name}" does not exist in namespace {namespace}; '
+            "create it or correct spec.systemRef.name",
+        )
+    if observed.namesake:
+        yield failed(
+            "NameTaken",
+            f'The older template "{observed.namesake}" has the name "{spec.name}" in this environment; '
+            "change spec.name",
+        )
+    if not spec.dynamic:
+        yield from _link_problems(observed)
+
+
+def _link_problems(observed: Observed) -> Iterator[Outcome]:
+    spec, namespace = observed.template.spec, observed.template.namespace
+    if spec.connection_ref is None:
+        yield failed(
+            "TemplateNotLinked",
+            f'No connection is linked to the static template "{spec.name}"; '
+            "set spec.connectionRef, or make it dynamic",
+        )
+        return
+    name = spec.connection_ref.name
+    if observed.connection is None:
+        yield failed(
+            "ConnectionNotFound",
+            f'Connection "{name}" does not exist in namespace {namespace}; '
+            "create it or correct spec.connectionRef.name",
+        )
+        return
+    system = ref(observed.connection, "systemRef")
+    if system != spec.system_ref.name:
+        yield failed(
+            "SystemDiffers",
+            f'Connection "{name}" is for the system "{system}", the template for "{spec.system_ref.name}"; '
+            "link a connection of that system",
+        )
+    condition = find(observed.connection)
+    if has_failed(observed.connection) and condition:
+        yield failed(
+            "ConnectionNotReady", f'Connection "{name}" cannot be used: {condition["message"][:1024]}'
+        )
+
+
+def _usable(template: ConnectionTemplate) -> Outcome:
+    spec = template.spec
+    if spec.dynamic:
+        return ready("Dynamic", f'Code can use "{spec.name}" with the connections of its users')
+    name = spec.connection_ref.name if spec.connection_ref else ""
+    return ready("Linked", f'Code can use "{spec.name}" with the connection "{name}"')

@@ -1,0 +1,107 @@
+"""From a key in the queue to a plan carried out: the one path that all kinds share."""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+
+from pydantic import ValidationError
+
+from tieline_core.kube import KubeError, Resource
+from tieline_core.kube import resources as r
+from tieline_operator import (
+    activations,
+    connection_templates,
+    connections,
+    connectors,
+    end_users,
+    systems,
+)
+from tieline_operator.applying import Applier
+from tieline_operator.code import Code
+from tieline_operator.conditions import invalid
+from tieline_operator.config import Config
+from tieline_operator.metrics import Metrics
+from tieline_operator.plans import Key, Object, Plan
+from tieline_operator.project_observation import Projects
+from tieline_operator.versions import Versions
+from tieline_operator.world import OWN, World
+
+logger = logging.getLogger(__name__)
+
+Reconcile = Callable[[World, Object, datetime], Awaitable[Plan]]
+
+_OUTCOMES = {"True": "ready", "False": "failed", "Unknown": "in_progress"}
+_BY_KIND: Mapping[str, Resource] = {resource.kind: resource for resource in OWN}
+
+
+def reconcilers(config: Config, code: Code) -> Mapping[str, Reconcile]:
+    """One reconciler a kind."""
+    return {
+        r.SYSTEMS.kind: systems.reconcile,
+        r.CONNECTIONS.kind: connections.reconcile,
+        r.CONNECTION_TEMPLATES.kind: connection_templates.reconcile,
+        r.PROJECTS.kind: Projects(config, code).reconcile,
+        r.PROJECT_VERSIONS.kind: Versions(code).reconcile,
+        r.ACTIVATIONS.kind: activations.reconcile,
+        r.END_USERS.kind: end_users.reconcile,
+        r.CONNECTORS.kind: connectors.reconcile,
+        r.CONNECTOR_VERSIONS.kind: connectors.reconcile_version,
+    }
+
+
+class Controller:
+    """Reconciles one object at a time for the queue."""
+
+    def __init__(
+        self,
+        world: World,
+        applier: Applier,
+        metrics: Metrics,
+        by_kind: Mapping[str, Reconcile],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._world = world
+        self._applier = applier
+        self._metrics = metrics
+        self._by_kind = by_kind
+        self._now = now
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Looks, plans and carries out. Returns the seconds after which to look again, or None."""
+        began = time.perf_counter()
+        try:
+            plan = await self._reconcile(key)
+        except Exception as error:
+            self._metrics.reconciles.labels(key.kind, "error").inc()
+            logger.warning(
+                "Reconcile failed, trying again: %s: %s",
+                type(error).__name__,
+                error,
+                exc_info=not _is_expected(error),
+                extra={"kind": key.kind, "object": f"{key.namespace}/{key.name}"},
+            )
+            raise
+        finally:
+            self._metrics.seconds.labels(key.kind).observe(time.perf_counter() - began)
+        outcome = _OUTCOMES[plan.outcome.status] if plan else "gone"
+        self._metrics.reconciles.labels(key.kind, outcome).inc()
+        return plan.requeue_after if plan else None
+
+    async def _reconcile(self, key: Key) -> Plan | None:
+        resource = _BY_KIND[key.kind]
+        obj = self._world[resource].get(key.namespace, key.name)
+        if obj is None or "deletionTimestamp" in obj["metadata"]:
+            # Children have owner references: Kubernetes removes them.
+            return None
+        now = self._now()
+        try:
+            plan = await self._by_kind[key.kind](self._world, obj, now)
+        except ValidationError as error:
+            plan = Plan(outcome=invalid(error, key.kind))
+        return await self._applier.carry_out(resource, obj, plan, now)
+
+
+def _is_expected(error: Exception) -> bool:
+    """Kubernetes' refusals say all in their message; anything else is a fault of ours: show where."""
+    return isinstance(error, KubeError)

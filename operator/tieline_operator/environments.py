@@ -1,0 +1,182 @@
+"""What an environment's status says: the status table of the design, as one pure function.
+
+"Serving" is a ready pod. `running` is kept while anything serves, even an older version during a rollout
+or after a newer one failed; `suspended` comes only when no pod is left; `error` when something should
+serve and nothing does, with the reason in the message.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from tieline_core.ids import format_time
+from tieline_core.resources.projects import EnvironmentState, EnvironmentStatus
+from tieline_operator.plans import Object, Outcome, failed, in_progress, ready
+from tieline_operator.pods import UNSCHEDULABLE_SECONDS, Failure, Pod, rollout_complete, rollout_failure
+
+_MAX_MESSAGE = 8192
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What the spec comes to for one environment."""
+
+    name: str
+    id: str
+    draft: bool = False
+    """No version was ever chosen: there is no workload."""
+    suspended: bool = False
+    replicas: int = 1
+    version: str | None = None
+    """The version that should serve."""
+    revision: str | None = None
+    """The revision of the pod template that is asked for; None when there is none to ask for."""
+    problem: Failure | None = None
+    """Why the version cannot be rolled out (it was refused, or does not exist)."""
+    waiting: str = ""
+    """What must happen before the Deployment is touched."""
+    in_sync: bool = True
+    """Whether the Deployment in the cluster is the one asked for."""
+    pinned_version: str | None = None
+    pinned_digest: str = ""
+    public_url: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What is there of one environment."""
+
+    deployment: Object | None = None
+    pods: Sequence[Pod] = ()
+    previous: EnvironmentStatus | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """What is said about one environment."""
+
+    state: EnvironmentState
+    outcome: Outcome
+    serving: str | None = None
+    """The version that serves."""
+    ready_replicas: int = 0
+    requeue_after: float | None = None
+
+
+def judge(wanted: Wanted, seen: Seen, now: datetime) -> Judged:
+    """The environment's state, and its part of the project's Ready."""
+    serving = [pod for pod in seen.pods if pod.ready]
+    judged = _state(wanted, seen, serving, now)
+    return replace(judged, serving=_served_version(wanted, serving), ready_replicas=len(serving))
+
+
+def status_of(
+    wanted: Wanted, judged: Judged, previous: EnvironmentStatus | None, now: datetime
+) -> dict[str, Any]:
+    """The item of ``status.environments``. ``updatedAt`` moves when what runs, or the state, does."""
+    message = "" if judged.outcome.status == "True" else judged.outcome.message[:_MAX_MESSAGE]
+    same = previous is not None and (previous.status, previous.version) == (judged.state, judged.serving)
+    moment = format_time(now)
+    values = {
+        "name": wanted.name,
+        "id": wanted.id,
+        "status": str(judged.state),
+        "message": message,
+        "version": judged.serving,
+        "desiredVersion": wanted.version,
+        "pinnedVersion": wanted.pinned_version,
+        "pinnedDigest": wanted.pinned_digest,
+        "readyReplicas": judged.ready_replicas,
+        "publicUrl": wanted.public_url,
+        "createdAt": format_time(previous.created_at) if previous else moment,
+        "updatedAt": format_time(previous.updated_at) if previous and same else moment,
+    }
+    return {key: value for key, value in values.items() if value not in (None, "")}
+
+
+def _state(wanted: Wanted, seen: Seen, serving: Sequence[Pod], now: datetime) -> Judged:
+    if wanted.draft:
+        return Judged(
+            state=EnvironmentState.DRAFT,
+            outcome=ready("Draft", f"{wanted.name} is a draft; deploy it to run it"),
+        )
+    if wanted.suspended or wanted.replicas == 0:
+        return _stopped(wanted, seen)
+    failure, look_again = _failure(wanted, seen, now)
+    if serving:
+        outcome = _serving(wanted, seen, serving, failure)
+        return Judged(state=EnvironmentState.RUNNING, outcome=outcome, requeue_after=look_again)
+    return replace(_not_serving(wanted, seen, failure), requeue_after=look_again)
+
+
+def _stopped(wanted: Wanted, seen: Seen) -> Judged:
+    left = [pod for pod in seen.pods if not pod.finished]
+    if not left and (seen.deployment is None or wanted.in_sync or wanted.problem or wanted.waiting):
+        return Judged(
+            state=EnvironmentState.SUSPENDED, outcome=ready("Suspended", f"{wanted.name} is suspended")
+        )
+    before = seen.previous.status if seen.previous else EnvironmentState.DRAFT
+    state = before if before is EnvironmentState.ERROR else EnvironmentState.RUNNING
+    message = (
+        f"Stopping {wanted.name}: {len(left)} of its pods are left" if left else f"Stopping {wanted.name}"
+    )
+    return Judged(state=state, outcome=in_progress("Stopping", message))
+
+
+def _serving(wanted: Wanted, seen: Seen, serving: Sequence[Pod], failure: Failure | None) -> Outcome:
+    version = _served_version(wanted, serving)
+    keeps = f"; version {version} keeps serving" if version != wanted.version else ""
+    if wanted.problem:
+        return failed(wanted.problem.reason, f"{wanted.name}: {wanted.problem.message}{keeps}")
+    if wanted.waiting:
+        return in_progress("Waiting", f"{wanted.name}: {wanted.waiting}{keeps}")
+    if failure:
+        does = (
+            f"version {wanted.version} does not start"
+            if keeps
+            else f"only {len(serving)} of {wanted.replicas} pods serve"
+        )
+        return failed(failure.reason, f"{wanted.name}: {does}: {failure.message}{keeps}")
+    if wanted.in_sync and rollout_complete(seen.deployment, wanted.replicas) and not keeps:
+        return ready("Running", f"{wanted.name} runs version {version}")
+    return in_progress("RollingOut", f"{wanted.name}: rolling out version {wanted.version}{keeps}")
+
+
+def _not_serving(wanted: Wanted, seen: Seen, failure: Failure | None) -> Judged:
+    failure = wanted.problem or failure
+    if failure:
+        return Judged(
+            state=EnvironmentState.ERROR, outcome=failed(failure.reason, f"{wanted.name}: {failure.message}")
+        )
+    before = seen.previous.status if seen.previous else EnvironmentState.DRAFT
+    if before is EnvironmentState.RUNNING:
+        message = f"{wanted.name}: nothing serves, a pod of version {wanted.version} is being started again"
+        return Judged(state=EnvironmentState.ERROR, outcome=in_progress("NothingServes", message))
+    doing = wanted.waiting or f"starting version {wanted.version}"
+    return Judged(state=before, outcome=in_progress("Starting", f"{wanted.name}: {doing}"))
+
+
+def _failure(wanted: Wanted, seen: Seen, now: datetime) -> tuple[Failure | None, float | None]:
+    """Why the pods that are asked for do not serve, and when to look again if only time can tell."""
+    if not wanted.in_sync or wanted.waiting:
+        return None, None
+    pods = [pod for pod in seen.pods if pod.revision == wanted.revision and not pod.finished]
+    for pod in sorted(pods, key=lambda pod: pod.created):
+        if pod.failure:
+            return pod.failure, None
+    waits = [pod.unschedulable for pod in pods if pod.unschedulable]
+    if waits:
+        since, told = min(waits)
+        left = UNSCHEDULABLE_SECONDS - (now - since).total_seconds()
+        if left > 0:
+            return None, left
+        return Failure("Unschedulable", f"No node has room: {told}"), None
+    return rollout_failure(seen.deployment), None
+
+
+def _served_version(wanted: Wanted, serving: Sequence[Pod]) -> str | None:
+    """During a rollout both serve: then it is still the old one."""
+    old = [pod for pod in serving if pod.version != wanted.version]
+    newest = max(old or serving, key=lambda pod: pod.created, default=None)
+    return newest.version or None if newest else None

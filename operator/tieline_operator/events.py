@@ -1,0 +1,78 @@
+"""Kubernetes Events about transitions of Ready: for people, so a failure to post one changes nothing."""
+
+import logging
+import socket
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Protocol
+from uuid import uuid4
+
+from tieline_core.kube import KubeError, Resource
+from tieline_core.kube.resources import EVENTS
+from tieline_operator.plans import Object
+
+logger = logging.getLogger(__name__)
+
+CONTROLLER = "tieline-operator"
+_MAX_NOTE_BYTES = 1024
+_MAX_REASON = 128
+_MAX_NAME = 200
+
+
+class Creator(Protocol):
+    """The one call that posting needs."""
+
+    async def create(self, resource: Resource, obj: Mapping[str, Any]) -> object: ...
+
+
+class Events:
+    """Posts Events."""
+
+    def __init__(self, kube: Creator) -> None:
+        self._kube = kube
+        self._instance = socket.gethostname()[:128]
+
+    async def post(self, resource: Resource, obj: Object, condition: Mapping[str, Any]) -> None:
+        """Tells of a condition that has just changed."""
+        event = build(resource, obj, condition, instance=self._instance, now=datetime.now(UTC))
+        try:
+            await self._kube.create(EVENTS, event)
+        except KubeError as error:
+            logger.debug("Cannot post an event: %s", error, extra={"kind": resource.kind})
+
+
+def build(
+    resource: Resource, obj: Object, condition: Mapping[str, Any], *, instance: str, now: datetime
+) -> dict[str, Any]:
+    """The Event that tells of a condition."""
+    metadata = obj["metadata"]
+    return {
+        "apiVersion": EVENTS.api_version,
+        "kind": EVENTS.kind,
+        "metadata": {
+            "name": f"{metadata['name'][:_MAX_NAME]}.{uuid4().hex[:16]}",
+            "namespace": metadata["namespace"],
+        },
+        "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "reportingController": CONTROLLER,
+        "reportingInstance": instance,
+        "action": "Reconcile",
+        "reason": condition["reason"][:_MAX_REASON],
+        "type": "Warning" if condition["status"] == "False" else "Normal",
+        "regarding": {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "namespace": metadata["namespace"],
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+            "resourceVersion": metadata["resourceVersion"],
+        },
+        "note": _cut(condition["message"]),
+    }
+
+
+def _cut(message: str) -> str:
+    encoded = message.encode()
+    if len(encoded) <= _MAX_NOTE_BYTES:
+        return message
+    return encoded[: _MAX_NOTE_BYTES - 3].decode(errors="ignore") + "…"

@@ -1,0 +1,116 @@
+"""``tieline-operator``: kopf brings the life-cycle, probes and the events of our own kinds.
+
+kopf's handlers only put keys into the queue. They are all ``on.event``: those leave no annotations and no
+finalizers on people's objects, and kopf writes nothing.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+from typing import Any
+
+import kopf
+import uvloop
+
+from tieline_core.kube import Kube, Resource
+from tieline_core.kube.connection import NoClusterError
+from tieline_operator import logs
+from tieline_operator.config import Config, ConfigError
+from tieline_operator.metrics import Metrics
+from tieline_operator.service import Service
+from tieline_operator.world import OWN
+
+logger = logging.getLogger(__name__)
+
+_WRONG_USAGE = 2
+
+
+def main() -> int:
+    """Runs until SIGTERM; returns the process's exit code."""
+    try:
+        config = Config.from_env(os.environ)
+    except ConfigError as error:
+        sys.stderr.write(f"The configuration is not usable: {error}\n")
+        return _WRONG_USAGE
+    logs.set_up(config.log_level)
+    try:
+        return uvloop.run(run(config))
+    except NoClusterError as error:
+        logger.error("%s", error)
+        return _WRONG_USAGE
+
+
+async def run(config: Config) -> int:
+    """Runs the operator; 1 when it stopped because it could not go on."""
+    metrics = Metrics()
+    server, _ = metrics.serve(config.metrics_port)
+    service = Service(config, await Kube.connect(user_agent="tieline-operator"), metrics)
+    stop = asyncio.Event()
+    watching = asyncio.create_task(_stop_when_finished(service, stop))
+    try:
+        await kopf.operator(
+            registry=registry(config, service),
+            standalone=True,
+            clusterwide=not config.namespaces,
+            namespaces=config.namespaces,
+            liveness_endpoint=f"http://0.0.0.0:{config.health_port}/healthz",
+            stop_flag=stop,
+        )
+    finally:
+        watching.cancel()
+        server.shutdown()
+    return 1 if stop.is_set() else 0
+
+
+def registry(config: Config, service: Service) -> kopf.OperatorRegistry:
+    """kopf's handlers: start, stop, probe, and the events of our kinds."""
+    handlers = kopf.OperatorRegistry()
+
+    @kopf.on.login(registry=handlers)
+    def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
+        return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
+
+    @kopf.on.startup(registry=handlers)
+    async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
+        # kopf would post its log as Events on people's objects.
+        settings.posting.enabled = False
+        await service.start()
+
+    @kopf.on.cleanup(registry=handlers)
+    async def stop(**_: Any) -> None:
+        await service.stop()
+
+    @kopf.on.probe(registry=handlers, id="watches", errors=kopf.ErrorsMode.PERMANENT)
+    async def alive(**_: Any) -> str:
+        dead = service.dead()
+        if dead:
+            raise kopf.PermanentError(f"Nothing is heard of {', '.join(dead)}")
+        return "ok"
+
+    for resource in OWN:
+        _watch(handlers, service, resource)
+    return handlers
+
+
+def _watch(handlers: kopf.OperatorRegistry, service: Service, resource: Resource) -> None:
+    @kopf.on.event(
+        resource.group, resource.version, resource.plural, registry=handlers, id=f"see-{resource.plural}"
+    )
+    async def see(event: kopf.RawEvent, **_: Any) -> None:
+        metadata = event["object"]["metadata"]
+        await service.seen(
+            resource,
+            str(metadata["namespace"]),
+            str(metadata["name"]),
+            str(metadata["resourceVersion"]),
+        )
+
+
+async def _stop_when_finished(service: Service, stop: asyncio.Event) -> None:
+    await service.finished.wait()
+    stop.set()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

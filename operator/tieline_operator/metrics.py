@@ -1,0 +1,86 @@
+"""Prometheus metrics, in a registry of our own."""
+
+from collections.abc import Callable, Iterable, Mapping
+from threading import Thread
+from wsgiref.simple_server import WSGIServer
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+class Metrics:
+    """What the operator counts and measures."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.reconciles = Counter(
+            "tieline_operator_reconciles",
+            "Reconciles by kind and outcome (ready, failed, in_progress, error, gone)",
+            ("kind", "outcome"),
+            registry=self.registry,
+        )
+        self.seconds = Histogram(
+            "tieline_operator_reconcile_seconds",
+            "Duration of a reconcile",
+            ("kind",),
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self.leading = Gauge(
+            "tieline_operator_leading", "Whether this replica is the one at work", registry=self.registry
+        )
+
+    def watch(
+        self,
+        *,
+        depth: Callable[[], float],
+        oldest: Callable[[], float],
+        ages: Callable[[], Mapping[str, float]],
+        requests: Callable[[], Mapping[tuple[str, str], int]],
+    ) -> None:
+        """Takes up what is read when somebody asks: the queue, the watches and the requests."""
+        self.registry.register(_Read(depth=depth, oldest=oldest, ages=ages, requests=requests))
+
+    def serve(self, port: int) -> tuple[WSGIServer, Thread]:
+        """Serves ``/metrics`` from a thread of its own (a busy event loop stays observable)."""
+        return start_http_server(port, registry=self.registry)
+
+
+class _Read(Collector):
+    def __init__(
+        self,
+        *,
+        depth: Callable[[], float],
+        oldest: Callable[[], float],
+        ages: Callable[[], Mapping[str, float]],
+        requests: Callable[[], Mapping[tuple[str, str], int]],
+    ) -> None:
+        self._depth = depth
+        self._oldest = oldest
+        self._ages = ages
+        self._requests = requests
+
+    def collect(self) -> Iterable[GaugeMetricFamily | CounterMetricFamily]:
+        yield GaugeMetricFamily("tieline_operator_queue_depth", "Objects that wait", value=self._depth())
+        yield GaugeMetricFamily(
+            "tieline_operator_queue_oldest_seconds", "How long the first one has waited", value=self._oldest()
+        )
+        ages = GaugeMetricFamily(
+            "tieline_operator_watch_age_seconds",
+            "Seconds since a watch heard something",
+            labels=("resource",),
+        )
+        for resource, age in self._ages().items():
+            ages.add_metric((resource,), age)
+        yield ages
+        requests = CounterMetricFamily(
+            "tieline_operator_requests",
+            "Requests to the API server by verb and resource",
+            labels=("verb", "resource"),
+        )
+        for (verb, resource), count in dict(self._requests()).items():
+            requests.add_metric((verb, resource), count)
+        yield requests

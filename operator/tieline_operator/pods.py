@@ -1,0 +1,155 @@
+"""What an environment's pods and Deployment tell about it: facts, no decisions."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tieline_core.ids import parse_time
+from tieline_core.names import VERSION_ANNOTATION
+from tieline_operator.plans import Object
+from tieline_operator.workloads import REVISION_ANNOTATION
+
+# A scheduler that is waiting for a node to be added, or for a pod to leave, gets this long.
+UNSCHEDULABLE_SECONDS = 30
+_FINISHED = ("Succeeded", "Failed")
+_PULL_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+_CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_POD_NAME = re.compile(r'pods? "[^"]*"')
+_MAX_LINES = 4000
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why pods do not run, as a condition's reason and a sentence.
+
+    The sentence is the same on each of the kubelet's attempts, so that a status does not flap.
+    """
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pod:
+    """What matters of a pod."""
+
+    version: str
+    revision: str
+    created: datetime
+    ready: bool
+    finished: bool
+    """It has ended (evicted, say) and only its record is left."""
+    failure: Failure | None
+    unschedulable: tuple[datetime, str] | None
+    """Since when no node has room for it, and the scheduler's words."""
+
+
+def read_pod(obj: Object) -> Pod:
+    """The facts of a pod as read from the API server."""
+    metadata, status = obj["metadata"], obj.get("status", {})
+    annotations = metadata.get("annotations", {})
+    leaving = "deletionTimestamp" in metadata
+    return Pod(
+        version=annotations.get(VERSION_ANNOTATION, ""),
+        revision=annotations.get(REVISION_ANNOTATION, ""),
+        created=parse_time(metadata["creationTimestamp"]),
+        ready=not leaving and _condition(status, "Ready").get("status") == "True",
+        finished=status.get("phase") in _FINISHED,
+        failure=None if leaving else _failure(status),
+        unschedulable=_unschedulable(status),
+    )
+
+
+def rollout_failure(deployment: Object | None) -> Failure | None:
+    """Why a Deployment cannot make its pods, or that they did not become ready in time."""
+    status = (deployment or {}).get("status", {})
+    refused = _condition(status, "ReplicaFailure")
+    if refused.get("status") == "True":
+        told = _POD_NAME.sub("pods", refused.get("message", ""))
+        return Failure("PodsRefused", f"Pods cannot be made: {told}")
+    progress = _condition(status, "Progressing")
+    if progress.get("status") == "False" and progress.get("reason") == "ProgressDeadlineExceeded":
+        return Failure(
+            "StartTimeout",
+            "No pod became ready in time; look at the logs, and at the pods' events for what they wait for",
+        )
+    return None
+
+
+def rollout_complete(deployment: Object | None, replicas: int) -> bool:
+    """Whether the Deployment's controller has seen its spec and all pods are of its newest template."""
+    if deployment is None:
+        return False
+    status = deployment.get("status", {})
+    return bool(
+        status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
+        and status.get("updatedReplicas", 0) == replicas
+        and status.get("replicas", 0) == replicas
+        and status.get("readyReplicas", 0) >= replicas
+    )
+
+
+def deployed_version(deployment: Object | None) -> str | None:
+    """The version that the Deployment's pod template names."""
+    return _template_annotation(deployment, VERSION_ANNOTATION)
+
+
+def deployed_revision(deployment: Object | None) -> str | None:
+    """The revision that the Deployment's pod template names."""
+    return _template_annotation(deployment, REVISION_ANNOTATION)
+
+
+def _template_annotation(deployment: Object | None, name: str) -> str | None:
+    if deployment is None:
+        return None
+    annotations = deployment["spec"]["template"]["metadata"].get("annotations", {})
+    value: str | None = annotations.get(name)
+    return value
+
+
+def _failure(status: Mapping[str, Any]) -> Failure | None:
+    for container in status.get("containerStatuses", []):
+        waiting = container.get("state", {}).get("waiting", {})
+        reason = waiting.get("reason", "")
+        if reason in _PULL_REASONS:
+            return Failure("ImagePullFailed", _pull_message(container, waiting))
+        if reason in _CONFIG_REASONS:
+            return Failure("ContainerRefused", f"The container cannot be made: {waiting.get('message', '')}")
+        if container.get("restartCount", 0) >= 1 and not container.get("ready"):
+            return _crash(container)
+    return None
+
+
+def _pull_message(container: Mapping[str, Any], waiting: Mapping[str, Any]) -> str:
+    # ErrImagePull and ImagePullBackOff alternate; the second quotes the first.
+    told = waiting.get("message", "").rsplit("ErrImagePull: ", 1)[-1]
+    detail = "" if told.startswith("Back-off") else f" ({told})" if told else ""
+    return f'The image "{container.get("image", "")}" cannot be pulled; correct its name or the pull secrets{detail}'
+
+
+def _crash(container: Mapping[str, Any]) -> Failure | None:
+    ended = container.get("state", {}).get("terminated") or container.get("lastState", {}).get("terminated")
+    if not ended:
+        return None
+    lines = ended.get("message", "").strip()[-_MAX_LINES:]
+    if ended.get("reason") == "OOMKilled":
+        return Failure(
+            "OutOfMemory", "The code used more memory than its limit; raise runtime.resources.limits.memory"
+        )
+    told = f"; its last lines:\n{lines}" if lines else "; it wrote nothing"
+    return Failure("Crashed", f"The code crashed with exit code {ended.get('exitCode', 0)}{told}")
+
+
+def _unschedulable(status: Mapping[str, Any]) -> tuple[datetime, str] | None:
+    condition = _condition(status, "PodScheduled")
+    if condition.get("status") != "False" or condition.get("reason") != "Unschedulable":
+        return None
+    told = condition.get("message", "").split(" preemption:")[0]
+    return parse_time(condition["lastTransitionTime"]), told
+
+
+def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    found = (condition for condition in status.get("conditions", []) if condition["type"] == kind)
+    return next(found, {})

@@ -1,0 +1,176 @@
+"""Project: the one look at everything, from the caches, before the plan is made."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from tieline_core.files import FilesMissing
+from tieline_core.ids import ORGANISATION_LABEL, derived_id, parse_id, parse_time
+from tieline_core.kube import Resource
+from tieline_core.kube.resources import (
+    CONFIG_MAPS,
+    CONNECTION_TEMPLATES,
+    DEPLOYMENTS,
+    NAMESPACES,
+    PODS,
+    PROJECT_VERSIONS,
+    PROJECTS,
+)
+from tieline_core.names import ENVIRONMENT_LABEL, label_value, workload_name
+from tieline_core.resources import Project, ProjectVersion
+from tieline_operator.choices import Choice, choose, current_version
+from tieline_operator.code import Analysis, Code
+from tieline_operator.config import Config
+from tieline_operator.elders import id_taken
+from tieline_operator.plans import Object, Plan
+from tieline_operator.pods import deployed_version
+from tieline_operator.project_view import EnvironmentView, ProjectView, Source, source_of
+from tieline_operator.projects import plan
+from tieline_operator.world import CHILDREN, World, joined
+
+
+class Projects:
+    """Reconciles projects."""
+
+    def __init__(self, config: Config, code: Code) -> None:
+        self._config = config
+        self._code = code
+
+    async def reconcile(self, world: World, obj: Object, now: datetime) -> Plan:
+        """Looks at the Project and decides."""
+        return plan(await self.observe(world, obj), now)
+
+    async def observe(self, world: World, obj: Object) -> ProjectView:
+        """All that the plan needs."""
+        project = Project.read(obj)
+        namespace, name = project.namespace, project.name
+        owned = world[PROJECT_VERSIONS].by_index("project", joined(namespace, name))
+        versions = [ProjectVersion.read(item) for item in owned if _stays(item)]
+        label = joined(namespace, label_value(name))
+        packs = {item["metadata"]["name"]: item for item in world[CONFIG_MAPS].by_index("project", label)}
+        source = await self._source(project)
+        environments = self._environments(world, project, source, label)
+        source = await self._with_files(project, source, versions, packs.keys(), environments)
+        organisation, suggestion = _organisation(world, namespace)
+        return ProjectView(
+            config=self._config,
+            project=project,
+            organisation_id=organisation,
+            suggested_id=suggestion,
+            taken=id_taken(obj, world[PROJECTS]),
+            source=source,
+            versions=versions,
+            analyses=await self._analyses(versions, environments, source),
+            config_maps=packs,
+            environments=environments,
+            strays=_strays(world, project, label),
+        )
+
+    async def _source(self, project: Project) -> Source:
+        try:
+            digest = await self._code.digest(project)
+        except FilesMissing as error:
+            return Source(problem=str(error))
+        return source_of(digest, project.spec.labels)
+
+    async def _with_files(
+        self,
+        project: Project,
+        source: Source,
+        versions: Sequence[ProjectVersion],
+        packs: Collection[str],
+        environments: dict[str, EnvironmentView],
+    ) -> Source:
+        """The contents as well, if a version of them must be made or mended."""
+        if source.digest is None or not any(item.choice.follows for item in environments.values()):
+            return source
+        current = current_version(versions, source.digest)
+        if current and all(item.name in packs for item in current.spec.config_maps):
+            return source
+        try:
+            files = await self._code.files(project)
+        except FilesMissing as error:
+            return Source(problem=str(error))
+        return Source(digest=source.digest, files_digest=source.files_digest, files=files)
+
+    def _environments(
+        self, world: World, project: Project, source: Source, label: str
+    ) -> dict[str, EnvironmentView]:
+        pods = world[PODS].by_index("project", label)
+        previous = {item.name: item for item in project.status.environments}
+        views = {}
+        for spec in project.spec.effective_environments():
+            choice = choose(
+                spec,
+                previous.get(spec.name),
+                accept=project.spec.settings.accept_code_changes_automatically,
+                current=source.digest,
+            )
+            views[spec.name] = _environment(world, project, spec.name, choice, pods)
+        return views
+
+    async def _analyses(
+        self,
+        versions: Sequence[ProjectVersion],
+        environments: dict[str, EnvironmentView],
+        source: Source,
+    ) -> dict[str, Analysis]:
+        """What is in the versions that are not deployed yet where they should be."""
+        current = current_version(versions, source.digest)
+        analyses = {}
+        for item in environments.values():
+            pinned = next((v for v in versions if v.name == item.choice.pinned_version), None)
+            version = current if item.choice.follows else pinned
+            deployed = deployed_version(item.children.get(DEPLOYMENTS))
+            if version and version.name != deployed and version.status.state:
+                try:
+                    analyses[version.name] = await self._code.analyse(version)
+                except FilesMissing:
+                    continue
+        return analyses
+
+
+def _environment(
+    world: World, project: Project, name: str, choice: Choice, pods: Sequence[Object]
+) -> EnvironmentView:
+    namespace, workload = project.namespace, workload_name(project.name, name)
+    children: dict[Resource, Object] = {}
+    for resource in CHILDREN:
+        found = world[resource].get(namespace, workload)
+        if found is not None and _stays(found):
+            children[resource] = found
+    place = joined(namespace, project.name, name)
+    templates = world[CONNECTION_TEMPLATES].by_index("environment", place)
+    return EnvironmentView(
+        choice=choice,
+        children=children,
+        pods=[pod for pod in pods if pod["metadata"]["labels"].get(ENVIRONMENT_LABEL) == name],
+        templates=frozenset(item["spec"]["name"] for item in templates if _stays(item)),
+    )
+
+
+def _strays(world: World, project: Project, label: str) -> list[tuple[Resource, Object]]:
+    names = {workload_name(project.name, item.name) for item in project.spec.effective_environments()}
+    return [
+        (resource, obj)
+        for resource in CHILDREN
+        for obj in world[resource].by_index("project", label)
+        if obj["metadata"]["name"] not in names and _stays(obj) and _owned(obj, project.metadata.uid)
+    ]
+
+
+def _organisation(world: World, namespace: str) -> tuple[str | None, str]:
+    """The organisation's id from the namespace's label, and an id that the namespace could get."""
+    found = world[NAMESPACES].get(None, namespace)
+    if found is None:
+        return None, ""
+    metadata = found["metadata"]
+    suggestion = derived_id(created=parse_time(metadata["creationTimestamp"]), seed=metadata["uid"])
+    return parse_id(metadata.get("labels", {}).get(ORGANISATION_LABEL, "")), suggestion
+
+
+def _owned(obj: Object, uid: str) -> bool:
+    return any(owner["uid"] == uid for owner in obj["metadata"].get("ownerReferences", []))
+
+
+def _stays(obj: Object) -> bool:
+    return "deletionTimestamp" not in obj["metadata"]

@@ -1,0 +1,138 @@
+"""Project: one look at everything, then a plan for its versions and each of its environments."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tieline_core.resources.projects import EnvironmentState
+from tieline_operator.choices import current_version
+from tieline_operator.environments import Judged, judge, status_of
+from tieline_operator.plans import Child, Creation, Deletion, Outcome, Plan, failed, in_progress, ready
+from tieline_operator.project_view import ProjectView
+from tieline_operator.rollouts import Rollout, rollout
+from tieline_operator.snapshots import missing_packs, new_version, superfluous_objects
+
+_MAX_SUMMARY = 256
+
+
+@dataclass(frozen=True)
+class _Environment:
+    planned: Rollout
+    judged: Judged
+
+
+def plan(view: ProjectView, now: datetime) -> Plan:
+    """Everything that follows from a view of a project. No I/O."""
+    refused = view.taken or _not_an_organisation(view)
+    if refused:
+        return Plan(outcome=refused, status=_kept_status(view))
+    creations, current = _versions(view)
+    environments = [
+        _Environment(planned, judge(planned.wanted, planned.seen, now))
+        for planned in (
+            rollout(view, spec, current=current) for spec in view.project.spec.effective_environments()
+        )
+    ]
+    deletions, look_again = superfluous_objects(view, _in_use(environments, current), now)
+    return Plan(
+        outcome=_outcome(view, environments),
+        status=_status(view, environments, current, now),
+        creations=creations,
+        children=_children(environments),
+        deletions=(*_stray_deletions(view, environments), *deletions),
+        requeue_after=min(
+            (
+                seconds
+                for seconds in (look_again, *(item.judged.requeue_after for item in environments))
+                if seconds is not None
+            ),
+            default=None,
+        ),
+    )
+
+
+def _versions(view: ProjectView) -> tuple[tuple[Creation, ...], str | None]:
+    """What must be made so that the current files have a version, and that version's name.
+
+    Files that no environment follows get no version: they may still be in work.
+    """
+    version = current_version(view.versions, view.source.digest)
+    if version is not None:
+        return missing_packs(view, version), version.name
+    if not any(item.choice.follows for item in view.environments.values()):
+        return (), None
+    return new_version(view)
+
+
+def _not_an_organisation(view: ProjectView) -> Outcome | None:
+    if view.organisation_id:
+        return None
+    namespace = view.project.namespace
+    return failed(
+        "OrganisationMissing",
+        f"Namespace {namespace} is no organisation: give it an id with "
+        f"`kubectl label namespace {namespace} tieline.dev/organisation={view.suggested_id}`",
+    )
+
+
+def _children(environments: Sequence[_Environment]) -> tuple[Child, ...]:
+    return tuple(child for item in environments for child in item.planned.children)
+
+
+def _stray_deletions(view: ProjectView, environments: Sequence[_Environment]) -> tuple[Deletion, ...]:
+    strays = tuple(Deletion.of(resource, obj) for resource, obj in view.strays)
+    return (*strays, *(deletion for item in environments for deletion in item.planned.deletions))
+
+
+def _in_use(environments: Sequence[_Environment], current: str | None) -> frozenset[str]:
+    names = {current}
+    for item in environments:
+        wanted = item.planned.wanted
+        names |= {wanted.version, wanted.pinned_version, item.judged.serving}
+        names |= {pod.version for pod in item.planned.seen.pods}
+        names |= {
+            child.desired["spec"]["template"]["metadata"]["annotations"]["tieline.dev/version"]
+            for child in item.planned.children
+            if child.resource.kind == "Deployment"
+        }
+    return frozenset(name for name in names if name)
+
+
+def _status(
+    view: ProjectView, environments: Sequence[_Environment], current: str | None, now: datetime
+) -> dict[str, Any]:
+    status: dict[str, Any] = {
+        "environments": [
+            status_of(item.planned.wanted, item.judged, item.planned.seen.previous, now)
+            for item in environments
+        ],
+        "summary": ", ".join(f"{item.planned.wanted.name}: {item.judged.state}" for item in environments)[
+            :_MAX_SUMMARY
+        ],
+    }
+    if current:
+        status["latestVersion"] = current
+    return status
+
+
+def _kept_status(view: ProjectView) -> dict[str, Any]:
+    """What was said before, while nothing new can be said."""
+    kept = view.project.status.to_dict()
+    return {key: value for key, value in kept.items() if key not in ("conditions", "observedGeneration")}
+
+
+def _outcome(view: ProjectView, environments: Sequence[_Environment]) -> Outcome:
+    outcomes = [item.judged.outcome for item in environments]
+    for outcome in outcomes:
+        if outcome.status == "False":
+            return outcome
+    if view.source.problem:
+        return failed("FilesMissing", view.source.problem)
+    for outcome in outcomes:
+        if outcome.status == "Unknown":
+            return in_progress(outcome.reason, outcome.message)
+    running = [item for item in environments if item.judged.state is EnvironmentState.RUNNING]
+    if running:
+        return ready("Running", "; ".join(item.judged.outcome.message for item in environments)[:1024])
+    return ready(outcomes[0].reason, "; ".join(outcome.message for outcome in outcomes)[:1024])

@@ -1,0 +1,176 @@
+"""Whom a change concerns: from what was seen in a cache to the objects that must be looked at again."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from tieline_core.ids import object_id
+from tieline_core.kube import Change, Resource
+from tieline_core.kube import resources as r
+from tieline_core.names import PROJECT_LABEL
+from tieline_operator.conditions import find
+from tieline_operator.plans import Key, Object
+from tieline_operator.world import BY_ID, CHILDREN, OWN, View, joined, namespace_of, ref
+
+Views = Mapping[Resource, View]
+Route = Callable[[Views, Object], Iterator[Key]]
+
+
+def affected(views: Views, resource: Resource, change: Change) -> set[Key]:
+    """The objects whose plan may come out otherwise after ``change``.
+
+    Both states count: what an object no longer refers to (or no longer claims) may matter as well.
+    """
+    route = _ROUTES.get(resource)
+    if route is None:
+        return set()
+    states = [state for state in (change.old, change.new) if state is not None]
+    if resource in OWN and len(states) == len((change.old, change.new)):
+        first, second = (gist(state) for state in states)
+        if first == second:
+            return set()
+    keys = {key for state in states for key in route(views, state)}
+    if resource in OWN and change.new is not None:
+        keys.discard(key_of(resource, change.new))
+    return keys
+
+
+def gist(obj: Object) -> tuple[Any, ...]:
+    """What others look at in one of our own objects; changes of anything else concern nobody."""
+    condition = find(obj) or {}
+    status = obj.get("status", {})
+    environments = [
+        (item.get("name"), item.get("version"), item.get("desiredVersion"))
+        for item in status.get("environments", [])
+    ]
+    return (
+        obj.get("spec"),
+        object_id(obj),
+        obj["metadata"].get("deletionTimestamp"),
+        condition.get("status"),
+        condition.get("message"),
+        status.get("state"),
+        status.get("latestVersion"),
+        environments,
+    )
+
+
+def key_of(resource: Resource, obj: Object) -> Key:
+    """The key of one of our own objects."""
+    return Key(resource.kind, namespace_of(obj), obj["metadata"]["name"])
+
+
+def _found(views: Views, resource: Resource, index: str, *parts: str | None) -> Iterator[Key]:
+    for obj in views[resource].by_index(index, joined(*parts)):
+        yield key_of(resource, obj)
+
+
+def _same_id(views: Views, resource: Resource, obj: Object) -> Iterator[Key]:
+    return _found(views, resource, BY_ID, namespace_of(obj), object_id(obj))
+
+
+def _system(views: Views, obj: Object) -> Iterator[Key]:
+    place = namespace_of(obj), obj["metadata"]["name"]
+    yield from _found(views, r.CONNECTIONS, "system", *place)
+    yield from _found(views, r.CONNECTION_TEMPLATES, "system", *place)
+    yield from _same_id(views, r.SYSTEMS, obj)
+
+
+def _connection(views: Views, obj: Object) -> Iterator[Key]:
+    namespace, name = namespace_of(obj), obj["metadata"]["name"]
+    yield from _found(views, r.CONNECTION_TEMPLATES, "connection", namespace, name)
+    yield from _found(views, r.ACTIVATIONS, "connection", namespace, name)
+    claim = (ref(obj, "systemRef"), ref(obj, "endUserRef"), obj["spec"].get("name"))
+    yield from _found(views, r.CONNECTIONS, "name", namespace, *claim)
+    yield from _same_id(views, r.CONNECTIONS, obj)
+
+
+def _template(views: Views, obj: Object) -> Iterator[Key]:
+    namespace, project = namespace_of(obj), ref(obj, "projectRef")
+    environment = obj["spec"].get("environment")
+    if project:
+        yield Key(r.PROJECTS.kind, namespace, project)
+    yield from _found(views, r.ACTIVATIONS, "environment", namespace, project, environment)
+    yield from _found(views, r.ACTIVATIONS, "template", namespace, obj["metadata"]["name"])
+    claim = (project, environment, obj["spec"].get("name"))
+    yield from _found(views, r.CONNECTION_TEMPLATES, "name", namespace, *claim)
+    yield from _same_id(views, r.CONNECTION_TEMPLATES, obj)
+
+
+def _project(views: Views, obj: Object) -> Iterator[Key]:
+    place = namespace_of(obj), obj["metadata"]["name"]
+    yield from _found(views, r.CONNECTION_TEMPLATES, "project", *place)
+    yield from _found(views, r.ACTIVATIONS, "project", *place)
+    yield from _found(views, r.PROJECT_VERSIONS, "project", *place)
+    yield from _same_id(views, r.PROJECTS, obj)
+
+
+def _version(views: Views, obj: Object) -> Iterator[Key]:
+    project = ref(obj, "projectRef")
+    if project:
+        yield Key(r.PROJECTS.kind, namespace_of(obj), project)
+    yield from _same_id(views, r.PROJECT_VERSIONS, obj)
+
+
+def _activation(views: Views, obj: Object) -> Iterator[Key]:
+    claim = (ref(obj, "projectRef"), obj["spec"].get("environment"), ref(obj, "endUserRef"))
+    yield from _found(views, r.ACTIVATIONS, "target", namespace_of(obj), *claim)
+    yield from _same_id(views, r.ACTIVATIONS, obj)
+
+
+def _end_user(views: Views, obj: Object) -> Iterator[Key]:
+    namespace, name = namespace_of(obj), obj["metadata"]["name"]
+    yield from _found(views, r.ACTIVATIONS, "user", namespace, name)
+    yield from _found(views, r.CONNECTIONS, "user", namespace, name)
+    yield from _found(views, r.END_USERS, "external", namespace, obj["spec"].get("externalId"))
+    yield from _same_id(views, r.END_USERS, obj)
+
+
+def _connector(views: Views, obj: Object) -> Iterator[Key]:
+    yield from _found(views, r.CONNECTOR_VERSIONS, "connector", namespace_of(obj), obj["metadata"]["name"])
+    yield from _same_id(views, r.CONNECTORS, obj)
+
+
+def _connector_version(views: Views, obj: Object) -> Iterator[Key]:
+    return _same_id(views, r.CONNECTOR_VERSIONS, obj)
+
+
+def _child(views: Views, obj: Object) -> Iterator[Key]:
+    label = obj["metadata"].get("labels", {}).get(PROJECT_LABEL)
+    return _found(views, r.PROJECTS, "label", namespace_of(obj), label)
+
+
+def _config_map(views: Views, obj: Object) -> Iterator[Key]:
+    place = namespace_of(obj), obj["metadata"]["name"]
+    yield from _found(views, r.PROJECTS, "config-map", *place)
+    yield from _found(views, r.PROJECT_VERSIONS, "config-map", *place)
+    yield from _child(views, obj)
+
+
+def _secret(views: Views, obj: Object) -> Iterator[Key]:
+    place = namespace_of(obj), obj["metadata"]["name"]
+    yield from _found(views, r.SYSTEMS, "secret", *place)
+    yield from _found(views, r.CONNECTIONS, "secret", *place)
+
+
+def _namespace(views: Views, obj: Object) -> Iterator[Key]:
+    for project in views[r.PROJECTS].list(obj["metadata"]["name"]):
+        yield key_of(r.PROJECTS, project)
+
+
+def _routes() -> Iterable[tuple[Resource, Route]]:
+    yield from ((resource, _child) for resource in (*CHILDREN, r.PODS))
+    yield r.SYSTEMS, _system
+    yield r.CONNECTIONS, _connection
+    yield r.CONNECTION_TEMPLATES, _template
+    yield r.PROJECTS, _project
+    yield r.PROJECT_VERSIONS, _version
+    yield r.ACTIVATIONS, _activation
+    yield r.END_USERS, _end_user
+    yield r.CONNECTORS, _connector
+    yield r.CONNECTOR_VERSIONS, _connector_version
+    yield r.CONFIG_MAPS, _config_map
+    yield r.SECRETS, _secret
+    yield r.NAMESPACES, _namespace
+
+
+_ROUTES: Mapping[Resource, Route] = dict(_routes())

@@ -1,0 +1,116 @@
+"""The operator's parts put together: caches, queue, controller, and who leads."""
+
+import asyncio
+import logging
+import socket
+from contextlib import suppress
+from functools import partial
+from uuid import uuid4
+
+from tieline_core.kube import Change, Kube, Resource
+from tieline_core.kube.leases import Lease, lead
+from tieline_operator.applying import Applier
+from tieline_operator.code import Code
+from tieline_operator.config import Config
+from tieline_operator.controller import Controller, reconcilers
+from tieline_operator.events import Events
+from tieline_operator.metrics import Metrics
+from tieline_operator.plans import Key
+from tieline_operator.routes import affected, key_of
+from tieline_operator.workqueue import WorkQueue
+from tieline_operator.world import OWN, World
+
+logger = logging.getLogger(__name__)
+
+LEASE = "tieline-operator"
+# A cache that is this late is looked at all the same; its own change will come and enqueue again.
+_PATIENCE = 5.0
+
+
+class Service:
+    """One replica of the operator. Every replica watches; the one that leads works."""
+
+    def __init__(self, config: Config, kube: Kube, metrics: Metrics) -> None:
+        self._config = config
+        self._kube = kube
+        self._metrics = metrics
+        self.world = World.build(kube, config.namespaces)
+        controller = Controller(
+            self.world,
+            Applier(kube, self.world, Events(kube)),
+            metrics,
+            reconcilers(config, Code(self.world)),
+        )
+        self.queue: WorkQueue[Key] = WorkQueue(controller.reconcile, workers=config.workers)
+        self.finished = asyncio.Event()
+        """Set when the work has ended: leadership was lost, or something broke."""
+        self._work: asyncio.Task[None] | None = None
+        self._views = dict(self.world.items())
+        metrics.watch(
+            depth=lambda: len(self.queue),
+            oldest=lambda: self.queue.oldest,
+            ages=lambda: {resource.plural: store.age() for resource, store in self.world.items()},
+            requests=lambda: kube.requests,
+        )
+
+    async def start(self) -> None:
+        """Starts watching, and begins to work as soon as this replica leads."""
+        for resource, store in self.world.items():
+            store.subscribe(partial(self._changed, resource))
+        await self.world.start()
+        await self.world.synced()
+        logger.info("Watching", extra={"namespaces": ",".join(self._config.namespaces) or "all"})
+        self._work = asyncio.create_task(self._lead(), name="work")
+        self._work.add_done_callback(self._ended)
+
+    async def stop(self) -> None:
+        """Lets running reconciles finish, gives the lease back, and stops watching."""
+        await self.queue.stop()
+        if self._work:
+            self._work.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await self._work
+        await self.world.stop()
+        await self._kube.close()
+
+    async def seen(self, resource: Resource, namespace: str, name: str, version: str) -> None:
+        """Has an object looked at, as soon as the cache knows it as the event does."""
+        await self.world[resource].reached(namespace, version, _PATIENCE)
+        self.queue.add(Key(resource.kind, namespace, name))
+
+    def dead(self) -> list[str]:
+        """The resources whose watch is dead."""
+        return self.world.dead(self._config.watch_timeout)
+
+    def _changed(self, resource: Resource, change: Change) -> None:
+        for key in affected(self._views, resource, change):
+            self.queue.add(key)
+
+    async def _lead(self) -> None:
+        if not self._config.leader_elect:
+            await self._work_on()
+            return
+        lease = Lease(
+            self._kube,
+            name=LEASE,
+            namespace=self._config.lease_namespace,
+            identity=f"{socket.gethostname()}_{uuid4().hex[:8]}",
+        )
+        await lead(lease, self._work_on)
+
+    async def _work_on(self) -> None:
+        self._metrics.leading.set(1)
+        for resource in OWN:
+            for obj in self.world[resource].list():
+                self.queue.add(key_of(resource, obj))
+        self.queue.start()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._metrics.leading.set(0)
+            await self.queue.stop()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception():
+            logger.error("The work has ended: %s", task.exception())
+        self.finished.set()

@@ -1,0 +1,96 @@
+"""Making versions of a project's current files, and removing what nothing needs any more. Pure."""
+
+from datetime import datetime, timedelta
+
+from tieline_core.files import Pack, config_map, pack, version_name
+from tieline_core.kube.resources import CONFIG_MAPS, PROJECT_VERSIONS
+from tieline_core.names import PROJECT_LABEL, label_value
+from tieline_core.resources import ProjectVersion
+from tieline_operator.choices import superfluous
+from tieline_operator.plans import Creation, Deletion
+from tieline_operator.project_view import ProjectView, created
+
+# A version's ConfigMaps are made before the version: until this is over, nobody calls them unneeded.
+UNNEEDED_AFTER = timedelta(minutes=10)
+
+
+def new_version(view: ProjectView) -> tuple[tuple[Creation, ...], str | None]:
+    """ConfigMaps with the current files and the version that refers to them; and the version's name.
+
+    The names follow from the contents: an operator that stopped half-way makes the same again.
+    """
+    project, source = view.project, view.source
+    if source.files_digest is None or source.files is None:
+        return (), None
+    packs = pack(project.name, source.files)
+    name = version_name(project.name, source.files_digest, project.spec.labels)
+    version = {
+        "apiVersion": "tieline.dev/v1alpha1",
+        "kind": "ProjectVersion",
+        "metadata": {
+            "name": name,
+            "namespace": project.namespace,
+            "labels": {PROJECT_LABEL: label_value(project.name)},
+            "ownerReferences": [view.owner],
+        },
+        "spec": {
+            "projectRef": {"name": project.name},
+            "labels": dict(project.spec.labels),
+            "digest": source.files_digest,
+            "configMaps": [item.reference().to_dict() for item in packs],
+        },
+    }
+    creation = Creation(resource=PROJECT_VERSIONS, desired=version)
+    return (*(_creation(view, item) for item in packs if item.name not in view.config_maps), creation), name
+
+
+def missing_packs(view: ProjectView, version: ProjectVersion) -> tuple[Creation, ...]:
+    """The ConfigMaps of the current files' version that somebody deleted, made again."""
+    if view.source.files is None:
+        return ()
+    missing = {item.name for item in version.spec.config_maps} - view.config_maps.keys()
+    packs = pack(view.project.name, view.source.files)
+    return tuple(_creation(view, item) for item in packs if item.name in missing)
+
+
+def superfluous_objects(
+    view: ProjectView, in_use: frozenset[str], now: datetime
+) -> tuple[tuple[Deletion, ...], float | None]:
+    """Versions beyond those kept, ConfigMaps that no version needs; and when to look again, in seconds."""
+    uid = view.project.metadata.uid
+    gone = {
+        version.name: version
+        for version in superfluous(view.versions, kept=view.config.versions_kept, needed=in_use)
+    }
+    needed = {
+        item.name
+        for version in view.versions
+        if version.name not in gone
+        for item in version.spec.config_maps
+    }
+    deletions = [
+        Deletion(
+            resource=PROJECT_VERSIONS,
+            namespace=version.namespace,
+            name=version.name,
+            uid=version.metadata.uid,
+        )
+        for version in gone.values()
+    ]
+    waits: list[float] = []
+    for name, obj in view.config_maps.items():
+        owned = any(owner["uid"] == uid for owner in obj["metadata"].get("ownerReferences", []))
+        if name in needed or not owned:
+            continue
+        left = created(obj) + UNNEEDED_AFTER - now
+        if left > timedelta():
+            waits.append(left.total_seconds())
+        else:
+            deletions.append(Deletion.of(CONFIG_MAPS, obj))
+    return tuple(deletions), min(waits, default=None)
+
+
+def _creation(view: ProjectView, item: Pack) -> Creation:
+    project = view.project
+    manifest = config_map(item, project=project.name, namespace=project.namespace, owner=view.owner)
+    return Creation(resource=CONFIG_MAPS, desired=manifest)

@@ -1,0 +1,109 @@
+"""ProjectVersion: are its files there and sound, and where does it stand among the others?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tieline_core.checks import has_errors, summary
+from tieline_core.files import FilesMissing
+from tieline_core.kube.resources import CONFIG_MAPS, PROJECT_VERSIONS, PROJECTS
+from tieline_core.resources import Project, ProjectVersion
+from tieline_core.resources.project_versions import Finding, VersionState
+from tieline_operator.choices import age_key
+from tieline_operator.code import Code
+from tieline_operator.elders import id_taken
+from tieline_operator.plans import Object, Outcome, Plan, failed, ready
+from tieline_operator.world import World, joined
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """A ProjectVersion with its project and its siblings."""
+
+    version: ProjectVersion
+    taken: Outcome | None = None
+    project: Project | None = None
+    siblings: Sequence[ProjectVersion] = ()
+    findings: Sequence[Finding] = ()
+    problem: str = ""
+    """Why the files cannot be read."""
+
+
+class Versions:
+    """Reconciles versions."""
+
+    def __init__(self, code: Code) -> None:
+        self._code = code
+
+    async def reconcile(self, world: World, obj: Object, now: datetime) -> Plan:
+        """Looks at the ProjectVersion and decides."""
+        version = ProjectVersion.read(obj)
+        name = version.spec.project_ref.name
+        project = world[PROJECTS].get(version.namespace, name)
+        siblings = world[PROJECT_VERSIONS].by_index("project", joined(version.namespace, name))
+        findings, problem = await self._findings(world, version)
+        return plan(
+            Observed(
+                version=version,
+                taken=id_taken(obj, world[PROJECT_VERSIONS]),
+                project=Project.read(project) if project else None,
+                siblings=[ProjectVersion.read(item) for item in siblings],
+                findings=findings,
+                problem=problem,
+            )
+        )
+
+    async def _findings(self, world: World, version: ProjectVersion) -> tuple[Sequence[Finding], str]:
+        """What the check of the files found. They never change, so it is done once."""
+        for item in version.spec.config_maps:
+            if world[CONFIG_MAPS].get(version.namespace, item.name) is None:
+                return (), f'ConfigMap "{item.name}" with files of this version does not exist; restore it'
+        condition = version.condition("Ready")
+        if version.status.state and condition and condition.reason != "FilesMissing":
+            return version.status.findings, ""
+        try:
+            return (await self._code.analyse(version)).findings, ""
+        except FilesMissing as error:
+            return (), str(error)
+
+
+def plan(observed: Observed) -> Plan:
+    """The version's state: failed when its files are refused, else by what the environments run."""
+    version, project = observed.version, observed.project
+    if observed.taken:
+        return Plan(outcome=observed.taken)
+    if project is None:
+        name = version.spec.project_ref.name
+        message = f'Project "{name}" does not exist in namespace {version.namespace}; create it'
+        return Plan(outcome=failed("ProjectNotFound", message))
+    status: dict[str, Any] = {}
+    if observed.findings:
+        status["findings"] = [finding.to_dict() for finding in observed.findings]
+    if observed.problem:
+        return Plan(
+            outcome=failed("FilesMissing", observed.problem), status={"state": str(VersionState.FAILED)}
+        )
+    if has_errors(observed.findings):
+        told = f"The files are refused: {summary(observed.findings)}; correct them and deploy again"
+        return Plan(outcome=failed("Refused", told), status={**status, "state": str(VersionState.FAILED)})
+    state = _state(version, project, observed.siblings)
+    return Plan(outcome=ready("Checked", _MESSAGES[state]), status={**status, "state": str(state)})
+
+
+_MESSAGES = {
+    VersionState.DRAFT: "The files are sound; the version is not deployed yet",
+    VersionState.READY: "The files are sound; the version is deployed, or holds the current files",
+    VersionState.SUPERSEDED: "The files are sound; a newer version took its place",
+}
+
+
+def _state(version: ProjectVersion, project: Project, siblings: Sequence[ProjectVersion]) -> VersionState:
+    status = project.status
+    used = {status.latest_version}
+    for environment in status.environments:
+        used |= {environment.version, environment.desired_version}
+    if version.name in used:
+        return VersionState.READY
+    newer = any(other.name in used and age_key(other) > age_key(version) for other in siblings)
+    return VersionState.SUPERSEDED if newer else VersionState.DRAFT

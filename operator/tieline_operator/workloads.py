@@ -1,0 +1,266 @@
+"""The manifests of an environment's workload: pure builders."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from tieline_core.names import (
+    ENVIRONMENT_ID_LABEL,
+    ENVIRONMENT_LABEL,
+    PROJECT_LABEL,
+    TOKEN_AUDIENCE,
+    VERSION_ANNOTATION,
+    label_value,
+)
+from tieline_core.resources.projects import FilesConfigMap, Runtime
+from tieline_operator.differences import amount, stamped
+
+REVISION_ANNOTATION = "tieline.dev/revision"
+CODE_DIR = "/app/code"
+TOKEN_DIR = "/var/run/secrets/tieline"  # noqa: S105  (a path)
+HTTP_PORT = 8080
+HEALTH_PORT = 8081
+SERVICE_PORT = 80
+# Long enough for the in-flight requests that the runtime drains on SIGTERM.
+GRACE_SECONDS = 30
+# After this long without progress a rollout counts as failed.
+PROGRESS_SECONDS = 300
+_TOKEN_SECONDS = 3600
+_REVISION = 12
+_REQUESTS = {"cpu": "50m", "memory": "96Mi"}
+_LIMITS = {"memory": "512Mi"}
+# Cloud metadata services hand out the node's own credentials.
+_METADATA_V4, _METADATA_V6 = "169.254.169.254/32", "fd00:ec2::254/128"
+
+Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """All that an environment's manifests are made of."""
+
+    name: str
+    namespace: str
+    owner: Mapping[str, Any]
+    """ownerReference to the Project."""
+    organisation_id: str
+    project: str
+    project_id: str
+    environment: str
+    environment_id: str
+    runtime: Runtime
+    """The project's runtime with the environment's over it."""
+    image: str
+    replicas: int
+    api_url: str
+    public_url: str
+
+    @property
+    def selector(self) -> dict[str, str]:
+        """Labels that never change while the workload lives (a Deployment's selector is immutable)."""
+        return {"app.kubernetes.io/name": "tieline-environment", "app.kubernetes.io/instance": self.name}
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {
+            **self.selector,
+            "app.kubernetes.io/part-of": "tieline",
+            "app.kubernetes.io/managed-by": "tieline-operator",
+            PROJECT_LABEL: label_value(self.project),
+            ENVIRONMENT_LABEL: self.environment,
+            ENVIRONMENT_ID_LABEL: self.environment_id,
+        }
+
+
+def merged_runtime(base: Runtime, override: Runtime | None) -> Runtime:
+    """The project's runtime with what the environment sets over it, field by field."""
+    if override is None:
+        return base
+    return Runtime.model_validate(_merged(base.to_dict(), override.to_dict()))
+
+
+def service_account(workload: Workload) -> Manifest:
+    """An identity of the environment's own, which its token proves to the API and nobody else."""
+    return _object(workload, "v1", "ServiceAccount", automountServiceAccountToken=False)
+
+
+def service(workload: Workload) -> Manifest:
+    """Port 80, to the runtime's webhook port."""
+    ports = [{"name": "http", "port": SERVICE_PORT, "targetPort": "http", "protocol": "TCP"}]
+    return _object(workload, "v1", "Service", spec={"selector": workload.selector, "ports": ports})
+
+
+def network_policy(workload: Workload) -> Manifest:
+    """In: webhooks only. Out: everywhere (integrations do that) but the cloud's metadata service."""
+    everywhere = [
+        {"ipBlock": {"cidr": "0.0.0.0/0", "except": [_METADATA_V4]}},
+        {"ipBlock": {"cidr": "::/0", "except": [_METADATA_V6]}},
+    ]
+    spec = {
+        "podSelector": {"matchLabels": workload.selector},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"ports": [{"port": HTTP_PORT, "protocol": "TCP"}]}],
+        "egress": [{"to": everywhere}],
+    }
+    return _object(workload, "networking.k8s.io/v1", "NetworkPolicy", spec=spec)
+
+
+def disruption_budget(workload: Workload) -> Manifest:
+    """One pod at a time may be taken away by a drain."""
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": workload.selector}}
+    return _object(workload, "policy/v1", "PodDisruptionBudget", spec=spec)
+
+
+def deployment(workload: Workload, *, version: str, config_maps: Sequence[FilesConfigMap]) -> Manifest:
+    """The pods, running ``version`` from the ConfigMaps that hold its files."""
+    pod = {
+        "serviceAccountName": workload.name,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [_container(workload, version)],
+        "volumes": _volumes(config_maps),
+    }
+    annotations = {VERSION_ANNOTATION: version}
+    annotations[REVISION_ANNOTATION] = revision(workload.labels, annotations, pod)
+    spec = {
+        "replicas": workload.replicas,
+        "revisionHistoryLimit": 2,
+        "progressDeadlineSeconds": PROGRESS_SECONDS,
+        "selector": {"matchLabels": workload.selector},
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+        "template": {"metadata": {"labels": workload.labels, "annotations": annotations}, "spec": pod},
+    }
+    return _object(workload, "apps/v1", "Deployment", spec=spec)
+
+
+def revision(labels: Mapping[str, str], annotations: Mapping[str, str], pod: Mapping[str, Any]) -> str:
+    """Tells pods of this template from those of an earlier one (which may run the same version)."""
+    text = orjson.dumps([labels, annotations, pod], option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(text).hexdigest()[:_REVISION]
+
+
+def _object(workload: Workload, api_version: str, kind: str, **content: Any) -> Manifest:
+    metadata = {
+        "name": workload.name,
+        "namespace": workload.namespace,
+        "labels": workload.labels,
+        "ownerReferences": [dict(workload.owner)],
+    }
+    return stamped({"apiVersion": api_version, "kind": kind, "metadata": metadata, **content})
+
+
+def _container(workload: Workload, version: str) -> Manifest:
+    return {
+        "name": "runtime",
+        "image": workload.image,
+        "imagePullPolicy": "IfNotPresent",
+        "ports": [
+            {"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"},
+            {"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"},
+        ],
+        "env": [{"name": name, "value": value} for name, value in _environment(workload, version).items()],
+        "resources": _resources(workload.runtime),
+        # A start may take a minute (imports); once it has started, readiness is looked at often.
+        "startupProbe": _probe("/livez", period=1, failures=60),
+        "readinessProbe": _probe("/readyz", period=2, failures=3),
+        "livenessProbe": _probe("/livez", period=10, failures=3),
+        # The last log lines of a crash come with the pod's status, and so into the project's.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": "code", "mountPath": CODE_DIR, "readOnly": True},
+            {"name": "token", "mountPath": TOKEN_DIR, "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  (the pod's own)
+        ],
+    }
+
+
+def _environment(workload: Workload, version: str) -> dict[str, str]:
+    return {
+        "TIELINE_CODE_DIR": CODE_DIR,
+        "TIELINE_API_URL": workload.api_url,
+        "TIELINE_TOKEN_FILE": f"{TOKEN_DIR}/token",
+        "TIELINE_ORGANISATION_ID": workload.organisation_id,
+        "TIELINE_PROJECT_ID": workload.project_id,
+        "TIELINE_PROJECT_NAME": workload.project,
+        "TIELINE_ENVIRONMENT_ID": workload.environment_id,
+        "TIELINE_ENVIRONMENT": workload.environment,
+        "TIELINE_VERSION": version,
+        "TIELINE_PUBLIC_URL": workload.public_url,
+    }
+
+
+def _probe(path: str, *, period: int, failures: int) -> Manifest:
+    return {
+        "httpGet": {"path": path, "port": "health"},
+        "periodSeconds": period,
+        "failureThreshold": failures,
+        "timeoutSeconds": 2,
+    }
+
+
+def _volumes(config_maps: Sequence[FilesConfigMap]) -> list[Manifest]:
+    sources = [
+        {
+            "configMap": {
+                "name": config_map.name,
+                "items": [{"key": item.key, "path": item.path} for item in config_map.items or []],
+            }
+        }
+        for config_map in config_maps
+    ]
+    token = {
+        "serviceAccountToken": {
+            "audience": TOKEN_AUDIENCE,
+            "expirationSeconds": _TOKEN_SECONDS,
+            "path": "token",
+        }
+    }
+    return [
+        {"name": "code", "projected": {"sources": sources}},
+        {"name": "token", "projected": {"sources": [token]}},
+        {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}},
+    ]
+
+
+def _resources(runtime: Runtime) -> Manifest:
+    """What people set, over defaults; a default gives way where it would contradict what they set."""
+    told = runtime.resources.to_dict() if runtime.resources else {}
+    limits = {**_LIMITS, **told.get("limits", {})}
+    requests = {**_REQUESTS, **told.get("requests", {})}
+    for resource, value in told.get("limits", {}).items():
+        if resource not in told.get("requests", {}):
+            requests[resource] = _smaller(_REQUESTS[resource], value)
+    for resource, value in told.get("requests", {}).items():
+        if resource in _LIMITS and resource not in told.get("limits", {}):
+            limits[resource] = _larger(_LIMITS[resource], value)
+    return {
+        "requests": {name: str(value) for name, value in requests.items()},
+        "limits": {name: str(value) for name, value in limits.items()},
+    }
+
+
+def _smaller(one: Any, other: Any) -> Any:
+    return one if (amount(one) or 0) <= (amount(other) or 0) else other
+
+
+def _larger(one: Any, other: Any) -> Any:
+    return one if _smaller(one, other) == other else other
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(base)
+    for key, value in over.items():
+        below = base.get(key)
+        both = isinstance(value, Mapping) and isinstance(below, Mapping)
+        result[key] = _merged(below, value) if both and isinstance(below, Mapping) else value
+    return result

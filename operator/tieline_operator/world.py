@@ -1,0 +1,333 @@
+"""What the operator sees of the cluster: a cache a resource, with the indexes that references need."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from tieline_core.ids import object_id
+from tieline_core.kube import Cache, Change, Kube, NotFound, Resource
+from tieline_core.kube import resources as r
+from tieline_core.kube.cache import lean
+from tieline_core.names import CREDENTIAL_TYPE, ENVIRONMENT_ID_LABEL, PROJECT_LABEL, label_value
+from tieline_operator.plans import Object
+
+logger = logging.getLogger(__name__)
+
+Index = Callable[[Object], Iterable[str]]
+BY_ID = "id"
+_PATIENCE = 10.0
+
+OWN = (
+    r.SYSTEMS,
+    r.CONNECTION_TEMPLATES,
+    r.CONNECTIONS,
+    r.PROJECTS,
+    r.PROJECT_VERSIONS,
+    r.ACTIVATIONS,
+    r.END_USERS,
+    r.CONNECTORS,
+    r.CONNECTOR_VERSIONS,
+)
+CHILDREN = (
+    r.SERVICE_ACCOUNTS,
+    r.NETWORK_POLICIES,
+    r.SERVICES,
+    r.POD_DISRUPTION_BUDGETS,
+    r.DEPLOYMENTS,
+)
+
+
+def joined(*parts: str | None) -> str:
+    """A key of an index: namespace and names, which never hold a slash."""
+    return "/".join(part or "" for part in parts)
+
+
+class View(Protocol):
+    """Reading from what is known of one resource."""
+
+    def get(self, namespace: str | None, name: str) -> Object | None:
+        """The object, or None."""
+
+    def list(self, namespace: str | None = None) -> Sequence[Object]:
+        """All objects, of a namespace or of all that are watched."""
+
+    def by_index(self, index: str, key: str) -> Sequence[Object]:
+        """The objects that an index files under a key."""
+
+
+class Store:
+    """One resource in all watched namespaces: a cache for the cluster, or one a namespace."""
+
+    def __init__(self, caches: Mapping[str | None, Cache]) -> None:
+        self._caches = caches
+
+    @property
+    def caches(self) -> Sequence[Cache]:
+        return list(self._caches.values())
+
+    def get(self, namespace: str | None, name: str) -> Object | None:
+        cache = self._of(namespace)
+        return cache.get(namespace or "", name) if cache else None
+
+    def list(self, namespace: str | None = None) -> Sequence[Object]:
+        if namespace is not None:
+            cache = self._of(namespace)
+            return cache.list(namespace) if cache else []
+        return [obj for cache in self._caches.values() for obj in cache.list()]
+
+    def by_index(self, index: str, key: str) -> Sequence[Object]:
+        return [obj for cache in self._caches.values() for obj in cache.by_index(index, key)]
+
+    def subscribe(self, callback: Callable[[Change], None]) -> None:
+        for cache in self._caches.values():
+            cache.subscribe(callback)
+
+    def observe(self, obj: Mapping[str, Any]) -> None:
+        """Takes in what was just written, before the watch brings it."""
+        cache = self._of(obj["metadata"].get("namespace"))
+        if cache:
+            cache.observe(dict(obj))
+
+    async def reached(self, namespace: str | None, resource_version: str, wait: float) -> None:
+        """Waits until the cache has seen a resourceVersion, at most ``wait`` seconds."""
+        cache = self._of(namespace)
+        if cache:
+            await cache.reached(resource_version, wait)
+
+    def age(self) -> float:
+        """Seconds since the watch that is quiet for longest said something."""
+        return max((cache.age for cache in self._caches.values()), default=0.0)
+
+    def _of(self, namespace: str | None) -> Cache | None:
+        return self._caches.get(None) or self._caches.get(namespace)
+
+
+class World:
+    """All stores, and the few reads that no cache answers."""
+
+    def __init__(self, kube: Kube, stores: Mapping[Resource, Store]) -> None:
+        self._kube = kube
+        self._stores = stores
+
+    @classmethod
+    def build(cls, kube: Kube, namespaces: Sequence[str]) -> "World":
+        """Stores for the whole cluster, or for ``namespaces`` only."""
+        stores = {resource: _store(kube, resource, namespaces) for resource in _WATCHED}
+        stores[r.NAMESPACES] = Store({None: Cache(kube, r.NAMESPACES, metadata_only=True)})
+        return cls(kube, stores)
+
+    def __getitem__(self, resource: Resource) -> Store:
+        return self._stores[resource]
+
+    def items(self) -> Iterable[tuple[Resource, Store]]:
+        """All stores by resource."""
+        return self._stores.items()
+
+    async def start(self) -> None:
+        """Starts all watches."""
+        await asyncio.gather(*(cache.start() for cache in self._caches))
+
+    async def synced(self) -> None:
+        """Waits until every watch has listed, and says for which it waits long."""
+        waits = [asyncio.ensure_future(cache.synced()) for cache in self._caches]
+        while (await asyncio.wait(waits, timeout=_PATIENCE))[1]:
+            late = sorted({cache.resource.plural for cache in self._caches if not cache.is_synced})
+            logger.warning("Still waiting for the first list of %s", ", ".join(late))
+
+    def dead(self, max_age: float) -> list[str]:
+        """The resources whose watch has ended, or has heard nothing for ``max_age`` seconds."""
+        return sorted({c.resource.plural for c in self._caches if not c.healthy(max_age=max_age)})
+
+    def observe(self, resource: Resource, obj: Mapping[str, Any]) -> None:
+        """Takes in what was just written, before the watch brings it."""
+        if resource in self._stores:
+            self._stores[resource].observe(obj)
+
+    async def stop(self) -> None:
+        """Stops all watches."""
+        await asyncio.gather(*(cache.stop() for cache in self._caches))
+
+    @property
+    def _caches(self) -> list[Cache]:
+        return [cache for store in self._stores.values() for cache in store.caches]
+
+    async def config_map(self, namespace: str, name: str) -> Object | None:
+        """A ConfigMap with its contents, which the cache leaves out."""
+        try:
+            return await self._kube.get(r.CONFIG_MAPS, name, namespace)
+        except NotFound:
+            return None
+
+    async def other_secret(self, namespace: str, name: str) -> bool:
+        """Whether there is a Secret of this name that is *not* of the credential type."""
+        found = await self._kube.list(
+            r.SECRETS, namespace, field_selector=f"metadata.name={name},type!={CREDENTIAL_TYPE}"
+        )
+        return bool(found)
+
+
+def ref(obj: Object, field: str) -> str | None:
+    """The name in a reference of the spec."""
+    reference = obj.get("spec", {}).get(field) or {}
+    name: str | None = reference.get("name")
+    return name
+
+
+def namespace_of(obj: Object) -> str:
+    namespace: str = obj["metadata"].get("namespace", "")
+    return namespace
+
+
+def _by(*fields: Callable[[Object], str | None]) -> Index:
+    """An index by namespace and values; objects without one of the values are not in it."""
+
+    def index(obj: Object) -> Iterable[str]:
+        values = [field(obj) for field in fields]
+        return [] if None in values else [joined(namespace_of(obj), *values)]
+
+    return index
+
+
+def _ref(field: str) -> Callable[[Object], str | None]:
+    return lambda obj: ref(obj, field)
+
+
+def _spec(field: str) -> Callable[[Object], str | None]:
+    return lambda obj: obj.get("spec", {}).get(field)
+
+
+def _label(name: str) -> Callable[[Object], str | None]:
+    return lambda obj: obj["metadata"].get("labels", {}).get(name)
+
+
+def _optional(field: Callable[[Object], str | None]) -> Callable[[Object], str | None]:
+    return lambda obj: field(obj) or ""
+
+
+def _each(values: Callable[[Object], Iterable[str | None]]) -> Index:
+    return lambda obj: [joined(namespace_of(obj), value) for value in {*values(obj)} if value]
+
+
+def _scheme_secrets(obj: Object) -> Iterable[str | None]:
+    for scheme in obj.get("spec", {}).get("authSchemeConfigs", []):
+        grant = (scheme.get("oauth2") or {}).get("grant", {})
+        for client in (grant.get("authorizationCode"), grant.get("password"), scheme.get("oauth1")):
+            yield ((client or {}).get("secretRef") or {}).get("name")
+
+
+def _credential_secrets(obj: Object) -> Iterable[str | None]:
+    for credential in obj.get("spec", {}).get("credentials", []):
+        yield (credential.get("secretRef") or {}).get("name")
+
+
+def _activation_connections(obj: Object) -> Iterable[str | None]:
+    return ((item.get("connectionRef") or {}).get("name") for item in obj["spec"].get("connections", []))
+
+
+def _activation_templates(obj: Object) -> Iterable[str | None]:
+    return (item.get("connectionTemplate") for item in obj["spec"].get("connections", []))
+
+
+def _source_config_maps(obj: Object) -> Iterable[str | None]:
+    return (item.get("name") for item in obj["spec"].get("source", {}).get("configMaps", []))
+
+
+def _version_config_maps(obj: Object) -> Iterable[str | None]:
+    return (item.get("name") for item in obj["spec"].get("configMaps", []))
+
+
+_ID: Index = _by(object_id)
+_ENVIRONMENT = (_ref("projectRef"), _spec("environment"))
+_CHILD = {"project": _by(_label(PROJECT_LABEL))}
+
+INDEXES: Mapping[Resource, Mapping[str, Index]] = {
+    r.SYSTEMS: {BY_ID: _ID, "secret": _each(_scheme_secrets)},
+    r.CONNECTIONS: {
+        BY_ID: _ID,
+        "system": _by(_ref("systemRef")),
+        "user": _by(_ref("endUserRef")),
+        "name": _by(_ref("systemRef"), _optional(_ref("endUserRef")), _spec("name")),
+        "secret": _each(_credential_secrets),
+    },
+    r.CONNECTION_TEMPLATES: {
+        BY_ID: _ID,
+        "system": _by(_ref("systemRef")),
+        "connection": _by(_ref("connectionRef")),
+        "project": _by(_ref("projectRef")),
+        "environment": _by(*_ENVIRONMENT),
+        "name": _by(*_ENVIRONMENT, _spec("name")),
+    },
+    r.PROJECTS: {
+        BY_ID: _ID,
+        "config-map": _each(_source_config_maps),
+        "label": _by(lambda obj: label_value(obj["metadata"]["name"])),
+    },
+    r.PROJECT_VERSIONS: {
+        BY_ID: _ID,
+        "project": _by(_ref("projectRef")),
+        "config-map": _each(_version_config_maps),
+    },
+    r.ACTIVATIONS: {
+        BY_ID: _ID,
+        "project": _by(_ref("projectRef")),
+        "environment": _by(*_ENVIRONMENT),
+        "user": _by(_ref("endUserRef")),
+        "target": _by(*_ENVIRONMENT, _optional(_ref("endUserRef"))),
+        "connection": _each(_activation_connections),
+        "template": _each(_activation_templates),
+    },
+    r.END_USERS: {BY_ID: _ID, "external": _by(_spec("externalId"))},
+    r.CONNECTORS: {BY_ID: _ID},
+    r.CONNECTOR_VERSIONS: {BY_ID: _ID, "connector": _by(_ref("connectorRef"))},
+    **dict.fromkeys((*CHILDREN, r.PODS, r.CONFIG_MAPS), _CHILD),
+}
+_WATCHED = (*OWN, *CHILDREN, r.PODS, r.CONFIG_MAPS, r.SECRETS)
+_LABELLED = frozenset((*CHILDREN, r.PODS))
+_POD_ANNOTATIONS = ("tieline.dev/version", "tieline.dev/revision")
+
+
+def _store(kube: Kube, resource: Resource, namespaces: Sequence[str]) -> Store:
+    places: Sequence[str | None] = namespaces or [None]
+    return Store({place: _cache(kube, resource, place) for place in places})
+
+
+def _cache(kube: Kube, resource: Resource, namespace: str | None) -> Cache:
+    return Cache(
+        kube,
+        resource,
+        namespace=namespace,
+        label_selector=ENVIRONMENT_ID_LABEL if resource in _LABELLED else None,
+        field_selector=f"type={CREDENTIAL_TYPE}" if resource == r.SECRETS else None,
+        metadata_only=resource == r.CONFIG_MAPS,
+        transform=_TRANSFORMS.get(resource, lean),
+        indexes=dict(INDEXES.get(resource, {})),
+    )
+
+
+def _metadata_alone(obj: dict[str, Any]) -> dict[str, Any]:
+    """A ConfigMap without its contents, also when it is one that was just written."""
+    lean(obj)
+    return {"metadata": {key: value for key, value in obj["metadata"].items() if key != "annotations"}}
+
+
+def _slim_pod(obj: dict[str, Any]) -> dict[str, Any]:
+    """A pod's spec is the Deployment's: only what it does is of interest."""
+    metadata = lean(obj)["metadata"]
+    annotations = metadata.get("annotations", {})
+    metadata["annotations"] = {key: annotations[key] for key in _POD_ANNOTATIONS if key in annotations}
+    return {"metadata": metadata, "status": obj.get("status", {})}
+
+
+def _names_only(obj: dict[str, Any]) -> dict[str, Any]:
+    """A Secret's keys, and whether each holds something. The values are never kept."""
+    keys = {key: bool(value) for key, value in (obj.get("data") or {}).items()}
+    metadata = {key: obj["metadata"].get(key) for key in ("name", "namespace", "uid", "resourceVersion")}
+    return {"metadata": metadata, "type": obj.get("type"), "keys": keys}
+
+
+_TRANSFORMS: Mapping[Resource, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    r.CONFIG_MAPS: _metadata_alone,
+    r.PODS: _slim_pod,
+    r.SECRETS: _names_only,
+}
