@@ -7,6 +7,7 @@ RUN dpkg -s python3 ca-certificates >/dev/null 2>&1 \
     || (apt-get update \
         && apt-get install -y --no-install-recommends python3 ca-certificates \
         && rm -rf /var/lib/apt/lists/* /var/cache/apt/*)
+RUN mkdir -p /app/code
 
 FROM base AS build
 RUN dpkg -s python3-venv >/dev/null 2>&1 \

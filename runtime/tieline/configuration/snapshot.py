@@ -119,7 +119,10 @@ class Snapshot:
 
 
 def parse(body: Any) -> Snapshot:
-    """The Snapshot of a parsed JSON body; raises ConfigurationError naming what is missing or malformed."""
+    """The Snapshot of a parsed JSON body; raises ConfigurationError naming what is of another shape.
+
+    A connection that lacks something is kept: it fails when it is used, and the others go on working.
+    """
     if not isinstance(body, dict):
         raise ConfigurationError("The configuration is not a JSON object")
     return Snapshot(
@@ -150,20 +153,20 @@ def _connection(template: str, body: dict[str, Any]) -> Connection:
         id=str(body.get("id", "")),
         name=str(body.get("name", "")),
         template=template,
-        base_url=_text(body, "baseUrl", where),
+        base_url=str(body.get("baseUrl") or ""),
         credentials=tuple(
-            _credential(_as_mapping(item, f"{where}.credentials[{index}]"), f"{where}.credentials[{index}]")
+            _credential(_as_mapping(item, f"{where}.credentials[{index}]"))
             for index, item in enumerate(credentials)
         ),
     )
 
 
-def _credential(body: dict[str, Any], where: str) -> Credential:
+def _credential(body: dict[str, Any]) -> Credential:
     scheme = _mapping(body, "authScheme")
-    kind = _text(scheme, "type", f"{where}.authScheme")
+    kind = str(scheme.get("type") or "")
     return Credential(
         id=str(body.get("id", "")),
-        type=_text(body, "type", where),
+        type=str(body.get("type") or ""),
         scheme=kind,
         options=_mapping(scheme, _sub_object(kind)),
         data=_mapping(body, "data"),
@@ -183,13 +186,6 @@ def _mapping(body: dict[str, Any], key: str) -> dict[str, Any]:
 def _as_mapping(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ConfigurationError(f"The configuration's {where} is not an object")
-    return value
-
-
-def _text(body: dict[str, Any], key: str, where: str) -> str:
-    value = body.get(key)
-    if not isinstance(value, str) or not value:
-        raise ConfigurationError(f"The configuration's {where} lacks {key}")
     return value
 
 

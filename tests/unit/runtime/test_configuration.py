@@ -125,7 +125,7 @@ async def test_what_was_last_known_is_kept_while_the_api_is_away_and_both_turns_
     assert "The API is back" in messages[1]
 
 
-@pytest.mark.parametrize("raw", [b"not json", b"[]", b'{"connections": {"shop": {}}}', b'{"connections": 1}'])
+@pytest.mark.parametrize("raw", [b"not json", b"[]", b'{"connections": {"shop": 1}}', b'{"connections": 1}'])
 async def test_an_answer_that_is_no_configuration_changes_nothing(
     api: tuple[Api, str], feed: Configuration, raw: bytes
 ) -> None:
@@ -170,3 +170,11 @@ async def test_a_connections_file_that_cannot_be_read_at_the_start_is_an_error(t
 def test_a_snapshot_does_not_show_secrets_when_it_is_printed() -> None:
     snapshot = parse(environment("http://x", api_key("header", "key-1234")))
     assert "key-1234" not in repr(snapshot)
+
+
+def test_a_connection_that_lacks_something_does_not_take_the_others_with_it() -> None:
+    body = environment("http://x", api_key("header"))
+    body["connections"]["crm"] = {"id": "01C", "credentials": [{"id": "a"}]}
+    snapshot = parse(body)
+    assert snapshot.connection("shop").base_url == "http://x"
+    assert snapshot.connection("crm").base_url == ""
