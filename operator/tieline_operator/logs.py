@@ -34,8 +34,9 @@ def set_up(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    # Its access log would be a line a probe.
-    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    # These would be a line a probe, and a line an event.
+    for name in ("aiohttp.access", "kopf.objects"):
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def _is_extra(key: str) -> bool:

@@ -1,7 +1,7 @@
 """What a project's plan is made from: everything that was there at one moment."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from tieline_core.files import version_digest
@@ -52,9 +52,9 @@ class ProjectView:
     taken: Outcome | None = None
     source: Source
     versions: Sequence[ProjectVersion] = ()
-    analyses: Mapping[str, Analysis] = {}
+    analyses: Mapping[str, Analysis] = field(default_factory=dict)
     """What is in the versions that may be rolled out now, by name."""
-    config_maps: Mapping[str, Object] = {}
+    config_maps: Mapping[str, Object] = field(default_factory=dict)
     """The ConfigMaps that hold versions' files, by name (metadata only)."""
     environments: Mapping[str, EnvironmentView]
     strays: Sequence[tuple[Resource, Object]] = ()
