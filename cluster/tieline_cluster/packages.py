@@ -1,0 +1,78 @@
+"""The Debian packages that the built-in cluster uses, and installing them."""
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tieline_cluster.commands import run
+from tieline_cluster.configuration import CNI_PLUGINS
+from tieline_cluster.errors import ClusterError
+
+NODE_PACKAGES = {
+    "containerd": "containerd",
+    "runc": "runc",
+    "nft": "nftables",
+    "ip": "iproute2",
+    "conntrack": "conntrack",
+    "unshare": "util-linux",
+    "nsenter": "util-linux",
+    f"{CNI_PLUGINS}/bridge": "containernetworking-plugins",
+    "socat": "socat",
+}
+"""What has to be there for a node: a program (by name or path), and the package that brings it."""
+IMAGE_PACKAGES = {"buildah": "buildah", "debootstrap": "debootstrap", "unshare": "util-linux"}
+POLICY = Path("/usr/sbin/policy-rc.d")
+INSTALL_TIMEOUT = 900
+
+
+def missing(programs: dict[str, str]) -> list[str]:
+    """The packages to install, of those in `programs` (program to package)."""
+    return sorted({package for program, package in programs.items() if not _found(program)})
+
+
+def require(programs: dict[str, str], *, purpose: str) -> None:
+    """Raise ClusterError with what to do unless all `programs` are there and we are root."""
+    if os.geteuid() != 0:
+        raise ClusterError(f"{purpose} needs root: run this as root, for example with sudo")
+    packages = missing(programs)
+    if packages:
+        raise ClusterError(
+            f"{purpose} needs Debian packages that are not installed: {' '.join(packages)}. "
+            "Run `tieline-cluster up --install` to install them"
+        )
+
+
+def install(packages: Iterable[str]) -> None:
+    """Install Debian packages without starting the services that they bring."""
+    wanted = list(packages)
+    if not wanted:
+        return
+    if os.geteuid() != 0:
+        raise ClusterError("Installing packages needs root: run this as root, for example with sudo")
+    if shutil.which("apt-get") is None:
+        raise ClusterError(f"Only Debian's packages can be installed: bring {' '.join(wanted)} by hand")
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    with _services_stay_off():
+        run(["apt-get", "update", "-q"], timeout=INSTALL_TIMEOUT, env=env)
+        command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *wanted]
+        run(command, timeout=INSTALL_TIMEOUT, env=env)
+
+
+@contextmanager
+def _services_stay_off() -> Iterator[None]:
+    """The system's containerd is not ours: Debian asks policy-rc.d before it starts a service."""
+    if POLICY.exists():
+        yield
+        return
+    POLICY.write_text("#!/bin/sh\nexit 101\n")
+    POLICY.chmod(0o755)
+    try:
+        yield
+    finally:
+        POLICY.unlink(missing_ok=True)
+
+
+def _found(program: str) -> bool:
+    return Path(program).exists() if program.startswith("/") else shutil.which(program) is not None

@@ -1,0 +1,97 @@
+"""Which of the machine's slots a cluster has: the number that its ports, subnets and interface names come from."""
+
+import fcntl
+import os
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from tieline_cluster.errors import ClusterError
+from tieline_cluster.plan import SLOTS, Plan
+
+
+def claim(make: Callable[[int], Plan], *, known: int | None, routed: list[IPv4Network]) -> Plan:
+    """The plan for the slot that the cluster has (`known`), or for the first that is free.
+
+    A slot is free when no other cluster has claimed it, nothing listens on its ports and no route overlaps its
+    subnets. Raises ClusterError when none is, or when another cluster has taken the one that this had.
+    """
+    with _claiming(make(0).run.parent):
+        if known is not None:
+            plan = make(known)
+            if _owner(plan) not in {None, str(plan.state)}:
+                raise ClusterError(
+                    f"The cluster {plan.name} had slot {known}, which {_owner(plan)} has now: "
+                    f"take that one down, or start anew with `down --name {plan.name}`"
+                )
+            _take(plan)
+            return plan
+        for slot in range(SLOTS):
+            plan = make(slot)
+            if _owner(plan) in {None, str(plan.state)} and not conflicts(plan, routed) and _ports_are_free(plan):
+                _take(plan)
+                return plan
+    raise ClusterError(
+        "No free slot for another cluster: take one down (`status` lists them), or choose --port, --pod-subnet "
+        "and --service-subnet that nothing on this machine uses"
+    )
+
+
+def release(plan: Plan) -> None:
+    """Give the slot up, and remove its run folder."""
+    with _claiming(plan.run.parent):
+        if _owner(plan) in {None, str(plan.state)}:
+            shutil.rmtree(plan.run, ignore_errors=True)
+
+
+def conflicts(plan: Plan, routed: list[IPv4Network]) -> list[IPv4Network]:
+    """The routes that overlap the plan's subnets."""
+    own = plan.pod_subnet, plan.service_subnet
+    return [network for network in routed if any(network.overlaps(subnet) for subnet in own)]
+
+
+def _owner(plan: Plan) -> str | None:
+    try:
+        owner = (plan.run / "owner").read_text()
+    except OSError:
+        return None
+    # A state folder that somebody has deleted by hand owns nothing any more.
+    return owner if Path(owner).is_dir() else None
+
+
+def _take(plan: Plan) -> None:
+    plan.state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    plan.run.mkdir(parents=True, exist_ok=True)
+    (plan.run / "owner").write_text(str(plan.state))
+
+
+def _ports_are_free(plan: Plan) -> bool:
+    for port in plan.ports.all():
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("", port))
+            except OSError:
+                return False
+    return True
+
+
+@contextmanager
+def _claiming(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    # The folder itself is locked, so that no lock file is left behind.
+    with _opened(folder) as descriptor:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
