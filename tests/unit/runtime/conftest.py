@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
-from external_systems import ContextFor, External, configured, context
 
+from tests.unit.runtime.external_systems import ContextFor, External, configured, context
 from tieline.outbound.session import new_client
 
 

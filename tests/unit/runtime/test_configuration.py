@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from external_systems import api_key, configured, environment
 
+from tests.unit.runtime.external_systems import api_key, configured, environment
 from tieline.configuration.api_source import ApiSource
 from tieline.configuration.current import Configuration
 from tieline.configuration.file_source import FileSource

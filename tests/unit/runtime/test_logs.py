@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from external_systems import api_key, basic, environment
 
+from tests.unit.runtime.external_systems import api_key, basic, environment
 from tieline import logs, termination
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import parse

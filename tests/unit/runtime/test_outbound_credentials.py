@@ -4,8 +4,16 @@ import base64
 
 import aiohttp
 import pytest
-from external_systems import ContextFor, External, api_key, basic, configured, context, environment
 
+from tests.unit.runtime.external_systems import (
+    ContextFor,
+    External,
+    api_key,
+    basic,
+    configured,
+    context,
+    environment,
+)
 from tieline import CredentialError, UnsupportedAuthSchemeError
 from tieline.configuration.snapshot import parse
 

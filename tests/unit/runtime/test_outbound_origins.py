@@ -1,9 +1,9 @@
 """Credentials reach the connection's origin and nothing else; URLs are joined without losses."""
 
 import pytest
-from external_systems import ContextFor, External, api_key, basic, environment
 from yarl import URL
 
+from tests.unit.runtime.external_systems import ContextFor, External, api_key, basic, environment
 from tieline import (
     DynamicTemplateError,
     ForeignOriginError,

@@ -9,9 +9,9 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp.test_utils import TestServer
-from external_systems import SURROUNDINGS, api_key, configured, environment
 from pytest_aiohttp import AiohttpClient, AiohttpServer
 
+from tests.unit.runtime.external_systems import SURROUNDINGS, api_key, configured, environment
 from tieline.integration import Webhook
 from tieline.loading import load
 from tieline.serving.applications import webhook_application

@@ -13,7 +13,8 @@ from typing import Any
 
 import aiohttp
 import pytest
-from external_systems import External, api_key, environment
+
+from tests.unit.runtime.external_systems import External, api_key, environment
 
 Files = dict[str, str]
 

@@ -14,9 +14,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient
-from external_systems import SURROUNDINGS, External, api_key, configured, environment
 from pytest_aiohttp import AiohttpClient
 
+from tests.unit.runtime.external_systems import SURROUNDINGS, External, api_key, configured, environment
 from tieline import Context, Integration, Request, SyncContext, SyncRequest
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import parse
