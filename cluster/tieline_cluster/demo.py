@@ -1,0 +1,201 @@
+"""``make demo``: from nothing to an order that goes through a running integration into a shop.
+
+Everything is real: the cluster, the images built from this checkout, the manifests that users apply, and the
+shop, a small service that knows nothing of Tieline.
+"""
+
+import argparse
+import json
+import shlex
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tieline_cluster.errors import ClusterError
+from tieline_cluster.kubectl import Kubectl, kubectl_for
+from tieline_cluster.platform import Deployed, deploy, request, until, with_images
+from tieline_cluster.progress import Lines, Progress
+from tieline_cluster.providers import ClusterProvider, choose_provider
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+WORK = CHECKOUT / ".tieline"
+QUICKSTART = CHECKOUT / "examples" / "quickstart"
+CLUSTER = "demo"
+ORGANISATION = "acme"
+PROJECT = "order-sync"
+TOKEN_DURATION = "24h"  # noqa: S105  (a duration)
+ORDER: dict[str, Any] = {
+    "number": "S-1001",
+    "buyer": {"email": "ann@example.org"},
+    "items": [{"product": "mug", "count": 2, "price": "9.90"}],
+}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the summary tells."""
+
+    webhook: str
+    answer: dict[str, Any]
+    orders: Any
+    token: str
+    organisation: str
+
+
+def up(provider: ClusterProvider, progress: Progress) -> None:
+    """The whole demonstration; raises ClusterError with what to do."""
+    started = time.monotonic()
+    cluster = provider.up()
+    kubectl = kubectl_for(cluster, progress)
+    deployed = deploy(
+        checkout=CHECKOUT, work=WORK, provider=provider, cluster=cluster, kubectl=kubectl, progress=progress
+    )
+    shown = _show(deployed, progress)
+    _write_environment(deployed, shown)
+    print(_summary(deployed, shown, time.monotonic() - started))
+
+
+def _show(deployed: Deployed, progress: Progress) -> Shown:
+    kubectl = deployed.kubectl
+    with progress.step("Applying examples/quickstart"):
+        runtime = {"runtime": deployed.images["runtime"]}
+        kubectl("apply", "-k", str(with_images(QUICKSTART, images=runtime, work=WORK / "quickstart")))
+        token = _token(kubectl)
+    with progress.step("Waiting until the integration runs"):
+        environment = until("the environment runs", lambda: _running(kubectl), within=240)
+        _run(kubectl, "rollout", "status", "deployment/shop", "--timeout=120s")
+    with progress.step("Sending an order to the integration's webhook"):
+        webhook = f"{environment['publicUrl']}/orders"
+        answer = json.loads(
+            until("the webhook answers", lambda: request("POST", webhook, body=ORDER), within=30)
+        )
+        shop = _run(kubectl, "get", "service", "shop", "-o", "jsonpath={.spec.clusterIP}").strip()
+        key = _run(kubectl, "exec", "deployment/shop", "--", "printenv", "SHOP_API_KEY").strip()
+        orders = json.loads(request("GET", f"http://{shop}/orders", headers={"X-API-Key": key}))
+    if ORDER["number"] not in json.dumps(orders):
+        raise ClusterError(f"The shop did not receive order {ORDER['number']}; it has {orders}")
+    namespace = json.loads(kubectl("get", "namespace", ORGANISATION, "-o", "json"))
+    return Shown(
+        webhook=webhook,
+        answer=answer,
+        orders=orders,
+        token=token,
+        organisation=namespace["metadata"]["labels"]["tieline.dev/organisation"],
+    )
+
+
+def _running(kubectl: Kubectl) -> dict[str, Any] | None:
+    project = json.loads(_run(kubectl, "get", "project", PROJECT, "-o", "json"))
+    environment: dict[str, Any] = project["status"]["environments"][0]
+    if environment["status"] == "error":
+        raise ValueError(environment["message"])
+    return environment if environment["status"] == "running" else None
+
+
+def _token(kubectl: Kubectl) -> str:
+    """A token of an administrator of the demo's organisation."""
+    manifests = [
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": "demo", "namespace": ORGANISATION},
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": "demo-admin", "namespace": ORGANISATION},
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
+                "name": "tieline-admin",
+            },
+            "subjects": [{"kind": "ServiceAccount", "name": "demo", "namespace": ORGANISATION}],
+        },
+    ]
+    kubectl("apply", "-f", "-", stdin="\n---\n".join(json.dumps(manifest) for manifest in manifests))
+    return _run(kubectl, "create", "token", "demo", f"--duration={TOKEN_DURATION}").strip()
+
+
+def _write_environment(deployed: Deployed, shown: Shown) -> None:
+    """``.tieline/demo.env`` for the shell; it holds a token, so only its owner may read it."""
+    kubectl = deployed.kubectl
+    programs = WORK / "bin"
+    programs.mkdir(parents=True, exist_ok=True)
+    wrapper = programs / "kubectl"
+    wrapper.write_text(f'#!/bin/sh\nexec {shlex.join(kubectl.argv)} "$@"\n', encoding="utf-8")
+    wrapper.chmod(0o755)
+    values = {
+        "TIELINE_URL": deployed.url,
+        "TIELINE_TOKEN": shown.token,
+        "TIELINE_ORGANISATION": shown.organisation,
+        "KUBECONFIG": str(kubectl.kubeconfig),
+    }
+    lines = [f"{name}={shlex.quote(value)}" for name, value in values.items()]
+    lines += [f"export {' '.join(values)}", f'export PATH={shlex.quote(str(programs))}:"$PATH"']
+    file = WORK / "demo.env"
+    file.touch(mode=0o600)
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _summary(deployed: Deployed, shown: Shown, elapsed: float) -> str:
+    resources = _run(deployed.kubectl, "get", "projects,systems,connections,connectiontemplates")
+    return f"""
+{resources}
+An order was sent to {shown.webhook}
+  the integration answered  {json.dumps(shown.answer)}
+  and the shop now has      {json.dumps(shown.orders)}
+
+API            {deployed.url}/api/v2/o/{shown.organisation}/projects
+Documentation  {deployed.url}/docs
+
+Try next:
+  . .tieline/demo.env
+  curl -H "Authorization: Bearer $TIELINE_TOKEN" $TIELINE_URL/api/v2/o/$TIELINE_ORGANISATION/projects
+  kubectl -n {ORGANISATION} get tieline
+  kubectl -n {ORGANISATION} describe project {PROJECT}
+  curl -H 'Content-Type: application/json' -d '{json.dumps(ORDER)}' {shown.webhook}
+  make demo-down            # removes everything again
+
+Done in {elapsed:.0f} s."""
+
+
+def _run(kubectl: Kubectl, *arguments: str) -> str:
+    return (
+        kubectl(*arguments, "-n", ORGANISATION)
+        if "--" not in arguments
+        else kubectl("-n", ORGANISATION, *arguments)
+    )
+
+
+def main() -> int:
+    """``python -m tieline_cluster.demo up|down``."""
+    parser = argparse.ArgumentParser(description="Tieline's demonstration on a local Kubernetes")
+    parser.add_argument("action", choices=["up", "down"])
+    parser.add_argument(
+        "--provider",
+        default="auto",
+        choices=["auto", "builtin", "kind", "existing"],
+        help="where to get a cluster",
+    )
+    parser.add_argument("--context", help="the kubeconfig's context, for an existing cluster")
+    arguments = parser.parse_args()
+    progress = Lines()
+    try:
+        provider = choose_provider(
+            arguments.provider, name=CLUSTER, context=arguments.context, progress=progress, install=True
+        )
+        if arguments.action == "up":
+            up(provider, progress)
+        else:
+            provider.down()
+            (WORK / "demo.env").unlink(missing_ok=True)
+    except ClusterError as error:
+        print(f"\nThe demo stopped: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
