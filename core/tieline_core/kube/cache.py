@@ -6,11 +6,13 @@ with everyone who asks: never change them.
 """
 
 import asyncio
+import copy
 import logging
+import math
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +28,12 @@ Indexer = Callable[[Object], Iterable[str]]
 
 _FIRST_BACKOFF = 0.2
 _LONGEST_BACKOFF = 15.0
+# A watch that ends sooner than this, without news, counts as a failure; one that broke after _LONG_WATCH
+# seconds had worked, so its failure is the first.
 _SHORT_WATCH = 1.0
+_LONG_WATCH = 30.0
+# After so many failures in a row the version itself is in doubt (a restored backup), so the list is read again.
+_DOUBTFUL = 5
 _GRAVES = 4096
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -85,11 +92,13 @@ class Cache:
         self._indexers = dict(indexes or {})
         self._objects: dict[Key, Object] = {}
         self._indexes: dict[str, dict[str, dict[Key, None]]] = {name: {} for name in self._indexers}
-        self._graves: dict[str, int] = {}
+        self._graves: dict[str, float] = {}
         self._subscribers: list[Subscriber] = []
         self._task: asyncio.Task[None] | None = None
         self._listed = asyncio.Event()
         self._version = ""
+        self._highest = -1
+        self._news = 0
         self._waiters: dict[asyncio.Future[None], int] = {}
         self._heard = time.monotonic()
 
@@ -104,8 +113,7 @@ class Cache:
         """End the watch; what was seen stays readable."""
         if self._task is not None:
             self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.wait({self._task})
             self._task = None
 
     async def synced(self) -> None:
@@ -171,15 +179,18 @@ class Cache:
 
     def observe(self, obj: Mapping[str, Any]) -> None:
         """Put in what a write has just returned; older news of it are ignored from then on."""
-        copied = {**obj, "metadata": dict(obj["metadata"])}
-        if annotations := copied["metadata"].get("annotations"):
-            copied["metadata"]["annotations"] = dict(annotations)
-        self._put(self._transform(copied))
+        if _number(obj["metadata"]["resourceVersion"]) <= _number(self._version):
+            return  # The cache is complete up to its version: what it lacks is gone, or was never selected.
+        parts = ("apiVersion", "kind", "metadata") if self._metadata_only else tuple(obj)
+        self._put(self._transform({key: copy.deepcopy(obj[key]) for key in parts if key in obj}))
 
     def forget(self, obj: Mapping[str, Any]) -> None:
-        """Take out what was just deleted; late news of it are ignored."""
+        """Take out what was just deleted; late news of it are ignored.
+
+        Only news that show it waiting for a finalizer bring it back.
+        """
         metadata = obj["metadata"]
-        self._bury(metadata["uid"], _number(metadata["resourceVersion"]))
+        self._bury(metadata["uid"], math.inf)
         self._drop((metadata.get("namespace", ""), metadata["name"]), uid=metadata["uid"])
 
     # --- list and watch ---------------------------------------------------------------------------------
@@ -187,33 +198,38 @@ class Cache:
     async def _run(self) -> None:
         failures = 0
         while True:
-            try:
-                if not self._version or not self._listed.is_set():
-                    await self._relist()
-                began, version = time.monotonic(), self._version
-                await self._watch()
-                # A server that ends each watch at once is not asked again at once.
-                idle = version == self._version and time.monotonic() - began < _SHORT_WATCH
-                failures = failures + 1 if idle else 0
-            except Gone:
-                logger.info("The watch has a gap, listing again", extra={"resource": self.resource.plural})
+            began, news = time.monotonic(), self._news
+            problem = await self._follow()
+            lasted = time.monotonic() - began
+            if self._news != news or (problem is None and lasted >= _SHORT_WATCH):
+                failures = 0
+                continue
+            failures = 1 if lasted >= _LONG_WATCH else failures + 1
+            self._complain(failures, problem or "The server ends the watch at once")
+            if failures % _DOUBTFUL == 0:
                 self._version = ""
-            except NotFound:
-                failures += 1
-                self._complain(failures, "The resource is not served (is its definition installed?)")
-                self._version = ""
-            except KubeError as error:
-                failures += 1
-                self._complain(failures, str(error))
-            except asyncio.CancelledError:
-                raise
-            except Exception:
-                failures += 1
-                logger.exception("The watch failed", extra={"resource": self.resource.plural})
-                self._version = ""
-            if failures:
-                longest = min(_FIRST_BACKOFF * 2 ** (min(failures, 12) - 1), _LONGEST_BACKOFF)
-                await asyncio.sleep(longest * random.uniform(0.5, 1.0))  # noqa: S311  (jitter)
+            longest = min(_FIRST_BACKOFF * 2 ** (min(failures, 12) - 1), _LONGEST_BACKOFF)
+            await asyncio.sleep(longest * random.uniform(0.5, 1.0))  # noqa: S311  (jitter)
+
+    async def _follow(self) -> str | None:
+        """One watch, after a list where that is needed; what went wrong, or None when the server ended it."""
+        try:
+            if not self._version:
+                await self._relist()
+            await self._watch()
+        except Gone:
+            self._version = ""
+            return "The watch has a gap, listing again"
+        except NotFound:
+            self._version = ""
+            return "The resource is not served (is its definition installed?)"
+        except KubeError as error:
+            return str(error)
+        except Exception as error:
+            logger.exception("The watch failed", extra={"resource": self.resource.plural})
+            self._version = ""
+            return f"{type(error).__name__}: {error}"
+        return None
 
     def _complain(self, failures: int, message: str) -> None:
         level = logging.WARNING if failures in (1, 5) or failures % 20 == 0 else logging.DEBUG
@@ -228,6 +244,12 @@ class Cache:
         )
         self._heard = time.monotonic()
         limit = _number(version)
+        if limit < self._highest:
+            # Versions only go back with another history, a restored backup: nothing here can be compared.
+            self._graves.clear()
+            self._highest = -1
+            for key in list(self._objects):
+                self._drop(key)
         listed: set[Key] = set()
         for item in items:
             obj = self._transform(item)
@@ -248,9 +270,10 @@ class Cache:
             metadata_only=self._metadata_only,
             **self._selectors,
         )
-        async for event in events:
-            self._heard = time.monotonic()
-            self._handle(event)
+        async with aclosing(events):
+            async for event in events:
+                self._heard = time.monotonic()
+                self._handle(event)
 
     def _handle(self, event: WatchEvent) -> None:
         version = event.object["metadata"]["resourceVersion"]
@@ -260,6 +283,8 @@ class Cache:
             metadata = event.object["metadata"]
             self._bury(metadata["uid"], _number(version))
             self._drop(_key(event.object), uid=metadata["uid"], last=self._transform(event.object))
+        if version != self._version:
+            self._news += 1
         self._advance(version)
 
     # --- the store --------------------------------------------------------------------------------------
@@ -269,7 +294,8 @@ class Cache:
         metadata = obj["metadata"]
         old = self._objects.get(key)
         number = _number(metadata["resourceVersion"])
-        if self._graves.get(metadata["uid"], -1) >= number:
+        grave = self._graves.get(metadata["uid"], -1)
+        if grave >= number and not (grave == math.inf and "deletionTimestamp" in metadata):
             return
         if old is not None:
             was = _number(old["metadata"]["resourceVersion"])
@@ -277,8 +303,8 @@ class Cache:
                 return
             self._unindex(key, old)
         self._objects[key] = obj
-        for name, indexer in self._indexers.items():
-            for value in indexer(obj):
+        for name in self._indexers:
+            for value in self._index_keys(name, obj):
                 self._indexes[name].setdefault(value, {})[key] = None
         self._tell(Change(old=old, new=obj))
 
@@ -291,15 +317,23 @@ class Cache:
         self._tell(Change(old=last or old, new=None))
 
     def _unindex(self, key: Key, old: Object) -> None:
-        for name, indexer in self._indexers.items():
-            for value in indexer(old):
+        for name in self._indexers:
+            for value in self._index_keys(name, old):
                 keys = self._indexes[name].get(value)
                 if keys is not None:
                     keys.pop(key, None)
                     if not keys:
                         del self._indexes[name][value]
 
-    def _bury(self, uid: str, number: int) -> None:
+    def _index_keys(self, index: str, obj: Object) -> tuple[str, ...]:
+        """One object that an index cannot read must not keep the cache from all others."""
+        try:
+            return tuple(self._indexers[index](obj))
+        except Exception:
+            logger.exception("An index failed", extra={"resource": self.resource.plural, "index": index})
+            return ()
+
+    def _bury(self, uid: str, number: float) -> None:
         self._graves[uid] = max(number, self._graves.get(uid, -1))
         while len(self._graves) > _GRAVES:
             del self._graves[next(iter(self._graves))]
@@ -314,6 +348,7 @@ class Cache:
     def _advance(self, version: str) -> None:
         self._version = version
         number = _number(version)
+        self._highest = max(self._highest, number)
         for future, wanted in list(self._waiters.items()):
             if wanted <= number and not future.done():
                 future.set_result(None)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,7 +131,15 @@ class Kube:
         headers = {"Accept": _METADATA_ONLY.format(kind="PartialObjectMetadataList")} if metadata_only else {}
         items: Objects = []
         while True:
-            page = await self._json("list", resource, "GET", path, params=params, headers=headers)
+            try:
+                page = await self._json("list", resource, "GET", path, params=params, headers=headers)
+            except errors.Gone:
+                if "continue" not in params:
+                    raise
+                # The pages took longer than the server keeps their version: all in one, as client-go does.
+                items = []
+                params = _selectors(label_selector, field_selector)
+                continue
             for item in page.get("items") or ():
                 item.update(apiVersion=resource.api_version, kind=resource.kind)
                 items.append(item)
@@ -285,7 +293,7 @@ class Kube:
         label_selector: str | None = None,
         field_selector: str | None = None,
         metadata_only: bool = False,
-    ) -> AsyncIterator[WatchEvent]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         """Events after ``resource_version``, with bookmarks, until the server ends the watch (some minutes).
 
         Raises Gone when the version is too old, and Unavailable when the connection breaks or falls silent.
@@ -317,9 +325,13 @@ class Kube:
                     event = orjson.loads(line)
                     found = event["object"]
                     if event["type"] == "ERROR":
-                        raise errors.from_status(found.get("code", 500), found, doing=doing)
+                        raise errors.from_status(
+                            found.get("code", 500), found, doing=doing, sensitive=resource == SECRETS
+                        )
                     found.update(apiVersion=resource.api_version, kind=resource.kind)
                     yield WatchEvent(type=event["type"], object=found)
+        except orjson.JSONDecodeError as error:
+            raise errors.Unavailable(f"{doing}: an event is no JSON") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise errors.Unavailable(f"{doing}: {str(error) or type(error).__name__}") from error
 
@@ -354,7 +366,7 @@ class Kube:
             sensitive=resource == SECRETS,
         )
         wait = 0.1
-        async with _deadline(call.doing):
+        async with _deadline(call.doing) as deadline:
             for attempt in range(1, _TRIES + 1):
                 self.requests[verb, resource.plural] += 1
                 try:
@@ -364,7 +376,10 @@ class Kube:
                     if attempt == _TRIES or not (answered or verb in _IDEMPOTENT):
                         raise
                     pause = min(error.retry_after or wait, _LONGEST_WAIT)
-                    await asyncio.sleep(pause * random.uniform(0.75, 1.25))  # noqa: S311  (jitter)
+                    pause *= random.uniform(0.75, 1.25)  # noqa: S311  (jitter)
+                    if pause >= deadline.left():
+                        raise  # The answer says more than that time ran out.
+                    await asyncio.sleep(pause)
                     wait *= 3
         raise AssertionError("the last try returns or raises")
 
@@ -384,7 +399,7 @@ class Kube:
             ) as response:
                 if response.status >= 300:
                     raise await _refusal(response, doing=doing, sensitive=call.sensitive)
-                for warning in response.headers.getall("Warning", ()):
+                for warning in response.headers.getall("Warning", ()) if not call.sensitive else ():
                     logger.info("The API server warns about %s: %s", doing, warning)
                 if call.raw:
                     return response.status, await response.text(errors="replace")
@@ -402,6 +417,8 @@ class Kube:
         return headers
 
     def _opened(self) -> aiohttp.ClientSession:
+        if self._session is not None and self._session.closed:
+            raise errors.Unavailable("The connections to the API server were closed")
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(ssl=self._connection.tls, limit=self._limit),
@@ -433,8 +450,13 @@ class _deadline:  # noqa: N801  (used like asyncio.timeout)
         self._doing = doing
         self._timeout = asyncio.timeout(TIMEOUT)
 
-    async def __aenter__(self) -> None:
+    async def __aenter__(self) -> Self:
         await self._timeout.__aenter__()
+        return self
+
+    def left(self) -> float:
+        """Seconds until it expires."""
+        return (self._timeout.when() or 0.0) - asyncio.get_running_loop().time()
 
     async def __aexit__(self, kind: Any, error: Any, traceback: Any) -> None:
         try:

@@ -9,6 +9,8 @@ from kubernetes.aio.client import Configuration
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 from kubernetes.aio.config.incluster_config import SERVICE_HOST_ENV_NAME
 
+from tieline_core.kube.errors import Unauthorized
+
 DEFAULT_KUBECONFIG = str(Path.home() / ".kube" / "config")
 
 
@@ -26,8 +28,14 @@ class Connection:
     proxy: str | None = None
 
     async def authorization(self) -> str | None:
-        """The Authorization header's value; tokens from files and plugins are refreshed here."""
-        token: str | None = await self.configuration.get_api_key_with_prefix("BearerToken")
+        """The Authorization header's value; tokens from files and plugins are refreshed here.
+
+        Raises Unauthorized when that fails.
+        """
+        try:
+            token: str | None = await self.configuration.get_api_key_with_prefix("BearerToken")
+        except (ConfigException, OSError, ValueError) as error:
+            raise Unauthorized(f"Cannot get credentials for {self.url}: {error}", status=401) from error
         if token:
             # The library writes "bearer" in lower case; some proxies compare letters.
             scheme, _, value = token.partition(" ")

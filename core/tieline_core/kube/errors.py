@@ -4,6 +4,7 @@ Texts come from the API server's Status objects. For Secrets they are replaced b
 names, because a validation message may quote what was sent.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -119,7 +120,7 @@ def from_status(
     causes = tuple(cause for cause in details.get("causes") or () if isinstance(cause, dict))
     text = str(status.get("message") or f"HTTP {http_status}")[:_MAX_MESSAGE]
     if sensitive:
-        causes = tuple({key: cause[key] for key in ("field", "reason") if key in cause} for cause in causes)
+        causes = tuple(_without_words(cause) for cause in causes)
         fields = ", ".join(cause["field"] for cause in causes if cause.get("field"))
         text = f"{reason or f'HTTP {http_status}'}{f' ({fields})' if fields else ''}"
     kind = _BY_STATUS.get(http_status, Unavailable if http_status >= 500 else KubeError)
@@ -128,14 +129,28 @@ def from_status(
     elif reason in ("Expired", "Gone"):
         kind = Gone
     error = kind(f"{doing}: {text}", status=http_status, reason=reason, causes=causes)
-    seconds = _seconds(retry_after) or _seconds(details.get("retryAfterSeconds"))
+    seconds = _seconds(retry_after)
+    if seconds is None:
+        seconds = _seconds(details.get("retryAfterSeconds"))
     if seconds is not None and isinstance(error, TooManyRequests | Unavailable):
         error.retry_after = seconds
     return error
 
 
+def _without_words(cause: Mapping[str, str]) -> dict[str, str]:
+    """A cause without the message, unless that only names a field manager."""
+    kept = (
+        ("field", "reason", "message")
+        if cause.get("reason") == "FieldManagerConflict"
+        else ("field", "reason")
+    )
+    return {key: cause[key] for key in kept if key in cause}
+
+
 def _seconds(value: Any) -> float | None:
+    """Seconds of a Retry-After; its other form, a date, is not used by the API server."""
     try:
-        return float(value)
+        seconds = float(value)
     except (TypeError, ValueError):
         return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None

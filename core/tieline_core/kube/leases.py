@@ -8,6 +8,7 @@ release the lease on shutdown, and writes times without a zone.
 
 import asyncio
 import logging
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -50,6 +51,7 @@ class Lease:
         self._retry_period = retry_period
         self._seen: tuple[str, str] | None = None
         self._seen_at = 0.0
+        self._renewed_at = 0.0
 
     async def acquire(self) -> None:
         """Waits until this candidate leads."""
@@ -58,13 +60,18 @@ class Lease:
         logger.info("Leading", extra={"lease": self._name, "identity": self._identity})
 
     async def keep(self) -> None:
-        """Renews for ever; raises LeadershipLostError when that fails for too long."""
-        renewed = time.monotonic()
+        """Renews for ever; raises LeadershipLostError when that fails for too long, or another one leads."""
         while True:
             await asyncio.sleep(self._retry_period)
-            if await self._attempt():
-                renewed = time.monotonic()
-            elif time.monotonic() - renewed > self._renew_deadline:
+            left = self._renewed_at + self._renew_deadline - time.monotonic()
+            # An attempt may hang for longer than the deadline: it is cut off there.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    if await self._attempt():
+                        continue
+            if self._seen and self._seen[0] not in ("", self._identity):
+                raise LeadershipLostError(f"The lease {self._name} was taken by {self._seen[0]}")
+            if time.monotonic() - self._renewed_at >= self._renew_deadline:
                 raise LeadershipLostError(f"The lease {self._name} was not renewed in time")
 
     async def release(self) -> None:
@@ -77,6 +84,14 @@ class Lease:
 
     async def _attempt(self) -> bool:
         """Whether this candidate holds the lease now."""
+        # The time before the write: nobody else can have seen it earlier.
+        began = time.monotonic()
+        held = await self._try()
+        if held:
+            self._renewed_at = began
+        return held
+
+    async def _try(self) -> bool:
         try:
             lease = await self._kube.get(LEASES, self._name, self._namespace)
         except NotFound:
@@ -127,7 +142,7 @@ class Lease:
     def _spec(self, *, acquired: str, transitions: int) -> dict[str, Any]:
         return {
             "holderIdentity": self._identity,
-            "leaseDurationSeconds": int(self._lease_duration),
+            "leaseDurationSeconds": math.ceil(self._lease_duration),
             "acquireTime": acquired,
             "renewTime": _now(),
             "leaseTransitions": transitions,
@@ -146,8 +161,7 @@ async def lead(lease: Lease, work: Callable[[], Awaitable[None]]) -> None:
         await asyncio.wait({working, keeping}, return_when=asyncio.FIRST_COMPLETED)
         if keeping.done():
             working.cancel()
-            with suppress(asyncio.CancelledError):
-                await working
+            await asyncio.wait({working})
             await keeping
         await working
     finally:

@@ -4,10 +4,13 @@ A server-side apply must repeat everything that its manager wants to keep: what 
 else owns, is removed. So a partial change is: what we own, plus the change.
 """
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
+
+Fields = Mapping[str, Any]
 
 _MISSING = object()
 _APPLIED_METADATA = frozenset({"labels", "annotations", "ownerReferences", "finalizers"})
@@ -20,15 +23,19 @@ def owned(obj: Mapping[str, Any], manager: str, *, subresource: str = "") -> dic
     from the API server (caches drop them). Format of the fields: KEP-555, FieldsV1.
     """
     metadata = obj.get("metadata", {})
-    result: dict[str, Any] = {}
+    mine: Fields = {}
+    others: list[Fields] = []
     for entry in metadata.get("managedFields", ()):
+        fields = entry.get("fieldsV1") or {}
         if (
             entry.get("manager") == manager
             and entry.get("operation") == "Apply"
             and entry.get("subresource", "") == subresource
         ):
-            extracted = _extract(obj, entry.get("fieldsV1", {}))
-            result = extracted if isinstance(extracted, dict) else {}
+            mine = fields
+        else:
+            others.append(fields)
+    result: dict[str, Any] = _extract(obj, mine, others) if mine else {}
     kept = result.get("metadata", {})
     result["metadata"] = {
         **{key: value for key, value in kept.items() if key in _APPLIED_METADATA},
@@ -37,32 +44,37 @@ def owned(obj: Mapping[str, Any], manager: str, *, subresource: str = "") -> dic
     return {"apiVersion": obj.get("apiVersion"), "kind": obj.get("kind"), **result}
 
 
-def _extract(value: Any, fields: Mapping[str, Any]) -> Any:
-    """The part of ``value`` that a FieldsV1 tree names; a leaf names the whole value."""
-    children = {key: child for key, child in fields.items() if key != "."}
+def _extract(value: Any, fields: Fields, others: Sequence[Fields]) -> Any:
+    """The part of ``value`` that a FieldsV1 tree names; a leaf names the whole value.
+
+    ``others`` are the other managers' trees at this place. They tell the two kinds of leaves apart: what was
+    applied as an empty container, and filled by others since, from a container that is one value (atomic).
+    """
+    children = _children(fields)
     if not children:
-        # {".": {}} is the container without what is in it; {} is a leaf with all of it.
-        return type(value)() if "." in fields and isinstance(value, dict | list) else value
+        container = "." in fields or any(_children(other) for other in others)
+        return type(value)() if container and isinstance(value, dict | list) else copy.deepcopy(value)
     if isinstance(value, Mapping):
         return {
-            key[2:]: _extract(value[key[2:]], child)
+            key[2:]: _extract(value[key[2:]], child, _below(others, key))
             for key, child in children.items()
             if key.startswith("f:") and key[2:] in value
         }
     if isinstance(value, list):
-        return _extract_items(value, children)
+        return _extract_items(value, children, others)
     return value
 
 
-def _extract_items(items: list[Any], children: Mapping[str, Any]) -> list[Any]:
+def _extract_items(items: list[Any], children: Fields, others: Sequence[Fields]) -> list[Any]:
     """The named items, in the list's own order. ``k:`` names by keys, ``v:`` by value, ``i:`` by index."""
     chosen: dict[int, Any] = {}
     for key, child in children.items():
         kind, _, name = key.partition(":")
+        below = _below(others, key)
         if kind == "i":
             index = int(name)
             if index < len(items):
-                chosen[index] = _extract(items[index], child)
+                chosen[index] = _extract(items[index], child, below)
             continue
         wanted = orjson.loads(name)
         for index, item in enumerate(items):
@@ -70,11 +82,19 @@ def _extract_items(items: list[Any], children: Mapping[str, Any]) -> list[Any]:
                 chosen[index] = item
                 break
             if kind == "k" and _matches(item, wanted):
-                part = _extract(item, child)
+                part = _extract(item, child, below)
                 chosen[index] = {**wanted, **part} if isinstance(part, dict) else part
                 break
     return [chosen[index] for index in sorted(chosen)]
 
 
-def _matches(item: Any, keys: Mapping[str, Any]) -> bool:
+def _children(fields: Fields) -> Fields:
+    return {key: child for key, child in fields.items() if key != "."}
+
+
+def _below(others: Sequence[Fields], key: str) -> list[Fields]:
+    return [other[key] for other in others if key in other]
+
+
+def _matches(item: Any, keys: Fields) -> bool:
     return isinstance(item, Mapping) and all(item.get(key, _MISSING) == value for key, value in keys.items())

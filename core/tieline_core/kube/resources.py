@@ -1,6 +1,9 @@
 """The resources that Tieline touches: where the API server serves them."""
 
 from dataclasses import dataclass
+from urllib.parse import quote
+
+from tieline_core.kube.errors import Invalid
 
 
 @dataclass(frozen=True)
@@ -21,12 +24,28 @@ class Resource:
     def path(
         self, *, namespace: str | None = None, name: str | None = None, subresource: str | None = None
     ) -> str:
-        """The URL path of a collection, an object or a subresource."""
+        """The URL path of a collection, an object or a subresource.
+
+        Raises Invalid for names that would address something else: an empty name the whole collection, one
+        with a slash or dots another resource.
+        """
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
-        if namespace and self.namespaced:
-            parts += ["namespaces", namespace]
-        parts += [part for part in (self.plural, name, subresource) if part]
+        if namespace is not None and self.namespaced:
+            parts += ["namespaces", _segment(namespace)]
+        parts.append(self.plural)
+        if name is not None:
+            parts.append(_segment(name))
+        if subresource:
+            parts.append(subresource)
         return "/".join(parts)
+
+
+def _segment(name: str) -> str:
+    if name in ("", ".", "..") or "/" in name or "%" in name:
+        raise Invalid(
+            f"{name!r} cannot be the name of an object: use a name that Kubernetes accepts", status=400
+        )
+    return quote(name, safe="")
 
 
 def _tieline(plural: str, kind: str) -> Resource:
