@@ -6,55 +6,34 @@ with everyone who asks: never change them.
 """
 
 import asyncio
-import copy
 import logging
-import math
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import aclosing
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import aclosing, suppress
 from typing import Any
 
-from tieline_core.kube.client import Kube, Object, Objects, WatchEvent
-from tieline_core.kube.errors import Gone, KubeError, NotFound
+import orjson
+
+from tieline_core.kube.client import Kube, WatchEvent
+from tieline_core.kube.errors import Gone, Invalid, KubeError, NotFound, TooManyRequests, Unavailable
 from tieline_core.kube.resources import Resource
+from tieline_core.kube.selectors import selects
+from tieline_core.kube.store import Change, Indexer, Object, Objects, Store
+
+__all__ = ["Cache", "Change", "Indexer", "Subscriber", "Transform", "lean"]
 
 logger = logging.getLogger(__name__)
 
-Key = tuple[str, str]
 Transform = Callable[[Object], Object]
-Indexer = Callable[[Object], Iterable[str]]
+Subscriber = Callable[[Change], None]
 
 _FIRST_BACKOFF = 0.2
 _LONGEST_BACKOFF = 15.0
-# A watch that ends sooner than this, without news, counts as a failure; one that broke after _LONG_WATCH
-# seconds had worked, so its failure is the first.
-_SHORT_WATCH = 1.0
-_LONG_WATCH = 30.0
-# After so many failures in a row the version itself is in doubt (a restored backup), so the list is read again.
-_DOUBTFUL = 5
-_GRAVES = 4096
+# A watch that lives as long as this worked: what ends it counts as the first failure.
+_STEADY = 1.0
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-
-
-@dataclass(frozen=True)
-class Change:
-    """An object as it was and as it is; ``old`` is None for a new one, ``new`` for one that is gone."""
-
-    old: Object | None
-    new: Object | None
-
-    @property
-    def object(self) -> Object:
-        """The newest state that was seen."""
-        found = self.new if self.new is not None else self.old
-        if found is None:
-            raise ValueError("A change has an object")
-        return found
-
-
-Subscriber = Callable[[Change], None]
+_TOO_LARGE = "ResourceVersionTooLarge"
 
 
 def lean(obj: Object) -> Object:
@@ -89,18 +68,14 @@ class Cache:
         self._selectors = {"label_selector": label_selector, "field_selector": field_selector}
         self._metadata_only = metadata_only
         self._transform = transform
-        self._indexers = dict(indexes or {})
-        self._objects: dict[Key, Object] = {}
-        self._indexes: dict[str, dict[str, dict[Key, None]]] = {name: {} for name in self._indexers}
-        self._graves: dict[str, float] = {}
+        self._store = Store(indexes)
         self._subscribers: list[Subscriber] = []
         self._task: asyncio.Task[None] | None = None
         self._listed = asyncio.Event()
-        self._version = ""
-        self._highest = -1
-        self._news = 0
-        self._waiters: dict[asyncio.Future[None], int] = {}
+        self._must_list = True
+        self._waiters: dict[asyncio.Future[None], str] = {}
         self._heard = time.monotonic()
+        self._steady = False
 
     # --- life -------------------------------------------------------------------------------------------
 
@@ -113,11 +88,12 @@ class Cache:
         """End the watch; what was seen stays readable."""
         if self._task is not None:
             self._task.cancel()
-            await asyncio.wait({self._task})
+            with suppress(asyncio.CancelledError):
+                await self._task
             self._task = None
 
     async def synced(self) -> None:
-        """Returns once the first list is in."""
+        """Returns once the first list is in; waits as long as that takes (also for a missing definition)."""
         await self._listed.wait()
 
     @property
@@ -137,22 +113,24 @@ class Cache:
 
     # --- reading ----------------------------------------------------------------------------------------
 
-    def get(self, namespace: str, name: str) -> Object | None:
-        """The object, or None."""
-        return self._objects.get((namespace, name))
+    def get(self, namespace: str | None, name: str) -> Object | None:
+        """The object, or None. Cluster-wide objects have no namespace: None or ``""``."""
+        return self._store.get((namespace or "", name))
 
     def list(self, namespace: str | None = None) -> Objects:
         """All objects, or those of a namespace, in no particular order."""
-        if namespace is None:
-            return list(self._objects.values())
-        return [obj for (where, _), obj in self._objects.items() if where == namespace]
+        return self._store.list(namespace)
 
     def by_index(self, index: str, key: str) -> Objects:
         """The objects for which the index's function gave ``key``."""
-        return [self._objects[found] for found in self._indexes[index].get(key, ())]
+        return self._store.by_index(index, key)
 
     def __len__(self) -> int:
-        return len(self._objects)
+        return len(self._store)
+
+    def __bool__(self) -> bool:
+        """A cache is there even when it holds nothing: ``if cache`` must not ask for its size."""
+        return True
 
     # --- following --------------------------------------------------------------------------------------
 
@@ -162,11 +140,10 @@ class Cache:
 
     async def reached(self, resource_version: str, timeout: float = 5.0) -> bool:  # noqa: ASYNC109
         """Waits until the cache has seen this version or a later one; False when time ran out."""
-        wanted = _number(resource_version)
-        if _number(self._version) >= wanted:
+        if self._store.has_seen(resource_version):
             return True
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters[future] = wanted
+        self._waiters[future] = resource_version
         try:
             await asyncio.wait_for(future, timeout)
         except TimeoutError:
@@ -178,187 +155,131 @@ class Cache:
     # --- one's own writes -------------------------------------------------------------------------------
 
     def observe(self, obj: Mapping[str, Any]) -> None:
-        """Put in what a write has just returned; older news of it are ignored from then on."""
-        if _number(obj["metadata"]["resourceVersion"]) <= _number(self._version):
-            return  # The cache is complete up to its version: what it lacks is gone, or was never selected.
-        parts = ("apiVersion", "kind", "metadata") if self._metadata_only else tuple(obj)
-        self._put(self._transform({key: copy.deepcopy(obj[key]) for key in parts if key in obj}))
+        """Put in what a write has just returned; older news of it are ignored from then on.
 
-    def forget(self, obj: Mapping[str, Any]) -> None:
-        """Take out what was just deleted; late news of it are ignored.
-
-        Only news that show it waiting for a finalizer bring it back.
+        ``obj`` is copied. What the cache's namespace and selectors do not cover is not put in.
         """
         metadata = obj["metadata"]
-        self._bury(metadata["uid"], math.inf)
-        self._drop((metadata.get("namespace", ""), metadata["name"]), uid=metadata["uid"])
+        if self._store.has_seen(metadata["resourceVersion"]):
+            return
+        here = self._namespace is None or metadata.get("namespace") == self._namespace
+        selectors = self._selectors
+        if not here or not selects(
+            obj, labels=selectors["label_selector"], fields=selectors["field_selector"]
+        ):
+            return
+        kept = ("apiVersion", "kind", "metadata") if self._metadata_only else obj.keys()
+        copied: Object = orjson.loads(orjson.dumps({key: obj[key] for key in kept if key in obj}))
+        self._tell(self._store.observe(self._transform(copied)))
+
+    def forget(self, obj: Mapping[str, Any]) -> None:
+        """Take out what was just deleted; late news of it are ignored."""
+        self._tell(self._store.forget(obj))
 
     # --- list and watch ---------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         failures = 0
         while True:
-            began, news = time.monotonic(), self._news
-            problem = await self._follow()
-            lasted = time.monotonic() - began
-            if self._news != news or (problem is None and lasted >= _SHORT_WATCH):
-                failures = 0
-                continue
-            failures = 1 if lasted >= _LONG_WATCH else failures + 1
-            self._complain(failures, problem or "The server ends the watch at once")
-            if failures % _DOUBTFUL == 0:
-                self._version = ""
-            longest = min(_FIRST_BACKOFF * 2 ** (min(failures, 12) - 1), _LONGEST_BACKOFF)
-            await asyncio.sleep(longest * random.uniform(0.5, 1.0))  # noqa: S311  (jitter)
+            self._steady = False
+            problem: Exception | None = None
+            try:
+                if self._must_list:
+                    await self._list()
+                await self._watch()
+            except Exception as error:  # also of a transform: the mirror must go on
+                problem = error
+                self._must_list = self._must_list or _needs_list(error)
+            failures = (0 if self._steady else failures) + (problem is not None or not self._steady)
+            if problem is not None:
+                self._complain(failures, problem)
+            # A gap is closed at once, the first time; an end that is no failure needs no pause either.
+            if failures > (1 if isinstance(problem, Gone) else 0):
+                await asyncio.sleep(_pause(failures, problem))
 
-    async def _follow(self) -> str | None:
-        """One watch, after a list where that is needed; what went wrong, or None when the server ended it."""
-        try:
-            if not self._version:
-                await self._relist()
-            await self._watch()
-        except Gone:
-            self._version = ""
-            return "The watch has a gap, listing again"
-        except NotFound:
-            self._version = ""
-            return "The resource is not served (is its definition installed?)"
-        except KubeError as error:
-            return str(error)
-        except Exception as error:
-            logger.exception("The watch failed", extra={"resource": self.resource.plural})
-            self._version = ""
-            return f"{type(error).__name__}: {error}"
-        return None
-
-    def _complain(self, failures: int, message: str) -> None:
-        level = logging.WARNING if failures in (1, 5) or failures % 20 == 0 else logging.DEBUG
+    def _complain(self, failures: int, problem: Exception) -> None:
+        more = {"resource": self.resource.plural, "failures": failures}
+        if not isinstance(problem, KubeError):
+            logger.error("Cannot follow %s, listing again", self.resource.plural, exc_info=problem, extra=more)
+            return
+        if isinstance(problem, Gone) and failures == 1:
+            logger.info("The watch of %s has a gap, listing again", self.resource.plural, extra=more)
+            return
+        # One broken watch is how API servers restart; what lasts, or stops the start, is worth a look.
+        telling = failures in (3, 10) or failures % 30 == 0 or (failures == 1 and not self.is_synced)
+        hint = " (is its definition installed?)" if isinstance(problem, NotFound) else ""
         logger.log(
-            level, "Cannot follow %s, trying again: %s", self.resource.plural, message,
-            extra={"resource": self.resource.plural, "failures": failures},
+            logging.WARNING if telling else logging.INFO if failures == 1 else logging.DEBUG,
+            "Cannot follow %s, trying again: %s%s", self.resource.plural, problem, hint, extra=more,
         )  # fmt: skip
 
-    async def _relist(self) -> None:
+    async def _list(self) -> None:
         items, version = await self._kube.list_with_version(
             self.resource, self._namespace, metadata_only=self._metadata_only, **self._selectors
         )
         self._heard = time.monotonic()
-        limit = _number(version)
-        if limit < self._highest:
-            # Versions only go back with another history, a restored backup: nothing here can be compared.
-            self._graves.clear()
-            self._highest = -1
-            for key in list(self._objects):
-                self._drop(key)
-        listed: set[Key] = set()
-        for item in items:
-            obj = self._transform(item)
-            listed.add(_key(obj))
-            self._put(obj)
-        for key in [key for key in self._objects if key not in listed]:
-            # What was observed after the list was made is not a ghost.
-            if _number(self._objects[key]["metadata"]["resourceVersion"]) <= limit:
-                self._drop(key)
+        changes = self._store.replace([self._transform(item) for item in items], version)
+        self._must_list = False
         self._listed.set()
-        self._advance(version)
+        self._wake()
+        for change in changes:
+            self._tell(change)
 
     async def _watch(self) -> None:
+        began = time.monotonic()
         events = self._kube.watch(
             self.resource,
             self._namespace,
-            resource_version=self._version,
+            resource_version=self._store.version,
             metadata_only=self._metadata_only,
             **self._selectors,
         )
-        async with aclosing(events):
-            async for event in events:
-                self._heard = time.monotonic()
-                self._handle(event)
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    self._heard = time.monotonic()
+                    self._handle(event)
+        finally:
+            self._steady = time.monotonic() - began >= _STEADY
 
     def _handle(self, event: WatchEvent) -> None:
         version = event.object["metadata"]["resourceVersion"]
+        change = None
         if event.type in ("ADDED", "MODIFIED"):
-            self._put(self._transform(event.object))
+            change = self._store.put(self._transform(event.object))
         elif event.type == "DELETED":
-            metadata = event.object["metadata"]
-            self._bury(metadata["uid"], _number(version))
-            self._drop(_key(event.object), uid=metadata["uid"], last=self._transform(event.object))
-        if version != self._version:
-            self._news += 1
-        self._advance(version)
+            change = self._store.delete(self._transform(event.object))
+        self._store.advance(version)
+        self._wake()
+        self._tell(change)
 
-    # --- the store --------------------------------------------------------------------------------------
-
-    def _put(self, obj: Object) -> None:
-        key = _key(obj)
-        metadata = obj["metadata"]
-        old = self._objects.get(key)
-        number = _number(metadata["resourceVersion"])
-        grave = self._graves.get(metadata["uid"], -1)
-        if grave >= number and not (grave == math.inf and "deletionTimestamp" in metadata):
+    def _tell(self, change: Change | None) -> None:
+        if change is None:
             return
-        if old is not None:
-            was = _number(old["metadata"]["resourceVersion"])
-            if was > number or (was == number and old["metadata"]["uid"] == metadata["uid"]):
-                return
-            self._unindex(key, old)
-        self._objects[key] = obj
-        for name in self._indexers:
-            for value in self._index_keys(name, obj):
-                self._indexes[name].setdefault(value, {})[key] = None
-        self._tell(Change(old=old, new=obj))
-
-    def _drop(self, key: Key, *, uid: str | None = None, last: Object | None = None) -> None:
-        old = self._objects.get(key)
-        if old is None or (uid is not None and old["metadata"]["uid"] != uid):
-            return
-        del self._objects[key]
-        self._unindex(key, old)
-        self._tell(Change(old=last or old, new=None))
-
-    def _unindex(self, key: Key, old: Object) -> None:
-        for name in self._indexers:
-            for value in self._index_keys(name, old):
-                keys = self._indexes[name].get(value)
-                if keys is not None:
-                    keys.pop(key, None)
-                    if not keys:
-                        del self._indexes[name][value]
-
-    def _index_keys(self, index: str, obj: Object) -> tuple[str, ...]:
-        """One object that an index cannot read must not keep the cache from all others."""
-        try:
-            return tuple(self._indexers[index](obj))
-        except Exception:
-            logger.exception("An index failed", extra={"resource": self.resource.plural, "index": index})
-            return ()
-
-    def _bury(self, uid: str, number: float) -> None:
-        self._graves[uid] = max(number, self._graves.get(uid, -1))
-        while len(self._graves) > _GRAVES:
-            del self._graves[next(iter(self._graves))]
-
-    def _tell(self, change: Change) -> None:
         for subscriber in self._subscribers:
             try:
                 subscriber(change)
             except Exception:
                 logger.exception("A subscriber failed", extra={"resource": self.resource.plural})
 
-    def _advance(self, version: str) -> None:
-        self._version = version
-        number = _number(version)
-        self._highest = max(self._highest, number)
-        for future, wanted in list(self._waiters.items()):
-            if wanted <= number and not future.done():
+    def _wake(self) -> None:
+        for future, wanted in [*self._waiters.items()]:
+            if self._store.has_seen(wanted) and not future.done():
                 future.set_result(None)
 
 
-def _key(obj: Object) -> Key:
-    metadata = obj["metadata"]
-    return (metadata.get("namespace", ""), metadata["name"])
+def _needs_list(problem: Exception) -> bool:
+    """Whether to list again, because the watch cannot go on where it was."""
+    if isinstance(problem, Unavailable):
+        # After a restore from a backup the server waits in vain to reach our version.
+        return any(cause.get("reason") == _TOO_LARGE for cause in problem.causes)
+    return isinstance(problem, Gone | NotFound | Invalid) or not isinstance(problem, KubeError)
 
 
-def _number(version: str) -> int:
-    """resourceVersions grow within a resource (KEP-5504); what is no number is older than everything."""
-    return int(version) if version.isdigit() else -1
+def _pause(failures: int, problem: Exception | None) -> float:
+    """Seconds: twice as long after each failure, with jitter, and no sooner than the server asks for."""
+    longest = min(_FIRST_BACKOFF * 2.0 ** (min(failures, 12) - 1), _LONGEST_BACKOFF)
+    pause = longest * random.uniform(0.5, 1.0)  # noqa: S311  (jitter)
+    if isinstance(problem, TooManyRequests | Unavailable) and problem.retry_after:
+        return max(pause, min(problem.retry_after, _LONGEST_BACKOFF))
+    return pause

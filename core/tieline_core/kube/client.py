@@ -1,37 +1,25 @@
 """Calls to the API server."""
 
-import asyncio
-import logging
 import random
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import aiohttp
 import orjson
 
 from tieline_core.kube import errors
 from tieline_core.kube.connection import Connection, connection
 from tieline_core.kube.resources import PODS, SECRETS, Resource
-
-logger = logging.getLogger(__name__)
+from tieline_core.kube.transport import Transport
 
 Object = dict[str, Any]
 Objects = list[Object]
 
-TIMEOUT = 10.0
 PAGE = 500
-# A watch ends by itself after _WATCH_SECONDS; the server sends a bookmark about each minute, so a silence of
-# _WATCH_SILENCE seconds means that the connection is dead.
 _WATCH_SECONDS = 290
-_WATCH_SILENCE = 100
-_MAX_LINE = 32 * 1024 * 1024
-_TRIES = 4
-_LONGEST_WAIT = 5.0
-_IDEMPOTENT = frozenset({"get", "list", "apply", "delete", "create-review"})
 _METADATA_ONLY = "application/json;as={kind};g=meta.k8s.io;v=v1"
 
 
@@ -59,11 +47,8 @@ class Kube:
     """
 
     def __init__(self, reached_by: Connection, *, limit: int = 64, user_agent: str = "tieline") -> None:
-        self._connection = reached_by
-        self._limit = limit
-        self._user_agent = user_agent
-        self._session: aiohttp.ClientSession | None = None
-        self.requests: Counter[tuple[str, str]] = Counter()
+        self._transport = Transport(reached_by, limit=limit, user_agent=user_agent)
+        self.requests: Counter[tuple[str, str]] = self._transport.requests
         """Requests so far, by verb and resource (``("apply", "deployments")``)."""
 
     @classmethod
@@ -84,7 +69,6 @@ class Kube:
         )
 
     async def __aenter__(self) -> Self:
-        self._opened()
         return self
 
     async def __aexit__(self, *_exception: object) -> None:
@@ -92,8 +76,7 @@ class Kube:
 
     async def close(self) -> None:
         """Close the pool; calls that are under way fail."""
-        if self._session is not None:
-            await self._session.close()
+        await self._transport.close()
 
     # --- calls on objects -------------------------------------------------------------------------------
 
@@ -194,7 +177,7 @@ class Kube:
             fieldValidation=field_validation,
             dryRun="All" if dry_run else None,
         )
-        status, answer = await self._call(
+        status, answer = await self._transport.call(
             "apply",
             resource,
             "PATCH",
@@ -281,7 +264,7 @@ class Kube:
             timestamps="true" if timestamps else None,
         )
         path = PODS.path(namespace=namespace, name=pod, subresource="log")
-        _, answer = await self._call("get", PODS, "GET", path, params=params, raw=True)
+        _, answer = await self._transport.call("get", PODS, "GET", path, params=params, raw=True)
         return str(answer)
 
     async def watch(
@@ -305,193 +288,27 @@ class Kube:
             "timeoutSeconds": str(_WATCH_SECONDS + random.randint(0, 20)),  # noqa: S311  (spreads reconnects)
             **_selectors(label_selector, field_selector),
         }
-        headers = await self._headers()
-        if metadata_only:
-            headers["Accept"] = _METADATA_ONLY.format(kind="PartialObjectMetadata")
-        self.requests["watch", resource.plural] += 1
+        headers = {"Accept": _METADATA_ONLY.format(kind="PartialObjectMetadata")} if metadata_only else {}
         doing = f"watch {resource.plural}"
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT, sock_read=_WATCH_SILENCE)
-        try:
-            async with self._opened().get(
-                self._connection.url + resource.path(namespace=namespace),
-                params=params,
-                headers=headers,
-                timeout=timeout,
-                proxy=self._connection.proxy,
-            ) as response:
-                if response.status != 200:
-                    raise await _refusal(response, doing=doing, sensitive=resource == SECRETS)
-                async for line in _lines(response.content):
+        path = resource.path(namespace=namespace)
+        lines = self._transport.lines(resource, path, doing=doing, params=params, headers=headers)
+        async with aclosing(lines):
+            async for line in lines:
+                try:
                     event = orjson.loads(line)
-                    found = event["object"]
-                    if event["type"] == "ERROR":
-                        raise errors.from_status(
-                            found.get("code", 500), found, doing=doing, sensitive=resource == SECRETS
-                        )
-                    found.update(apiVersion=resource.api_version, kind=resource.kind)
-                    yield WatchEvent(type=event["type"], object=found)
-        except orjson.JSONDecodeError as error:
-            raise errors.Unavailable(f"{doing}: an event is no JSON") from error
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise errors.Unavailable(f"{doing}: {str(error) or type(error).__name__}") from error
-
-    # --- transport --------------------------------------------------------------------------------------
+                except orjson.JSONDecodeError as error:
+                    raise errors.Unavailable(f"{doing}: an event is no JSON") from error
+                found = event["object"]
+                if event["type"] == "ERROR":
+                    code, sensitive = found.get("code", 500), resource == SECRETS
+                    raise errors.from_status(code, found, doing=doing, sensitive=sensitive)
+                found.update(apiVersion=resource.api_version, kind=resource.kind)
+                yield WatchEvent(type=event["type"], object=found)
 
     async def _json(self, verb: str, resource: Resource, method: str, path: str, **options: Any) -> Object:
-        _, answer = await self._call(verb, resource, method, path, **options)
+        _, answer = await self._transport.call(verb, resource, method, path, **options)
         result: Object = answer
         return result
-
-    async def _call(
-        self,
-        verb: str,
-        resource: Resource,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, str] | None = None,
-        body: Any = None,
-        headers: Mapping[str, str] | None = None,
-        raw: bool = False,
-    ) -> tuple[int, Any]:
-        """One call, tried again while that is safe and TIMEOUT seconds have not passed."""
-        call = _Call(
-            doing=f"{verb} {path}",
-            method=method,
-            path=path,
-            params=params,
-            data=orjson.dumps(body) if body is not None else None,
-            headers=headers or {},
-            raw=raw,
-            sensitive=resource == SECRETS,
-        )
-        wait = 0.1
-        async with _deadline(call.doing) as deadline:
-            for attempt in range(1, _TRIES + 1):
-                self.requests[verb, resource.plural] += 1
-                try:
-                    return await self._once(call)
-                except (errors.TooManyRequests, errors.Unavailable) as error:
-                    answered = error.status in (429, 503) and error.retry_after is not None
-                    if attempt == _TRIES or not (answered or verb in _IDEMPOTENT):
-                        raise
-                    pause = min(error.retry_after or wait, _LONGEST_WAIT)
-                    pause *= random.uniform(0.75, 1.25)  # noqa: S311  (jitter)
-                    if pause >= deadline.left():
-                        raise  # The answer says more than that time ran out.
-                    await asyncio.sleep(pause)
-                    wait *= 3
-        raise AssertionError("the last try returns or raises")
-
-    async def _once(self, call: "_Call") -> tuple[int, Any]:
-        sent = {**await self._headers(), **call.headers}
-        if call.data is not None:
-            sent.setdefault("Content-Type", "application/json")
-        doing = call.doing
-        try:
-            async with self._opened().request(
-                call.method,
-                self._connection.url + call.path,
-                params=call.params,
-                data=call.data,
-                headers=sent,
-                proxy=self._connection.proxy,
-            ) as response:
-                if response.status >= 300:
-                    raise await _refusal(response, doing=doing, sensitive=call.sensitive)
-                for warning in response.headers.getall("Warning", ()) if not call.sensitive else ():
-                    logger.info("The API server warns about %s: %s", doing, warning)
-                if call.raw:
-                    return response.status, await response.text(errors="replace")
-                return response.status, orjson.loads(await response.read())
-        except orjson.JSONDecodeError as error:
-            raise errors.Unavailable(f"{doing}: the answer is no JSON") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise errors.Unavailable(f"{doing}: {str(error) or type(error).__name__}") from error
-
-    async def _headers(self) -> dict[str, str]:
-        headers = {"Accept": "application/json", "User-Agent": self._user_agent}
-        authorization = await self._connection.authorization()
-        if authorization:
-            headers["Authorization"] = authorization
-        return headers
-
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is not None and self._session.closed:
-            raise errors.Unavailable("The connections to the API server were closed")
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=self._connection.tls, limit=self._limit),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=True,
-            )
-        return self._session
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Call:
-    """One HTTP request, as it is sent each time it is tried."""
-
-    doing: str
-    method: str
-    path: str
-    params: Mapping[str, str] | None
-    data: bytes | None
-    headers: Mapping[str, str]
-    raw: bool
-    sensitive: bool
-
-
-class _deadline:  # noqa: N801  (used like asyncio.timeout)
-    """asyncio.timeout whose expiry is Unavailable."""
-
-    def __init__(self, doing: str) -> None:
-        self._doing = doing
-        self._timeout = asyncio.timeout(TIMEOUT)
-
-    async def __aenter__(self) -> Self:
-        await self._timeout.__aenter__()
-        return self
-
-    def left(self) -> float:
-        """Seconds until it expires."""
-        return (self._timeout.when() or 0.0) - asyncio.get_running_loop().time()
-
-    async def __aexit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        try:
-            await self._timeout.__aexit__(kind, error, traceback)
-        except TimeoutError:
-            raise errors.Unavailable(f"{self._doing}: no answer within {TIMEOUT:g} s") from None
-
-
-async def _refusal(response: aiohttp.ClientResponse, *, doing: str, sensitive: bool) -> errors.KubeError:
-    body: Any = None
-    with suppress(orjson.JSONDecodeError, aiohttp.ClientError):
-        body = orjson.loads(await response.read())
-    return errors.from_status(
-        response.status,
-        body,
-        doing=doing,
-        sensitive=sensitive,
-        retry_after=response.headers.get("Retry-After"),
-    )
-
-
-async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Lines of any length: aiohttp's own readline refuses what exceeds its buffer."""
-    pending = bytearray()
-    async for chunk in stream.iter_any():
-        pending += chunk
-        if b"\n" not in chunk:
-            if len(pending) > _MAX_LINE:
-                raise errors.Unavailable(f"A watch event has more than {_MAX_LINE} bytes")
-            continue
-        *complete, rest = bytes(pending).split(b"\n")
-        pending = bytearray(rest)
-        for line in complete:
-            if line:
-                yield line
 
 
 def _params(**params: str | None) -> dict[str, str]:

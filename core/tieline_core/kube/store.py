@@ -1,0 +1,202 @@
+"""What a cache holds, and what news do to it: no I/O here.
+
+The rule behind everything: a store that has seen all changes up to its ``version`` knows what there was at
+that version. Older news, from wherever they come, cannot teach it anything.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tieline_core.kube.versions import is_covered, is_older
+
+logger = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+Objects = list[Object]
+Key = tuple[str, str]
+Indexer = Callable[[Object], Iterable[str]]
+
+_GRAVES = 4096
+
+
+@dataclass(frozen=True)
+class Change:
+    """An object as it was and as it is; ``old`` is None for a new one, ``new`` for one that is gone."""
+
+    old: Object | None
+    new: Object | None
+
+    @property
+    def object(self) -> Object:
+        """The newest state that was seen."""
+        found = self.new if self.new is not None else self.old
+        if found is None:
+            raise ValueError("A change has an object")
+        return found
+
+
+class Store:
+    """Objects by namespace and name, with indexes. Cluster-wide objects are in the namespace ``""``."""
+
+    def __init__(self, indexers: Mapping[str, Indexer] | None = None) -> None:
+        self.version = ""
+        """All changes up to this resourceVersion are in."""
+        self._objects: dict[str, dict[str, Object]] = {}
+        self._indexers = dict(indexers or {})
+        self._indexes: dict[str, dict[str, dict[Key, Object]]] = {name: {} for name in self._indexers}
+        self._indexed: dict[Key, list[tuple[str, ...]]] = {}
+        self._graves: dict[str, str] = {}
+
+    # --- reading ----------------------------------------------------------------------------------------
+
+    def get(self, key: Key) -> Object | None:
+        """The object, or None."""
+        return self._objects.get(key[0], {}).get(key[1])
+
+    def list(self, namespace: str | None = None) -> Objects:
+        """All objects, or those of a namespace."""
+        if namespace is not None:
+            return [*self._objects.get(namespace, {}).values()]
+        return [obj for objects in self._objects.values() for obj in objects.values()]
+
+    def by_index(self, index: str, key: str) -> Objects:
+        """The objects for which the index's function gave ``key``."""
+        return [*self._indexes[index].get(key, {}).values()]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._objects.values()))
+
+    # --- news of the API server -------------------------------------------------------------------------
+
+    def put(self, obj: Object) -> Change | None:
+        """A new state of an object; None when it is known, older than what is known, or buried."""
+        metadata = obj["metadata"]
+        version, uid = metadata["resourceVersion"], metadata["uid"]
+        grave = self._graves.get(uid)
+        if grave is not None and is_covered(version, grave):
+            return None
+        old = self.get(key_of(obj))
+        if old is not None:
+            known = old["metadata"]
+            if is_older(version, known["resourceVersion"]):
+                return None
+            if version == known["resourceVersion"] and uid == known["uid"]:
+                return None
+        return self._set(obj, old)
+
+    def delete(self, obj: Object) -> Change | None:
+        """An object's last state; None when there is no such object, or another one under its name."""
+        metadata = obj["metadata"]
+        self._bury(metadata["uid"], metadata["resourceVersion"])
+        return self._remove(key_of(obj), uid=metadata["uid"], last=obj)
+
+    def replace(self, items: Iterable[Object], version: str) -> list[Change]:
+        """A list of everything, as it was at ``version``: what is not in it is gone.
+
+        Only what was observed after the list was made stays. A list that is older than what is known comes
+        from an API server whose data were restored from a backup: then it alone is true.
+        """
+        restored = is_older(version, self.version)
+        if restored:
+            logger.warning("The API server went back from version %s to %s", self.version, version)
+            self._graves.clear()
+        changes: list[Change | None] = []
+        listed: set[Key] = set()
+        for obj in items:
+            key = key_of(obj)
+            listed.add(key)
+            if restored:
+                old = self.get(key)
+                changes.append(self._set(obj, old) if old != obj else None)
+            else:
+                changes.append(self.put(obj))
+        for obj in self.list():
+            key = key_of(obj)
+            if key not in listed and (restored or not is_older(version, obj["metadata"]["resourceVersion"])):
+                changes.append(self._remove(key))
+        self.version = version
+        return [change for change in changes if change is not None]
+
+    def advance(self, version: str) -> None:
+        """All changes up to ``version`` have been put in."""
+        if not is_older(version, self.version):
+            self.version = version
+
+    # --- one's own writes -------------------------------------------------------------------------------
+
+    def observe(self, obj: Object) -> Change | None:
+        """What a write returned; None when the store knows as much, or more (such as its deletion since)."""
+        return None if self.has_seen(obj["metadata"]["resourceVersion"]) else self.put(obj)
+
+    def forget(self, obj: Mapping[str, Any]) -> Change | None:
+        """What was just deleted; late news of it, up to the state that is given, are ignored."""
+        metadata = obj["metadata"]
+        known = self.get(key_of(obj))
+        if known is not None and known["metadata"]["uid"] == metadata["uid"]:
+            self._bury(metadata["uid"], known["metadata"]["resourceVersion"])
+        self._bury(metadata["uid"], metadata["resourceVersion"])
+        return self._remove(key_of(obj), uid=metadata["uid"])
+
+    def has_seen(self, version: str) -> bool:
+        """Whether all changes up to ``version`` are known to be in."""
+        return is_covered(version, self.version)
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _set(self, obj: Object, old: Object | None) -> Change:
+        key = key_of(obj)
+        self._unindex(key)
+        self._objects.setdefault(key[0], {})[key[1]] = obj
+        self._index(key, obj)
+        return Change(old=old, new=obj)
+
+    def _remove(self, key: Key, *, uid: str | None = None, last: Object | None = None) -> Change | None:
+        old = self.get(key)
+        if old is None or (uid is not None and old["metadata"]["uid"] != uid):
+            return None
+        namespace, name = key
+        del self._objects[namespace][name]
+        if not self._objects[namespace]:
+            del self._objects[namespace]
+        self._unindex(key)
+        return Change(old=last or old, new=None)
+
+    def _index(self, key: Key, obj: Object) -> None:
+        if not self._indexers:
+            return
+        found: list[tuple[str, ...]] = []
+        for name, indexer in self._indexers.items():
+            try:
+                values = tuple(indexer(obj))
+            except Exception:  # an object that an index does not understand must not stop the others
+                logger.exception("The index %s failed for %s", name, "/".join(key))
+                values = ()
+            for value in values:
+                self._indexes[name].setdefault(value, {})[key] = obj
+            found.append(values)
+        self._indexed[key] = found
+
+    def _unindex(self, key: Key) -> None:
+        # The keys are remembered: asking the indexer again would trust it, and the object, not to change.
+        for index, values in zip(self._indexes.values(), self._indexed.pop(key, ()), strict=False):
+            for value in values:
+                objects = index.get(value)
+                if objects is not None:
+                    objects.pop(key, None)
+                    if not objects:
+                        del index[value]
+
+    def _bury(self, uid: str, version: str) -> None:
+        if is_older(version, self._graves.get(uid, "")):
+            return
+        self._graves[uid] = version
+        while len(self._graves) > _GRAVES:
+            del self._graves[next(iter(self._graves))]
+
+
+def key_of(obj: Mapping[str, Any]) -> Key:
+    """Namespace and name."""
+    metadata = obj["metadata"]
+    return (metadata.get("namespace", ""), metadata["name"])
