@@ -1,0 +1,92 @@
+"""The application: routes from the table, middleware, probes, documentation."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from importlib.metadata import version
+
+from aiohttp import web
+
+from tieline_api.auth.access import Access
+from tieline_api.auth.callers import Chain
+from tieline_api.auth.token_review import TokenReviewer
+from tieline_api.engine.dispatch import Dispatcher
+from tieline_api.engine.openapi import document
+from tieline_api.engine.operation import Operation
+from tieline_api.operations import OPERATIONS
+from tieline_api.platform import Platform
+from tieline_api.service.documentation import add_documentation
+from tieline_api.service.internal import add_internal
+from tieline_api.service.metrics import Metrics
+from tieline_api.service.middleware import cross_origin, erring, observed
+from tieline_api.service.probes import add_probes
+from tieline_api.settings import Settings
+from tieline_api.store.project_files import ProjectFiles
+from tieline_api.store.secrets import CredentialStore
+from tieline_api.store.world import World
+from tieline_api.store.writer import Writer
+from tieline_core.kube import Kube
+from tieline_core.names import TOKEN_AUDIENCE
+
+TITLE = "Tieline"
+STALE_HEADER = "X-Tieline-Stale"
+
+
+def make_platform(kube: Kube, settings: Settings) -> Platform:
+    """The parts that operations work with, on one connection to Kubernetes."""
+    world = World(kube)
+    reviewer = TokenReviewer(kube, audiences=settings.token_audiences, seconds=settings.token_cache_seconds)
+    return Platform(
+        settings=settings,
+        world=world,
+        writer=Writer(kube),
+        files=ProjectFiles(kube),
+        credentials=CredentialStore(kube, world.secrets),
+        authentication=Chain([reviewer]),
+        access=Access(kube, seconds=settings.access_cache_seconds),
+        runtimes=TokenReviewer(kube, audiences=(TOKEN_AUDIENCE,), seconds=settings.token_cache_seconds),
+        stopping=asyncio.Event(),
+    )
+
+
+def make_app(kube: Kube, platform: Platform, operations: Iterable[Operation] = OPERATIONS) -> web.Application:
+    """The aiohttp application. The caches start and end with it."""
+    table = tuple(operations)
+    metrics = Metrics(kube)
+    app = web.Application(
+        middlewares=[observed(metrics), cross_origin(platform.settings.cors_origins), erring],
+        client_max_size=0,  # bodies are read, and counted, by engine.reading alone
+    )
+    dispatcher = Dispatcher(platform)
+    for operation in table:
+        app.router.add_route(operation.method, operation.path, _handler(dispatcher, operation))
+    add_probes(app, platform, metrics, openapi=document(table, title=TITLE, version=version("tieline")))
+    add_documentation(app, title=TITLE)
+    add_internal(app, platform)
+
+    async def caches(_app: web.Application) -> AsyncIterator[None]:
+        await platform.world.start()
+        yield
+        await platform.world.stop()
+
+    async def stop(_app: web.Application) -> None:
+        platform.stopping.set()
+        platform.world.changes.tell_all()
+
+    async def tell_staleness(_request: web.Request, response: web.StreamResponse) -> None:
+        silence = platform.world.silence
+        if platform.world.ready and silence > platform.settings.stale_seconds:
+            response.headers[STALE_HEADER] = str(round(silence))
+
+    app.cleanup_ctx.append(caches)
+    app.on_shutdown.append(stop)
+    app.on_response_prepare.append(tell_staleness)
+    return app
+
+
+def _handler(
+    dispatcher: Dispatcher, operation: Operation
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return await dispatcher.run(operation, request)
+
+    return handle

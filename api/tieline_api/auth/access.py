@@ -1,0 +1,77 @@
+"""Permission: Kubernetes RBAC decides, asked by SubjectAccessReview."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.auth.callers import Caller
+from tieline_api.auth.ttl import TtlCache
+from tieline_api.engine.operation import Permission
+from tieline_api.store.organisations import Organisation
+from tieline_core.kube import Kube
+from tieline_core.kube.resources import SUBJECT_ACCESS_REVIEWS
+from tieline_core.resources.kinds import GROUP
+
+_CACHED_ANSWERS = 50_000
+_REFUSED_SECONDS = 2.0
+# Whoever may not even list projects must not learn that the organisation exists.
+_MEMBERSHIP = Permission("list", "projects")
+
+
+class Access:
+    """What callers may do; answers are kept for seconds (refusals shorter, people wait for those to change)."""
+
+    def __init__(
+        self, kube: Kube, *, seconds: float = 10.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._kube = kube
+        self._seconds = seconds
+        self._cache: TtlCache[tuple[object, ...], bool] = TtlCache(size=_CACHED_ANSWERS, clock=clock)
+
+    async def check(
+        self, caller: Caller, organisation: Organisation, permissions: Iterable[Permission]
+    ) -> None:
+        """Raises ApiError: 403 for what is missing, 404 for those who are no members at all."""
+        missing = [
+            permission
+            for permission in permissions
+            if not await self.allowed(caller, organisation.namespace, permission)
+        ]
+        if not missing:
+            return
+        if not await self.allowed(caller, organisation.namespace, _MEMBERSHIP):
+            raise errors.organisation_not_found(organisation.id)
+        names = ", ".join(str(permission) for permission in missing)
+        raise errors.forbidden(
+            f"You may not do this: it needs the permission to {names} ({GROUP}) in the namespace "
+            f"{organisation.namespace}; ask for one of the roles tieline-editor or tieline-admin there"
+        )
+
+    async def allowed(self, caller: Caller, namespace: str, permission: Permission) -> bool:
+        """Whether RBAC lets ``caller`` do this in ``namespace``."""
+
+        async def ask() -> tuple[bool, float]:
+            allowed = await self._review(caller, namespace, permission)
+            return allowed, self._seconds if allowed else _REFUSED_SECONDS
+
+        return await self._cache.get((caller.key(), namespace, permission), ask)
+
+    async def _review(self, caller: Caller, namespace: str, permission: Permission) -> bool:
+        spec: dict[str, Any] = {
+            "user": caller.username,
+            "groups": list(caller.groups),
+            "resourceAttributes": {
+                "namespace": namespace,
+                "verb": permission.verb,
+                "group": GROUP,
+                "resource": permission.resource,
+            },
+        }
+        if caller.uid:
+            spec["uid"] = caller.uid
+        if caller.extra:
+            spec["extra"] = {key: list(values) for key, values in caller.extra.items()}
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+        answer = await self._kube.create(SUBJECT_ACCESS_REVIEWS, review)
+        return bool(answer.get("status", {}).get("allowed"))

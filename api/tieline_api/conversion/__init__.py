@@ -1,0 +1,1 @@
+"""Pure functions between custom resources (as plain dicts) and the REST models."""

@@ -1,0 +1,183 @@
+"""Connections between custom resource and REST."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.conversion import auth_schemes
+from tieline_api.conversion.credential_values import to_secret
+from tieline_api.conversion.systems import auth_scheme_item, auth_scheme_items, messages_about
+from tieline_api.conversion.times import created_at, updated_at
+from tieline_api.models import connections as rest
+from tieline_api.models.auth_schemes import AuthSchemeConfig
+from tieline_core.ids import child_id, new_id, object_id
+from tieline_core.resources.connections import CredentialType
+
+Obj = Mapping[str, Any]
+Item = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedSecret:
+    """Values on their way into a Secret."""
+
+    part: str
+    """What they belong to in their owner; the Secret's name comes from it."""
+    values: Mapping[str, bytes]
+    base: str | None = None
+    """The Secret whose other values stay."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedCredential:
+    """A credential's item in the custom resource, and the Secrets that it needs."""
+
+    item: Item
+    secrets: tuple[PlannedSecret, ...] = ()
+
+
+def connection_to_rest(
+    obj: Obj, *, organisation: str, system: Obj | None, template: Obj | None
+) -> rest.Connection:
+    """The REST form of a Connection; ``system`` and ``template`` are what it refers to, where they exist."""
+    identifier = object_id(obj)
+    spec = obj["spec"]
+    return rest.Connection(
+        id=identifier,
+        name=spec["name"],
+        credentials=[
+            _credential_to_rest(obj, item, identifier=identifier, organisation=organisation, system=system)
+            for item in spec.get("credentials") or ()
+        ],
+        created_at=created_at(obj),
+        updated_at=updated_at(obj),
+        base_url=spec.get("baseUrl"),
+        system_id=object_id(system) if system else None,
+        connection_template_id=object_id(template) if template else None,
+    )
+
+
+def credential_id(connection: str, item: Mapping[str, Any]) -> str:
+    """The id of a credential: the one it was given, or derived from the connection's."""
+    return item.get("credentialId") or child_id(connection, f"credential/{item['id']}")
+
+
+def scheme_item(item: Mapping[str, Any], system: Obj | None) -> Mapping[str, Any] | None:
+    """The auth scheme that a credential is for: its own, or one of the system's."""
+    inline: Mapping[str, Any] | None = item.get("authSchemeConfig")
+    if inline:
+        return inline
+    return auth_scheme_item(system, item.get("authSchemeConfigId", "")) if system else None
+
+
+def plan_credential(
+    given: rest.ConnectionCredential,
+    *,
+    live: Mapping[str, Any] | None,
+    mine: Mapping[str, Any] | None,
+    system: Obj,
+    path: str,
+) -> PlannedCredential:
+    """What a credential in a request becomes.
+
+    ``live`` is the stored item of the same id as it is, ``mine`` the part of it that the API owns. What
+    the request leaves out stays. Raises ApiError (422) naming the field below ``path``.
+    """
+    item: Item = dict(mine or {})
+    item["id"] = given.id or new_id()
+    secrets: list[PlannedSecret] = []
+    if given.auth_scheme_config is not None:
+        secrets += _plan_scheme(item, given.auth_scheme_config, system=system)
+    elif live is None:
+        raise errors.invalid(f"{path}.authSchemeConfig", "is required for a new credential")
+    if given.credential is not None:
+        planned = _plan_values(item, given.credential, live=live, path=f"{path}.credential")
+        secrets += [planned] if planned else []
+    elif live is None:
+        raise errors.invalid(f"{path}.credential", "is required for a new credential")
+    return PlannedCredential(item=item, secrets=tuple(secrets))
+
+
+def _plan_scheme(item: Item, config: AuthSchemeConfig, *, system: Obj) -> list[PlannedSecret]:
+    known = next((one for one in auth_scheme_items(system) if auth_schemes.same(config, one)), None)
+    if known is not None and auth_schemes.secret_of(config) is None:
+        item.pop("authSchemeConfig", None)
+        item["authSchemeConfigId"] = known["id"]
+        return []
+    item.pop("authSchemeConfigId", None)
+    item["authSchemeConfig"] = auth_schemes.to_item(config, item.get("authSchemeConfig"))
+    secret = auth_schemes.secret_of(config)
+    if secret is None:
+        return []
+    key, value = secret
+    return [PlannedSecret(part=f"scheme/{item['id']}", values={key: value.encode()})]
+
+
+def _plan_values(
+    item: Item, given: rest.Credential, *, live: Mapping[str, Any] | None, path: str
+) -> PlannedSecret | None:
+    old = CredentialType(live["type"]) if live else None
+    kind = _type_of(given, old=old, path=path)
+    item["type"] = kind.value
+    if given.name is not None:
+        item["name"] = given.name
+    if given.id:
+        item["credentialId"] = given.id
+    if given.expires_at is not None:
+        item["expiresAt"] = given.expires_at.isoformat().replace("+00:00", "Z")
+    if kind == CredentialType.NONE:
+        item.pop("secretRef", None)
+        return None
+    data = given.data.given().get(kind) if given.data else None
+    reference = (live or {}).get("secretRef") if old == kind else None
+    values = to_secret(data) if data is not None else {}
+    if not values:
+        if reference is None:
+            raise errors.invalid(f"{path}.data", f"a credential of type {kind} needs its values")
+        return None
+    return PlannedSecret(
+        part=f"credential/{item['id']}", values=values, base=reference["name"] if reference else None
+    )
+
+
+def _type_of(given: rest.Credential, *, old: CredentialType | None, path: str) -> CredentialType:
+    """The credential's type: as it says, or as its data says, or as it was."""
+    brought = list(given.data.given()) if given.data else []
+    kind = given.type or (brought[0] if brought else old)
+    if kind is None:
+        raise errors.invalid(f"{path}.type", "is required for a new credential")
+    if len(brought) > 1 or (brought and brought[0] != kind):
+        names = ", ".join(str(one) for one in brought)
+        raise errors.invalid(
+            f"{path}.data", f"a credential of type {kind} has values of its own type only, not of {names}"
+        )
+    return kind
+
+
+def _credential_to_rest(
+    obj: Obj, item: Mapping[str, Any], *, identifier: str, organisation: str, system: Obj | None
+) -> rest.ConnectionCredential:
+    scheme = scheme_item(item, system)
+    messages = (
+        messages_about(system, scheme["id"]) if system and scheme and "authSchemeConfigId" in item else ()
+    )
+    return rest.ConnectionCredential(
+        id=item["id"],
+        auth_scheme_config=auth_schemes.to_rest(scheme, messages) if scheme else None,
+        credential=rest.Credential(
+            id=credential_id(identifier, item),
+            organisation_id=organisation,
+            type=CredentialType(item["type"]),
+            name=item.get("name"),
+            errors=_errors_of(obj, item["id"]),
+            expires_at=item.get("expiresAt"),
+        ),
+    )
+
+
+def _errors_of(obj: Obj, identifier: str) -> list[str] | None:
+    for found in (obj.get("status") or {}).get("credentials") or ():
+        if found["id"] == identifier:
+            return list(found.get("errors") or ())
+    return None

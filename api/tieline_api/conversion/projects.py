@@ -1,0 +1,110 @@
+"""Projects, environments and versions between custom resource and REST."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tieline_api.conversion.times import created_at
+from tieline_api.models import projects as rest
+from tieline_core.ids import environment_id, object_id
+from tieline_core.resources.projects import DEFAULT_ENVIRONMENT, EnvironmentState
+
+Obj = Mapping[str, Any]
+Pairs = Iterable[tuple[str, bytes]]
+
+EMPTY_SCHEMA: Mapping[str, Any] = {"type": "object", "properties": {}}
+
+
+def environment_items(project: Obj) -> list[Mapping[str, Any]]:
+    """A project's environments as its spec has them, with the default one for a project that names none."""
+    return list(project["spec"].get("environments") or ()) or [{"name": DEFAULT_ENVIRONMENT}]
+
+
+def environment_status(project: Obj, name: str) -> Mapping[str, Any]:
+    """What the operator saw of an environment; empty before its first visit."""
+    for item in (project.get("status") or {}).get("environments") or ():
+        if item["name"] == name:
+            found: Mapping[str, Any] = item
+            return found
+    return {}
+
+
+def new_project_spec(body: rest.ProjectCreate) -> dict[str, Any]:
+    """The spec of a new project: one draft environment, and a schema to add variables to."""
+    return {
+        "name": body.name,
+        "environments": [{"name": DEFAULT_ENVIRONMENT}],
+        "dynamicVariablesSchema": dict(EMPTY_SCHEMA),
+    }
+
+
+def project_to_rest(
+    project: Obj, *, files: Pairs, deployed: Mapping[str, tuple[Pairs, Mapping[str, str]]]
+) -> rest.Project:
+    """The REST form of a Project; ``deployed`` are files and labels by the environment they run in."""
+    spec = project["spec"]
+    return rest.Project(
+        id=object_id(project),
+        name=spec["name"],
+        environments=environments_to_rest(project, deployed),
+        current_files=rest.CurrentFiles(files=files_to_rest(files), labels=spec.get("labels") or {}),
+        created_at=created_at(project),
+        settings=rest.Settings(
+            accept_code_changes_automatically=bool(
+                (spec.get("settings") or {}).get("acceptCodeChangesAutomatically", False)
+            )
+        ),
+        dynamic_variables_schema=spec.get("dynamicVariablesSchema"),
+    )
+
+
+def project_item(project: Obj) -> rest.ProjectItem:
+    """A Project as lists have it."""
+    return rest.ProjectItem(
+        id=object_id(project),
+        name=project["spec"]["name"],
+        created_at=created_at(project),
+        environments=environments_to_rest(project, {}),
+    )
+
+
+def environments_to_rest(
+    project: Obj, deployed: Mapping[str, tuple[Pairs, Mapping[str, str]]]
+) -> list[rest.Environment]:
+    """A project's environments with what the operator saw of them."""
+    identifier = object_id(project)
+    result = []
+    for item in environment_items(project):
+        name = item["name"]
+        status = environment_status(project, name)
+        files, labels = deployed.get(name, (None, None))
+        result.append(
+            rest.Environment(
+                id=environment_id(identifier, name),
+                name=name,
+                status=status.get("status") or EnvironmentState.DRAFT,
+                created_at=status.get("createdAt") or created_at(project),
+                updated_at=status.get("updatedAt") or created_at(project),
+                public_url=status.get("publicUrl") or None,
+                message=status.get("message") or None,
+                files=files_to_rest(files) if files is not None else None,
+                labels=dict(labels) if labels is not None else None,
+            )
+        )
+    return result
+
+
+def files_to_rest(files: Pairs) -> list[rest.File]:
+    """Files as text; bytes that are no UTF-8 become replacement characters."""
+    return [rest.File(filename=path, content=content.decode("utf-8", "replace")) for path, content in files]
+
+
+def version_to_rest(version: Obj) -> rest.Version:
+    """The REST form of a ProjectVersion."""
+    spec = version["spec"]
+    return rest.Version(
+        id=object_id(version),
+        name=spec.get("versionName") or version["metadata"]["name"],
+        state=(version.get("status") or {}).get("state") or "draft",
+        created_at=created_at(version),
+        labels=spec.get("labels") or {},
+    )

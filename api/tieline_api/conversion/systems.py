@@ -1,0 +1,66 @@
+"""Systems between custom resource and REST."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tieline_api.conversion.auth_schemes import to_item, to_rest
+from tieline_api.models.auth_schemes import AuthSchemeConfig
+from tieline_api.models.systems import System, SystemCreate, SystemUpdate
+from tieline_core.ids import object_id
+
+Obj = Mapping[str, Any]
+
+
+def system_to_rest(obj: Obj) -> System:
+    """The REST form of a System."""
+    spec = obj["spec"]
+    return System(
+        id=object_id(obj),
+        name=spec["name"],
+        domain=spec["domain"],
+        auth_scheme_configs=auth_schemes_to_rest(obj),
+        template_base_url=spec["templateBaseUrl"],
+        labels=spec.get("labels") or None,
+    )
+
+
+def auth_schemes_to_rest(obj: Obj) -> list[AuthSchemeConfig]:
+    """A System's auth schemes, with the operator's findings about them."""
+    return [to_rest(item, messages_about(obj, item["id"])) for item in auth_scheme_items(obj)]
+
+
+def auth_scheme_items(obj: Obj) -> list[Mapping[str, Any]]:
+    """A System's auth schemes as they stand in the custom resource."""
+    return list(obj["spec"].get("authSchemeConfigs") or ())
+
+
+def auth_scheme_item(obj: Obj, identifier: str) -> Mapping[str, Any] | None:
+    """The auth scheme with this id."""
+    return next((item for item in auth_scheme_items(obj) if item["id"] == identifier), None)
+
+
+def messages_about(obj: Obj, identifier: str) -> Iterable[Mapping[str, Any]]:
+    """The operator's findings about one auth scheme."""
+    for item in (obj.get("status") or {}).get("authSchemes") or ():
+        if item["id"] == identifier:
+            return item.get("validationMessages") or ()
+    return ()
+
+
+def new_system_spec(body: SystemCreate) -> dict[str, Any]:
+    """The spec of a new System, whose schemes do not refer to Secrets yet."""
+    spec: dict[str, Any] = {
+        "name": body.name,
+        "domain": body.domain,
+        "templateBaseUrl": body.template_base_url,
+        "authSchemeConfigs": [to_item(config) for config in body.auth_scheme_configs],
+    }
+    if body.labels:
+        spec["labels"] = body.labels
+    return spec
+
+
+def system_changes(body: SystemUpdate) -> dict[str, Any]:
+    """The fields of the spec that an update sets."""
+    given = {"name": body.name, "domain": body.domain, "templateBaseUrl": body.template_base_url}
+    return {field: value for field, value in given.items() if value is not None}

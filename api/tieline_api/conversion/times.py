@@ -1,0 +1,32 @@
+"""When objects were made and last changed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+UPDATED = "tieline.dev/updated-at"
+"""Where caches keep the time of the last change of the spec (never written to the cluster)."""
+_OPERATOR = "tieline-operator"
+
+
+def created_at(obj: Mapping[str, Any]) -> str:
+    """When the object was created."""
+    created: str = obj["metadata"]["creationTimestamp"]
+    return created
+
+
+def updated_at(obj: Mapping[str, Any]) -> str:
+    """When anybody but the operator last changed the object."""
+    times: list[str] = [
+        entry["time"]
+        for entry in obj["metadata"].get("managedFields") or ()
+        if entry.get("time") and not entry.get("subresource") and entry.get("manager") != _OPERATOR
+    ]
+    remembered: str | None = (obj["metadata"].get("annotations") or {}).get(UPDATED)
+    return max([created_at(obj), *times, *([remembered] if remembered else [])])
+
+
+def remember_update(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """``obj`` with the time of its last change where it stays when the managed fields are dropped."""
+    metadata = dict(obj["metadata"])
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), UPDATED: updated_at(obj)}
+    return {**obj, "metadata": metadata}

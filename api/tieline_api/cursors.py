@@ -1,0 +1,97 @@
+"""Paging by opaque cursors that survive concurrent writes.
+
+A cursor is a position in the order (creation time, id), not a count: whatever is written meanwhile, no
+item comes twice and none that stayed is left out.
+"""
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import orjson
+
+from tieline_api.errors import malformed
+from tieline_core.ids import parse_id
+
+T = TypeVar("T")
+
+DEFAULT_FIRST = 20
+MAX_FIRST = 200
+_VERSION = 1
+_MAX_CURSOR = 512
+
+Position = tuple[str, str]
+"""Where an item stands: its creation time (RFC 3339) and its id."""
+
+
+@dataclass(frozen=True)
+class Slice(Generic[T]):
+    """One page of a list, with cursors to its neighbours where there are any."""
+
+    items: list[T]
+    total: int
+    next: str | None
+    prev: str | None
+
+
+def encode(kind: str, position: Position) -> str:
+    """The cursor for a position in the list ``kind``."""
+    text = orjson.dumps([_VERSION, kind, *position])
+    return base64.urlsafe_b64encode(text).decode().rstrip("=")
+
+
+def decode(kind: str, cursor: str) -> Position:
+    """The position that a cursor of the list ``kind`` stands for; 400 for one that was not ours."""
+    refused = malformed("The cursor is none of this list: pass next as after, or prev as before, unchanged")
+    if len(cursor) > _MAX_CURSOR or not cursor.isascii():
+        raise refused
+    try:
+        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        content = orjson.loads(text)
+    except (binascii.Error, ValueError) as error:
+        raise refused from error
+    match content:
+        case [version, str(found), str(created), str(identifier)] if (
+            version == _VERSION and found == kind and parse_id(identifier) == identifier
+        ):
+            return created, identifier
+    raise refused
+
+
+def cut(
+    items: Iterable[T],
+    *,
+    kind: str,
+    position: Callable[[T], Position],
+    first: int = DEFAULT_FIRST,
+    after: str | None = None,
+    before: str | None = None,
+    newest_first: bool = False,
+) -> Slice[T]:
+    """The page of ``items`` after (or before) a cursor.
+
+    With both cursors the page lies between them and starts after the first. Raises ApiError (400) for
+    cursors of other lists.
+    """
+    low = decode(kind, after) if after else None
+    high = decode(kind, before) if before else None
+    if newest_first:
+        low, high = high, low
+    ordered = sorted(items, key=position)
+    inside = [
+        item
+        for item in ordered
+        if (low is None or position(item) > low) and (high is None or position(item) < high)
+    ]
+    from_the_end = bool(before and not after) != newest_first
+    page = inside[-first:] if from_the_end else inside[:first]
+    if not page:
+        return Slice(items=[], total=len(ordered), next=None, prev=None)
+    earlier = encode(kind, position(page[0])) if page[0] is not ordered[0] else None
+    later = encode(kind, position(page[-1])) if page[-1] is not ordered[-1] else None
+    if newest_first:
+        page.reverse()
+        earlier, later = later, earlier
+    return Slice(items=page, total=len(ordered), next=later, prev=earlier)

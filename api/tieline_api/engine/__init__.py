@@ -1,0 +1,1 @@
+"""The engine: from one table of operations to routes, checks and the OpenAPI document."""

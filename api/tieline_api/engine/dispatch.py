@@ -1,0 +1,83 @@
+"""From a request to an answer: the one path that every operation takes.
+
+In this order, so that nobody learns anything they may not know: who calls (401), which organisation (404),
+may they (403, or 404 for strangers), what do they say (400, 413, 415, 422), then the operation itself.
+"""
+
+from typing import Any
+
+from aiohttp import web
+from pydantic import BaseModel
+
+from tieline_api import errors
+from tieline_api.engine.operation import Call, Operation, Reply
+from tieline_api.engine.reading import parse_json, read_body, validate, validate_query, warning_header
+from tieline_api.platform import Platform
+from tieline_api.store.etags import unchanged
+
+OPERATION = web.RequestKey("operation", str)
+USER = web.RequestKey("user", str)
+ORGANISATION = web.RequestKey("organisation", str)
+
+
+class Dispatcher:
+    """Runs operations for requests."""
+
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+
+    async def run(self, operation: Operation, request: web.Request) -> web.Response:
+        """The answer of ``operation``; raises ApiError and KubeError for what goes wrong."""
+        platform = self._platform
+        request[OPERATION] = operation.id
+        caller = await platform.authentication.caller(request.headers)
+        request[USER] = caller.username
+        organisation = platform.world.organisation(request.match_info["organisation_id"])
+        request[ORGANISATION] = organisation.id
+        await platform.access.check(caller, organisation, operation.permissions)
+        body, warnings = await _body(operation, request)
+        call = Call(
+            platform=platform,
+            organisation=organisation,
+            caller=caller,
+            path=request.match_info,
+            query=validate_query(operation.query, request) if operation.query else None,
+            body=body,
+            if_match=request.headers.get("If-Match") if operation.conditional else None,
+        )
+        reply = await operation.handler(call)
+        return _response(operation, request, reply, warnings)
+
+
+async def _body(operation: Operation, request: web.Request) -> tuple[BaseModel | None, list[str]]:
+    if operation.body is None:
+        return None, []
+    raw = await read_body(request, limit=operation.body_limit)
+    if not raw.strip():
+        if not operation.body_optional:
+            raise errors.malformed("The body is empty; this operation needs a JSON object")
+        return validate(operation.body, {})
+    value: Any = parse_json(request, raw)
+    return validate(operation.body, value)
+
+
+def _response(operation: Operation, request: web.Request, reply: Reply, warnings: list[str]) -> web.Response:
+    headers = dict(reply.headers)
+    if reply.etag:
+        headers["ETag"] = reply.etag
+    warning = warning_header([*warnings, *reply.warnings])
+    if warning:
+        headers["Warning"] = warning
+    condition = request.headers.get("If-None-Match")
+    if condition and reply.etag and request.method == "GET" and unchanged(condition, reply.etag):
+        return web.Response(status=304, headers=headers)
+    if reply.body is None and not operation.empty:
+        return web.Response(status=operation.success, headers=headers)
+    content = reply.body.model_dump_json(by_alias=True, exclude_none=True).encode() if reply.body else b"{}"
+    return web.Response(
+        status=operation.success,
+        body=content,
+        content_type="application/json",
+        charset="utf-8",
+        headers=headers,
+    )

@@ -1,0 +1,94 @@
+"""What an operation is: one row of the table, and what its handler gets and gives back."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from pydantic import BaseModel
+
+if TYPE_CHECKING:
+    from tieline_api.auth.callers import Caller
+    from tieline_api.platform import Platform
+    from tieline_api.store.organisations import Organisation
+
+Q = TypeVar("Q")
+B = TypeVar("B")
+
+MIB = 1024 * 1024
+ORGANISATION = "/api/v2/o/{organisation_id}"
+
+
+@dataclass(frozen=True)
+class Permission:
+    """A verb of Kubernetes RBAC on one of our kinds, in the organisation's namespace."""
+
+    verb: str
+    resource: str
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.resource}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call(Generic[Q, B]):
+    """One call of an operation: who, where, and with what."""
+
+    platform: "Platform"
+    organisation: "Organisation"
+    caller: "Caller"
+    path: Mapping[str, str]
+    query: Q
+    body: B
+    if_match: str | None = None
+    """The value of If-Match; a write compares it with the object it changes."""
+
+    @property
+    def namespace(self) -> str:
+        """The organisation's namespace."""
+        return self.organisation.namespace
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """What a handler answers; the status is the operation's own."""
+
+    body: BaseModel | None = None
+    etag: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+Handler = Callable[[Call[Any, Any]], Awaitable[Reply]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """One row: everything that routes, validation, permission and documentation need to know."""
+
+    id: str
+    method: str
+    path: str
+    summary: str
+    tag: str
+    handler: Handler
+    permissions: tuple[Permission, ...]
+    query: type[BaseModel] | None = None
+    body: type[BaseModel] | None = None
+    body_optional: bool = False
+    """Whether an absent body means an empty object."""
+    body_limit: int = MIB
+    success: int = 200
+    response: type[BaseModel] | None = None
+    empty: bool = False
+    """Whether the answer is an empty JSON object rather than none."""
+    errors: tuple[int, ...] = ()
+    """Statuses beyond those that every operation can answer with."""
+    conditional: bool = False
+    """Whether If-None-Match (GET) or If-Match (PUT, PATCH) is honoured."""
+    example: Mapping[str, Any] | None = None
+    response_example: Mapping[str, Any] | None = None
+
+
+def permission(verb: str, resource: str) -> tuple[Permission, ...]:
+    """The one permission that an operation needs."""
+    return (Permission(verb, resource),)

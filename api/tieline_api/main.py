@@ -1,0 +1,56 @@
+"""``tieline-api``: serves the REST API until it is told to stop, and finishes what is in flight."""
+
+import asyncio
+import logging
+import signal
+import sys
+
+import uvloop
+from aiohttp import web
+
+from tieline_api.app import make_app, make_platform
+from tieline_api.service import logs
+from tieline_api.settings import Settings, SettingsError
+from tieline_core.kube import Kube
+from tieline_core.kube.connection import NoClusterError
+
+logger = logging.getLogger("tieline_api")
+
+
+def main() -> int:
+    """The console script; 0 after an orderly end, 2 when the configuration is wrong."""
+    try:
+        settings = Settings.from_environment()
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return 2
+    logs.set_up(settings.log_level)
+    try:
+        uvloop.run(serve(settings))
+    except NoClusterError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+async def serve(settings: Settings) -> None:
+    """Serves until SIGTERM or SIGINT."""
+    loop = asyncio.get_running_loop()
+    told = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told.set)
+    async with await Kube.connect(context=settings.kube_context, user_agent="tieline-api") as kube:
+        platform = make_platform(kube, settings)
+        runner = web.AppRunner(
+            make_app(kube, platform), access_log=None, shutdown_timeout=settings.shutdown_seconds
+        )
+        await runner.setup()
+        await web.TCPSite(runner, settings.listen_host, settings.listen_port).start()
+        logger.info("Listening", extra={"host": settings.listen_host, "port": settings.listen_port})
+        await told.wait()
+        logger.info("Stopping, finishing what is in flight")
+        await runner.cleanup()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,13 @@
+"""The operations: one module an area, each with its rows of the table."""
+
+from tieline_api.engine.operation import Operation
+from tieline_api.operations import connections, deployments, projects, systems, templates, variables_schema
+
+OPERATIONS: tuple[Operation, ...] = (
+    *systems.OPERATIONS,
+    *connections.OPERATIONS,
+    *projects.OPERATIONS,
+    *deployments.OPERATIONS,
+    *variables_schema.OPERATIONS,
+    *templates.OPERATIONS,
+)

@@ -1,0 +1,284 @@
+"""Operations on connections."""
+
+from typing import Any
+
+from tieline_api import cursors, errors
+from tieline_api.conversion import connections as convert
+from tieline_api.engine.operation import MIB, ORGANISATION, Call, Operation, Permission, Reply, permission
+from tieline_api.models import connections as rest
+from tieline_api.models.base import Empty
+from tieline_api.operations import examples
+from tieline_api.operations.connection_writes import (
+    create_connection_object,
+    link_if_free,
+    plan_credentials,
+    refuse_taken_name,
+    unused_secrets,
+)
+from tieline_api.store.etags import etag
+from tieline_api.store.world import World, position
+from tieline_api.store.writer import refuse_removal
+
+CONNECTION = f"{ORGANISATION}/connections/{{connection_id}}"
+Obj = dict[str, Any]
+
+
+def connection_reply(world: World, obj: Obj, *, organisation: str) -> rest.Connection:
+    """The REST form of a connection, with what it refers to looked up."""
+    return convert.connection_to_rest(
+        obj,
+        organisation=organisation,
+        system=world.referred(world.systems, obj, "systemRef"),
+        template=world.referred(world.templates, obj, "connectionTemplateRef"),
+    )
+
+
+def page_of_connections(
+    world: World, found: list[Obj], query: Any, *, kind: str, organisation: str
+) -> rest.ConnectionPage:
+    """A page of connections, oldest first."""
+    page = cursors.cut(
+        found, kind=kind, position=position, first=query.first, after=query.after, before=query.before
+    )
+    items = [connection_reply(world, obj, organisation=organisation) for obj in page.items]
+    return rest.ConnectionPage(total_count=page.total, items=items, next=page.next, prev=page.prev)
+
+
+async def list_connections(call: Call[rest.ConnectionsQuery, None]) -> Reply:
+    """A page of connections, of a system or of a user where asked for."""
+    world, query = call.platform.world, call.query
+    found = world.connections.list(call.namespace)
+    if query.system_id is not None:
+        system = world.find(world.systems, call.namespace, query.system_id)
+        found = [obj for obj in found if system and _refers(obj, "systemRef", system)]
+    if query.end_user_id is not None:
+        user = world.user(call.namespace, query.end_user_id)
+        found = [obj for obj in found if user and _refers(obj, "endUserRef", user)]
+    body = page_of_connections(world, found, query, kind="connections", organisation=call.organisation.id)
+    return Reply(body=body)
+
+
+async def get_connection(call: Call[None, None]) -> Reply:
+    """One connection."""
+    world = call.platform.world
+    return _reply(call, world.need(world.connections, call.namespace, call.path["connection_id"]))
+
+
+async def create_connection(call: Call[None, rest.ConnectionCreate]) -> Reply:
+    """A connection for a template's system; a static template without a connection is linked to it."""
+    world = call.platform.world
+    template = world.need(world.templates, call.namespace, call.body.connection_template_id)
+    obj = await create_connection_object(
+        call.platform, call.body.connection, namespace=call.namespace, template=template
+    )
+    await link_if_free(call.platform, template, obj)
+    return _reply(call, obj)
+
+
+async def update_connection(call: Call[None, rest.ConnectionUpdate]) -> Reply:
+    """S4: name, credentials and base URL; what is left out stays."""
+    platform, body = call.platform, call.body
+    world = platform.world
+    obj = world.need(world.connections, call.namespace, call.path["connection_id"])
+    name, system = obj["metadata"]["name"], world.referred(world.systems, obj, "systemRef")
+    if body.name is not None and body.name != obj["spec"]["name"]:
+        refuse_taken_name(
+            world,
+            obj["spec"]["systemRef"]["name"],
+            body.name,
+            namespace=call.namespace,
+            user=obj["spec"].get("endUserRef"),
+        )
+    if body.credentials is not None and system is None:
+        raise errors.conflict(
+            "The connection's system does not exist: credentials cannot be checked against it"
+        )
+    secrets: list[convert.PlannedSecret] = []
+    before: list[Obj] = []
+
+    def change(live: Obj, mine: Obj) -> None:
+        if body.name is not None:
+            mine["spec"]["name"] = body.name
+        if body.base_url:
+            mine["spec"]["baseUrl"] = body.base_url
+        elif body.base_url == "" and "baseUrl" in live["spec"]:
+            refuse_removal(live, ("baseUrl",), what="The base URL")
+            mine["spec"].pop("baseUrl", None)
+        if body.credentials is not None and system is not None:
+            before[:] = live["spec"].get("credentials") or []
+            items, secrets[:] = plan_credentials(
+                body.credentials, system=system, owner=name, live=live, mine=mine
+            )
+            mine["spec"]["credentials"] = items
+
+    changed = await platform.writer.change(
+        world.connections, call.namespace, name, change, if_match=call.if_match
+    )
+    await platform.credentials.put(changed, secrets)
+    await platform.credentials.remove(changed, unused_secrets(before, changed))
+    return _reply(call, changed)
+
+
+async def delete_connection(call: Call[None, None]) -> Reply:
+    """Deletes a connection; templates that were linked with it are linked with none."""
+    world = call.platform.world
+    obj = world.need(world.connections, call.namespace, call.path["connection_id"])
+    for template in world.referring(world.templates, "connection", call.namespace, obj["metadata"]["name"]):
+        await _unlink(call, template, obj)
+    await call.platform.writer.delete(world.connections, obj)
+    return Reply()
+
+
+async def link_connection(call: Call[None, rest.LinkBody]) -> Reply:
+    """S5: makes a static template use this connection (instead of another one, if it had one)."""
+    world = call.platform.world
+    obj = world.need(world.connections, call.namespace, call.path["connection_id"])
+    template = world.need(world.templates, call.namespace, call.body.connection_template_id)
+    if template["spec"]["systemRef"] != obj["spec"]["systemRef"]:
+        raise errors.invalid("connectionTemplateId", "is a template of another system than the connection's")
+
+    def change(live: Obj, mine: Obj) -> None:
+        if live["spec"].get("dynamic"):
+            raise errors.invalid(
+                "connectionTemplateId",
+                "is a dynamic template: its connections come with activations, link a static one",
+            )
+        mine["spec"]["connectionRef"] = {"name": obj["metadata"]["name"]}
+
+    await call.platform.writer.change(world.templates, call.namespace, template["metadata"]["name"], change)
+    return Reply()
+
+
+async def unlink_connection(call: Call[None, rest.LinkBody]) -> Reply:
+    """Takes the connection from a template; 404 when it was not linked with it."""
+    world = call.platform.world
+    obj = world.need(world.connections, call.namespace, call.path["connection_id"])
+    template = world.need(world.templates, call.namespace, call.body.connection_template_id)
+    if not _refers(template, "connectionRef", obj):
+        raise errors.ApiError(404, "not_found", "The connection is not linked with this template")
+    await _unlink(call, template, obj)
+    return Reply()
+
+
+async def _unlink(call: Call[Any, Any], template: Obj, connection: Obj) -> None:
+    def change(live: Obj, mine: Obj) -> None:
+        if not _refers(live, "connectionRef", connection):
+            return
+        refuse_removal(live, ("connectionRef",), what=f'The link of the template "{live["spec"]["name"]}"')
+        mine["spec"].pop("connectionRef", None)
+
+    templates = call.platform.world.templates
+    await call.platform.writer.change(templates, call.namespace, template["metadata"]["name"], change)
+
+
+def _refers(obj: Obj, field: str, target: Obj) -> bool:
+    return bool((obj["spec"].get(field) or {}).get("name") == target["metadata"]["name"])
+
+
+def _reply(call: Call[Any, Any], obj: Obj) -> Reply:
+    world = call.platform.world
+    body = connection_reply(world, obj, organisation=call.organisation.id)
+    return Reply(body=body, etag=etag(obj, world.referred(world.systems, obj, "systemRef")))
+
+
+_LINK = {"connectionTemplateId": examples.TEMPLATE_ID}
+_BODY_LIMIT = 16 * MIB
+
+OPERATIONS = (
+    Operation(
+        id="listConnections",
+        method="GET",
+        path=f"{ORGANISATION}/connections",
+        summary="List connections",
+        tag="Connections",
+        handler=list_connections,
+        permissions=permission("list", "connections"),
+        query=rest.ConnectionsQuery,
+        response=rest.ConnectionPage,
+        response_example=examples.page(examples.CONNECTION),
+    ),
+    Operation(
+        id="createConnection",
+        method="POST",
+        path=f"{ORGANISATION}/connections",
+        summary="Create a connection",
+        tag="Connections",
+        handler=create_connection,
+        permissions=permission("create", "connections"),
+        body=rest.ConnectionCreate,
+        body_limit=_BODY_LIMIT,
+        success=201,
+        response=rest.Connection,
+        errors=(409,),
+        example=examples.CONNECTION_CREATE,
+        response_example=examples.CONNECTION,
+    ),
+    Operation(
+        id="getConnection",
+        method="GET",
+        path=CONNECTION,
+        summary="Get a connection",
+        tag="Connections",
+        handler=get_connection,
+        permissions=permission("get", "connections"),
+        response=rest.Connection,
+        conditional=True,
+        response_example=examples.CONNECTION,
+    ),
+    Operation(
+        id="updateConnection",
+        method="PUT",
+        path=CONNECTION,
+        summary="Update connection",
+        tag="Connections",
+        handler=update_connection,
+        permissions=permission("patch", "connections"),
+        body=rest.ConnectionUpdate,
+        body_limit=_BODY_LIMIT,
+        response=rest.Connection,
+        errors=(409,),
+        conditional=True,
+        example={"name": "Shop of the US"},
+        response_example=examples.CONNECTION,
+    ),
+    Operation(
+        id="deleteConnection",
+        method="DELETE",
+        path=CONNECTION,
+        summary="Delete a connection",
+        tag="Connections",
+        handler=delete_connection,
+        permissions=permission("delete", "connections"),
+        success=204,
+        errors=(409,),
+    ),
+    Operation(
+        id="linkConnection",
+        method="POST",
+        path=f"{CONNECTION}/link",
+        summary="Link connection to environment",
+        tag="Connections",
+        handler=link_connection,
+        permissions=(Permission("get", "connections"), Permission("patch", "connectiontemplates")),
+        body=rest.LinkBody,
+        success=201,
+        response=Empty,
+        empty=True,
+        errors=(409,),
+        example=_LINK,
+        response_example={},
+    ),
+    Operation(
+        id="unlinkConnection",
+        method="DELETE",
+        path=f"{CONNECTION}/link",
+        summary="Unlink connection from environment",
+        tag="Connections",
+        handler=unlink_connection,
+        permissions=(Permission("get", "connections"), Permission("patch", "connectiontemplates")),
+        body=rest.LinkBody,
+        success=204,
+        errors=(409,),
+        example=_LINK,
+    ),
+)

@@ -1,0 +1,101 @@
+"""Examples of the OpenAPI document; a test checks each against its schema."""
+
+from typing import Any
+
+SYSTEM_ID = "01JD3Y7M5RZX9KQW8T2V4N6P0A"
+CONNECTION_ID = "01JD3Y8B2CZX9KQW8T2V4N6P0B"
+PROJECT_ID = "01JD3Y9D3EZX9KQW8T2V4N6P0C"
+TEMPLATE_ID = "01JD3YA5F6ZX9KQW8T2V4N6P0D"
+ENVIRONMENT_ID = "01JD3Y9D3E5TQ0M3H7RS8XA1BG"
+VERSION_ID = "01JD3YB7G8ZX9KQW8T2V4N6P0F"
+ORGANISATION_ID = "01JD3Y000000000000000000RG"
+USER_ID = "01JD3YC9H9ZX9KQW8T2V4N6P0G"
+ACTIVATION_ID = "01JD3YDBJAZX9KQW8T2V4N6P0H"
+TIME = "2026-11-21T10:00:00Z"
+
+Example = dict[str, Any]
+
+API_KEY: Example = {"type": "api-key", "apiKey": {"id": "key", "name": "X-API-Key", "in": "header"}}
+SYSTEM_CREATE: Example = {
+    "name": "Shop",
+    "domain": "shop.example",
+    "templateBaseUrl": "https://api.shop.example/v1",
+    "authSchemeConfigs": [API_KEY],
+}
+SYSTEM: Example = {"id": SYSTEM_ID, **SYSTEM_CREATE}
+NEW_CONNECTION: Example = {
+    "name": "Shop of the EU",
+    "credentials": [
+        {
+            "id": "key",
+            "authSchemeConfig": API_KEY,
+            "credential": {"type": "string", "data": {"string": {"value": "s3cr3t"}}},
+        }
+    ],
+}
+CONNECTION_CREATE: Example = {"connectionTemplateId": TEMPLATE_ID, "connection": NEW_CONNECTION}
+CONNECTION: Example = {
+    "id": CONNECTION_ID,
+    "name": "Shop of the EU",
+    "credentials": [
+        {
+            "id": "key",
+            "authSchemeConfig": API_KEY,
+            "credential": {
+                "id": "01JD3Y8B2C8F3XK5D1VJ7Q4M6N",
+                "organisationId": ORGANISATION_ID,
+                "type": "string",
+                "errors": [],
+            },
+        }
+    ],
+    "createdAt": TIME,
+    "updatedAt": TIME,
+    "systemId": SYSTEM_ID,
+    "connectionTemplateId": TEMPLATE_ID,
+}
+FILES: list[Example] = [{"filename": "main.py", "content": "from tieline import webhook\n"}]
+FILES_BODY: Example = {"files": FILES, "labels": {"team": "ops"}}
+ENVIRONMENT: Example = {
+    "id": ENVIRONMENT_ID,
+    "name": "production",
+    "status": "running",
+    "createdAt": TIME,
+    "updatedAt": TIME,
+    "publicUrl": "https://order-sync.example",
+}
+PROJECT_ITEM: Example = {
+    "id": PROJECT_ID,
+    "name": "Order sync",
+    "createdAt": TIME,
+    "environments": [ENVIRONMENT],
+}
+SCHEMA: Example = {"type": "object", "properties": {"region": {"type": "string"}}}
+PROJECT: Example = {
+    **PROJECT_ITEM,
+    "currentFiles": FILES_BODY,
+    "settings": {"acceptCodeChangesAutomatically": False},
+    "dynamicVariablesSchema": SCHEMA,
+}
+VERSION: Example = {
+    "id": VERSION_ID,
+    "name": "First",
+    "state": "ready",
+    "createdAt": TIME,
+    "labels": {"team": "ops"},
+}
+TEMPLATE_CREATE: Example = {"systemId": SYSTEM_ID, "name": "shop", "environmentId": ENVIRONMENT_ID}
+TEMPLATE: Example = {
+    "id": SYSTEM_ID,
+    "name": "shop",
+    "domain": "shop.example",
+    "dynamic": False,
+    "authSchemeConfigs": [API_KEY],
+    "templateBaseUrl": "https://api.shop.example/v1",
+    "connectionTemplateId": TEMPLATE_ID,
+}
+
+
+def page(*items: Example) -> Example:
+    """A page of a list."""
+    return {"totalCount": len(items), "items": list(items)}

@@ -1,0 +1,142 @@
+"""Operations on projects as records."""
+
+from typing import Any
+
+from tieline_api.conversion import projects as convert
+from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply, permission
+from tieline_api.models import projects as rest
+from tieline_api.operations import examples
+from tieline_api.operations.project_views import need_project, project_reply
+from tieline_api.store.world import position
+from tieline_core.ids import new_id
+
+PROJECT = f"{ORGANISATION}/projects/{{project_id}}"
+Obj = dict[str, Any]
+
+
+async def list_projects(call: Call[None, None]) -> Reply:
+    """S7: all projects, oldest first."""
+    found = sorted(call.platform.world.projects.list(call.namespace), key=position)
+    return Reply(body=rest.ProjectList(projects=[convert.project_item(obj) for obj in found]))
+
+
+async def create_project(call: Call[None, rest.ProjectCreate]) -> Reply:
+    """S6: a project with one draft environment; 409 when the id that was asked for is taken."""
+    platform = call.platform
+    obj = await platform.writer.create(
+        platform.world.projects,
+        call.namespace,
+        call.body.id or new_id(),
+        convert.new_project_spec(call.body),
+        chosen_by_client=call.body.id is not None,
+    )
+    return await project_reply(platform, obj)
+
+
+async def get_project(call: Call[None, None]) -> Reply:
+    """One project with its files."""
+    return await project_reply(call.platform, need_project(call))
+
+
+async def update_project(call: Call[None, rest.ProjectUpdate]) -> Reply:
+    """S8: name and settings; never the files or what runs."""
+    body = call.body
+
+    def change(_live: Obj, mine: Obj) -> None:
+        if body.name is not None:
+            mine["spec"]["name"] = body.name
+        accepts = body.settings.accept_code_changes_automatically if body.settings else None
+        if accepts is not None:
+            mine["spec"].setdefault("settings", {})["acceptCodeChangesAutomatically"] = accepts
+
+    platform = call.platform
+    name = need_project(call)["metadata"]["name"]
+    changed = await platform.writer.change(
+        platform.world.projects, call.namespace, name, change, if_match=call.if_match
+    )
+    return await project_reply(platform, changed)
+
+
+async def delete_project(call: Call[None, None]) -> Reply:
+    """Deletes a project with its templates and activations; what it runs goes with it."""
+    platform = call.platform
+    world = platform.world
+    obj = need_project(call)
+    name = obj["metadata"]["name"]
+    await platform.writer.delete(world.projects, obj)
+    for item in convert.environment_items(obj):
+        for activation in world.referring(
+            world.activations, "environment", call.namespace, name, item["name"]
+        ):
+            await platform.writer.delete_if_ours(world.activations, activation)
+    for template in world.referring(world.templates, "project", call.namespace, name):
+        await platform.writer.delete_if_ours(world.templates, template)
+    return Reply()
+
+
+OPERATIONS = (
+    Operation(
+        id="createProject",
+        method="POST",
+        path=f"{ORGANISATION}/projects",
+        summary="Create project",
+        tag="Projects",
+        handler=create_project,
+        permissions=permission("create", "projects"),
+        body=rest.ProjectCreate,
+        response=rest.Project,
+        errors=(409,),
+        example={"name": "Order sync"},
+        response_example=examples.PROJECT,
+    ),
+    Operation(
+        id="listProjects",
+        method="GET",
+        path=f"{ORGANISATION}/projects",
+        summary="List projects",
+        tag="Projects",
+        handler=list_projects,
+        permissions=permission("list", "projects"),
+        response=rest.ProjectList,
+        response_example={"projects": [examples.PROJECT_ITEM]},
+    ),
+    Operation(
+        id="getProject",
+        method="GET",
+        path=PROJECT,
+        summary="Get project",
+        tag="Projects",
+        handler=get_project,
+        permissions=permission("get", "projects"),
+        response=rest.Project,
+        errors=(409,),
+        conditional=True,
+        response_example=examples.PROJECT,
+    ),
+    Operation(
+        id="updateProject",
+        method="PUT",
+        path=PROJECT,
+        summary="Update project",
+        tag="Projects",
+        handler=update_project,
+        permissions=permission("patch", "projects"),
+        body=rest.ProjectUpdate,
+        response=rest.Project,
+        errors=(409,),
+        conditional=True,
+        example={"name": "Order sync", "settings": {"acceptCodeChangesAutomatically": True}},
+        response_example=examples.PROJECT,
+    ),
+    Operation(
+        id="deleteProject",
+        method="DELETE",
+        path=PROJECT,
+        summary="Delete project",
+        tag="Projects",
+        handler=delete_project,
+        permissions=permission("delete", "projects"),
+        success=204,
+        errors=(409,),
+    ),
+)

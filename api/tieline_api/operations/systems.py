@@ -1,0 +1,273 @@
+"""Operations on systems and their auth schemes."""
+
+from typing import Any
+
+from tieline_api import cursors, errors
+from tieline_api.conversion import auth_schemes as schemes
+from tieline_api.conversion import systems as convert
+from tieline_api.conversion.connections import PlannedSecret
+from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply, permission
+from tieline_api.models import systems as rest
+from tieline_api.models.auth_schemes import SUB_OBJECTS, AuthSchemeConfig
+from tieline_api.models.base import SearchQuery
+from tieline_api.operations import examples
+from tieline_api.store.etags import etag
+from tieline_api.store.secrets import secret_name
+from tieline_api.store.world import position
+from tieline_api.store.writer import refuse_removal
+from tieline_core.ids import new_id
+
+SYSTEM = f"{ORGANISATION}/systems/{{system_id}}"
+SCHEME = f"{SYSTEM}/auth-scheme-configs/{{id}}"
+_KIND = "System"
+
+
+async def list_systems(call: Call[SearchQuery, None]) -> Reply:
+    """S1: a page of systems, oldest first."""
+    query = call.query
+    needle = (query.search or "").casefold()
+    found = [
+        obj
+        for obj in call.platform.world.systems.list(call.namespace)
+        if needle in obj["spec"]["name"].casefold() or needle in obj["spec"]["domain"].casefold()
+    ]
+    page = cursors.cut(
+        found, kind="systems", position=position, first=query.first, after=query.after, before=query.before
+    )
+    items = [convert.system_to_rest(obj) for obj in page.items]
+    return Reply(body=rest.SystemPage(total_count=page.total, items=items, next=page.next, prev=page.prev))
+
+
+async def get_system(call: Call[None, None]) -> Reply:
+    """One system."""
+    obj = call.platform.world.need(call.platform.world.systems, call.namespace, call.path["system_id"])
+    return _system(obj)
+
+
+async def create_system(call: Call[None, rest.SystemCreate]) -> Reply:
+    """A new system; secrets of its schemes go into Secrets that belong to it."""
+    _refuse_duplicates(call.body.auth_scheme_configs)
+    identifier = new_id()
+    spec = convert.new_system_spec(call.body)
+    secrets = []
+    for config, item in zip(call.body.auth_scheme_configs, spec["authSchemeConfigs"], strict=True):
+        secrets += _plan_secret(identifier.lower(), config, item)
+    platform = call.platform
+    obj = await platform.writer.create(platform.world.systems, call.namespace, identifier, spec)
+    await platform.credentials.put(obj, secrets)
+    return _system(obj)
+
+
+async def update_system(call: Call[None, rest.SystemUpdate]) -> Reply:
+    """S2: name, domain and base URL; what is left out stays."""
+    world = call.platform.world
+    obj = world.need(world.systems, call.namespace, call.path["system_id"])
+    changes = convert.system_changes(call.body)
+
+    def change(_live: dict[str, Any], mine: dict[str, Any]) -> None:
+        mine["spec"].update(changes)
+
+    name = obj["metadata"]["name"]
+    changed = await call.platform.writer.change(
+        world.systems, call.namespace, name, change, if_match=call.if_match
+    )
+    return _system(changed)
+
+
+async def delete_system(call: Call[None, None]) -> Reply:
+    """Refused while templates or connections use the system."""
+    world = call.platform.world
+    obj = world.need(world.systems, call.namespace, call.path["system_id"])
+    name = obj["metadata"]["name"]
+    users = [
+        f'{word} "{user["spec"]["name"]}"'
+        for word, cache in (("template", world.templates), ("connection", world.connections))
+        for user in world.referring(cache, "system", call.namespace, name)
+    ]
+    if users:
+        more = f" and {len(users) - 5} more" if len(users) > 5 else ""
+        raise errors.conflict(
+            f"The system is used by {', '.join(users[:5])}{more}: delete those first", usedBy=users[:50]
+        )
+    await call.platform.writer.delete(world.systems, obj)
+    return Reply()
+
+
+async def put_auth_scheme(call: Call[None, AuthSchemeConfig]) -> Reply:
+    """Adds an auth scheme, or updates the one with this id."""
+    world, config, identifier = call.platform.world, call.body, call.path["id"]
+    if config.id != identifier:
+        raise errors.invalid(
+            f"{SUB_OBJECTS[config.type]}.id",
+            f'must be "{identifier[:64]}", as in the path, or change the path',
+        )
+    obj = world.need(world.systems, call.namespace, call.path["system_id"])
+    name = obj["metadata"]["name"]
+    secrets: list[PlannedSecret] = []
+
+    def change(live: dict[str, Any], mine: dict[str, Any]) -> None:
+        items = mine["spec"].setdefault("authSchemeConfigs", [])
+        stored = next((item for item in items if item["id"] == identifier), None)
+        if stored is None and len(convert.auth_scheme_items(live)) >= 20:
+            raise errors.invalid("", "A system has at most 20 auth schemes: delete one first")
+        item = schemes.to_item(config, stored)
+        secrets[:] = _plan_secret(name, config, item)
+        if stored is None:
+            items.append(item)
+        else:
+            items[items.index(stored)] = item
+
+    changed = await call.platform.writer.change(
+        world.systems, call.namespace, name, change, if_match=call.if_match
+    )
+    await call.platform.credentials.put(changed, secrets)
+    item = convert.auth_scheme_item(changed, identifier)
+    if item is None:
+        raise errors.conflict("The auth scheme was deleted meanwhile: repeat your request")
+    return Reply(body=schemes.to_rest(item, convert.messages_about(changed, identifier)))
+
+
+async def delete_auth_scheme(call: Call[None, None]) -> Reply:
+    """Removes an auth scheme that the API owns; one of Git's is a conflict."""
+    world, identifier = call.platform.world, call.path["id"]
+    obj = world.need(world.systems, call.namespace, call.path["system_id"])
+    name = obj["metadata"]["name"]
+    removed: list[str] = []
+
+    def change(live: dict[str, Any], mine: dict[str, Any]) -> None:
+        item = convert.auth_scheme_item(live, identifier)
+        if item is None:
+            raise errors.not_found("auth scheme", identifier)
+        step = {"id": identifier}
+        refuse_removal(live, ("authSchemeConfigs", step), what=f'The auth scheme "{identifier}"')
+        items = mine["spec"].get("authSchemeConfigs") or []
+        mine["spec"]["authSchemeConfigs"] = [one for one in items if one["id"] != identifier]
+        secret = schemes.secret_name_of(item)
+        removed[:] = [secret] if secret else []
+
+    changed = await call.platform.writer.change(world.systems, call.namespace, name, change)
+    await call.platform.credentials.remove(changed, removed)
+    return Reply()
+
+
+def _plan_secret(owner: str, config: AuthSchemeConfig, item: dict[str, Any]) -> list[PlannedSecret]:
+    """The Secret for a scheme's secret, to which ``item`` refers from now on; none when it brings none."""
+    secret = schemes.secret_of(config)
+    if secret is None:
+        return []
+    key, value = secret
+    part = f"scheme/{config.id}"
+    schemes.refer_to_secret(item, secret_name(_KIND, owner, part))
+    return [PlannedSecret(part=part, values={key: value.encode()})]
+
+
+def _refuse_duplicates(configs: list[AuthSchemeConfig]) -> None:
+    seen: set[str] = set()
+    for index, config in enumerate(configs):
+        if config.id in seen:
+            raise errors.invalid(
+                f"authSchemeConfigs[{index}].{SUB_OBJECTS[config.type]}.id",
+                "is used twice: ids are unique in the list",
+            )
+        seen.add(config.id)
+
+
+def _system(obj: dict[str, Any]) -> Reply:
+    return Reply(body=convert.system_to_rest(obj), etag=etag(obj))
+
+
+OPERATIONS = (
+    Operation(
+        id="listSystems",
+        method="GET",
+        path=f"{ORGANISATION}/systems",
+        summary="List systems",
+        tag="Systems",
+        handler=list_systems,
+        permissions=permission("list", "systems"),
+        query=SearchQuery,
+        response=rest.SystemPage,
+        response_example=examples.page(examples.SYSTEM),
+    ),
+    Operation(
+        id="createSystem",
+        method="POST",
+        path=f"{ORGANISATION}/systems",
+        summary="Create a new system",
+        tag="Systems",
+        handler=create_system,
+        permissions=permission("create", "systems"),
+        body=rest.SystemCreate,
+        success=201,
+        response=rest.System,
+        errors=(409,),
+        example=examples.SYSTEM_CREATE,
+        response_example=examples.SYSTEM,
+    ),
+    Operation(
+        id="getSystem",
+        method="GET",
+        path=SYSTEM,
+        summary="Get a system",
+        tag="Systems",
+        handler=get_system,
+        permissions=permission("get", "systems"),
+        response=rest.System,
+        conditional=True,
+        response_example=examples.SYSTEM,
+    ),
+    Operation(
+        id="updateSystem",
+        method="PUT",
+        path=SYSTEM,
+        summary="Update a system",
+        tag="Systems",
+        handler=update_system,
+        permissions=permission("patch", "systems"),
+        body=rest.SystemUpdate,
+        success=201,
+        response=rest.System,
+        errors=(409,),
+        conditional=True,
+        example={"name": "Shop (EU)"},
+        response_example=examples.SYSTEM,
+    ),
+    Operation(
+        id="deleteSystem",
+        method="DELETE",
+        path=SYSTEM,
+        summary="Delete a system that nothing uses",
+        tag="Systems",
+        handler=delete_system,
+        permissions=permission("delete", "systems"),
+        success=204,
+        errors=(409,),
+    ),
+    Operation(
+        id="putAuthSchemeConfig",
+        method="PUT",
+        path=SCHEME,
+        summary="Add or update an auth scheme for a system",
+        tag="Systems",
+        handler=put_auth_scheme,
+        permissions=permission("patch", "systems"),
+        body=AuthSchemeConfig,
+        success=201,
+        response=AuthSchemeConfig,
+        errors=(409,),
+        conditional=True,
+        example=examples.API_KEY,
+        response_example=examples.API_KEY,
+    ),
+    Operation(
+        id="deleteAuthSchemeConfig",
+        method="DELETE",
+        path=SCHEME,
+        summary="Delete an auth scheme for a system",
+        tag="Systems",
+        handler=delete_auth_scheme,
+        permissions=permission("patch", "systems"),
+        success=204,
+        errors=(409,),
+    ),
+)

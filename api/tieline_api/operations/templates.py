@@ -1,0 +1,285 @@
+"""Systems in a project's environment: connection templates, and the twins that speak of systems."""
+
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.conversion.templates import template_to_rest
+from tieline_api.engine.operation import Call, Operation, Reply, permission
+from tieline_api.models import templates as rest
+from tieline_api.models.base import Empty
+from tieline_api.models.connections import ConnectionPage
+from tieline_api.models.projects import EnvironmentPageQuery, EnvironmentQuery
+from tieline_api.operations import examples
+from tieline_api.operations.connections import page_of_connections
+from tieline_api.operations.project_views import need_environment, need_project
+from tieline_api.operations.projects import PROJECT
+from tieline_api.store.world import World
+from tieline_core.ids import new_id, object_id
+
+Obj = dict[str, Any]
+TEMPLATES = f"{PROJECT}/connection-templates"
+TEMPLATE = f"{TEMPLATES}/{{template_id}}"
+SYSTEMS = f"{PROJECT}/systems"
+
+
+async def list_templates(call: Call[EnvironmentQuery, None]) -> Reply:
+    """The templates of an environment, or of all; those whose system does not exist are left out."""
+    world = call.platform.world
+    shown = [
+        template_to_rest(template, system)
+        for template in _templates(call, call.query.env_id)
+        if (system := world.referred(world.systems, template, "systemRef")) is not None
+    ]
+    return Reply(body=rest.TemplatePage(total_count=len(shown), items=shown))
+
+
+async def list_static_connections(call: Call[EnvironmentPageQuery, None]) -> Reply:
+    """S13: the connections that static templates are linked with."""
+    world = call.platform.world
+    linked = [
+        connection
+        for template in _templates(call, call.query.env_id)
+        if not template["spec"].get("dynamic")
+        and (connection := world.referred(world.connections, template, "connectionRef")) is not None
+    ]
+    distinct = list({connection["metadata"]["name"]: connection for connection in linked}.values())
+    kind = f"static-connections/{object_id(need_project(call))}"
+    body = page_of_connections(world, distinct, call.query, kind=kind, organisation=call.organisation.id)
+    return Reply(body=body)
+
+
+async def create_template(call: Call[None, rest.TemplateCreate]) -> Reply:
+    """S14: adds a system to an environment."""
+    template, system = await _create(call)
+    return Reply(body=template_to_rest(template, system))
+
+
+async def add_system(call: Call[None, rest.TemplateCreate]) -> Reply:
+    """The same, without an answer."""
+    await _create(call)
+    return Reply()
+
+
+async def update_template(call: Call[None, rest.TemplateUpdate]) -> Reply:
+    """S15: name and dynamic; what is left out stays."""
+    platform, body = call.platform, call.body
+    world = platform.world
+    project = need_project(call)
+    template = _need_template(call, project)
+    if body.name is not None and body.name != template["spec"]["name"]:
+        _refuse_taken_name(world, project, template["spec"]["environment"], body.name)
+
+    def change(live: Obj, mine: Obj) -> None:
+        if body.name is not None:
+            mine["spec"]["name"] = body.name
+        if body.dynamic is not None:
+            if body.dynamic and live["spec"].get("connectionRef"):
+                raise errors.conflict(
+                    "The template is linked with a connection: unlink it before it becomes dynamic"
+                )
+            mine["spec"]["dynamic"] = body.dynamic
+
+    name = template["metadata"]["name"]
+    changed = await platform.writer.change(
+        world.templates, call.namespace, name, change, if_match=call.if_match
+    )
+    return Reply(body=template_to_rest(changed, _system_of(world, changed)))
+
+
+async def delete_template(call: Call[None, None]) -> Reply:
+    """S16: removes a template."""
+    template = _need_template(call, need_project(call))
+    await call.platform.writer.delete(call.platform.world.templates, template)
+    return Reply()
+
+
+async def remove_system(call: Call[None, rest.TemplateCreate]) -> Reply:
+    """Removes the template of a system and a name from an environment."""
+    world = call.platform.world
+    project = need_project(call)
+    environment = need_environment(
+        project, identifier=call.body.environment_id, fields=("environmentId", "environmentId")
+    )
+    system = world.need(world.systems, call.namespace, call.body.system_id)
+    for template in _in_environment(world, project, environment):
+        spec = template["spec"]
+        if spec["name"] == call.body.name and spec["systemRef"]["name"] == system["metadata"]["name"]:
+            await call.platform.writer.delete(world.templates, template)
+            return Reply()
+    raise errors.ApiError(
+        404,
+        "not_found",
+        f'The environment "{environment}" does not have this system under the name that was given',
+    )
+
+
+async def _create(call: Call[None, rest.TemplateCreate]) -> tuple[Obj, Obj]:
+    world, body = call.platform.world, call.body
+    project = need_project(call)
+    environment = need_environment(
+        project, identifier=body.environment_id, fields=("environmentId", "environmentId")
+    )
+    system = world.find(world.systems, call.namespace, body.system_id)
+    if system is None:
+        raise errors.invalid("systemId", "is no system of this organisation")
+    _refuse_taken_name(world, project, environment, body.name)
+    template = await call.platform.writer.create(
+        world.templates,
+        call.namespace,
+        new_id(),
+        {
+            "name": body.name,
+            "projectRef": {"name": project["metadata"]["name"]},
+            "environment": environment,
+            "systemRef": {"name": system["metadata"]["name"]},
+            "dynamic": body.dynamic,
+        },
+    )
+    return template, system
+
+
+def _need_template(call: Call[Any, Any], project: Obj) -> Obj:
+    world, identifier = call.platform.world, call.path["template_id"]
+    template = world.need(world.templates, call.namespace, identifier)
+    if template["spec"]["projectRef"]["name"] != project["metadata"]["name"]:
+        raise errors.not_found("connection template", identifier)
+    return template
+
+
+def _templates(call: Call[Any, Any], env_id: str | None) -> list[Obj]:
+    world = call.platform.world
+    project = need_project(call)
+    if env_id:
+        return _in_environment(world, project, need_environment(project, identifier=env_id))
+    return world.referring(world.templates, "project", call.namespace, project["metadata"]["name"])
+
+
+def _in_environment(world: World, project: Obj, environment: str) -> list[Obj]:
+    metadata = project["metadata"]
+    return world.referring(
+        world.templates, "environment", metadata["namespace"], metadata["name"], environment
+    )
+
+
+def _system_of(world: World, template: Obj) -> Obj:
+    system = world.referred(world.systems, template, "systemRef")
+    if system is None:
+        raise errors.conflict("The template's system does not exist (any more): create it first")
+    return system
+
+
+def _refuse_taken_name(world: World, project: Obj, environment: str, name: str) -> None:
+    if any(template["spec"]["name"] == name for template in _in_environment(world, project, environment)):
+        raise errors.conflict(f'The environment has a template named "{name}" already: choose another name')
+
+
+def _removal(method: str, identifier: str) -> Operation:
+    return Operation(
+        id=identifier,
+        method=method,
+        path=SYSTEMS,
+        summary="Remove a system from a project environment",
+        tag="Systems in an environment",
+        handler=remove_system,
+        permissions=permission("delete", "connectiontemplates"),
+        body=rest.TemplateCreate,
+        success=204,
+        errors=(409,),
+        example=examples.TEMPLATE_CREATE,
+    )
+
+
+OPERATIONS = (
+    Operation(
+        id="listStaticConnections",
+        method="GET",
+        path=f"{PROJECT}/connections",
+        summary="List static connections for a project environment",
+        tag="Systems in an environment",
+        handler=list_static_connections,
+        permissions=permission("list", "connections"),
+        query=EnvironmentPageQuery,
+        response=ConnectionPage,
+        response_example=examples.page(examples.CONNECTION),
+    ),
+    Operation(
+        id="createConnectionTemplate",
+        method="POST",
+        path=TEMPLATES,
+        summary="Create connection template",
+        tag="Systems in an environment",
+        handler=create_template,
+        permissions=permission("create", "connectiontemplates"),
+        body=rest.TemplateCreate,
+        response=rest.ConnectionTemplate,
+        errors=(409,),
+        example=examples.TEMPLATE_CREATE,
+        response_example=examples.TEMPLATE,
+    ),
+    Operation(
+        id="updateConnectionTemplate",
+        method="PUT",
+        path=TEMPLATE,
+        summary="Update connection template",
+        tag="Systems in an environment",
+        handler=update_template,
+        permissions=permission("patch", "connectiontemplates"),
+        body=rest.TemplateUpdate,
+        response=rest.ConnectionTemplate,
+        errors=(409,),
+        conditional=True,
+        example={"name": "shop-eu"},
+        response_example={**examples.TEMPLATE, "name": "shop-eu"},
+    ),
+    Operation(
+        id="deleteConnectionTemplate",
+        method="DELETE",
+        path=TEMPLATE,
+        summary="Delete connection template",
+        tag="Systems in an environment",
+        handler=delete_template,
+        permissions=permission("delete", "connectiontemplates"),
+        response=Empty,
+        empty=True,
+        response_example={},
+    ),
+    Operation(
+        id="listConnectionTemplates",
+        method="GET",
+        path=TEMPLATES,
+        summary="List project environment connection templates",
+        tag="Systems in an environment",
+        handler=list_templates,
+        permissions=permission("list", "connectiontemplates"),
+        query=EnvironmentQuery,
+        response=rest.TemplatePage,
+        response_example=examples.page(examples.TEMPLATE),
+    ),
+    Operation(
+        id="listEnvironmentSystems",
+        method="GET",
+        path=SYSTEMS,
+        summary="List the systems linked to a project environment",
+        tag="Systems in an environment",
+        handler=list_templates,
+        permissions=permission("list", "connectiontemplates"),
+        query=EnvironmentQuery,
+        response=rest.TemplatePage,
+        response_example=examples.page(examples.TEMPLATE),
+    ),
+    Operation(
+        id="addSystemToEnvironment",
+        method="POST",
+        path=SYSTEMS,
+        summary="Add a system to a project environment",
+        tag="Systems in an environment",
+        handler=add_system,
+        permissions=permission("create", "connectiontemplates"),
+        body=rest.TemplateCreate,
+        success=204,
+        errors=(409,),
+        example=examples.TEMPLATE_CREATE,
+    ),
+    _removal("DELETE", "removeSystemFromEnvironment"),
+    _removal("PUT", "removeSystemFromEnvironmentByPut"),
+)

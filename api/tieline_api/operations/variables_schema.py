@@ -1,0 +1,143 @@
+"""The JSON Schema of a project's dynamic variables."""
+
+import copy
+from typing import Any
+
+import jsonpatch
+import jsonpointer
+import orjson
+
+from tieline_api import errors
+from tieline_api.conversion.projects import EMPTY_SCHEMA
+from tieline_api.engine.operation import Call, Operation, Reply, permission
+from tieline_api.models import projects as rest
+from tieline_api.operations import examples
+from tieline_api.operations.project_views import need_project
+from tieline_api.operations.projects import PROJECT
+from tieline_api.store.etags import etag
+from tieline_api.store.field_managers import other_managers
+from tieline_core.variables import schema_problem
+
+Obj = dict[str, Any]
+VARIABLES = f"{PROJECT}/variables"
+MAX_SCHEMA_BYTES = 256 * 1024
+_PROPERTIES = "/properties/"
+
+
+async def get_schema(call: Call[None, None]) -> Reply:
+    """The schema; the empty one for a project that has none."""
+    obj = need_project(call)
+    return Reply(body=rest.VariablesSchema(_schema(obj)), etag=etag(obj))
+
+
+async def put_schema(call: Call[None, rest.VariablesSchema]) -> Reply:
+    """S11: replaces the schema."""
+    return await _write(call, lambda _old: call.body.root)
+
+
+async def patch_schema(call: Call[None, rest.SchemaPatch]) -> Reply:
+    """S12: one operation of JSON Patch."""
+    body = call.body
+    if body.op != "remove" and "value" not in body.model_fields_set:
+        raise errors.invalid("value", f"is required for {body.op}")
+    return await _write(call, lambda old: patched(old, body))
+
+
+def patched(schema: Obj, patch: rest.SchemaPatch) -> Obj:
+    """``schema`` after one operation; ``properties`` is made when something is added to it. ApiError 422."""
+    result = copy.deepcopy(schema)
+    if patch.op == "add" and patch.path.startswith(_PROPERTIES) and "properties" not in result:
+        result["properties"] = {}
+    operation = {"op": patch.op, "path": patch.path}
+    if patch.op != "remove":
+        operation["value"] = patch.value
+    try:
+        changed = jsonpatch.apply_patch(result, [operation])
+    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, ValueError):
+        raise errors.invalid(
+            "path", f"cannot {patch.op} there: the path leads nowhere in the schema"
+        ) from None
+    if not isinstance(changed, dict):
+        raise errors.invalid("value", "must leave a JSON Schema, which is an object")
+    return changed
+
+
+def check_schema(schema: Obj) -> None:
+    """ApiError: 413 for one that is too large, 422 for one that is no JSON Schema."""
+    if len(orjson.dumps(schema)) > MAX_SCHEMA_BYTES:
+        raise errors.too_large("The schema", limit=MAX_SCHEMA_BYTES)
+    problem = schema_problem(schema)
+    if problem:
+        raise errors.invalid("", f"this is no usable JSON Schema: {problem}")
+
+
+async def _write(call: Call[Any, Any], compute: Any) -> Reply:
+    platform = call.platform
+    name = need_project(call)["metadata"]["name"]
+
+    def change(live: Obj, mine: Obj) -> None:
+        old = _schema(live)
+        new = compute(old)
+        check_schema(new)
+        managers = other_managers(live, ("spec", "dynamicVariablesSchema"))
+        if managers and new != old:
+            raise errors.conflict(
+                f'The schema belongs to "{managers[0]}": change it there, or make that manager give it up',
+                managers=managers,
+            )
+        mine["spec"]["dynamicVariablesSchema"] = new
+
+    changed = await platform.writer.change(
+        platform.world.projects, call.namespace, name, change, if_match=call.if_match
+    )
+    return Reply(body=rest.VariablesSchema(_schema(changed)), etag=etag(changed))
+
+
+def _schema(project: Obj) -> Obj:
+    return dict(project["spec"].get("dynamicVariablesSchema") or EMPTY_SCHEMA)
+
+
+OPERATIONS = (
+    Operation(
+        id="getVariablesSchema",
+        method="GET",
+        path=VARIABLES,
+        summary="Get project variables schema",
+        tag="Projects",
+        handler=get_schema,
+        permissions=permission("get", "projects"),
+        response=rest.VariablesSchema,
+        conditional=True,
+        response_example=examples.SCHEMA,
+    ),
+    Operation(
+        id="setVariablesSchema",
+        method="PUT",
+        path=VARIABLES,
+        summary="Set project variables schema",
+        tag="Projects",
+        handler=put_schema,
+        permissions=permission("patch", "projects"),
+        body=rest.VariablesSchema,
+        response=rest.VariablesSchema,
+        errors=(409,),
+        conditional=True,
+        example=examples.SCHEMA,
+        response_example=examples.SCHEMA,
+    ),
+    Operation(
+        id="patchVariablesSchema",
+        method="PATCH",
+        path=VARIABLES,
+        summary="Patch project variables schema",
+        tag="Projects",
+        handler=patch_schema,
+        permissions=permission("patch", "projects"),
+        body=rest.SchemaPatch,
+        response=rest.VariablesSchema,
+        errors=(409,),
+        conditional=True,
+        example={"op": "add", "path": "/properties/region", "value": {"type": "string"}},
+        response_example=examples.SCHEMA,
+    ),
+)

@@ -1,0 +1,29 @@
+"""What operations work with, in one object that is made at the start."""
+
+import asyncio
+from dataclasses import dataclass
+
+from tieline_api.auth.access import Access
+from tieline_api.auth.callers import Authenticator, Chain
+from tieline_api.settings import Settings
+from tieline_api.store.project_files import ProjectFiles
+from tieline_api.store.secrets import CredentialStore
+from tieline_api.store.world import World
+from tieline_api.store.writer import Writer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Platform:
+    """The parts that operations need."""
+
+    settings: Settings
+    world: World
+    writer: Writer
+    files: ProjectFiles
+    credentials: CredentialStore
+    authentication: Chain
+    access: Access
+    runtimes: Authenticator
+    """Checks the tokens of environments' pods."""
+    stopping: asyncio.Event
+    """Set when the process ends: long polls finish then."""

@@ -1,0 +1,114 @@
+"""What a pod is told about its environment: the internal endpoint's body, as a pure function of the caches."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tieline_api.conversion import auth_schemes
+from tieline_api.conversion.connections import credential_id, scheme_item
+from tieline_api.conversion.credential_values import from_secret
+from tieline_api.conversion.projects import environment_status
+from tieline_api.store.indexes import environment_names
+from tieline_api.store.organisations import Organisation
+from tieline_api.store.world import World
+from tieline_core.ids import environment_id, object_id
+from tieline_core.names import CREDENTIAL_TYPE, workload_name
+from tieline_core.resources.connections import CredentialType
+
+Obj = Mapping[str, Any]
+Json = dict[str, Any]
+
+
+def environment_of_workload(world: World, namespace: str, workload: str) -> tuple[Obj, str] | None:
+    """The project and the environment that a workload (and its ServiceAccount) belongs to."""
+    for project in world.referring(world.projects, "workload", namespace, workload):
+        for name in environment_names(project):
+            if workload_name(project["metadata"]["name"], name) == workload:
+                return project, name
+    return None
+
+
+def configuration(world: World, organisation: Organisation, project: Obj, environment: str) -> Json:
+    """Everything that code in this environment may know."""
+    namespace, project_name = organisation.namespace, project["metadata"]["name"]
+    project_id = object_id(project)
+    templates = world.referring(world.templates, "environment", namespace, project_name, environment)
+    # Where two templates have one name, the oldest has it.
+    named = {template["spec"]["name"]: template for template in reversed(templates)}
+    static = {
+        name: (template, connection)
+        for name, template in named.items()
+        if not template["spec"].get("dynamic")
+        and (connection := world.referred(world.connections, template, "connectionRef")) is not None
+    }
+    return {
+        "organisationId": organisation.id,
+        "projectId": project_id,
+        "projectName": project["spec"]["name"],
+        "environment": {"id": environment_id(project_id, environment), "name": environment},
+        "publicUrl": environment_status(project, environment).get("publicUrl") or "",
+        "variables": _static_variables(world, namespace, project_name, environment),
+        "variablesSchema": project["spec"].get("dynamicVariablesSchema") or {},
+        "connections": {
+            name: _connection(world, connection, template)
+            for name, (template, connection) in sorted(static.items())
+        },
+        "templates": {
+            name: {
+                "id": object_id(template),
+                "dynamic": bool(template["spec"].get("dynamic")),
+                "linked": name in static,
+            }
+            for name, template in sorted(named.items())
+        },
+    }
+
+
+def _static_variables(world: World, namespace: str, project: str, environment: str) -> Json:
+    """The static activation's variables; while they break the schema, the last ones that did not."""
+    for activation in world.referring(world.activations, "environment", namespace, project, environment):
+        if activation["spec"].get("endUserRef"):
+            continue
+        status = activation.get("status") or {}
+        if status.get("variableErrors"):
+            return dict(status.get("lastValidVariables") or {})
+        return dict(activation["spec"].get("variables") or {})
+    return {}
+
+
+def _connection(world: World, connection: Obj, template: Obj) -> Json:
+    spec = connection["spec"]
+    system = world.referred(world.systems, connection, "systemRef")
+    identifier = object_id(connection)
+    credentials = [
+        _credential(world, connection, item, scheme=scheme, identifier=identifier)
+        for item in spec.get("credentials") or ()
+        if (scheme := scheme_item(item, system)) is not None
+    ]
+    system_spec = system["spec"] if system else {}
+    return {
+        "id": identifier,
+        "name": spec["name"],
+        "baseUrl": spec.get("baseUrl") or system_spec.get("templateBaseUrl", ""),
+        "templateId": object_id(template),
+        "system": {
+            "id": object_id(system) if system else "",
+            "name": system_spec.get("name", ""),
+            "domain": system_spec.get("domain", ""),
+            "templateBaseUrl": system_spec.get("templateBaseUrl", ""),
+        },
+        "credentials": credentials,
+    }
+
+
+def _credential(world: World, connection: Obj, item: Obj, *, scheme: Obj, identifier: str) -> Json:
+    name = (item.get("secretRef") or {}).get("name")
+    secret = world.secrets.get(connection["metadata"]["namespace"], name) if name else None
+    kind = CredentialType(item["type"])
+    # Only Secrets of our type are followed: whoever may write Connections must not read any other.
+    usable = secret is not None and secret.get("type") == CREDENTIAL_TYPE
+    return {
+        "id": credential_id(identifier, item),
+        "type": kind.value,
+        "authScheme": auth_schemes.without_references(scheme),
+        "data": from_secret(kind, (secret or {}).get("data") or {}) if usable else {},
+    }

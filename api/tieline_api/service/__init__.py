@@ -1,0 +1,1 @@
+"""What surrounds the operations: logs, metrics, probes, CORS, the documentation page."""

@@ -1,0 +1,86 @@
+"""``/internal/v1/environment``: what a pod is told about its environment, as a long poll.
+
+The pod shows its projected ServiceAccount token (audience ``tieline``). The account's name is the
+workload's, so the token itself says which environment it is, and there is nothing to ask for another one.
+"""
+
+import hashlib
+import re
+import time
+
+import orjson
+from aiohttp import web
+
+from tieline_api import errors
+from tieline_api.auth.callers import bearer_token
+from tieline_api.engine.dispatch import OPERATION, ORGANISATION, USER
+from tieline_api.platform import Platform
+from tieline_api.runtimes import configuration, environment_of_workload
+from tieline_api.store.etags import unchanged
+
+LONGEST_WAIT = 30.0
+_ACCOUNT = re.compile(r"system:serviceaccount:(?P<namespace>[^:]+):(?P<name>[^:]+)")
+
+
+def add_internal(app: web.Application, platform: Platform) -> None:
+    """Adds the endpoint."""
+
+    async def environment(request: web.Request) -> web.Response:
+        request[OPERATION] = "internalEnvironment"
+        return await answer(request, platform)
+
+    app.router.add_get("/internal/v1/environment", environment)
+
+
+async def answer(request: web.Request, platform: Platform) -> web.Response:
+    """200 with the configuration, or 304 when it stayed the same for as long as the pod wants to wait."""
+    namespace, workload = await _workload(request, platform)
+    until = time.monotonic() + _wait(request)
+    condition = request.headers.get("If-None-Match")
+    while True:
+        body = _current(request, platform, namespace, workload)
+        etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        headers = {"ETag": etag, "Cache-Control": "no-store"}
+        if condition is None or not unchanged(condition, etag):
+            return web.Response(body=body, content_type="application/json", headers=headers)
+        left = until - time.monotonic()
+        if left <= 0 or platform.stopping.is_set():
+            return web.Response(status=304, headers=headers)
+        await platform.world.changes.wait(namespace, left)
+
+
+def _current(request: web.Request, platform: Platform, namespace: str, workload: str) -> bytes:
+    organisation = platform.world.organisation_of(namespace)
+    found = environment_of_workload(platform.world, namespace, workload) if organisation else None
+    if organisation is None or found is None:
+        raise errors.forbidden("This ServiceAccount belongs to no environment of a project")
+    request[ORGANISATION] = organisation.id
+    project, name = found
+    return orjson.dumps(
+        configuration(platform.world, organisation, project, name), option=orjson.OPT_SORT_KEYS
+    )
+
+
+async def _workload(request: web.Request, platform: Platform) -> tuple[str, str]:
+    caller = await platform.runtimes.authenticate(bearer_token(request.headers))
+    if caller is None:
+        raise errors.unauthenticated(
+            "The token is not valid for this endpoint: send the pod's projected token"
+        )
+    request[USER] = caller.username
+    account = _ACCOUNT.fullmatch(caller.username)
+    if account is None:
+        raise errors.forbidden("Only pods of environments may ask for their configuration")
+    platform.world.need_sync()
+    return account["namespace"], account["name"]
+
+
+def _wait(request: web.Request) -> float:
+    text = request.query.get("wait", "0")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= LONGEST_WAIT:
+        raise errors.invalid("wait", f"must be a number of seconds from 0 to {LONGEST_WAIT:g}")
+    return seconds

@@ -1,0 +1,60 @@
+"""Prometheus metrics, in a registry of their own."""
+
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+from tieline_core.kube import Kube
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class _KubeRequests(Collector):
+    """Calls to Kubernetes, as the port counts them."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+
+    def collect(self) -> Iterable[CounterMetricFamily]:
+        family = CounterMetricFamily(
+            "tieline_api_kubernetes_requests", "Calls to Kubernetes", labels=["verb", "resource"]
+        )
+        for (verb, resource), count in self._kube.requests.items():
+            family.add_metric([verb, resource], count)
+        yield family
+
+
+class Metrics:
+    """What the API counts."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "tieline_api_requests", "Requests", ["operation", "status"], registry=self._registry
+        )
+        self._seconds = Histogram(
+            "tieline_api_request_seconds",
+            "Duration of requests",
+            ["operation"],
+            buckets=_BUCKETS,
+            registry=self._registry,
+        )
+        self.in_flight = Gauge("tieline_api_in_flight", "Requests being answered", registry=self._registry)
+        self.silence = Gauge(
+            "tieline_api_kubernetes_silence_seconds",
+            "Seconds since Kubernetes was last heard from",
+            registry=self._registry,
+        )
+        self._registry.register(_KubeRequests(kube))
+
+    def count(self, *, operation: str, status: int, seconds: float) -> None:
+        """One request was answered."""
+        self._requests.labels(operation, str(status)).inc()
+        self._seconds.labels(operation).observe(seconds)
+
+    def render(self) -> bytes:
+        """All metrics as text."""
+        return generate_latest(self._registry)

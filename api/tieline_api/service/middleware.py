@@ -1,0 +1,150 @@
+"""What happens around every request, from the outside in.
+
+1. ``observed``: request id, one log line, metrics. Sees every answer, also those of routing (404, 405).
+2. ``cross_origin``: CORS headers for origins on the list, and the answers to preflights.
+3. ``erring``: turns whatever is raised into the contract's error form.
+4. the route's handler (authentication and all the rest: ``engine.dispatch``).
+"""
+
+import logging
+import re
+import time
+
+import orjson
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from tieline_api import errors
+from tieline_api.engine.dispatch import OPERATION, ORGANISATION, USER
+from tieline_api.service.metrics import Metrics
+from tieline_core.ids import new_id
+from tieline_core.kube import KubeError, Unauthorized
+
+logger = logging.getLogger("tieline_api.requests")
+
+REQUEST_ID = web.RequestKey("request_id", str)
+_REQUEST_ID_HEADER = "X-Request-Id"
+_SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_EXPOSED = "ETag, Link, Retry-After, Warning, X-Request-Id, X-Tieline-Stale"
+_ALLOWED_HEADERS = "Authorization, Content-Type, If-Match, If-None-Match, X-API-Key, X-Request-Id"
+_PREFLIGHT_SECONDS = "600"
+_QUIET = frozenset({"healthz", "readyz", "metrics"})
+_CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 400: "malformed", 408: "timeout"}
+
+
+def observed(metrics: Metrics) -> Middleware:
+    """Gives each request an id, and writes one line and counts when it is answered."""
+
+    @web.middleware
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        given = request.headers.get(_REQUEST_ID_HEADER, "")
+        request[REQUEST_ID] = given if _SANE_ID.fullmatch(given) else new_id()
+        began = time.perf_counter()
+        status = 499  # the client went away
+        metrics.in_flight.inc()
+        try:
+            response = await handler(request)
+            status = response.status
+            response.headers[_REQUEST_ID_HEADER] = request[REQUEST_ID]
+            return response
+        finally:
+            metrics.in_flight.dec()
+            seconds = time.perf_counter() - began
+            operation = request.get(OPERATION, "unmatched")
+            metrics.count(operation=operation, status=status, seconds=seconds)
+            if operation not in _QUIET or status >= 400:
+                _log(request, operation=operation, status=status, seconds=seconds)
+
+    return middleware
+
+
+def cross_origin(origins: frozenset[str]) -> Middleware:
+    """CORS by an allow-list; credentials travel in headers only, so cookies are never allowed."""
+
+    @web.middleware
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        origin = request.headers.get("Origin")
+        allowed = origin is not None and origin.lower() in origins
+        if allowed and request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
+            request[OPERATION] = "preflight"
+            response: web.StreamResponse = web.Response(status=204)
+            response.headers["Access-Control-Allow-Methods"] = "GET, POST, PUT, PATCH, DELETE"
+            response.headers["Access-Control-Allow-Headers"] = _ALLOWED_HEADERS
+            response.headers["Access-Control-Max-Age"] = _PREFLIGHT_SECONDS
+        else:
+            response = await handler(request)
+        if allowed and origin is not None:
+            response.headers["Access-Control-Allow-Origin"] = origin
+            response.headers["Access-Control-Expose-Headers"] = _EXPOSED
+        if origins:
+            response.headers["Vary"] = "Origin"
+        return response
+
+    return middleware
+
+
+@web.middleware
+async def erring(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Every error in the contract's form; what nobody foresaw is a 500 that tells its request id."""
+    try:
+        return await handler(request)
+    except errors.ApiError as error:
+        return error_response(error)
+    except KubeError as error:
+        if isinstance(error, Unauthorized):
+            logger.error("Kubernetes does not accept the API's own credentials")
+        return error_response(errors.from_kube(error))
+    except web.HTTPException as error:
+        return error_response(_from_routing(request, error))
+    except Exception:
+        logger.exception("An unforeseen error", extra={"request_id": request.get(REQUEST_ID, "")})
+        return error_response(
+            errors.ApiError(
+                500,
+                "internal",
+                f"Something went wrong on our side; tell the operators the request id {request.get(REQUEST_ID, '')}",
+            )
+        )
+
+
+def error_response(error: errors.ApiError) -> web.Response:
+    """The answer for an error."""
+    return web.Response(
+        status=error.status,
+        body=orjson.dumps(error.body()),
+        content_type="application/json",
+        charset="utf-8",
+        headers=error.headers,
+    )
+
+
+def _from_routing(request: web.Request, error: web.HTTPException) -> errors.ApiError:
+    code = _CODES.get(error.status, "http_error")
+    if error.status == 404:
+        return errors.ApiError(404, code, "There is no such path; see /docs for those that there are")
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        allowed = ", ".join(sorted(error.allowed_methods))
+        return errors.ApiError(
+            405,
+            code,
+            f"{request.method[:16]} is not allowed here, only {allowed}",
+            headers={"Allow": allowed},
+        )
+    return errors.ApiError(error.status, code, error.reason or "The request cannot be answered")
+
+
+def _log(request: web.Request, *, operation: str, status: int, seconds: float) -> None:
+    resource = request.match_info.route.resource
+    logger.info(
+        "Answered",
+        extra={
+            "request_id": request[REQUEST_ID],
+            "method": request.method[:16],
+            "route": resource.canonical if resource else "",
+            "operation": operation,
+            "status": status,
+            "milliseconds": round(seconds * 1000, 1),
+            "user": request.get(USER, ""),
+            "organisation": request.get(ORGANISATION, ""),
+        },
+    )

@@ -1,0 +1,94 @@
+"""The API's configuration: environment variables, checked at the start.
+
+| variable | default | meaning |
+|---|---|---|
+| TIELINE_LISTEN_HOST | 0.0.0.0 | address to listen on |
+| TIELINE_LISTEN_PORT | 8080 | port to listen on |
+| TIELINE_KUBE_CONTEXT | (current) | context of the kubeconfig; in a cluster the pod's own account is used |
+| TIELINE_CORS_ORIGINS | (none) | origins of front ends that may call from a browser, separated by commas |
+| TIELINE_TOKEN_AUDIENCES | (the API server's) | audiences that callers' cluster tokens must have, separated by commas |
+| TIELINE_TOKEN_CACHE_SECONDS | 60 | how long an accepted token is not checked again (0 to 300) |
+| TIELINE_ACCESS_CACHE_SECONDS | 10 | how long a permission is not asked again (0 to 60) |
+| TIELINE_STALE_SECONDS | 90 | silence of Kubernetes after which answers carry X-Tieline-Stale (5 to 3600) |
+| TIELINE_SHUTDOWN_SECONDS | 30 | how long requests in flight may take to finish at the end (1 to 300) |
+| TIELINE_LOG_LEVEL | INFO | DEBUG, INFO, WARNING or ERROR |
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+from urllib.parse import urlsplit
+
+
+class SettingsError(Exception):
+    """A variable has a value that cannot be; the message names it and what it may be."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The API's configuration."""
+
+    listen_host: str = "0.0.0.0"  # noqa: S104  (a pod serves its Service)
+    listen_port: int = 8080
+    kube_context: str | None = None
+    cors_origins: frozenset[str] = frozenset()
+    token_audiences: tuple[str, ...] = ()
+    token_cache_seconds: float = 60.0
+    access_cache_seconds: float = 10.0
+    stale_seconds: float = 90.0
+    shutdown_seconds: float = 30.0
+    log_level: str = "INFO"
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
+        """The configuration of ``environment``; raises SettingsError."""
+        return cls(
+            listen_host=environment.get("TIELINE_LISTEN_HOST") or "0.0.0.0",  # noqa: S104
+            listen_port=int(_number(environment, "TIELINE_LISTEN_PORT", default=8080, low=1, high=65535)),
+            kube_context=environment.get("TIELINE_KUBE_CONTEXT") or None,
+            cors_origins=frozenset(_origin(text) for text in _listed(environment, "TIELINE_CORS_ORIGINS")),
+            token_audiences=tuple(_listed(environment, "TIELINE_TOKEN_AUDIENCES")),
+            token_cache_seconds=_number(
+                environment, "TIELINE_TOKEN_CACHE_SECONDS", default=60, low=0, high=300
+            ),
+            access_cache_seconds=_number(
+                environment, "TIELINE_ACCESS_CACHE_SECONDS", default=10, low=0, high=60
+            ),
+            stale_seconds=_number(environment, "TIELINE_STALE_SECONDS", default=90, low=5, high=3600),
+            shutdown_seconds=_number(environment, "TIELINE_SHUTDOWN_SECONDS", default=30, low=1, high=300),
+            log_level=_level(environment.get("TIELINE_LOG_LEVEL") or "INFO"),
+        )
+
+
+def _listed(environment: Mapping[str, str], name: str) -> list[str]:
+    return [item.strip() for item in environment.get(name, "").split(",") if item.strip()]
+
+
+def _number(environment: Mapping[str, str], name: str, *, default: float, low: float, high: float) -> float:
+    text = environment.get(name)
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = low - 1
+    if not low <= value <= high:
+        raise SettingsError(f"{name} must be a number from {low:g} to {high:g}, not {text!r}")
+    return value
+
+
+def _origin(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.path or parts.query:
+        raise SettingsError(
+            f"TIELINE_CORS_ORIGINS must hold origins such as https://app.example, not {text!r}"
+        )
+    return f"{parts.scheme}://{parts.netloc}".lower()
+
+
+def _level(text: str) -> str:
+    level = text.upper()
+    if level not in ("DEBUG", "INFO", "WARNING", "ERROR"):
+        raise SettingsError(f"TIELINE_LOG_LEVEL must be DEBUG, INFO, WARNING or ERROR, not {text!r}")
+    return level

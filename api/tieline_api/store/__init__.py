@@ -1,0 +1,1 @@
+"""Reading from caches, writing by server-side apply."""

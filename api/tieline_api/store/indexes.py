@@ -1,0 +1,62 @@
+"""Indexes of the caches: by id, and by what objects refer to. Keys begin with the namespace."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tieline_core.ids import environment_id, object_id
+from tieline_core.names import workload_name
+from tieline_core.resources.projects import DEFAULT_ENVIRONMENT
+
+Obj = Mapping[str, Any]
+
+
+def key(namespace: str, *parts: str) -> str:
+    """An index key; ``/`` appears in no name."""
+    return "/".join((namespace, *parts))
+
+
+def by_id(obj: Obj) -> Iterable[str]:
+    """By the object's ULID."""
+    return (key(obj["metadata"]["namespace"], object_id(obj)),)
+
+
+def by_reference(field: str) -> Any:
+    """By the name in ``spec.<field>.name``."""
+
+    def index(obj: Obj) -> Iterable[str]:
+        name = (obj["spec"].get(field) or {}).get("name")
+        return (key(obj["metadata"]["namespace"], name),) if name else ()
+
+    return index
+
+
+def environment_names(project: Obj) -> list[str]:
+    """The names of a project's environments, with the default one for a project that names none."""
+    return [item["name"] for item in project["spec"].get("environments") or ()] or [DEFAULT_ENVIRONMENT]
+
+
+def by_environment_id(project: Obj) -> Iterable[str]:
+    """Projects by the ids of their environments."""
+    identifier = object_id(project)
+    namespace = project["metadata"]["namespace"]
+    return [key(namespace, environment_id(identifier, name)) for name in environment_names(project)]
+
+
+def by_workload(project: Obj) -> Iterable[str]:
+    """Projects by the names of their environments' workloads (and so of their ServiceAccounts)."""
+    metadata = project["metadata"]
+    return [
+        key(metadata["namespace"], workload_name(metadata["name"], name))
+        for name in environment_names(project)
+    ]
+
+
+def by_environment(obj: Obj) -> Iterable[str]:
+    """Templates and activations by project and environment."""
+    spec = obj["spec"]
+    return (key(obj["metadata"]["namespace"], spec["projectRef"]["name"], spec["environment"]),)
+
+
+def by_external_id(obj: Obj) -> Iterable[str]:
+    """Users by the id that the customer's own application has for them."""
+    return (key(obj["metadata"]["namespace"], obj["spec"]["externalId"]),)

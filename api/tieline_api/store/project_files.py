@@ -1,0 +1,100 @@
+"""Files of projects and versions, in the ConfigMaps where they are kept."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.store.field_managers import MANAGER
+from tieline_api.store.secrets import owner_reference
+from tieline_core import files as core
+from tieline_core.kube import Kube, NotFound
+from tieline_core.kube.resources import CONFIG_MAPS
+from tieline_core.names import PROJECT_LABEL
+from tieline_core.resources.projects import FilesConfigMap, ProjectSource
+
+Obj = Mapping[str, Any]
+Pairs = list[tuple[str, bytes]]
+
+_KEPT_BYTES = 32 * 1024 * 1024
+_ATONCE = 8
+
+
+class ProjectFiles:
+    """Reads and writes files. ConfigMaps that can never change are kept in memory, up to a limit."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+        self._kept: OrderedDict[tuple[str, str], tuple[Obj, int]] = OrderedDict()
+        self._bytes = 0
+
+    async def current(self, project: Obj) -> Pairs:
+        """A project's current files; ApiError 409 when a ConfigMap that it names is not there."""
+        source = ProjectSource.model_validate(project["spec"].get("source") or {})
+        maps = await self._read(project["metadata"]["namespace"], source.config_maps)
+        return _unpacked(lambda: core.source_files(source, maps))
+
+    async def of_version(self, version: Obj) -> Pairs:
+        """A version's files."""
+        references = [FilesConfigMap.model_validate(item) for item in version["spec"]["configMaps"]]
+        maps = await self._read(version["metadata"]["namespace"], references)
+        return _unpacked(lambda: core.unpack(references, maps))
+
+    async def store(self, project: Obj, files: core.Files) -> list[dict[str, Any]]:
+        """Writes files into content-addressed ConfigMaps of the project; returns how to refer to them."""
+        metadata = project["metadata"]
+        packs = core.pack(metadata["name"], files)
+        for pack in packs:
+            manifest = core.config_map(
+                pack,
+                project=metadata["name"],
+                namespace=metadata["namespace"],
+                owner=owner_reference(project),
+            )
+            applied = await self._kube.apply(CONFIG_MAPS, manifest, field_manager=MANAGER)
+            self._keep(applied.object)
+        return [pack.reference().to_dict() for pack in packs]
+
+    async def _read(self, namespace: str, references: Iterable[FilesConfigMap]) -> dict[str, Obj]:
+        names = sorted({reference.name for reference in references})
+        gate = asyncio.Semaphore(_ATONCE)
+
+        async def one(name: str) -> Obj | None:
+            kept = self._kept.get((namespace, name))
+            if kept is not None:
+                self._kept.move_to_end((namespace, name))
+                return kept[0]
+            async with gate:
+                try:
+                    found = await self._kube.get(CONFIG_MAPS, name, namespace)
+                except NotFound:
+                    return None
+            self._keep(found)
+            return found
+
+        found = await asyncio.gather(*(one(name) for name in names))
+        return {name: obj for name, obj in zip(names, found, strict=True) if obj is not None}
+
+    def _keep(self, obj: Obj) -> None:
+        """Immutable ConfigMaps of ours are named after their content: their name says all."""
+        metadata = obj["metadata"]
+        if not obj.get("immutable") or PROJECT_LABEL not in (metadata.get("labels") or {}):
+            return
+        place = (metadata["namespace"], metadata["name"])
+        size = sum(len(value) for part in ("data", "binaryData") for value in (obj.get(part) or {}).values())
+        if place in self._kept or size > _KEPT_BYTES:
+            return
+        self._kept[place] = (obj, size)
+        self._bytes += size
+        while self._bytes > _KEPT_BYTES:
+            _, (_, gone) = self._kept.popitem(last=False)
+            self._bytes -= gone
+
+
+def _unpacked(read: Any) -> Pairs:
+    try:
+        pairs: Pairs = read()
+    except core.FilesMissing as error:
+        raise errors.conflict(str(error)) from error
+    return pairs

@@ -1,0 +1,190 @@
+"""What the API knows of the cluster: a cache for each resource, and look-ups by id."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.conversion.times import remember_update
+from tieline_api.store import indexes
+from tieline_api.store.changes import Changes
+from tieline_api.store.organisations import Organisation, organisation_keys
+from tieline_core.ids import ORGANISATION_LABEL, object_id, parse_id
+from tieline_core.kube import Cache, Kube, Resource
+from tieline_core.kube import resources as kube
+from tieline_core.kube.cache import lean
+from tieline_core.names import CREDENTIAL_TYPE
+
+Obj = dict[str, Any]
+
+WORDS: Mapping[str, str] = {
+    "System": "system",
+    "Connection": "connection",
+    "ConnectionTemplate": "connection template",
+    "Project": "project",
+    "ProjectVersion": "version",
+    "EndUser": "user",
+    "Activation": "activation",
+}
+_NOT_READY = "The API has just started and is still reading the cluster: try again in a moment"
+
+
+class World:
+    """Caches of everything that answers are made of. Objects from it are shared: never change them."""
+
+    def __init__(self, kube_client: Kube) -> None:
+        def cache(resource: Resource, **more: Any) -> Cache:
+            by = {"id": indexes.by_id, **more.pop("by", {})}
+            return Cache(kube_client, resource, indexes=by, transform=_remembered, **more)
+
+        self.systems = cache(kube.SYSTEMS)
+        self.connections = cache(
+            kube.CONNECTIONS,
+            by={"system": indexes.by_reference("systemRef"), "user": indexes.by_reference("endUserRef")},
+        )
+        self.templates = cache(
+            kube.CONNECTION_TEMPLATES,
+            by={
+                "system": indexes.by_reference("systemRef"),
+                "project": indexes.by_reference("projectRef"),
+                "connection": indexes.by_reference("connectionRef"),
+                "environment": indexes.by_environment,
+            },
+        )
+        self.projects = cache(
+            kube.PROJECTS, by={"environment": indexes.by_environment_id, "workload": indexes.by_workload}
+        )
+        self.versions = cache(kube.PROJECT_VERSIONS, by={"project": indexes.by_reference("projectRef")})
+        self.users = cache(kube.END_USERS, by={"external": indexes.by_external_id})
+        self.activations = cache(
+            kube.ACTIVATIONS,
+            by={"environment": indexes.by_environment, "user": indexes.by_reference("endUserRef")},
+        )
+        self.secrets = Cache(kube_client, kube.SECRETS, field_selector=f"type={CREDENTIAL_TYPE}")
+        self.namespaces = Cache(
+            kube_client,
+            kube.NAMESPACES,
+            label_selector=ORGANISATION_LABEL,
+            indexes={"organisation": organisation_keys},
+        )
+        self.changes = Changes()
+        for one in (
+            self.systems,
+            self.connections,
+            self.templates,
+            self.projects,
+            self.activations,
+            self.secrets,
+        ):
+            one.subscribe(self.changes.tell)
+        self._synced = False
+
+    @property
+    def caches(self) -> tuple[Cache, ...]:
+        """All caches."""
+        return (
+            self.systems,
+            self.connections,
+            self.templates,
+            self.projects,
+            self.versions,
+            self.users,
+            self.activations,
+            self.secrets,
+            self.namespaces,
+        )
+
+    async def start(self) -> None:
+        """Starts to list and to watch; returns at once."""
+        for cache in self.caches:
+            await cache.start()
+        self._waiting = asyncio.create_task(self._wait())
+
+    async def stop(self) -> None:
+        """Ends the watches."""
+        self._waiting.cancel()
+        await asyncio.gather(*(cache.stop() for cache in self.caches))
+
+    async def synced(self) -> None:
+        """Returns once everything was read for the first time."""
+        await asyncio.gather(*(cache.synced() for cache in self.caches))
+
+    @property
+    def ready(self) -> bool:
+        """Whether everything was read once."""
+        return self._synced
+
+    @property
+    def silence(self) -> float:
+        """Seconds since Kubernetes was last heard from, for the cache that waits longest."""
+        return max(cache.age for cache in self.caches)
+
+    def need_sync(self) -> None:
+        """ApiError 503 until everything was read once."""
+        if not self._synced:
+            raise errors.unavailable(_NOT_READY)
+
+    def organisation_of(self, namespace: str) -> Organisation | None:
+        """The organisation that a namespace is, if it is one."""
+        found = self.namespaces.get("", namespace)
+        identifier = (
+            parse_id((found["metadata"].get("labels") or {}).get(ORGANISATION_LABEL, "")) if found else None
+        )
+        return Organisation(id=identifier, namespace=namespace) if identifier else None
+
+    def organisation(self, identifier: str) -> Organisation:
+        """The organisation with this id; ApiError 404 when there is none, 503 before the first sync."""
+        self.need_sync()
+        canonical = parse_id(identifier)
+        namespace = _oldest(self.namespaces.by_index("organisation", canonical)) if canonical else None
+        if canonical is None or namespace is None:
+            raise errors.organisation_not_found(identifier)
+        return Organisation(id=canonical, namespace=namespace["metadata"]["name"])
+
+    def find(self, cache: Cache, namespace: str, identifier: str) -> Obj | None:
+        """The object with this id in a namespace; where two have one id, the oldest has it."""
+        canonical = parse_id(identifier)
+        if canonical is None:
+            return None
+        return _oldest(cache.by_index("id", indexes.key(namespace, canonical)))
+
+    def need(self, cache: Cache, namespace: str, identifier: str) -> Obj:
+        """The object with this id; ApiError 404 when there is none."""
+        found = self.find(cache, namespace, identifier)
+        if found is None:
+            raise errors.not_found(WORDS[cache.resource.kind], identifier)
+        return found
+
+    def user(self, namespace: str, identifier: str) -> Obj | None:
+        """The end user with this id, or else with this external id."""
+        found = self.find(self.users, namespace, identifier)
+        return found or _oldest(self.users.by_index("external", indexes.key(namespace, identifier)))
+
+    def referred(self, cache: Cache, obj: Mapping[str, Any], field: str) -> Obj | None:
+        """The object that ``spec.<field>`` names, if it is there."""
+        name = (obj["spec"].get(field) or {}).get("name")
+        return cache.get(obj["metadata"]["namespace"], name) if name else None
+
+    def referring(self, cache: Cache, index: str, namespace: str, *parts: str) -> list[Obj]:
+        """The objects that an index has under a key, oldest first."""
+        found: Iterable[Obj] = cache.by_index(index, indexes.key(namespace, *parts))
+        return sorted(found, key=position)
+
+    async def _wait(self) -> None:
+        await self.synced()
+        self._synced = True
+
+
+def position(obj: Mapping[str, Any]) -> tuple[str, str]:
+    """Where an object stands in lists: creation time and id."""
+    return obj["metadata"]["creationTimestamp"], object_id(obj)
+
+
+def _remembered(obj: Obj) -> Obj:
+    return lean(remember_update(obj))
+
+
+def _oldest(found: Iterable[Obj]) -> Obj | None:
+    return min(
+        found, key=lambda obj: (obj["metadata"]["creationTimestamp"], obj["metadata"]["name"]), default=None
+    )
