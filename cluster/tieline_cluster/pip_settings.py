@@ -1,0 +1,80 @@
+"""What a build of images takes from this machine so that it can install packages: pip's settings and certificates.
+
+They are mounted into the build, never copied: the image has none of them.
+"""
+
+import configparser
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tieline_cluster.files import write_if_changed
+
+CERTIFICATES = Path("/etc/ssl/certs")
+OWN_AUTHORITIES = Path("/usr/local/share/ca-certificates")
+"""Where an administrator of a Debian machine puts additional authorities."""
+BUNDLE_VARIABLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+PASSED_ON = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout", "retries")
+"""pip's settings that say where packages come from; the rest are about this machine."""
+
+
+@dataclass(frozen=True)
+class BuildMounts:
+    """Read-only mounts for a build: what on this machine, and where in the build."""
+
+    paths: Mapping[Path, str]
+
+
+def build_mounts(environment: Mapping[str, str], home: Path, folder: Path) -> BuildMounts:
+    """The mounts for the settings in `environment` and pip's files; the generated file is put into `folder`.
+
+    This machine's certificates are mounted where it has an authority of its own, and only there.
+    """
+    settings = pip_settings(_files(environment, home), environment)
+    paths: dict[Path, str] = {}
+    bundle = next((environment[name] for name in BUNDLE_VARIABLES if environment.get(name)), settings.get("cert"))
+    if bundle or any(OWN_AUTHORITIES.glob("**/*.crt")):
+        paths[CERTIFICATES] = str(CERTIFICATES)
+        certificates = Path(bundle or CERTIFICATES / "ca-certificates.crt")
+        if CERTIFICATES not in certificates.parents and certificates.is_file():
+            paths[certificates] = str(certificates)
+        settings = settings | {"cert": str(certificates)}
+    wanted = {key: value for key, value in settings.items() if key in {*PASSED_ON, "cert"}}
+    for directory in settings.get("find-links", "").split():
+        if Path(directory).is_dir():
+            paths[Path(directory)] = directory
+            wanted["find-links"] = f"{wanted.get('find-links', '')} {directory}".strip()
+    if wanted:
+        generated = folder / "pip.conf"
+        write_if_changed(generated, pip_file(wanted), mode=0o600)
+        paths[generated] = "/etc/pip.conf"
+    return BuildMounts(paths)
+
+
+def pip_settings(files: list[str], environment: Mapping[str, str]) -> dict[str, str]:
+    """pip's settings from the texts of its files, the later ones first in right, and then from its variables."""
+    settings: dict[str, str] = {}
+    for text in files:
+        parser = configparser.RawConfigParser()
+        parser.read_string(text)
+        for section in ("global", "install"):
+            if parser.has_section(section):
+                settings |= dict(parser.items(section))
+    for name, value in environment.items():
+        if name.startswith("PIP_") and value:
+            settings[name.removeprefix("PIP_").lower().replace("_", "-")] = value
+    return settings
+
+
+def pip_file(settings: Mapping[str, str]) -> str:
+    """The settings as a file of pip's."""
+    lines = (f"{key} = {' '.join(value.split())}" for key, value in sorted(settings.items()))
+    return "[global]\n" + "\n".join(lines) + "\n"
+
+
+def _files(environment: Mapping[str, str], home: Path) -> list[str]:
+    configured = environment.get("PIP_CONFIG_FILE")
+    paths = [Path("/etc/pip.conf"), home / ".pip/pip.conf", home / ".config/pip/pip.conf"]
+    if configured:
+        paths.append(Path(configured))
+    return [path.read_text() for path in paths if path.is_file()]
