@@ -37,6 +37,9 @@ class Change:
         return found
 
 
+Changes = list[Change]
+
+
 class Store:
     """Objects by namespace and name, with indexes. Cluster-wide objects are in the namespace ``""``."""
 
@@ -92,7 +95,7 @@ class Store:
         self._bury(metadata["uid"], metadata["resourceVersion"])
         return self._remove(key_of(obj), uid=metadata["uid"], last=obj)
 
-    def replace(self, items: Iterable[Object], version: str) -> list[Change]:
+    def replace(self, items: Iterable[Object], version: str) -> "Changes":
         """A list of everything, as it was at ``version``: what is not in it is gone.
 
         Only what was observed after the list was made stays. A list that is older than what is known comes
