@@ -112,6 +112,7 @@ class Applier:
         status = full_status(obj, plan, now)
         if status == obj.get("status"):
             return
+        before = find(obj)
         applied = await self._kube.apply(
             resource,
             {**_identified(resource, obj), "status": status},
@@ -120,7 +121,6 @@ class Applier:
             subresource="status",
         )
         self._reader.observe(resource, applied.object)
-        before = find(obj)
         after = find(applied.object)
         if after and (before is None or _gist(before) != _gist(after)):
             logger.info(

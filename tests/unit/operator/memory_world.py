@@ -1,0 +1,157 @@
+"""The operator's view of a cluster, from objects in memory, and the writes as they are carried out."""
+
+from __future__ import annotations
+
+import base64
+import copy
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from tests.unit.operator.objects import NAMESPACE, NOW
+from tieline_core.ids import format_time
+from tieline_core.kube import AlreadyExists, Applied, NotFound, Resource
+from tieline_core.kube import resources as r
+from tieline_operator.world import CHILDREN, INDEXES, OWN
+
+ALL = (*OWN, *CHILDREN, r.PODS, r.CONFIG_MAPS, r.SECRETS, r.NAMESPACES)
+
+
+class MemoryView:
+    def __init__(self, resource: Resource, objects: dict[tuple[str, str], Any]) -> None:
+        self._resource = resource
+        self._objects = objects
+
+    def get(self, namespace: str | None, name: str) -> Any:
+        return self._objects.get((namespace or "", name))
+
+    def list(self, namespace: str | None = None) -> list[Any]:
+        return [obj for (where, _), obj in self._objects.items() if namespace in (None, where)]
+
+    def by_index(self, index: str, key: str) -> list[Any]:
+        indexer = INDEXES[self._resource][index]
+        return [obj for obj in self._objects.values() if key in indexer(obj)]
+
+
+class MemoryWorld:
+    """Reads like World, and takes the writes of an Applier like Kube."""
+
+    def __init__(self, *objects: Mapping[str, Any]) -> None:
+        self.objects: dict[Resource, dict[tuple[str, str], Any]] = {resource: {} for resource in ALL}
+        self.contents: dict[str, Any] = {}
+        self.other_secrets: set[str] = set()
+        self.requests: Counter[str] = Counter()
+        self.reads = 0
+        self.posted: list[Any] = []
+        self._version = 1
+        by_kind = {resource.kind: resource for resource in ALL}
+        for obj in objects:
+            self.put(by_kind[obj["kind"]], obj)
+
+    def __getitem__(self, resource: Resource) -> MemoryView:
+        return MemoryView(resource, self.objects[resource])
+
+    def put(self, resource: Resource, *objects: Mapping[str, Any]) -> None:
+        for obj in objects:
+            metadata = obj["metadata"]
+            self.objects[resource][metadata.get("namespace", ""), metadata["name"]] = copy.deepcopy(dict(obj))
+
+    def put_config_map(self, name: str, data: Mapping[str, str]) -> None:
+        """A ConfigMap of a user's: metadata in the cache, contents in the API server."""
+        self._version += 1
+        metadata = {
+            "name": name,
+            "namespace": NAMESPACE,
+            "uid": name,
+            "resourceVersion": str(self._version),
+            "creationTimestamp": format_time(NOW),
+        }
+        self.put(r.CONFIG_MAPS, {"metadata": metadata})
+        self.contents[name] = {"metadata": metadata, "data": dict(data)}
+
+    def remove(self, resource: Resource, name: str, namespace: str = NAMESPACE) -> None:
+        self.objects[resource].pop((namespace, name), None)
+        if resource == r.CONFIG_MAPS:
+            self.contents.pop(name, None)
+
+    async def config_map(self, namespace: str, name: str) -> Any:
+        self.reads += 1
+        return self.contents.get(name)
+
+    async def other_secret(self, namespace: str, name: str) -> bool:
+        return name in self.other_secrets
+
+    def observe(self, resource: Resource, obj: Mapping[str, Any]) -> None:
+        """What was written is in the store already."""
+
+    @property
+    def writes(self) -> int:
+        return sum(self.requests.values())
+
+    # --- writes -----------------------------------------------------------------------------------------
+
+    async def create(self, resource: Resource, obj: Mapping[str, Any], **_: Any) -> Any:
+        if resource == r.EVENTS:
+            self.posted.append(obj)
+            return obj
+        key = obj["metadata"]["namespace"], obj["metadata"]["name"]
+        if key in self.objects[resource]:
+            raise AlreadyExists("taken")
+        self.requests["create"] += 1
+        stored = self._stored(obj)
+        self.objects[resource][key] = stored
+        if resource == r.CONFIG_MAPS:
+            self.contents[key[1]] = stored
+        return stored
+
+    async def apply(
+        self, resource: Resource, obj: Mapping[str, Any], *, subresource: str | None = None, **_: Any
+    ) -> Applied:
+        key = obj["metadata"]["namespace"], obj["metadata"]["name"]
+        there = self.objects[resource].get(key)
+        if there is None and (subresource or "uid" in obj["metadata"]):
+            raise NotFound("gone")
+        self.requests["apply"] += 1
+        if there is None:
+            self.objects[resource][key] = self._stored(obj)
+        elif subresource == "status":
+            there["status"] = copy.deepcopy(obj["status"])
+        else:
+            _merge(there, copy.deepcopy(dict(obj)))
+        return Applied(object=self.objects[resource][key], created=there is None)
+
+    async def delete(self, resource: Resource, name: str, namespace: str | None = None, **_: Any) -> None:
+        if self.objects[resource].pop((namespace or "", name), None) is None:
+            raise NotFound("gone")
+        self.requests["delete"] += 1
+
+    def _stored(self, obj: Mapping[str, Any]) -> dict[str, Any]:
+        self._version += 1
+        stored = copy.deepcopy(dict(obj))
+        stored["metadata"].update(
+            uid=f"uid-{self._version}",
+            resourceVersion=str(self._version),
+            generation=1,
+            creationTimestamp=format_time(NOW + timedelta(seconds=self._version)),
+        )
+        if obj["kind"] == "Service":
+            stored["spec"]["clusterIP"] = "10.96.0.77"
+        return stored
+
+
+def files_of(world: MemoryWorld, names: Iterable[str]) -> dict[str, bytes]:
+    """All that ConfigMaps of these names hold, by key."""
+    return {
+        key: base64.b64decode(value)
+        for name in names
+        for key, value in world.contents[name].get("binaryData", {}).items()
+    }
+
+
+def _merge(into: dict[str, Any], what: Mapping[str, Any]) -> None:
+    for key, value in what.items():
+        if isinstance(value, Mapping) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = value

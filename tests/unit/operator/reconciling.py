@@ -1,0 +1,113 @@
+"""Runs reconciles against a MemoryWorld until nothing more is written, as the queue would."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from tests.unit.operator.memory_world import MemoryWorld
+from tests.unit.operator.objects import NAMESPACE, NOW
+from tieline_core.kube import Resource
+from tieline_core.kube import resources as r
+from tieline_operator.applying import Applier
+from tieline_operator.code import Code
+from tieline_operator.config import Config
+from tieline_operator.controller import Controller, reconcilers
+from tieline_operator.events import Events
+from tieline_operator.metrics import Metrics
+from tieline_operator.plans import Key
+from tieline_operator.world import OWN
+
+CONFIG = Config(runtime_image="runtime:1", api_url="http://api", versions_kept=2)
+
+
+class Reconciling:
+    """A controller over a world in memory, at a time that tests set."""
+
+    def __init__(self, world: MemoryWorld, *, config: Config = CONFIG) -> None:
+        self.world = world
+        self.now: datetime = NOW
+        self.requeue_after: float | None = None
+        code = Code(world)
+        self._controller = Controller(
+            world,
+            Applier(world, world, Events(world)),
+            Metrics(),
+            reconcilers(config, code),
+            now=lambda: self.now,
+        )
+
+    async def once(self, resource: Resource, name: str) -> None:
+        self.requeue_after = await self._controller.reconcile(Key(resource.kind, NAMESPACE, name))
+
+    async def until_quiet(self) -> int:
+        """Reconciles everything until a round writes nothing. Returns the number of writes."""
+        before = self.world.writes
+        for _ in range(12):
+            round_began = self.world.writes
+            for resource in OWN:
+                for namespace, name in list(self.world.objects[resource]):
+                    await self._controller.reconcile(Key(resource.kind, namespace, name))
+            if self.world.writes == round_began:
+                return round_began - before
+        raise AssertionError("It never comes to rest")
+
+    def ready(self, resource: Resource, name: str) -> tuple[str, str, str]:
+        obj = self.world[resource].get(NAMESPACE, name)
+        condition = next(c for c in obj["status"]["conditions"] if c["type"] == "Ready")
+        return condition["status"], condition["reason"], condition["message"]
+
+    def environment(self, name: str = "production", project: str = "order-sync") -> dict[str, Any]:
+        obj = self.world[r.PROJECTS].get(NAMESPACE, project)
+        return next(item for item in obj["status"]["environments"] if item["name"] == name)
+
+    def deployment(self, name_part: str = "production") -> Any:
+        found = [d for d in self.world[r.DEPLOYMENTS].list() if name_part in d["metadata"]["name"]]
+        return found[0] if found else None
+
+    # --- what Kubernetes' controllers and the kubelet would do ------------------------------------------
+
+    def kubelet(
+        self, *, ready: bool = True, status: dict[str, Any] | None = None, environment: str = "production"
+    ) -> None:
+        """The Deployment's pods come into being and do what is told; older ones leave if these are ready."""
+        deployment = self.deployment(environment)
+        template, replicas = deployment["spec"]["template"], deployment["spec"]["replicas"]
+        revision = template["metadata"]["annotations"]["tieline.dev/revision"]
+        for (where, name), pod in list(self.world.objects[r.PODS].items()):
+            mine = pod["metadata"]["labels"]["tieline.dev/environment"] == environment
+            same = pod["metadata"]["annotations"]["tieline.dev/revision"] == revision
+            if mine and (ready or same or not replicas):
+                del self.world.objects[r.PODS][where, name]
+        for index in range(replicas):
+            metadata = {
+                **template["metadata"],
+                "name": f"{environment}-{revision}-{index}",
+                "namespace": NAMESPACE,
+                "uid": f"{revision}-{index}",
+                "resourceVersion": "1",
+                "creationTimestamp": self.now.isoformat(),
+            }
+            conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+            told = {"phase": "Running", "conditions": conditions, **(status or {})}
+            self.world.put(r.PODS, {"metadata": metadata, "status": told})
+        deployment["status"] = {
+            "observedGeneration": 1,
+            "replicas": replicas,
+            "updatedReplicas": replicas,
+            "readyReplicas": replicas if ready else 0,
+        }
+
+
+def crashed(message: str = "Traceback: boom", *, waiting: bool = True, exit_code: int = 1) -> dict[str, Any]:
+    """The status of a pod whose container ended by itself, and is being restarted."""
+    state = {"waiting": {"reason": "CrashLoopBackOff"}} if waiting else {"running": {}}
+    terminated = {"exitCode": exit_code, "reason": "Error", "message": message}
+    container = {"ready": False, "restartCount": 2, "state": state, "lastState": {"terminated": terminated}}
+    return {"containerStatuses": [container]}
+
+
+def no_image(reason: str = "ImagePullBackOff", message: str = "") -> dict[str, Any]:
+    """The status of a pod whose image cannot be had."""
+    waiting = {"reason": reason, "message": message}
+    return {"containerStatuses": [{"image": "nowhere/x:1", "restartCount": 0, "state": {"waiting": waiting}}]}

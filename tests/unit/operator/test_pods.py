@@ -1,0 +1,51 @@
+"""What pods tell: the sentence a user reads must be the same on each of the kubelet's attempts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.operator.objects import NOW
+from tests.unit.operator.reconciling import crashed, no_image
+from tieline_operator.pods import Pod, read_pod
+
+
+def read(status: dict[str, Any], **metadata: Any) -> Pod:
+    return read_pod({"metadata": {"creationTimestamp": NOW.isoformat(), **metadata}, "status": status})
+
+
+def test_a_crash_reads_the_same_while_waiting_and_while_running_again() -> None:
+    assert read(crashed(waiting=True)).failure == read(crashed(waiting=False)).failure
+
+
+def test_the_first_end_of_a_container_is_no_failure_yet() -> None:
+    status = crashed()
+    status["containerStatuses"][0]["restartCount"] = 0
+    assert read(status).failure is None
+
+
+def test_a_pod_that_became_ready_again_after_a_crash_has_not_failed() -> None:
+    status = crashed(waiting=False)
+    status["containerStatuses"][0]["ready"] = True
+    assert read(status).failure is None
+
+
+def test_an_image_that_cannot_be_pulled_reads_the_same_on_both_of_the_kubelets_reasons() -> None:
+    first = no_image("ErrImagePull", "rpc error: not found")
+    second = no_image(
+        "ImagePullBackOff", 'Back-off pulling image "nowhere/x:1": ErrImagePull: rpc error: not found'
+    )
+    assert read(first).failure == read(second).failure
+
+
+def test_a_pod_that_ran_out_of_memory_says_which_limit_to_raise() -> None:
+    status = crashed()
+    status["containerStatuses"][0]["lastState"]["terminated"]["reason"] = "OOMKilled"
+    failure = read(status).failure
+    assert failure
+    assert "runtime.resources.limits.memory" in failure.message
+
+
+def test_a_pod_that_is_being_deleted_serves_nothing() -> None:
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    assert read(ready).ready
+    assert not read(ready, deletionTimestamp=NOW.isoformat()).ready
