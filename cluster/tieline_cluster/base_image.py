@@ -88,6 +88,10 @@ def mirror_in(sources: str) -> str | None:
 
 def _mirror() -> str:
     folder = Path("/etc/apt/sources.list.d")
-    files = [Path("/etc/apt/sources.list"), *sorted(folder.glob("*.list")), *sorted(folder.glob("debian*.sources"))]
+    files = [
+        Path("/etc/apt/sources.list"),
+        *sorted(folder.glob("*.list")),
+        *sorted(folder.glob("debian*.sources")),
+    ]
     texts = "\n".join(path.read_text() for path in files if path.is_file())
     return mirror_in(texts) or DEFAULT_MIRROR

@@ -8,7 +8,6 @@ import fcntl
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -39,7 +38,9 @@ def ensure_binaries(progress: Progress) -> Binaries:
     """The binaries for the module as it is now, built if they are not in the cache."""
     sources = sources_folder()
     if not (sources / "go.mod").is_file():
-        raise ClusterError(f"The built-in cluster is built from {sources}, which is not there: use a checkout")
+        raise ClusterError(
+            f"The built-in cluster is built from {sources}, which is not there: use a checkout"
+        )
     go = _go(progress)
     key = fingerprint(_go_version(go), *_contents(sources))
     folder = cache_folder() / "hyperkube" / key
@@ -107,16 +108,7 @@ def _go(progress: Progress) -> Path:
 
 
 def _go_version(go: Path) -> str:
-    asked = subprocess.run(
-        [go, "env", "GOVERSION"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, "GOTOOLCHAIN": "local"},
-        cwd="/",
-    )
-    return asked.stdout.strip()
+    return run([go, "env", "GOVERSION"], env={**os.environ, "GOTOOLCHAIN": "local"}, cwd=Path("/")).strip()
 
 
 def _number(version: str) -> tuple[int, ...]:

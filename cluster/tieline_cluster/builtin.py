@@ -125,7 +125,9 @@ class BuiltIn:
         routed = network.routed_subnets() if self._options.node else []
         plan = slots.claim(self._unclaimed, known=stored.get("slot"), routed=routed)
         if stored and Options.from_dict(stored["options"]).service_subnet != self._options.service_subnet:
-            raise ClusterError(f"The Services of {plan.name} have their addresses already: take it down first")
+            raise ClusterError(
+                f"The Services of {plan.name} have their addresses already: take it down first"
+            )
         described = {"slot": plan.slot, "options": asdict(self._options)}
         write_if_changed(self._state / "cluster.json", json.dumps(described), mode=0o600)
         return replace(plan, node_address=network.node_address()) if self._options.node else plan
@@ -175,7 +177,7 @@ class BuiltIn:
         with self._progress.step("Starting controllers" + (", kubelet, services and DNS" if node else "")):
             if node:
                 manifest = configuration.base_objects(plan)
-                kubectl = [binaries.hyperkube, "kubectl", "--kubeconfig", plan.kubeconfig]
+                kubectl = [str(binaries.hyperkube), "kubectl", "--kubeconfig", str(plan.kubeconfig)]
                 run([*kubectl, "apply", "--server-side", "--force-conflicts", "-f", "-"], stdin=manifest)
             control.start(_after_api(plan, binaries), context)
         with self._progress.step("Waiting for " + ("the node" if node else "the default ServiceAccount")):
@@ -228,7 +230,9 @@ class BuiltIn:
                     break
                 except OSError as error:
                     if time.monotonic() > deadline:
-                        raise ClusterError(f"Another run for {self._options.name} is still going on") from error
+                        raise ClusterError(
+                            f"Another run for {self._options.name} is still going on"
+                        ) from error
                 if not waiting:
                     self._progress.note(f"Waiting for another run for {self._options.name} to end")
                 waiting = True

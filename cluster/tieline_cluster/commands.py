@@ -16,41 +16,25 @@ def run(
     stdin: str | bytes = b"",
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-    log: Path | None = None,
 ) -> str:
     """Run `argv` to its end (`timeout` in seconds) and return its standard output.
 
-    With `log`, all output goes to that file instead and "" is returned. Raises ClusterError with the last lines of
-    what the program said where it fails, is not there or takes longer.
+    Raises ClusterError with the last lines of what the program said where it fails, is not there or takes longer.
     """
     command = [str(part) for part in argv]
     given = stdin.encode() if isinstance(stdin, str) else stdin
     try:
-        if log is None:
-            done = subprocess.run(
-                command, input=given, capture_output=True, timeout=timeout, env=env, cwd=cwd, check=False
-            )
-            said = done.stderr + done.stdout
-        else:
-            with log.open("wb") as file:
-                done = subprocess.run(
-                    command,
-                    input=given,
-                    stdout=file,
-                    stderr=subprocess.STDOUT,
-                    timeout=timeout,
-                    env=env,
-                    cwd=cwd,
-                    check=False,
-                )
-            said = log.read_bytes()
+        done = subprocess.run(  # noqa: S603 (what is run is this package's own choice, never a user's text)
+            command, input=given, capture_output=True, timeout=timeout, env=env, cwd=cwd, check=False
+        )
     except FileNotFoundError as error:
         raise ClusterError(f"{command[0]} is not installed") from error
     except subprocess.TimeoutExpired as error:
         raise ClusterError(f"{_shown(command)} was not done after {timeout:.0f} s") from error
     if done.returncode != 0:
-        raise ClusterError(f"{_shown(command)} failed (exit {done.returncode}):\n{last_lines(said.decode(errors='replace'))}")
-    return done.stdout.decode() if log is None else ""
+        said = last_lines((done.stderr + done.stdout).decode(errors="replace"))
+        raise ClusterError(f"{_shown(command)} failed (exit {done.returncode}):\n{said}")
+    return done.stdout.decode()
 
 
 def last_lines(text: str, count: int = LAST_LINES) -> str:

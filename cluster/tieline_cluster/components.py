@@ -157,8 +157,8 @@ def controllers(plan: Plan, binaries: Binaries) -> tuple[Component, ...]:
 def holder(plan: Plan, binaries: Binaries) -> Component:
     """Keeps a mount namespace for the node's programs.
 
-    Whatever they mount is seen by them alone, and is gone when they are, however they end. The folders whose paths are
-    fixed inside containerd and the kubelet are the cluster's own there, so that no other container runtime's is touched.
+    Whatever they mount is seen by them alone, and is gone when they are, however they end. The folders whose paths
+    are fixed inside containerd and the kubelet are the cluster's own there: no other container runtime's is touched.
     """
     private = plan.state / "private"
     binds = "".join(
@@ -237,7 +237,8 @@ def services(plan: Plan, binaries: Binaries, *, nft: str, programs: Path) -> tup
 
 def _delegated(kubeconfig: Path) -> dict[str, object]:
     names = "kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig"
-    return {name: kubeconfig for name in names}
+    # There is no authority of an aggregation layer to look up.
+    return dict.fromkeys(names, kubeconfig) | {"authentication-skip-lookup": "true"}
 
 
 def _pair(plan: Plan, name: str) -> tuple[Path, ...]:

@@ -12,6 +12,13 @@ from tieline_cluster.plan import Plan
 CNI_PLUGINS = "/usr/lib/cni"
 """Where Debian's package puts the plugins."""
 PAUSE_IMAGE = "tieline.local/pause:1"
+EVICTION_SIGNALS = (
+    "memory.available",
+    "nodefs.available",
+    "nodefs.inodesFree",
+    "imagefs.available",
+    "imagefs.inodesFree",
+)
 CONTAINER_GROUP = "k8s.io"
 
 
@@ -47,8 +54,7 @@ def kubelet(plan: Plan) -> str:
         "maxPods": 250,
         "serializeImagePulls": False,
         # A developer's disk is often nearly full; Kubernetes would evict pods and delete images at 85 %.
-        "evictionHard": {name: "0%" for name in ("memory.available", "nodefs.available", "imagefs.available")}
-        | {"nodefs.inodesFree": "0%", "imagefs.inodesFree": "0%"},
+        "evictionHard": dict.fromkeys(EVICTION_SIGNALS, "0%"),
         "imageGCHighThresholdPercent": 100,
         "syncFrequency": "10s",
     }
@@ -148,9 +154,7 @@ def corefile(plan: Plan, *, upstream: Sequence[str]) -> str:
     every look-up wait for its time-out.
     """
     rest = (
-        f"forward . {' '.join(upstream)}"
-        if upstream
-        else "template ANY ANY {\n        rcode NXDOMAIN\n    }"
+        f"forward . {' '.join(upstream)}" if upstream else "template ANY ANY {\n        rcode NXDOMAIN\n    }"
     )
     return f"""\
 {CLUSTER_DOMAIN} in-addr.arpa {{
@@ -204,7 +208,10 @@ def audit_policy() -> str:
 
 def base_objects(plan: Plan) -> str:
     """The objects that the cluster's DNS needs: its rights, and a Service whose endpoint is CoreDNS on the host."""
-    ports = [{"name": "dns", "protocol": "UDP", "port": 53}, {"name": "dns-tcp", "protocol": "TCP", "port": 53}]
+    ports = [
+        {"name": "dns", "protocol": "UDP", "port": 53},
+        {"name": "dns-tcp", "protocol": "TCP", "port": 53},
+    ]
     metadata = {"name": "kube-dns", "namespace": "kube-system"}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "tieline:dns"}
     return yaml.safe_dump_all(

@@ -107,7 +107,9 @@ class Control:
             return []
         found = self._records.find(HOLDER)
         if found is None:
-            raise ClusterError(f"{component.name} cannot start: the node's mount namespace is gone; run `up` again")
+            raise ClusterError(
+                f"{component.name} cannot start: the node's mount namespace is gone; run `up` again"
+            )
         return ["nsenter", f"--mount=/proc/{found[0].pid}/ns/mnt", "--"]
 
     def _wait(self, component: Component, context: ssl.SSLContext | None) -> None:

@@ -1,18 +1,22 @@
 """A cluster in Docker, by kind (through pytest-kind, which brings the programs `kind` and `kubectl`)."""
 
+import contextlib
+import importlib
+import os
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tieline_cluster.commands import run
 from tieline_cluster.errors import ClusterError
-from tieline_cluster.places import clusters_folder
+from tieline_cluster.places import cache_folder, clusters_folder
 from tieline_cluster.progress import Progress
 from tieline_cluster.providers import Cluster
 
 DOCKER_TIMEOUT = 10
+KIND_VERSION = "v0.30.0"
+"""Its node is Kubernetes 1.34, as the built-in cluster's."""
 BUILD_TIMEOUT = 1800
 
 
@@ -21,11 +25,9 @@ def docker_answers() -> bool:
     if shutil.which("docker") is None:
         return False
     try:
-        command = ["docker", "info", "--format", "{{.ServerVersion}}"]
-        asked = subprocess.run(command, capture_output=True, timeout=DOCKER_TIMEOUT, check=False)
-    except subprocess.TimeoutExpired:
+        return bool(run(["docker", "info", "--format", "{{.ServerVersion}}"], timeout=DOCKER_TIMEOUT).strip())
+    except ClusterError:
         return False
-    return asked.returncode == 0 and bool(asked.stdout.strip())
 
 
 class Kind:
@@ -50,7 +52,9 @@ class Kind:
     def down(self, *, keep_data: bool = False) -> None:
         """Delete the cluster; kind cannot keep its data."""
         if keep_data:
-            raise ClusterError("kind keeps no data of a deleted cluster: leave --keep-data out, or leave it up")
+            raise ClusterError(
+                "kind keeps no data of a deleted cluster: leave --keep-data out, or leave it up"
+            )
         with self._progress.step(f"Deleting {self._name}"):
             self._kind().delete()
 
@@ -85,12 +89,20 @@ class Kind:
             )
 
     def _kind(self) -> Any:
+        # pytest-kind reads the version when it is imported; its own default is of 2022.
+        os.environ.setdefault("KIND_VERSION", KIND_VERSION)
         try:
-            from pytest_kind import KindCluster  # noqa: PLC0415 (an optional part of the development tools)
+            pytest_kind: Any = importlib.import_module("pytest_kind")
         except ImportError as error:
             raise ClusterError("pytest-kind is not installed: `pip install pytest-kind`") from error
-        self._folder.mkdir(parents=True, exist_ok=True)
-        return KindCluster(self._name, kubeconfig=self._kubeconfig)
+        programs = cache_folder() / "kind"
+        for folder in (self._folder, programs):
+            folder.mkdir(parents=True, exist_ok=True)
+        own = shutil.which("kind")
+        program = Path(own) if own else programs / f"kind-{os.environ['KIND_VERSION']}"
+        # It makes a folder of its own wherever it is called.
+        with contextlib.chdir(programs):
+            return pytest_kind.KindCluster(self._name, kubeconfig=self._kubeconfig, kind_path=program)
 
     def _cluster(self) -> Cluster:
         return Cluster(provider=self.provider, name=self._name, kubeconfig=self._kubeconfig)

@@ -62,7 +62,9 @@ def remove_network(plan: Plan) -> None:
     if shutil.which("nft"):
         tables = [(family, plan.services_table) for family in ("ip", "ip6")] + [("ip", plan.table)]
         # Adding before deleting makes the deletion of what is not there no error.
-        script = "".join(f"add table {family} {name}\ndelete table {family} {name}\n" for family, name in tables)
+        script = "".join(
+            f"add table {family} {name}\ndelete table {family} {name}\n" for family, name in tables
+        )
         run(["nft", "-f", "-"], stdin=script)
 
 
@@ -115,7 +117,9 @@ def answering_name_servers(resolv_conf: Path = Path("/etc/resolv.conf")) -> list
     if not servers:
         return []
     with ThreadPoolExecutor(len(servers)) as pool:
-        return [server for server, answers in zip(servers, pool.map(_answers, servers), strict=True) if answers]
+        return [
+            server for server, answers in zip(servers, pool.map(_answers, servers), strict=True) if answers
+        ]
 
 
 def _answers(server: str) -> bool:

@@ -32,7 +32,9 @@ def build_mounts(environment: Mapping[str, str], home: Path, folder: Path) -> Bu
     """
     settings = pip_settings(_files(environment, home), environment)
     paths: dict[Path, str] = {}
-    bundle = next((environment[name] for name in BUNDLE_VARIABLES if environment.get(name)), settings.get("cert"))
+    bundle = next(
+        (environment[name] for name in BUNDLE_VARIABLES if environment.get(name)), settings.get("cert")
+    )
     if bundle or any(OWN_AUTHORITIES.glob("**/*.crt")):
         paths[CERTIFICATES] = str(CERTIFICATES)
         certificates = Path(bundle or CERTIFICATES / "ca-certificates.crt")

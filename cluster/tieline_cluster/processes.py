@@ -80,7 +80,7 @@ class Records:
         if log.exists():
             log.replace(log.with_suffix(".previous.log"))
         with log.open("wb") as output:
-            child = subprocess.Popen(
+            child = subprocess.Popen(  # noqa: S603 (the command lines are in `components`)
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -97,6 +97,10 @@ def choose_provider(
         case "builtin":
             return BuiltIn(name=name, progress=told, **options)
         case "auto":
-            return Kind(name=name, progress=told) if docker_answers() else BuiltIn(name=name, progress=told, **options)
+            return (
+                Kind(name=name, progress=told)
+                if docker_answers()
+                else BuiltIn(name=name, progress=told, **options)
+            )
         case _:
             raise ClusterError(f"No provider {kind!r}: choose auto, builtin, kind or existing")

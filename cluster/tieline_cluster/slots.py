@@ -31,7 +31,11 @@ def claim(make: Callable[[int], Plan], *, known: int | None, routed: list[IPv4Ne
             return plan
         for slot in range(SLOTS):
             plan = make(slot)
-            if _owner(plan) in {None, str(plan.state)} and not conflicts(plan, routed) and _ports_are_free(plan):
+            if (
+                _owner(plan) in {None, str(plan.state)}
+                and not conflicts(plan, routed)
+                and _ports_are_free(plan)
+            ):
                 _take(plan)
                 return plan
     raise ClusterError(
