@@ -1,5 +1,7 @@
 """The status table of the design: each row is what a user reads in `kubectl get project`."""
 
+# ruff: noqa: E501  (a table reads best with a case a line)
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
