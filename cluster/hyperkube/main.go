@@ -24,6 +24,9 @@ import (
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 
+	"tieline.dev/cluster/hyperkube/certificates"
+	"tieline.dev/cluster/hyperkube/nft"
+
 	_ "github.com/coredns/coredns/plugin/bind"
 	_ "github.com/coredns/coredns/plugin/cache"
 	_ "github.com/coredns/coredns/plugin/errors"
@@ -49,8 +52,8 @@ var components = map[string]func() int{
 	"kubelet":                 kubeletMain,
 	"kubectl":                 kubectlMain,
 	"coredns":                 corednsMain,
-	"certificates":            func() int { return certificatesMain(os.Stdin, os.Stdout, os.Stderr) },
-	"nft":                     nftMain,
+	"certificates":            func() int { return certificates.Main(os.Stdin, os.Stdout, os.Stderr) },
+	"nft":                     nft.Main,
 }
 
 func main() {

@@ -86,7 +86,8 @@ def _build(go: Path, sources: Path, folder: Path) -> None:
 
 def _contents(sources: Path) -> Iterator[str]:
     for path in sorted(sources.rglob("*")):
-        if path.is_file() and (path.suffix == ".go" or path.name in {"go.mod", "go.sum"}):
+        built = path.suffix == ".go" and not path.name.endswith("_test.go")
+        if path.is_file() and (built or path.name in {"go.mod", "go.sum"}):
             yield str(path.relative_to(sources))
             yield path.read_text()
 

@@ -133,6 +133,7 @@ def controllers(plan: Plan, binaries: Binaries) -> tuple[Component, ...]:
                 "root-ca-file": plan.certificate("ca"),
                 "service-account-private-key-file": plan.key("service-accounts"),
                 "use-service-account-credentials": "true",
+                "flex-volume-plugin-dir": plan.state / "volume-plugins",
             },
         ),
         ready=f"https://127.0.0.1:{plan.ports.controller_manager}/healthz",
@@ -173,7 +174,7 @@ def holder(plan: Plan, binaries: Binaries) -> Component:
     )
 
 
-FIXED_FOLDERS = ("/run/containerd", "/var/lib/cni", "/var/log/containers")
+FIXED_FOLDERS = ("/run/containerd", "/var/lib/cni", "/var/lib/kubelet", "/var/log/containers")
 """Paths that containerd and the kubelet cannot be told to put elsewhere."""
 
 

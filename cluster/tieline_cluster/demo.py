@@ -114,7 +114,7 @@ def _token(kubectl: Kubectl) -> str:
             "subjects": [{"kind": "ServiceAccount", "name": "demo", "namespace": ORGANISATION}],
         },
     ]
-    kubectl("apply", "-f", "-", stdin="\n---\n".join(json.dumps(manifest) for manifest in manifests))
+    kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}))
     return _run(kubectl, "create", "token", "demo", f"--duration={TOKEN_DURATION}").strip()
 
 

@@ -1,4 +1,5 @@
-package main
+// Package certificates makes a cluster's certificate authority and the certificates from it.
+package certificates
 
 import (
 	"crypto/ecdsa"
@@ -25,16 +26,17 @@ const (
 	renewBefore     = 30 * 24 * time.Hour
 )
 
-// certificatesRequest is what the component "certificates" reads from its standard input as JSON.
-type certificatesRequest struct {
+// Request is what Main reads as JSON.
+type Request struct {
 	// Directory gets ca.crt, ca.key, and a .crt and .key for each certificate.
-	Directory    string               `json:"directory"`
-	Certificates []certificateRequest `json:"certificates"`
+	Directory    string        `json:"directory"`
+	Certificates []Certificate `json:"certificates"`
 	// Keys are key pairs without a certificate: .key and .pub.
 	Keys []string `json:"keys"`
 }
 
-type certificateRequest struct {
+// Certificate is one that is wanted: for whom, and for being a server, a client, or both.
+type Certificate struct {
 	Name          string   `json:"name"`
 	CommonName    string   `json:"commonName"`
 	Organisations []string `json:"organisations"`
@@ -44,16 +46,16 @@ type certificateRequest struct {
 	Client        bool     `json:"client"`
 }
 
-// certificatesMain makes the certificates that are asked for and not yet there. What is there is kept while it is
+// Main makes the certificates that are asked for and not yet there. What is there is kept while it is
 // from the same authority, says the same and is valid for another month; the names of those that were made are
 // printed, one a line.
-func certificatesMain(input io.Reader, output, stderr io.Writer) int {
-	var request certificatesRequest
+func Main(input io.Reader, output, stderr io.Writer) int {
+	var request Request
 	if err := json.NewDecoder(input).Decode(&request); err != nil {
 		fmt.Fprintf(stderr, "read the request: %v\n", err)
 		return 2
 	}
-	made, err := makeCertificates(request, time.Now())
+	made, err := ensure(request, time.Now())
 	if err != nil {
 		fmt.Fprintln(stderr, err)
 		return 1
@@ -64,7 +66,7 @@ func certificatesMain(input io.Reader, output, stderr io.Writer) int {
 	return 0
 }
 
-func makeCertificates(request certificatesRequest, now time.Time) ([]string, error) {
+func ensure(request Request, now time.Time) ([]string, error) {
 	if err := os.MkdirAll(request.Directory, 0o700); err != nil {
 		return nil, err
 	}
@@ -132,7 +134,7 @@ func loadOrMakeAuthority(directory string, now time.Time) (*x509.Certificate, *e
 	return certificate, key, true, err
 }
 
-func (wanted certificateRequest) isMetBy(existing, authority *x509.Certificate, now time.Time) bool {
+func (wanted Certificate) isMetBy(existing, authority *x509.Certificate, now time.Time) bool {
 	addresses := make([]string, 0, len(existing.IPAddresses))
 	for _, address := range existing.IPAddresses {
 		addresses = append(addresses, address.String())
@@ -146,7 +148,7 @@ func (wanted certificateRequest) isMetBy(existing, authority *x509.Certificate, 
 		slices.Equal(existing.ExtKeyUsage, wanted.usages())
 }
 
-func (wanted certificateRequest) usages() []x509.ExtKeyUsage {
+func (wanted Certificate) usages() []x509.ExtKeyUsage {
 	var usages []x509.ExtKeyUsage
 	if wanted.Server {
 		usages = append(usages, x509.ExtKeyUsageServerAuth)
@@ -157,7 +159,7 @@ func (wanted certificateRequest) usages() []x509.ExtKeyUsage {
 	return usages
 }
 
-func (wanted certificateRequest) make(
+func (wanted Certificate) make(
 	path string, authority *x509.Certificate, authorityKey *ecdsa.PrivateKey, now time.Time,
 ) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -1,4 +1,6 @@
-package main
+// Package nft stands before the real nft for one kube-proxy: it gives the table a name of the cluster's own, so that
+// two clusters (or a cluster and the host's own kube-proxy) never write into each other's.
+package nft
 
 import (
 	"bytes"
@@ -17,12 +19,11 @@ const (
 	othersTable   = "kube-proxy-of-another"
 )
 
-// nftMain stands before the real nft for one kube-proxy: it gives the table the name in TIELINE_NFT_TABLE, so that
-// two clusters (or a cluster and the host's own kube-proxy) never write into each other's. TIELINE_NFT is the path of
-// the real nft.
-func nftMain() int {
-	table, real := os.Getenv("TIELINE_NFT_TABLE"), os.Getenv("TIELINE_NFT")
-	if table == "" || real == "" {
+// Main runs the nft at the path in TIELINE_NFT, with the table in TIELINE_NFT_TABLE in the place of kube-proxy's, and
+// returns its exit code.
+func Main() int {
+	table, program := os.Getenv("TIELINE_NFT_TABLE"), os.Getenv("TIELINE_NFT")
+	if table == "" || program == "" {
 		fmt.Fprintln(os.Stderr, "TIELINE_NFT_TABLE and TIELINE_NFT say which table and which nft: both are needed")
 		return 2
 	}
@@ -32,7 +33,7 @@ func nftMain() int {
 			arguments[i] = table
 		}
 	}
-	command := exec.Command(real, arguments...)
+	command := exec.Command(program, arguments...)
 	if slices.Contains(arguments, "-") {
 		script, err := io.ReadAll(os.Stdin)
 		if err != nil {
