@@ -1,0 +1,198 @@
+"""The REST API in this process, on the session's cluster, with the rights that it has when deployed."""
+
+import asyncio
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiohttp import web
+
+from tests.harness.kubectl import ROOT, Kubectl, Organisation, make_organisation
+from tieline_api.app import make_app, make_platform
+from tieline_api.settings import Settings
+from tieline_core.kube import Kube
+
+ORIGIN = "https://app.example"
+_ACCOUNT = "tieline-api-under-test"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer of the API."""
+
+    status: int
+    headers: dict[str, str]
+    raw: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.raw)
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields that an error names."""
+        return [item["field"] for item in self.json.get("fields", [])]
+
+
+@dataclass(frozen=True)
+class Client:
+    """Calls the API: ``client("GET", "/systems")`` with the path below the organisation's."""
+
+    url: str
+    token: str | None
+    organisation: str
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def __call__(
+        self, method: str, path: str, body: Any = None, *, raw: bytes | None = None, **headers: str
+    ) -> Answer:
+        """The answer. Paths of ``/api`` and the like are taken as they are."""
+        return self.at(f"/api/v2/o/{self.organisation}{path}", method=method, body=body, raw=raw, **headers)
+
+    def at(
+        self, path: str, *, method: str = "GET", body: Any = None, raw: bytes | None = None, **headers: str
+    ) -> Answer:
+        """The answer for a whole path."""
+        data = raw if raw is not None else (json.dumps(body).encode() if body is not None else None)
+        sent = {name.replace("_", "-"): value for name, value in {**self.headers, **headers}.items()}
+        if self.token:
+            sent.setdefault("Authorization", f"Bearer {self.token}")
+        if data is not None:
+            sent.setdefault("Content-Type", "application/json")
+        request = urllib.request.Request(self.url + path, data=data, method=method, headers=sent)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as response:
+                return Answer(response.status, dict(response.headers), response.read())
+        except urllib.error.HTTPError as error:
+            return Answer(error.code, dict(error.headers), error.read())
+
+    def ok(self, method: str, path: str, body: Any = None, *, status: int = 200) -> Any:
+        """The JSON of an answer that must have this status."""
+        answer = self(method, path, body)
+        assert answer.status == status, answer.raw.decode()
+        return answer.json if answer.raw else None
+
+
+class Server:
+    """The application on an event loop of its own."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._kubeconfig = kubeconfig
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self.url = ""
+
+    def start(self) -> None:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(60)
+
+    def stop(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(60)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    async def _start(self) -> None:
+        self._kube = await Kube.connect(kubeconfig=self._kubeconfig)
+        settings = Settings(
+            cors_origins=frozenset({ORIGIN}),
+            access_cache_seconds=0.5,
+            token_cache_seconds=60,
+            shutdown_seconds=2,
+        )
+        self.platform = make_platform(self._kube, settings)
+        self._runner = web.AppRunner(make_app(self._kube, self.platform), access_log=None, shutdown_timeout=2)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        await self.platform.world.synced()
+        while not self.platform.world.ready:
+            await asyncio.sleep(0.01)
+
+    async def _stop(self) -> None:
+        await self._runner.cleanup()
+        await self._kube.close()
+
+
+@pytest.fixture(scope="session")
+def api_kubeconfig(
+    kubectl: Kubectl, kubeconfig: Path, crds_installed: None, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A kubeconfig with just the rights of deploy/base/api-rbac.yaml."""
+    roles = ROOT / "deploy" / "base"
+    kubectl("apply", "-f", str(roles / "roles.yaml"))
+    role = next(
+        document
+        for document in yaml.safe_load_all((roles / "api-rbac.yaml").read_text())
+        if document["kind"] == "ClusterRole"
+    )
+    role["metadata"]["name"] = _ACCOUNT
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": _ACCOUNT},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": _ACCOUNT},
+        "subjects": [{"kind": "ServiceAccount", "name": _ACCOUNT, "namespace": "default"}],
+    }
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": _ACCOUNT, "namespace": "default"},
+    }
+    kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all([role, binding, account]))
+    token = kubectl("create", "token", _ACCOUNT, namespace="default").stdout.strip()
+    config = yaml.safe_load(kubeconfig.read_text())
+    config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
+    path = tmp_path_factory.mktemp("api") / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+@pytest.fixture(scope="session")
+def server(api_kubeconfig: Path) -> Iterator[Server]:
+    started = Server(api_kubeconfig)
+    started.start()
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="session")
+def org(kubectl: Kubectl, crds_installed: None) -> Iterator[Organisation]:
+    """One organisation for all tests here; each makes objects of its own in it."""
+    made = make_organisation(kubectl)
+    yield made
+    kubectl("delete", "namespace", made.namespace, "--wait=false")
+
+
+@pytest.fixture(scope="session")
+def token_for(kubectl: Kubectl) -> Callable[..., str]:
+    """A token of a new ServiceAccount in a namespace, bound there to a ClusterRole."""
+
+    def make(namespace: str, name: str, role: str | None) -> str:
+        kubectl("create", "serviceaccount", name, namespace=namespace)
+        if role:
+            kubectl(
+                "create",
+                "rolebinding",
+                f"{name}-is-{role}",
+                f"--clusterrole={role}",
+                f"--serviceaccount={namespace}:{name}",
+                namespace=namespace,
+            )
+        return kubectl("create", "token", name, namespace=namespace).stdout.strip()
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def client(server: Server, org: Organisation, token_for: Callable[..., str]) -> Client:
+    """An administrator of the organisation."""
+    return Client(server.url, token_for(org.namespace, "admin", "tieline-admin"), org.id)

@@ -1,0 +1,103 @@
+"""What requests may say beyond what we know, and how it is told back."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tieline_api.engine.reading import MAX_WARNINGS, validate, warning_header
+from tieline_api.errors import ApiError
+from tieline_api.models.auth_schemes import AuthSchemeConfig
+from tieline_api.models.projects import ProjectUpdate
+from tieline_api.models.systems import SystemCreate
+
+API_KEY = {"type": "api-key", "apiKey": {"id": "k", "name": "X-Key", "in": "header"}}
+
+
+def test_unknown_fields_are_named_with_their_paths() -> None:
+    body = {
+        "name": "a",
+        "domain": "d",
+        "templateBaseUrl": "https://d",
+        "colour": "red",
+        "authSchemeConfigs": [{**API_KEY, "new": 1, "apiKey": {**API_KEY["apiKey"], "hue": 2}}],  # type: ignore[dict-item]
+    }
+    parsed, unknown = validate(SystemCreate, body)
+    assert sorted(unknown) == [
+        'unknown field "authSchemeConfigs[0].apiKey.hue"',
+        'unknown field "authSchemeConfigs[0].new"',
+        'unknown field "colour"',
+    ]
+    assert "red" not in parsed.model_dump_json()
+
+
+def test_sub_objects_of_other_types_are_dropped_and_named_even_when_malformed() -> None:
+    parsed, unknown = validate(
+        AuthSchemeConfig, {**API_KEY, "oauth2": "not even an object", "hmac": {"id": 1}}
+    )
+    assert sorted(unknown) == [
+        'field "hmac" does not belong to this type and was ignored',
+        'field "oauth2" does not belong to this type and was ignored',
+    ]
+    assert parsed.id == "k"
+    assert parsed.oauth2 is None
+
+
+def test_validation_messages_in_a_request_are_ignored_without_a_word() -> None:
+    config = {"type": "none", "none": {"id": "n", "validationMessages": "anything"}}
+    parsed, unknown = validate(AuthSchemeConfig, config)
+    assert unknown == []
+    assert parsed.none is not None
+    assert parsed.none.validation_messages == []
+
+
+def test_snake_case_is_not_our_field_names() -> None:
+    _, unknown = validate(ProjectUpdate, {"settings": {"accept_code_changes_automatically": True}})
+    assert unknown == ['unknown field "settings.accept_code_changes_automatically"']
+
+
+def test_null_is_the_same_as_leaving_out() -> None:
+    parsed, _ = validate(ProjectUpdate, {"name": None, "settings": None})
+    assert (parsed.name, parsed.settings) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "kind", ["api-key", "oauth2", "hmac", "jwt-bearer", "oauth1", "secret", "none", "certificate"]
+)
+def test_a_scheme_without_its_sub_object_is_422(kind: str) -> None:
+    with pytest.raises(ApiError) as caught:
+        validate(AuthSchemeConfig, {"type": kind})
+    assert caught.value.status == 422
+
+
+@given(st.lists(st.text(), max_size=20))
+def test_a_warning_header_is_always_fit_for_http(texts: list[str]) -> None:
+    header = warning_header(texts)
+    if not texts:
+        assert header is None
+        return
+    assert header is not None
+    assert header.isascii()
+    assert header.isprintable()
+    assert header.count("299 - ") <= MAX_WARNINGS + 1
+
+
+def test_a_long_list_of_warnings_is_bounded() -> None:
+    header = warning_header([f"unknown {number}" for number in range(100)])
+    assert header is not None
+    assert header.endswith('299 - "and 95 more"')
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(JSON)
+def test_no_json_makes_reading_fail_otherwise_than_by_422(value: object) -> None:
+    for model in (SystemCreate, AuthSchemeConfig, ProjectUpdate):
+        try:
+            validate(model, value)
+        except ApiError as error:
+            assert error.status == 422

@@ -1,0 +1,74 @@
+"""The OpenAPI document is valid, complete, and its examples are true."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+from openapi_spec_validator import validate
+
+from tieline_api.engine.openapi import document
+from tieline_api.engine.operation import Operation
+from tieline_api.engine.reading import validate as read
+from tieline_api.operations import OPERATIONS
+
+
+@pytest.fixture(scope="module")
+def openapi() -> dict[str, Any]:
+    return document(OPERATIONS, title="Tieline", version="1")
+
+
+def _operations(openapi: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for methods in openapi["paths"].values():
+        yield from methods.values()
+
+
+def test_the_document_is_valid_openapi_3_1(openapi: dict[str, Any]) -> None:
+    validate(openapi)
+    assert openapi["openapi"].startswith("3.1")
+
+
+def test_operation_ids_are_unique(openapi: dict[str, Any]) -> None:
+    identifiers = [operation["operationId"] for operation in _operations(openapi)]
+    assert len(identifiers) == len(set(identifiers)) == len(OPERATIONS)
+
+
+def test_no_two_rows_have_the_same_method_and_path() -> None:
+    rows = [(operation.method, operation.path) for operation in OPERATIONS]
+    assert len(rows) == len(set(rows))
+
+
+def test_every_answer_documents_its_errors(openapi: dict[str, Any]) -> None:
+    for operation in _operations(openapi):
+        assert {"401", "403", "404", "503"} <= operation["responses"].keys(), operation["operationId"]
+        if "requestBody" in operation:
+            assert {"400", "413", "415", "422"} <= operation["responses"].keys(), operation["operationId"]
+
+
+def test_custom_resource_keywords_stay_out(openapi: dict[str, Any]) -> None:
+    assert "x-kubernetes" not in str(openapi)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+def test_examples_are_true(operation: Operation, openapi: dict[str, Any]) -> None:
+    described = openapi["paths"][operation.path][operation.method.lower()]
+    if operation.body is not None:
+        assert operation.example is not None, "a body needs an example"
+        _, unknown = read(operation.body, operation.example)
+        assert unknown == []
+        _check(openapi, described["requestBody"]["content"]["application/json"])
+    if operation.response is not None:
+        assert operation.response_example is not None, "an answer needs an example"
+        _check(openapi, described["responses"][str(operation.success)]["content"]["application/json"])
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+def test_every_row_says_what_it_does(operation: Operation) -> None:
+    assert operation.handler.__doc__
+    assert operation.permissions
+    assert operation.method in {"GET", "POST", "PUT", "PATCH", "DELETE"}
+
+
+def _check(openapi: dict[str, Any], content: dict[str, Any]) -> None:
+    schema = {**content["schema"], "components": openapi["components"]}
+    jsonschema.Draft202012Validator(schema).validate(content["example"])
