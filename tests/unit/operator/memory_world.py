@@ -44,6 +44,8 @@ class MemoryWorld:
         self.requests: Counter[str] = Counter()
         self.reads = 0
         self.posted: list[Any] = []
+        self.written: list[tuple[Resource, Any, Any]] = []
+        """Resource, old and new state of each write, as a cache would tell."""
         self._version = 1
         by_kind = {resource.kind: resource for resource in ALL}
         for obj in objects:
@@ -85,6 +87,9 @@ class MemoryWorld:
     def observe(self, resource: Resource, obj: Mapping[str, Any]) -> None:
         """What was written is in the store already."""
 
+    def _tell(self, resource: Resource, old: Any, new: Any) -> None:
+        self.written.append((resource, old, copy.deepcopy(new)))
+
     @property
     def writes(self) -> int:
         return sum(self.requests.values())
@@ -101,6 +106,7 @@ class MemoryWorld:
         self.requests["create"] += 1
         stored = self._stored(obj)
         self.objects[resource][key] = stored
+        self._tell(resource, None, stored)
         if resource == r.CONFIG_MAPS:
             self.contents[key[1]] = stored
         return stored
@@ -113,17 +119,22 @@ class MemoryWorld:
         if there is None and (subresource or "uid" in obj["metadata"]):
             raise NotFound("gone")
         self.requests["apply"] += 1
+        old = copy.deepcopy(there)
         if there is None:
             self.objects[resource][key] = self._stored(obj)
         elif subresource == "status":
             there["status"] = copy.deepcopy(obj["status"])
         else:
             _merge(there, copy.deepcopy(dict(obj)))
-        return Applied(object=self.objects[resource][key], created=there is None)
+        stored = self.objects[resource][key]
+        self._tell(resource, old, stored)
+        return Applied(object=stored, created=there is None)
 
     async def delete(self, resource: Resource, name: str, namespace: str | None = None, **_: Any) -> None:
-        if self.objects[resource].pop((namespace or "", name), None) is None:
+        gone = self.objects[resource].pop((namespace or "", name), None)
+        if gone is None:
             raise NotFound("gone")
+        self._tell(resource, gone, None)
         self.requests["delete"] += 1
 
     def _stored(self, obj: Mapping[str, Any]) -> dict[str, Any]:

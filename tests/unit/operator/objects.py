@@ -38,14 +38,14 @@ def system(name: str = "shop", **spec: Any) -> dict[str, Any]:
     return obj("System", name, spec={**base, **spec})
 
 
-def connection(name: str = "login", *, age: float = 600, **spec: Any) -> dict[str, Any]:
+def connection(name: str = "login", *, age: float = 600, title: str = "", **spec: Any) -> dict[str, Any]:
     credential = {
         "id": "main",
         "authSchemeConfigId": "basic",
         "type": "basic-auth",
         "secretRef": {"name": "login"},
     }
-    base = {"name": name, "systemRef": {"name": "shop"}, "credentials": [credential]}
+    base = {"name": title or name, "systemRef": {"name": "shop"}, "credentials": [credential]}
     return obj("Connection", name, age=age, spec={**base, **spec})
 
 
