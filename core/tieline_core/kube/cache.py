@@ -200,7 +200,9 @@ class Cache:
     def _complain(self, failures: int, problem: Exception) -> None:
         more = {"resource": self.resource.plural, "failures": failures}
         if not isinstance(problem, KubeError):
-            logger.error("Cannot follow %s, listing again", self.resource.plural, exc_info=problem, extra=more)
+            logger.error(
+                "Cannot follow %s, listing again", self.resource.plural, exc_info=problem, extra=more
+            )
             return
         if isinstance(problem, Gone) and failures == 1:
             logger.info("The watch of %s has a gap, listing again", self.resource.plural, extra=more)

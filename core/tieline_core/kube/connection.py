@@ -1,21 +1,40 @@
 """How the API server is reached: kubeconfig or the pod's own ServiceAccount, read by ``kubernetes.aio``."""
 
+import asyncio
+import logging
 import os
 import ssl
-from dataclasses import dataclass
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import yaml
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 from kubernetes.aio.config.incluster_config import SERVICE_HOST_ENV_NAME
 
-from tieline_core.kube.errors import Unauthorized
+from tieline_core.kube.errors import Unavailable
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_KUBECONFIG = str(Path.home() / ".kube" / "config")
+# Plugins that fetch credentials may ask over the network.
+_LOADING_SECONDS = 30.0
+_RENEWAL_PAUSE = 10.0
+_UNREADABLE = (ConfigException, OSError, TypeError, ValueError, AttributeError, KeyError, yaml.YAMLError)
 
 
 class NoClusterError(Exception):
     """There is no way to a cluster; the message says what to set."""
+
+
+@dataclass
+class _Renewals:
+    """When credentials were last read again; one reader at a time."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    last: float = float("-inf")
 
 
 @dataclass(frozen=True)
@@ -26,16 +45,22 @@ class Connection:
     tls: ssl.SSLContext | bool
     configuration: Configuration
     proxy: str | None = None
+    server_hostname: str | None = None
+    reload: Callable[[], Awaitable[None]] | None = None
+    """Reads the credentials again, into ``configuration``."""
+    _renewals: _Renewals = field(default_factory=_Renewals, repr=False, compare=False)
 
     async def authorization(self) -> str | None:
-        """The Authorization header's value; tokens from files and plugins are refreshed here.
+        """The Authorization header's value. A pod's token is read again each minute.
 
-        Raises Unauthorized when that fails.
+        Raises Unavailable when the token cannot be read just now.
         """
         try:
             token: str | None = await self.configuration.get_api_key_with_prefix("BearerToken")
-        except (ConfigException, OSError, ValueError) as error:
-            raise Unauthorized(f"Cannot get credentials for {self.url}: {error}", status=401) from error
+        except (ConfigException, OSError) as error:
+            raise Unavailable(
+                f"The ServiceAccount's token cannot be read: {_without_values(error)}"
+            ) from None
         if token:
             # The library writes "bearer" in lower case; some proxies compare letters.
             scheme, _, value = token.partition(" ")
@@ -43,6 +68,28 @@ class Connection:
         if self.configuration.username:
             return str(self.configuration.get_basic_auth_token())
         return None
+
+    async def renew(self) -> bool:
+        """After credentials were refused: whether others were found by reading them again.
+
+        This is how short-lived tokens of plugins (the clouds') and token files are followed.
+        """
+        if self.reload is None:
+            return False
+        before, asked = await self.authorization(), time.monotonic()
+        async with self._renewals.lock:
+            if self._renewals.last >= asked:
+                return True
+            if time.monotonic() - self._renewals.last < _RENEWAL_PAUSE:
+                return False
+            self._renewals.last = time.monotonic()
+            try:
+                async with asyncio.timeout(_LOADING_SECONDS):
+                    await self.reload()
+            except _UNREADABLE as error:
+                logger.warning("The credentials cannot be read again: %s", _without_values(error))
+                return False
+        return await self.authorization() != before
 
 
 async def connection(*, kubeconfig: str | Path | None = None, context: str | None = None) -> Connection:
@@ -52,25 +99,45 @@ async def connection(*, kubeconfig: str | Path | None = None, context: str | Non
     """
     configuration = Configuration()
     path = str(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG")
+    in_cluster = not path and SERVICE_HOST_ENV_NAME in os.environ
+
+    async def load() -> None:
+        await load_kube_config(  # type: ignore[no-untyped-call]
+            config_file=path or DEFAULT_KUBECONFIG,
+            context=context,
+            client_configuration=configuration,
+            persist_config=False,
+        )
+
     try:
-        if path is None and SERVICE_HOST_ENV_NAME in os.environ:
+        if in_cluster:
             load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         else:
-            await load_kube_config(  # type: ignore[no-untyped-call]
-                config_file=path or DEFAULT_KUBECONFIG,
-                context=context,
-                client_configuration=configuration,
-            )
-    except (ConfigException, OSError, TypeError, ValueError) as error:
+            async with asyncio.timeout(_LOADING_SECONDS):
+                await load()
+        tls = _tls(configuration)
+    except _UNREADABLE as error:
+        where = "the pod's ServiceAccount" if in_cluster else path or DEFAULT_KUBECONFIG
         raise NoClusterError(
-            f"No Kubernetes cluster: {error}. Set KUBECONFIG to a kubeconfig file, or run inside a cluster"
-        ) from error
+            f"No Kubernetes cluster by {where}: {_without_values(error)}. "
+            "Set KUBECONFIG to a kubeconfig file, or run inside a cluster"
+        ) from None
     return Connection(
         url=str(configuration.host).rstrip("/"),
-        tls=_tls(configuration),
+        tls=tls,
         configuration=configuration,
         proxy=configuration.proxy or None,
+        server_hostname=configuration.tls_server_name or None,
+        reload=None if in_cluster else load,
     )
+
+
+def _without_values(error: Exception) -> str:
+    """The first words: the library's messages go on with the whole user entry, token and all."""
+    text = str(error) or type(error).__name__
+    if isinstance(error, OSError):
+        return text
+    return text.partition(" in ")[0].partition("\n")[0][:200]
 
 
 def _tls(configuration: Configuration) -> ssl.SSLContext | bool:

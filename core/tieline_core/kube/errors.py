@@ -92,6 +92,8 @@ class Unavailable(KubeError):  # noqa: N818
     """The API server cannot be reached, does not answer in time, or fails with 5xx."""
 
     retry_after: float | None = None
+    sent: bool = True
+    """Whether the request may have reached the API server."""
 
 
 _BY_STATUS: dict[int, type[KubeError]] = {

@@ -20,7 +20,7 @@ def owned(obj: Mapping[str, Any], manager: str, *, subresource: str = "") -> dic
     """The part of ``obj`` that ``manager`` owns through server-side apply, ready to be applied again.
 
     Holds apiVersion, kind, name and namespace in any case. ``obj`` must have its managedFields, so read it
-    from the API server (caches drop them). Format of the fields: KEP-555, FieldsV1.
+    from the API server (caches drop them). Format of the fields: KEP-555, FieldsV1. The result is a copy.
     """
     metadata = obj.get("metadata", {})
     mine: Fields = {}
@@ -41,7 +41,7 @@ def owned(obj: Mapping[str, Any], manager: str, *, subresource: str = "") -> dic
         **{key: value for key, value in kept.items() if key in _APPLIED_METADATA},
         **{key: metadata[key] for key in ("name", "namespace") if key in metadata},
     }
-    return {"apiVersion": obj.get("apiVersion"), "kind": obj.get("kind"), **result}
+    return {**result, "apiVersion": obj.get("apiVersion"), "kind": obj.get("kind")}
 
 
 def _extract(value: Any, fields: Fields, others: Sequence[Fields]) -> Any:
@@ -78,8 +78,8 @@ def _extract_items(items: list[Any], children: Fields, others: Sequence[Fields])
             continue
         wanted = orjson.loads(name)
         for index, item in enumerate(items):
-            if kind == "v" and item == wanted:
-                chosen[index] = item
+            if kind == "v" and _same(item, wanted):
+                chosen[index] = copy.deepcopy(item)
                 break
             if kind == "k" and _matches(item, wanted):
                 part = _extract(item, child, below)
@@ -97,4 +97,11 @@ def _below(others: Sequence[Fields], key: str) -> list[Fields]:
 
 
 def _matches(item: Any, keys: Fields) -> bool:
-    return isinstance(item, Mapping) and all(item.get(key, _MISSING) == value for key, value in keys.items())
+    return isinstance(item, Mapping) and all(
+        _same(item.get(key, _MISSING), value) for key, value in keys.items()
+    )
+
+
+def _same(one: Any, other: Any) -> bool:
+    """As JSON has it: true is not 1."""
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
