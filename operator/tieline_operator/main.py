@@ -60,7 +60,7 @@ async def run(config: Config) -> int:
     finally:
         watching.cancel()
         server.shutdown()
-    return 1 if stop.is_set() else 0
+    return 1 if service.finished.is_set() else 0
 
 
 def registry(config: Config, service: Service) -> kopf.OperatorRegistry:

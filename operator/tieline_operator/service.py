@@ -43,7 +43,7 @@ class Service:
         )
         self.queue: WorkQueue[Key] = WorkQueue(controller.reconcile, workers=config.workers)
         self.finished = asyncio.Event()
-        """Set when the work has ended: leadership was lost, or something broke."""
+        """Set when the work has ended by itself: leadership was lost, or something broke."""
         self._work: asyncio.Task[None] | None = None
         self._views = dict(self.world.items())
         metrics.watch(
@@ -111,6 +111,6 @@ class Service:
             await self.queue.stop()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and task.exception():
+        if not task.cancelled():
             logger.error("The work has ended: %s", task.exception())
-        self.finished.set()
+            self.finished.set()

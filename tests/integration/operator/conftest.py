@@ -1,0 +1,55 @@
+"""An operator of this package's own, which works in two namespaces only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness.kubectl import Kubectl, Organisation, make_organisation
+from tests.integration.operator.cluster_objects import Acting
+from tests.integration.operator.running_operator import RunningOperator
+
+
+@pytest.fixture(scope="package")
+def organisations(kubectl: Kubectl, crds_installed: None) -> Iterator[tuple[Organisation, Organisation]]:
+    """One with the restricted Pod Security standard enforced, and one whose quota allows no pods."""
+    usual, crowded = make_organisation(kubectl), make_organisation(kubectl)
+    kubectl("label", "namespace", usual.namespace, "pod-security.kubernetes.io/enforce=restricted")
+    kubectl("create", "quota", "none", "--hard=pods=0", namespace=crowded.namespace)
+    yield usual, crowded
+    kubectl("delete", "namespace", usual.namespace, crowded.namespace, "--wait=false")
+
+
+@pytest.fixture(scope="package")
+def operator(
+    kubeconfig: Path,
+    organisations: tuple[Organisation, Organisation],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[RunningOperator]:
+    """The operator, at work."""
+    running = RunningOperator(
+        kubeconfig=kubeconfig,
+        namespaces=tuple(organisation.namespace for organisation in organisations),
+        log=tmp_path_factory.mktemp("operator") / "log",
+    )
+    running.start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def acting(
+    kubectl: Kubectl, organisations: tuple[Organisation, Organisation], operator: RunningOperator
+) -> Acting:
+    """A user of the usual organisation."""
+    return Acting(kubectl=kubectl, namespace=organisations[0].namespace)
+
+
+@pytest.fixture
+def acting_crowded(
+    kubectl: Kubectl, organisations: tuple[Organisation, Organisation], operator: RunningOperator
+) -> Acting:
+    """A user of the organisation without room for pods."""
+    return Acting(kubectl=kubectl, namespace=organisations[1].namespace)

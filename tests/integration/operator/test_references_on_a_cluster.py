@@ -1,0 +1,67 @@
+"""Systems, connections and templates on a real API server: they heal, and show it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.operator.cluster_objects import SYSTEM, Acting, connection_spec, ready
+
+pytestmark = pytest.mark.cluster
+
+
+def test_a_connection_says_what_it_lacks_until_it_has_all(acting: Acting) -> None:
+    acting.apply("Connection", "heals", connection_spec("heals", "heals"))
+    acting.until_ready("connection", "heals", "False", "SystemNotFound")
+    acting.apply("System", "heals", SYSTEM)
+    acting.until_ready("connection", "heals", "False", "SecretNotFound")
+    acting.run("create", "secret", "generic", "heals", "--from-literal=username=u")
+    acting.run("delete", "secret", "heals")
+    typed = "--type=tieline.dev/credential"
+    acting.run("create", "secret", "generic", "heals", typed, "--from-literal=username=u")
+    acting.until_ready("connection", "heals", "False", "SecretKeyMissing")
+    acting.run("patch", "secret", "heals", "-p", '{"stringData": {"password": "p"}}')
+    acting.until_ready("connection", "heals", "True", "Valid")
+    acting.run("delete", "system", "heals")
+    acting.until_ready("connection", "heals", "False", "SystemNotFound")
+
+
+def test_a_secret_of_another_type_is_not_used(acting: Acting) -> None:
+    acting.apply("System", "typed", SYSTEM)
+    acting.run(
+        "create", "secret", "generic", "typed", "--from-literal=username=u", "--from-literal=password=p"
+    )
+    acting.apply("Connection", "typed", connection_spec("typed", "typed"))
+    acting.until_ready("connection", "typed", "False", "SecretTypeWrong")
+
+
+def test_every_object_gets_an_id_and_its_transitions_are_events(acting: Acting) -> None:
+    acting.apply("System", "told", SYSTEM)
+    found = acting.until_ready("system", "told", "True", "Valid")
+    acting.eventually(
+        "the id is a label",
+        lambda: len(acting.get("system", "told")["metadata"]["labels"]["tieline.dev/id"]) == 26,
+    )
+    assert ready(found)["observedGeneration"] == found["metadata"]["generation"]
+    told = lambda: acting.run("get", "events", "--field-selector=involvedObject.name=told", "-o", "name")  # noqa: E731
+    acting.eventually("there is an event", told)
+
+
+def test_the_operator_leaves_no_finalizers_and_no_annotations_on_peoples_objects(acting: Acting) -> None:
+    acting.apply("System", "clean", SYSTEM)
+    acting.until_ready("system", "clean", "True", "Valid")
+    metadata = acting.get("system", "clean")["metadata"]
+    assert "finalizers" not in metadata
+    assert "annotations" not in metadata
+
+
+def test_an_activation_resolves_what_it_names(acting: Acting) -> None:
+    schema = {"type": "object", "properties": {"region": {"type": "string"}}}
+    spec = {"projectRef": {"name": "activated"}, "environment": "production", "variables": {"region": 3}}
+    acting.apply("Activation", "static", spec)
+    acting.until_ready("activation", "static", "False", "ProjectNotFound")
+    acting.apply("Project", "activated", {"name": "Activated", "dynamicVariablesSchema": schema})
+    acting.until_ready("activation", "static", "False", "VariablesInvalid")
+    acting.apply("Activation", "static", {**spec, "variables": {"region": "eu"}})
+    found = acting.until_ready("activation", "static", "True", "Active")
+    assert found["status"]["lastValidVariables"] == {"region": "eu"}
+    assert len(found["status"]["environmentId"]) == 26
