@@ -88,7 +88,7 @@ class World:
             assert self.mirror.get(key_of(change.new)) == change.old
             self.mirror[key_of(change.new)] = change.new
 
-    def step(self, what: str, name: str, colour: str, number: int) -> None:
+    def step(self, what: str, name: str, colour: str, number: int) -> None:  # noqa: PLR0912  (a table)
         match what:
             case "create or change":
                 self.write(name, colour)
