@@ -194,9 +194,9 @@ class BuiltIn:
         cgroups.make(plan.cgroup)
         network.raise_network(plan)
         programs = plan.state / "programs"
-        programs.mkdir(exist_ok=True)
-        with suppress(FileExistsError):
-            (programs / "nft").symlink_to(binaries.hyperkube)
+        shutil.rmtree(programs, ignore_errors=True)
+        programs.mkdir()
+        (programs / "nft").symlink_to(binaries.hyperkube)
         control.start([holder])
         control.start([containerd])
         if configuration.PAUSE_IMAGE not in containers.image_names(plan):

@@ -117,6 +117,9 @@ def controllers(plan: Plan, binaries: Binaries) -> tuple[Component, ...]:
         "bind-address": "127.0.0.1",
         "leader-elect": "false",
         "profiling": "false",
+        # A new cluster's controllers have some hundred things to make before it can be used.
+        "kube-api-qps": 200,
+        "kube-api-burst": 400,
         "tls-cert-file": plan.certificate("control-plane"),
         "tls-private-key-file": plan.key("control-plane"),
     }

@@ -52,6 +52,8 @@ def kubelet(plan: Plan) -> str:
         # Lowering it needs CAP_SYS_RESOURCE, which not every root has.
         "oomScoreAdj": 0,
         "maxPods": 250,
+        "kubeAPIQPS": 200,
+        "kubeAPIBurst": 400,
         "serializeImagePulls": False,
         # A developer's disk is often nearly full; Kubernetes would evict pods and delete images at 85 %.
         "evictionHard": dict.fromkeys(EVICTION_SIGNALS, "0%"),

@@ -15,7 +15,8 @@ from tieline_cluster.plan import Plan, fingerprint
 from tieline_cluster.processes import MARK, Process, Records, end, marked, strays
 from tieline_cluster.readiness import is_ready, wait_until
 
-STOP_GRACE = 10.0
+STOP_GRACE = 3.0
+"""Seconds: an API server would wait much longer for its watchers, and loses nothing when it is killed."""
 NODE_FOLDERS = ("addresses", "pod-logs", "private")
 """What describes containers of the past: void once these are gone."""
 

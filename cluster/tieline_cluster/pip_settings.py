@@ -13,6 +13,7 @@ from tieline_cluster.files import write_if_changed
 CERTIFICATES = Path("/etc/ssl/certs")
 OWN_AUTHORITIES = Path("/usr/local/share/ca-certificates")
 """Where an administrator of a Debian machine puts additional authorities."""
+SYSTEM_FILE = Path("/etc/pip.conf")
 BUNDLE_VARIABLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 PASSED_ON = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout", "retries")
 """pip's settings that say where packages come from; the rest are about this machine."""
@@ -76,7 +77,7 @@ def pip_file(settings: Mapping[str, str]) -> str:
 
 def _files(environment: Mapping[str, str], home: Path) -> list[str]:
     configured = environment.get("PIP_CONFIG_FILE")
-    paths = [Path("/etc/pip.conf"), home / ".pip/pip.conf", home / ".config/pip/pip.conf"]
+    paths = [SYSTEM_FILE, home / ".pip/pip.conf", home / ".config/pip/pip.conf"]
     if configured:
         paths.append(Path(configured))
     return [path.read_text() for path in paths if path.is_file()]

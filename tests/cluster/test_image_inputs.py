@@ -1,0 +1,83 @@
+"""What a build of images takes from the Dockerfile and from the machine."""
+
+from pathlib import Path
+
+import pytest
+
+from tieline_cluster.base_image import base_image, base_script, external_bases, mirror_in
+from tieline_cluster.errors import ClusterError
+from tieline_cluster.pip_settings import build_mounts, pip_settings
+
+DOCKERFILE = """\
+# FROM nothing
+FROM debian:bookworm-slim AS base
+FROM base AS build
+FROM --platform=linux/amd64 debian:trixie-slim as other
+FROM scratch
+"""
+
+
+def test_only_images_that_the_dockerfile_does_not_make_are_bases() -> None:
+    assert external_bases(DOCKERFILE) == ["debian:bookworm-slim", "debian:trixie-slim"]
+
+
+def test_a_base_has_the_full_name_that_from_means() -> None:
+    base = base_image("debian:bookworm-slim")
+    assert (base.name, base.release) == ("docker.io/library/debian:bookworm-slim", "bookworm")
+    assert base.label in base_script(base, ["buildah"])
+
+
+def test_a_base_that_debian_does_not_have_is_refused_with_a_way_out() -> None:
+    with pytest.raises(ClusterError, match="build this Dockerfile with Docker"):
+        base_image("alpine:3")
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        "deb [signed-by=/k] http://mirror.example/debian bookworm main\n",
+        "Types: deb\nURIs: http://mirror.example/debian\nSuites: bookworm\n",
+        "deb http://mirror.example/debian-security x main\ndeb http://mirror.example/debian bookworm main\n",
+    ],
+)
+def test_packages_come_from_the_machines_own_mirror(sources: str) -> None:
+    assert mirror_in(sources) == "http://mirror.example/debian"
+
+
+def test_pips_variables_win_over_its_files() -> None:
+    files = ["[global]\nindex-url = https://a.example\ntimeout = 5\n", "[install]\ntimeout = 9\n"]
+    settings = pip_settings(files, {"PIP_INDEX_URL": "https://b.example", "PATH": "/bin"})
+    assert settings == {"index-url": "https://b.example", "timeout": "9"}
+
+
+def test_a_machine_without_settings_or_authorities_mounts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare(tmp_path, monkeypatch)
+    assert build_mounts({}, tmp_path, tmp_path).paths == {}
+
+
+def test_the_index_of_the_machine_is_mounted_into_the_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare(tmp_path, monkeypatch)
+    environment = {"PIP_INDEX_URL": "https://b.example/simple", "PIP_FIND_LINKS": "/nowhere"}
+    assert build_mounts(environment, tmp_path, tmp_path).paths == {tmp_path / "pip.conf": "/etc/pip.conf"}
+    assert (tmp_path / "pip.conf").read_text() == "[global]\nindex-url = https://b.example/simple\n"
+
+
+def test_certificates_are_mounted_where_the_machine_has_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare(tmp_path, monkeypatch)
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_text("")
+    paths = build_mounts({"SSL_CERT_FILE": str(bundle)}, tmp_path, tmp_path).paths
+    assert paths[bundle] == str(bundle)
+    assert paths[Path("/etc/ssl/certs")] == "/etc/ssl/certs"
+
+
+def bare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without settings of its own."""
+    monkeypatch.setattr("tieline_cluster.pip_settings.OWN_AUTHORITIES", folder / "none")
+    monkeypatch.setattr("tieline_cluster.pip_settings.SYSTEM_FILE", folder / "none")
