@@ -9,6 +9,10 @@ RUN dpkg -s python3 ca-certificates >/dev/null 2>&1 \
         && rm -rf /var/lib/apt/lists/* /var/cache/apt/*)
 RUN mkdir -p /app/code
 
+# The user that everything runs as has a name: some programs look it up.
+RUN echo 'tieline:x:65532:65532:Tieline:/tmp:/usr/sbin/nologin' >> /etc/passwd \
+    && echo 'tieline:x:65532:' >> /etc/group
+
 FROM base AS build
 RUN dpkg -s python3-venv >/dev/null 2>&1 \
     || (apt-get update \

@@ -7,6 +7,7 @@ finalizers on people's objects, and kopf writes nothing.
 import asyncio
 import logging
 import os
+import socket
 import sys
 from typing import Any
 
@@ -48,10 +49,13 @@ async def run(config: Config) -> int:
     service = Service(config, await Kube.connect(user_agent="tieline-operator"), metrics)
     stop = asyncio.Event()
     watching = asyncio.create_task(_stop_when_finished(service, stop))
+    # Said here, because kopf would ask for the user's name, and a user may have none.
+    identity: Any = socket.gethostname()
     try:
         await kopf.operator(
             registry=registry(config, service),
             standalone=True,
+            identity=identity,
             clusterwide=not config.namespaces,
             namespaces=config.namespaces,
             liveness_endpoint=f"http://0.0.0.0:{config.health_port}/healthz",
@@ -75,6 +79,9 @@ def registry(config: Config, service: Service) -> kopf.OperatorRegistry:
     async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
         # kopf would post its log as Events on people's objects.
         settings.posting.enabled = False
+        # kopf keeps a worker an object; idle ones are worth nothing here, and delay the exit.
+        settings.queueing.idle_timeout = 0.5
+        settings.queueing.exit_timeout = 0.5
         await service.start()
 
     @kopf.on.cleanup(registry=handlers)
