@@ -25,6 +25,7 @@ from tieline_operator.plans import Child, Object, Plan, failed
 logger = logging.getLogger(__name__)
 
 MANAGER = "tieline-operator"
+REFUSED = "WorkloadRefused"
 # What Kubernetes refuses (a quota, an admission rule, a value) may be allowed later.
 REFUSED_AGAIN_AFTER = 60.0
 
@@ -69,6 +70,21 @@ class Applier:
         When Kubernetes refuses a child, the object's Ready says so and the plan looks again later. Raises
         KubeError for all else that fails.
         """
+        refused = await self._children(plan)
+        for deletion in plan.deletions:
+            with suppress(NotFound, Conflict):
+                await self._kube.delete(
+                    deletion.resource, deletion.name, deletion.namespace, uid=deletion.uid
+                )
+        plan = refused or plan
+        with suppress(NotFound):
+            await self._label(resource, obj)
+            await self._status(resource, obj, plan, now)
+        return plan
+
+    async def _children(self, plan: Plan) -> Plan | None:
+        """Makes and mends the children; the plan to go on with when Kubernetes refuses one."""
+        child: Child | None = None
         try:
             for creation in plan.creations:
                 await self._create(creation.resource, creation.desired)
@@ -76,18 +92,10 @@ class Applier:
                 await self._apply_child(child)
         except (Invalid, Forbidden) as error:
             message = f"Kubernetes refuses a part of the workload: {error.message[:1024]}"
-            plan = replace(
-                plan, outcome=failed("WorkloadRefused", message), requeue_after=REFUSED_AGAIN_AFTER
-            )
-        for deletion in plan.deletions:
-            with suppress(NotFound, Conflict):
-                await self._kube.delete(
-                    deletion.resource, deletion.name, deletion.namespace, uid=deletion.uid
-                )
-        with suppress(NotFound):
-            await self._label(resource, obj)
-            await self._status(resource, obj, plan, now)
-        return plan
+            if child is not None and plan.on_refusal is not None:
+                return replace(plan.on_refusal(child, message), requeue_after=REFUSED_AGAIN_AFTER)
+            return replace(plan, outcome=failed(REFUSED, message), requeue_after=REFUSED_AGAIN_AFTER)
+        return None
 
     async def _create(self, resource: Resource, desired: Mapping[str, Any]) -> None:
         with suppress(AlreadyExists):

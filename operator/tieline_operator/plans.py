@@ -1,6 +1,6 @@
 """What a reconciler decides: pure data, which ``applying`` carries out."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -92,5 +92,7 @@ class Plan:
     creations: tuple[Creation, ...] = ()
     children: tuple[Child, ...] = ()
     deletions: tuple[Deletion, ...] = ()
+    on_refusal: "Callable[[Child, str], Plan] | None" = None
+    """The plan for when Kubernetes refuses a child with a message; its status is what is told then."""
     requeue_after: float | None = None
     """Seconds after which to look again, when time itself may change the answer."""

@@ -1,14 +1,16 @@
 """Project: one look at everything, then a plan for its versions and each of its environments."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from tieline_core.names import ENVIRONMENT_LABEL
 from tieline_core.resources.projects import EnvironmentState
 from tieline_operator.choices import current_version
 from tieline_operator.environments import Judged, judge, status_of
 from tieline_operator.plans import Child, Creation, Deletion, Outcome, Plan, failed, in_progress, ready
+from tieline_operator.pods import Failure
 from tieline_operator.project_view import ProjectView
 from tieline_operator.rollouts import Rollout, rollout
 from tieline_operator.snapshots import missing_packs, new_version, superfluous_objects
@@ -22,17 +24,18 @@ class _Environment:
     judged: Judged
 
 
-def plan(view: ProjectView, now: datetime) -> Plan:
-    """Everything that follows from a view of a project. No I/O."""
+def plan(view: ProjectView, now: datetime, refusals: Mapping[str, str] | None = None) -> Plan:
+    """Everything that follows from a view of a project. No I/O.
+
+    ``refusals`` are what Kubernetes said, by environment, when it refused a part of the workload.
+    """
     refused = view.taken or _not_an_organisation(view)
     if refused:
         return Plan(outcome=refused, status=_kept_status(view))
     creations, current = _versions(view)
     environments = [
-        _Environment(planned, judge(planned.wanted, planned.seen, now))
-        for planned in (
-            rollout(view, spec, current=current) for spec in view.project.spec.effective_environments()
-        )
+        _environment(rollout(view, spec, current=current), (refusals or {}).get(spec.name), now)
+        for spec in view.project.spec.effective_environments()
     ]
     deletions, look_again = superfluous_objects(view, _in_use(environments, current), now)
     return Plan(
@@ -40,6 +43,9 @@ def plan(view: ProjectView, now: datetime) -> Plan:
         status=_status(view, environments, current, now),
         creations=creations,
         children=_children(environments),
+        on_refusal=lambda child, message: plan(
+            view, now, {child.desired["metadata"]["labels"][ENVIRONMENT_LABEL]: message}
+        ),
         deletions=(*_stray_deletions(view, environments), *deletions),
         requeue_after=min(
             (
@@ -50,6 +56,13 @@ def plan(view: ProjectView, now: datetime) -> Plan:
             default=None,
         ),
     )
+
+
+def _environment(planned: Rollout, refusal: str | None, now: datetime) -> _Environment:
+    if refusal:
+        wanted = replace(planned.wanted, problem=Failure("WorkloadRefused", refusal))
+        planned = replace(planned, wanted=wanted)
+    return _Environment(planned, judge(planned.wanted, planned.seen, now))
 
 
 def _versions(view: ProjectView) -> tuple[tuple[Creation, ...], str | None]:

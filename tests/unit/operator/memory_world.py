@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.unit.operator.objects import NAMESPACE, NOW
 from tieline_core.ids import format_time
-from tieline_core.kube import AlreadyExists, Applied, NotFound, Resource
+from tieline_core.kube import AlreadyExists, Applied, Invalid, NotFound, Resource
 from tieline_core.kube import resources as r
 from tieline_operator.world import CHILDREN, INDEXES, OWN
 
@@ -43,6 +43,8 @@ class MemoryWorld:
         self.other_secrets: set[str] = set()
         self.requests: Counter[str] = Counter()
         self.reads = 0
+        self.refused: dict[Resource, str] = {}
+        """What is said to applies of these resources."""
         self.posted: list[Any] = []
         self.written: list[tuple[Resource, Any, Any]] = []
         """Resource, old and new state of each write, as a cache would tell."""
@@ -118,6 +120,8 @@ class MemoryWorld:
         there = self.objects[resource].get(key)
         if there is None and (subresource or "uid" in obj["metadata"]):
             raise NotFound("gone")
+        if resource in self.refused:
+            raise Invalid(self.refused[resource])
         self.requests["apply"] += 1
         old = copy.deepcopy(there)
         if there is None:

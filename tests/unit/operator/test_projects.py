@@ -381,3 +381,45 @@ async def test_each_transition_of_ready_is_told_once_as_an_event() -> None:
     told = [event["reason"] for event in there.world.posted if event["regarding"]["kind"] == "Project"]
     assert told == ["Starting", "Running"]
     assert all(len(event["note"].encode()) <= 1024 for event in there.world.posted)
+
+
+async def test_a_workload_that_kubernetes_refuses_is_an_error_in_its_environment_and_tried_again() -> None:
+    there = reconciling(project())
+    there.world.refused[r.DEPLOYMENTS] = "limits.memory: must be greater than the request"
+    await there.until_quiet()
+    await there.once(r.PROJECTS, "order-sync")
+    assert there.requeue_after == 60
+    assert there.environment()["status"] == "error"
+    assert "limits.memory" in there.environment()["message"]
+    assert there.ready(r.PROJECTS, "order-sync")[:2] == ("False", "WorkloadRefused")
+    there.world.refused.clear()
+    await there.until_quiet()
+    assert there.deployment()
+
+
+async def test_a_refused_change_leaves_what_serves_alone() -> None:
+    there = await running()
+    there.world.refused[r.DEPLOYMENTS] = "quota"
+    change(there, source=source("print('two')\n"))
+    await there.until_quiet()
+    assert there.environment()["status"] == "running"
+    assert "keeps serving" in there.environment()["message"]
+
+
+async def test_a_whole_life_follows_from_what_was_seen_to_change_alone() -> None:
+    """Nothing is polled: each step is reached only by the routes from changes to the objects they concern."""
+    there = reconciling()
+    code = 'async def f(ctx):\n    return await ctx.session("shop")\n'
+    await there.changed(r.PROJECTS, project(source={"configMaps": [{"name": "code"}]}))
+    assert there.ready(r.PROJECTS, "order-sync")[1] == "FilesMissing"
+    there.world.put_config_map("code", {MAIN: code})
+    await there.changed(r.CONFIG_MAPS, there.world[r.CONFIG_MAPS].get(NAMESPACE, "code"))
+    assert there.ready(r.PROJECTS, "order-sync")[1] == "TemplateNotFound"
+    await there.changed(r.CONNECTION_TEMPLATES, template())
+    assert there.deployment()
+    there.kubelet()
+    for pod in there.world[r.PODS].list():
+        await there.changed(r.PODS, pod)
+    assert there.environment()["status"] == "running"
+    (version,) = there.world[r.PROJECT_VERSIONS].list()
+    assert version["status"]["state"] == "ready"
