@@ -1,0 +1,51 @@
+"""Configuration: whoever installs the operator learns at once all that is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from tieline_operator.config import Config, ConfigError
+
+NEEDED = {"TIELINE_RUNTIME_IMAGE": "runtime:1", "TIELINE_API_URL": "http://api/"}
+
+
+def test_only_the_image_and_the_api_must_be_told() -> None:
+    config = Config.from_env(NEEDED)
+    assert (config.workers, config.versions_kept, config.leader_elect) == (8, 20, True)
+    assert config.api_url == "http://api"
+    assert config.namespaces == ()
+
+
+def test_what_is_told_is_used() -> None:
+    config = Config.from_env(
+        {
+            **NEEDED,
+            "TIELINE_NAMESPACES": "acme, other ,",
+            "TIELINE_WORKERS": "3",
+            "TIELINE_LEADER_ELECT": "false",
+            "TIELINE_PUBLIC_URL_TEMPLATE": "https://{environment}-{project}.example",
+            "TIELINE_LOG_LEVEL": "debug",
+        }
+    )
+    assert config.namespaces == ("acme", "other")
+    assert (config.workers, config.leader_elect, config.log_level) == (3, False, "DEBUG")
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    wrong = {
+        "TIELINE_API_URL": "api",
+        "TIELINE_WORKERS": "0",
+        "TIELINE_LEADER_ELECT": "perhaps",
+        "TIELINE_PUBLIC_URL_TEMPLATE": "http://{ip}",
+        "TIELINE_METRICS_PORT": "70000",
+    }
+    with pytest.raises(ConfigError) as error:
+        Config.from_env(wrong)
+    for name in (*wrong, "TIELINE_RUNTIME_IMAGE"):
+        assert name in str(error.value)
+
+
+@pytest.mark.parametrize("template", ["http://{", "http://{clusterIP!x}{nope}"])
+def test_a_template_that_is_none_is_refused(template: str) -> None:
+    with pytest.raises(ConfigError, match="TIELINE_PUBLIC_URL_TEMPLATE"):
+        Config.from_env({**NEEDED, "TIELINE_PUBLIC_URL_TEMPLATE": template})

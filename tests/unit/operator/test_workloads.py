@@ -1,0 +1,124 @@
+"""The manifests of an environment: what runs, as whom, and with what it is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tieline_core.resources.projects import FilesConfigMap, KeyToPath, Runtime
+from tieline_operator import workloads
+from tieline_operator.workloads import Workload, merged_runtime
+
+
+def workload(**changes: Any) -> Workload:
+    values = {
+        "name": "order-sync-production-abc123",
+        "namespace": "acme",
+        "owner": {"kind": "Project", "name": "order-sync", "uid": "u"},
+        "organisation_id": "ORG",
+        "project": "order-sync",
+        "project_id": "PRJ",
+        "environment": "production",
+        "environment_id": "ENV",
+        "runtime": Runtime(),
+        "image": "runtime:1",
+        "replicas": 1,
+        "api_url": "http://api",
+        "public_url": "http://10.0.0.1",
+    }
+    return Workload(**{**values, **changes})
+
+
+def pod_template(version: str = "v1", **changes: Any) -> dict[str, Any]:
+    maps = [FilesConfigMap(name="files", items=[KeyToPath(key="shop__a.py", path="shop/a.py")])]
+    manifest = workloads.deployment(workload(**changes), version=version, config_maps=maps)
+    template: dict[str, Any] = manifest["spec"]["template"]
+    return template
+
+
+def resources(**told: Any) -> dict[str, Any]:
+    template = pod_template(runtime=Runtime.model_validate({"resources": told}))
+    found: dict[str, Any] = template["spec"]["containers"][0]["resources"]
+    return found
+
+
+def test_the_pod_is_told_who_it_is_and_nothing_secret() -> None:
+    (container,) = pod_template()["spec"]["containers"]
+    assert {item["name"]: item["value"] for item in container["env"]} == {
+        "TIELINE_CODE_DIR": "/app/code",
+        "TIELINE_API_URL": "http://api",
+        "TIELINE_TOKEN_FILE": "/var/run/secrets/tieline/token",
+        "TIELINE_ORGANISATION_ID": "ORG",
+        "TIELINE_PROJECT_ID": "PRJ",
+        "TIELINE_PROJECT_NAME": "order-sync",
+        "TIELINE_ENVIRONMENT_ID": "ENV",
+        "TIELINE_ENVIRONMENT": "production",
+        "TIELINE_VERSION": "v1",
+        "TIELINE_PUBLIC_URL": "http://10.0.0.1",
+    }
+
+
+def test_the_files_and_a_token_of_our_own_audience_are_mounted() -> None:
+    volumes = {volume["name"]: volume for volume in pod_template()["spec"]["volumes"]}
+    (source,) = volumes["code"]["projected"]["sources"]
+    assert source["configMap"] == {"name": "files", "items": [{"key": "shop__a.py", "path": "shop/a.py"}]}
+    (token,) = volumes["token"]["projected"]["sources"]
+    assert token["serviceAccountToken"]["audience"] == "tieline"
+
+
+def test_a_rollout_never_takes_away_what_serves() -> None:
+    manifest = workloads.deployment(workload(), version="v1", config_maps=[])
+    assert manifest["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    assert manifest["spec"]["template"]["spec"]["containers"][0]["readinessProbe"]
+
+
+def test_the_selector_is_the_same_for_every_version_and_id() -> None:
+    one = workloads.deployment(workload(), version="v1", config_maps=[])
+    other = workloads.deployment(workload(environment_id="NEW"), version="v2", config_maps=[])
+    assert one["spec"]["selector"] == other["spec"]["selector"]
+    assert (
+        one["spec"]["selector"]["matchLabels"].items()
+        <= one["spec"]["template"]["metadata"]["labels"].items()
+    )
+
+
+def test_another_version_or_image_is_another_revision_and_another_size_is_not() -> None:
+    def revision(template: dict[str, Any]) -> str:
+        found: str = template["metadata"]["annotations"]["tieline.dev/revision"]
+        return found
+
+    assert revision(pod_template()) == revision(pod_template(replicas=5))
+    assert len({revision(t) for t in (pod_template(), pod_template("v2"), pod_template(image="x"))}) == 3
+
+
+@pytest.mark.parametrize(
+    ("told", "requests", "limits"),
+    [
+        ({}, {"cpu": "50m", "memory": "96Mi"}, {"memory": "512Mi"}),
+        ({"limits": {"memory": "64Mi"}}, {"cpu": "50m", "memory": "64Mi"}, {"memory": "64Mi"}),
+        ({"requests": {"memory": "1Gi"}}, {"cpu": "50m", "memory": "1Gi"}, {"memory": "1Gi"}),
+        ({"limits": {"cpu": "20m"}}, {"cpu": "20m", "memory": "96Mi"}, {"cpu": "20m", "memory": "512Mi"}),
+        ({"requests": {"cpu": 2}}, {"cpu": "2", "memory": "96Mi"}, {"memory": "512Mi"}),
+    ],
+)
+def test_defaults_give_way_where_they_would_contradict(told: Any, requests: Any, limits: Any) -> None:
+    assert resources(**told) == {"requests": requests, "limits": limits}
+
+
+def test_an_environment_overrides_the_runtime_field_by_field() -> None:
+    base = Runtime.model_validate(
+        {"replicas": 3, "image": "a", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}
+    )
+    over = Runtime.model_validate({"image": "b", "resources": {"limits": {"cpu": "2"}}})
+    assert merged_runtime(base, over).to_dict() == {
+        "replicas": 3,
+        "image": "b",
+        "resources": {"limits": {"cpu": "2", "memory": "1Gi"}},
+    }
+
+
+def test_pods_may_call_the_world_but_not_the_clouds_metadata_service() -> None:
+    spec = workloads.network_policy(workload())["spec"]
+    assert spec["egress"][0]["to"][0]["ipBlock"]["except"] == ["169.254.169.254/32"]
+    assert spec["ingress"] == [{"ports": [{"port": 8080, "protocol": "TCP"}]}]
