@@ -85,7 +85,8 @@ def proxy(plan: Plan, *, masquerade_all: bool) -> str:
                 "tcpEstablishedTimeout": "0s",
                 "tcpCloseWaitTimeout": "0s",
             },
-            "nftables": {"masqueradeAll": masquerade_all},
+            # A Service follows its pods five times sooner than by default: there are few of them here.
+            "nftables": {"masqueradeAll": masquerade_all, "minSyncPeriod": "200ms"},
             "oomScoreAdj": 0,
         }
     )

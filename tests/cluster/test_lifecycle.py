@@ -241,6 +241,13 @@ def test_images_are_built_loaded_and_run(with_node: BuiltIn, tmp_path: Path) -> 
         kubectl(with_node, "apply", "-f", "-", stdin=json.dumps(manifest))
     kubectl(with_node, "wait", "--for=condition=Ready", "--timeout=90s", "pod/web")
     # From the pod by name through the Service and back to itself: names, Services and hairpins work.
-    fetch = "import urllib.request as r; print(r.urlopen('http://web/page', timeout=10).read().decode())"
-    assert kubectl(with_node, "exec", "web", "--", "python3", "-c", fetch).strip() == "Hello"
+    fetch = (
+        "import time, urllib.request as request\n"
+        "for attempt in range(50):\n"
+        "    try:\n"
+        "        print(request.urlopen('http://web/page', timeout=5).read().decode()); break\n"
+        "    except OSError as error:\n"
+        "        print(error); time.sleep(0.2)\n"
+    )
+    assert kubectl(with_node, "exec", "web", "--", "python3", "-c", fetch).splitlines()[-1] == "Hello"
     assert "GET /page" in kubectl(with_node, "logs", "web")
