@@ -51,6 +51,7 @@ class Store:
         self._indexes: dict[str, dict[str, dict[Key, Object]]] = {name: {} for name in self._indexers}
         self._indexed: dict[Key, list[tuple[str, ...]]] = {}
         self._graves: dict[str, str] = {}
+        self._forgotten: dict[str, None] = {}
 
     # --- reading ----------------------------------------------------------------------------------------
 
@@ -80,6 +81,8 @@ class Store:
         grave = self._graves.get(uid)
         if grave is not None and is_covered(version, grave):
             return None
+        if uid in self._forgotten and "deletionTimestamp" not in metadata:
+            return None
         old = self.get(key_of(obj))
         if old is not None:
             known = old["metadata"]
@@ -105,6 +108,7 @@ class Store:
         if restored:
             logger.warning("The API server went back from version %s to %s", self.version, version)
             self._graves.clear()
+            self._forgotten.clear()
         changes: list[Change | None] = []
         listed: set[Key] = set()
         for obj in items:
@@ -134,12 +138,17 @@ class Store:
         return None if self.has_seen(obj["metadata"]["resourceVersion"]) else self.put(obj)
 
     def forget(self, obj: Mapping[str, Any]) -> Change | None:
-        """What was just deleted; late news of it, up to the state that is given, are ignored."""
+        """What was just deleted: late news of it are ignored, also of states that the deleter had not seen.
+
+        Only a newer state that waits for a finalizer brings it back: it is not gone yet.
+        """
         metadata = obj["metadata"]
         known = self.get(key_of(obj))
         if known is not None and known["metadata"]["uid"] == metadata["uid"]:
             self._bury(metadata["uid"], known["metadata"]["resourceVersion"])
         self._bury(metadata["uid"], metadata["resourceVersion"])
+        self._forgotten[metadata["uid"]] = None
+        _trim(self._forgotten)
         return self._remove(key_of(obj), uid=metadata["uid"])
 
     def has_seen(self, version: str) -> bool:
@@ -195,11 +204,15 @@ class Store:
         if is_older(version, self._graves.get(uid, "")):
             return
         self._graves[uid] = version
-        while len(self._graves) > _GRAVES:
-            del self._graves[next(iter(self._graves))]
+        _trim(self._graves)
 
 
 def key_of(obj: Mapping[str, Any]) -> Key:
     """Namespace and name."""
     metadata = obj["metadata"]
     return (metadata.get("namespace", ""), metadata["name"])
+
+
+def _trim(graves: dict[str, Any]) -> None:
+    while len(graves) > _GRAVES:
+        del graves[next(iter(graves))]
