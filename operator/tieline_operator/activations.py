@@ -17,8 +17,9 @@ from tieline_core.resources import Activation, ConnectionTemplate, Project
 from tieline_core.resources.activations import ActivationConnection
 from tieline_core.variables import InvalidSchema, variable_errors
 from tieline_operator.elders import elder, id_taken
+from tieline_operator.indexes import joined, ref
 from tieline_operator.plans import Object, Outcome, Plan, failed, ready
-from tieline_operator.world import World, joined, ref
+from tieline_operator.world import World
 
 
 @dataclass(frozen=True, kw_only=True)

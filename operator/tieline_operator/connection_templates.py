@@ -9,8 +9,9 @@ from tieline_core.kube.resources import CONNECTION_TEMPLATES, CONNECTIONS, PROJE
 from tieline_core.resources import ConnectionTemplate, Project
 from tieline_operator.conditions import find, has_failed
 from tieline_operator.elders import elder, id_taken
+from tieline_operator.indexes import joined, ref
 from tieline_operator.plans import Object, Outcome, Plan, failed, ready
-from tieline_operator.world import World, joined, ref
+from tieline_operator.world import World
 
 
 @dataclass(frozen=True, kw_only=True)

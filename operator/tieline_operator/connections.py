@@ -9,10 +9,11 @@ from tieline_core.resources import Connection, System
 from tieline_core.resources.auth_schemes import AuthSchemeType
 from tieline_core.resources.connections import ConnectionCredential, CredentialType
 from tieline_operator.elders import elder, id_taken
+from tieline_operator.indexes import joined
 from tieline_operator.plans import Object, Outcome, Plan, failed, ready
 from tieline_operator.pods import Failure
 from tieline_operator.secrets import NEEDED_KEYS, SecretFacts, look_up, secret_problem
-from tieline_operator.world import World, joined
+from tieline_operator.world import World
 
 _OAUTH2 = frozenset(
     {

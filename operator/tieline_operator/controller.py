@@ -21,11 +21,12 @@ from tieline_operator.applying import Applier
 from tieline_operator.code import Code
 from tieline_operator.conditions import invalid
 from tieline_operator.config import Config
+from tieline_operator.indexes import OWN
 from tieline_operator.metrics import Metrics
 from tieline_operator.plans import Key, Object, Plan
 from tieline_operator.project_observation import Projects
 from tieline_operator.versions import Versions
-from tieline_operator.world import OWN, World
+from tieline_operator.world import World
 
 logger = logging.getLogger(__name__)
 

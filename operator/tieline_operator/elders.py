@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 
 from tieline_core.ids import object_id
+from tieline_operator.indexes import BY_ID, joined, namespace_of
 from tieline_operator.plans import Object, Outcome, failed
-from tieline_operator.world import BY_ID, View, joined, namespace_of
+from tieline_operator.world import View
 
 
 def elder(obj: Object, others: Iterable[Object]) -> Object | None:

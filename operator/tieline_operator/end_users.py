@@ -6,8 +6,9 @@ from datetime import datetime
 from tieline_core.kube.resources import END_USERS
 from tieline_core.resources import EndUser
 from tieline_operator.elders import elder, id_taken
+from tieline_operator.indexes import joined
 from tieline_operator.plans import Object, Outcome, Plan, failed, ready
-from tieline_operator.world import World, joined
+from tieline_operator.world import World
 
 
 @dataclass(frozen=True, kw_only=True)

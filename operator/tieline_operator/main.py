@@ -18,9 +18,9 @@ from tieline_core.kube import Kube, Resource
 from tieline_core.kube.connection import NoClusterError
 from tieline_operator import logs
 from tieline_operator.config import Config, ConfigError
+from tieline_operator.indexes import OWN
 from tieline_operator.metrics import Metrics
 from tieline_operator.service import Service
-from tieline_operator.world import OWN
 
 logger = logging.getLogger(__name__)
 

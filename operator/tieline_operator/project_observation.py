@@ -21,11 +21,12 @@ from tieline_operator.choices import Choice, choose, current_version
 from tieline_operator.code import Analysis, Code
 from tieline_operator.config import Config
 from tieline_operator.elders import id_taken
+from tieline_operator.indexes import CHILDREN, joined
 from tieline_operator.plans import Object, Plan
 from tieline_operator.pods import deployed_version
 from tieline_operator.project_view import EnvironmentView, ProjectView, Source, source_of
 from tieline_operator.projects import plan
-from tieline_operator.world import CHILDREN, World, joined
+from tieline_operator.world import World
 
 
 class Projects:

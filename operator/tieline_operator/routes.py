@@ -8,8 +8,9 @@ from tieline_core.kube import Change, Resource
 from tieline_core.kube import resources as r
 from tieline_core.names import PROJECT_LABEL
 from tieline_operator.conditions import find
+from tieline_operator.indexes import BY_ID, CHILDREN, OWN, joined, namespace_of, ref
 from tieline_operator.plans import Key, Object
-from tieline_operator.world import BY_ID, CHILDREN, OWN, View, joined, namespace_of, ref
+from tieline_operator.world import View
 
 Views = Mapping[Resource, View]
 Route = Callable[[Views, Object], Iterator[Key]]

@@ -14,11 +14,12 @@ from tieline_operator.code import Code
 from tieline_operator.config import Config
 from tieline_operator.controller import Controller, reconcilers
 from tieline_operator.events import Events
+from tieline_operator.indexes import OWN
 from tieline_operator.metrics import Metrics
 from tieline_operator.plans import Key
 from tieline_operator.routes import affected, key_of
 from tieline_operator.workqueue import WorkQueue
-from tieline_operator.world import OWN, World
+from tieline_operator.world import World
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,9 @@ from tieline_core.resources.project_versions import Finding, VersionState
 from tieline_operator.choices import age_key
 from tieline_operator.code import Code
 from tieline_operator.elders import id_taken
+from tieline_operator.indexes import joined
 from tieline_operator.plans import Object, Outcome, Plan, failed, ready
-from tieline_operator.world import World, joined
+from tieline_operator.world import World
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,42 +5,16 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from tieline_core.ids import object_id
 from tieline_core.kube import Cache, Change, Kube, NotFound, Resource
 from tieline_core.kube import resources as r
 from tieline_core.kube.cache import lean
-from tieline_core.names import CREDENTIAL_TYPE, ENVIRONMENT_ID_LABEL, PROJECT_LABEL, label_value
+from tieline_core.names import CREDENTIAL_TYPE, ENVIRONMENT_ID_LABEL
+from tieline_operator.indexes import CHILDREN, INDEXES, OWN
 from tieline_operator.plans import Object
 
 logger = logging.getLogger(__name__)
 
-Index = Callable[[Object], Iterable[str]]
-BY_ID = "id"
 _PATIENCE = 10.0
-
-OWN = (
-    r.SYSTEMS,
-    r.CONNECTION_TEMPLATES,
-    r.CONNECTIONS,
-    r.PROJECTS,
-    r.PROJECT_VERSIONS,
-    r.ACTIVATIONS,
-    r.END_USERS,
-    r.CONNECTORS,
-    r.CONNECTOR_VERSIONS,
-)
-CHILDREN = (
-    r.SERVICE_ACCOUNTS,
-    r.NETWORK_POLICIES,
-    r.SERVICES,
-    r.POD_DISRUPTION_BUDGETS,
-    r.DEPLOYMENTS,
-)
-
-
-def joined(*parts: str | None) -> str:
-    """A key of an index: namespace and names, which never hold a slash."""
-    return "/".join(part or "" for part in parts)
 
 
 class View(Protocol):
@@ -167,121 +141,6 @@ class World:
         return bool(found)
 
 
-def ref(obj: Object, field: str) -> str | None:
-    """The name in a reference of the spec."""
-    reference = obj.get("spec", {}).get(field) or {}
-    name: str | None = reference.get("name")
-    return name
-
-
-def namespace_of(obj: Object) -> str:
-    namespace: str = obj["metadata"].get("namespace", "")
-    return namespace
-
-
-def _by(*fields: Callable[[Object], str | None]) -> Index:
-    """An index by namespace and values; objects without one of the values are not in it."""
-
-    def index(obj: Object) -> Iterable[str]:
-        values = [field(obj) for field in fields]
-        return [] if None in values else [joined(namespace_of(obj), *values)]
-
-    return index
-
-
-def _ref(field: str) -> Callable[[Object], str | None]:
-    return lambda obj: ref(obj, field)
-
-
-def _spec(field: str) -> Callable[[Object], str | None]:
-    return lambda obj: obj.get("spec", {}).get(field)
-
-
-def _label(name: str) -> Callable[[Object], str | None]:
-    return lambda obj: obj["metadata"].get("labels", {}).get(name)
-
-
-def _optional(field: Callable[[Object], str | None]) -> Callable[[Object], str | None]:
-    return lambda obj: field(obj) or ""
-
-
-def _each(values: Callable[[Object], Iterable[str | None]]) -> Index:
-    return lambda obj: [joined(namespace_of(obj), value) for value in {*values(obj)} if value]
-
-
-def _scheme_secrets(obj: Object) -> Iterable[str | None]:
-    for scheme in obj.get("spec", {}).get("authSchemeConfigs", []):
-        grant = (scheme.get("oauth2") or {}).get("grant", {})
-        for client in (grant.get("authorizationCode"), grant.get("password"), scheme.get("oauth1")):
-            yield ((client or {}).get("secretRef") or {}).get("name")
-
-
-def _credential_secrets(obj: Object) -> Iterable[str | None]:
-    for credential in obj.get("spec", {}).get("credentials", []):
-        yield (credential.get("secretRef") or {}).get("name")
-
-
-def _activation_connections(obj: Object) -> Iterable[str | None]:
-    return ((item.get("connectionRef") or {}).get("name") for item in obj["spec"].get("connections", []))
-
-
-def _activation_templates(obj: Object) -> Iterable[str | None]:
-    return (item.get("connectionTemplate") for item in obj["spec"].get("connections", []))
-
-
-def _source_config_maps(obj: Object) -> Iterable[str | None]:
-    return (item.get("name") for item in obj["spec"].get("source", {}).get("configMaps", []))
-
-
-def _version_config_maps(obj: Object) -> Iterable[str | None]:
-    return (item.get("name") for item in obj["spec"].get("configMaps", []))
-
-
-_ID: Index = _by(object_id)
-_ENVIRONMENT = (_ref("projectRef"), _spec("environment"))
-_CHILD = {"project": _by(_label(PROJECT_LABEL))}
-
-INDEXES: Mapping[Resource, Mapping[str, Index]] = {
-    r.SYSTEMS: {BY_ID: _ID, "secret": _each(_scheme_secrets)},
-    r.CONNECTIONS: {
-        BY_ID: _ID,
-        "system": _by(_ref("systemRef")),
-        "user": _by(_ref("endUserRef")),
-        "name": _by(_ref("systemRef"), _optional(_ref("endUserRef")), _spec("name")),
-        "secret": _each(_credential_secrets),
-    },
-    r.CONNECTION_TEMPLATES: {
-        BY_ID: _ID,
-        "system": _by(_ref("systemRef")),
-        "connection": _by(_ref("connectionRef")),
-        "project": _by(_ref("projectRef")),
-        "environment": _by(*_ENVIRONMENT),
-        "name": _by(*_ENVIRONMENT, _spec("name")),
-    },
-    r.PROJECTS: {
-        BY_ID: _ID,
-        "config-map": _each(_source_config_maps),
-        "label": _by(lambda obj: label_value(obj["metadata"]["name"])),
-    },
-    r.PROJECT_VERSIONS: {
-        BY_ID: _ID,
-        "project": _by(_ref("projectRef")),
-        "config-map": _each(_version_config_maps),
-    },
-    r.ACTIVATIONS: {
-        BY_ID: _ID,
-        "project": _by(_ref("projectRef")),
-        "environment": _by(*_ENVIRONMENT),
-        "user": _by(_ref("endUserRef")),
-        "target": _by(*_ENVIRONMENT, _optional(_ref("endUserRef"))),
-        "connection": _each(_activation_connections),
-        "template": _each(_activation_templates),
-    },
-    r.END_USERS: {BY_ID: _ID, "external": _by(_spec("externalId"))},
-    r.CONNECTORS: {BY_ID: _ID},
-    r.CONNECTOR_VERSIONS: {BY_ID: _ID, "connector": _by(_ref("connectorRef"))},
-    **dict.fromkeys((*CHILDREN, r.PODS, r.CONFIG_MAPS), _CHILD),
-}
 _WATCHED = (*OWN, *CHILDREN, r.PODS, r.CONFIG_MAPS, r.SECRETS)
 _LABELLED = frozenset((*CHILDREN, r.PODS))
 _POD_ANNOTATIONS = ("tieline.dev/version", "tieline.dev/revision")

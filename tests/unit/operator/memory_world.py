@@ -13,7 +13,7 @@ from tests.unit.operator.objects import NAMESPACE, NOW
 from tieline_core.ids import format_time
 from tieline_core.kube import AlreadyExists, Applied, Invalid, NotFound, Resource
 from tieline_core.kube import resources as r
-from tieline_operator.world import CHILDREN, INDEXES, OWN
+from tieline_operator.indexes import CHILDREN, INDEXES, OWN
 
 ALL = (*OWN, *CHILDREN, r.PODS, r.CONFIG_MAPS, r.SECRETS, r.NAMESPACES)
 

@@ -14,10 +14,10 @@ from tieline_operator.code import Code
 from tieline_operator.config import Config
 from tieline_operator.controller import Controller, reconcilers
 from tieline_operator.events import Events
+from tieline_operator.indexes import OWN
 from tieline_operator.metrics import Metrics
 from tieline_operator.plans import Key
 from tieline_operator.routes import affected, key_of
-from tieline_operator.world import OWN
 
 CONFIG = Config(runtime_image="runtime:1", api_url="http://api", versions_kept=2)
 

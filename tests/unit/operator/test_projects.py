@@ -11,8 +11,8 @@ from tests.unit.operator.memory_world import MemoryWorld, files_of
 from tests.unit.operator.objects import NAMESPACE, namespace, obj, project, template
 from tests.unit.operator.reconciling import Reconciling, crashed, no_image
 from tieline_core.kube import resources as r
+from tieline_operator.indexes import CHILDREN
 from tieline_operator.snapshots import UNNEEDED_AFTER
-from tieline_operator.world import CHILDREN
 
 MAIN = "main.py"
 
