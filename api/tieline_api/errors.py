@@ -203,6 +203,7 @@ def _from_invalid(error: kube.Invalid) -> ApiError:
             spec_path(str(cause.get("field") or "")), _cut(_without_value(str(cause.get("message") or "")))
         )
         for cause in error.causes
+        if cause.get("field") != "<nil>"  # "some rules were not checked", which helps nobody here
     ]
     return invalid_fields(fields) if fields else invalid("", _cut(_without_value(error.message)))
 

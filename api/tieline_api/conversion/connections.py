@@ -77,12 +77,13 @@ def plan_credential(
     live: Mapping[str, Any] | None,
     mine: Mapping[str, Any] | None,
     system: Obj,
+    connection: str,
     path: str,
 ) -> PlannedCredential:
     """What a credential in a request becomes.
 
-    ``live`` is the stored item of the same id as it is, ``mine`` the part of it that the API owns. What
-    the request leaves out stays. Raises ApiError (422) naming the field below ``path``.
+    ``connection`` is the connection's id, ``live`` the stored item of the same id as it is, ``mine`` the part
+    of it that the API owns. What the request leaves out stays. Raises ApiError (422) naming the field below ``path``.
     """
     item: Item = dict(mine or {})
     item["id"] = given.id or new_id()
@@ -93,6 +94,8 @@ def plan_credential(
         raise errors.invalid(f"{path}.authSchemeConfig", "is required for a new credential")
     if given.credential is not None:
         planned = _plan_values(item, given.credential, live=live, path=f"{path}.credential")
+        if given.credential.id and given.credential.id != credential_id(connection, item):
+            item["credentialId"] = given.credential.id
         secrets += [planned] if planned else []
     elif live is None:
         raise errors.invalid(f"{path}.credential", "is required for a new credential")
@@ -122,8 +125,6 @@ def _plan_values(
     item["type"] = kind.value
     if given.name is not None:
         item["name"] = given.name
-    if given.id:
-        item["credentialId"] = given.id
     if given.expires_at is not None:
         item["expiresAt"] = given.expires_at.isoformat().replace("+00:00", "Z")
     if kind == CredentialType.NONE:

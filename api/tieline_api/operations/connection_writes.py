@@ -40,7 +40,11 @@ async def create_connection_object(
     refuse_taken_name(world, system_name, body.name, namespace=namespace, user=reference)
     identifier = new_id()
     items, secrets = plan_credentials(
-        body.credentials, system=system, owner=identifier.lower(), path=f"{path}.credentials"
+        body.credentials,
+        system=system,
+        owner=identifier.lower(),
+        connection=identifier,
+        path=f"{path}.credentials",
     )
     spec: Obj = {
         "name": body.name,
@@ -82,13 +86,14 @@ def plan_credentials(
     *,
     system: Mapping[str, Any],
     owner: str,
+    connection: str,
     live: Mapping[str, Any] | None = None,
     mine: Mapping[str, Any] | None = None,
     path: str = "credentials",
 ) -> tuple[list[Obj], list[PlannedSecret]]:
     """All credentials of a connection in their order, and the Secrets for the values that were given.
 
-    Those of ``live`` that are not listed go; 409 when they belong to somebody else.
+    ``owner`` is the connection's name and ``connection`` its id. Credentials of ``live`` that are not listed go; 409 when they belong to somebody else.
     """
     stored = {item["id"]: item for item in ((live or {}).get("spec") or {}).get("credentials") or ()}
     ours = {item["id"]: item for item in ((mine or {}).get("spec") or {}).get("credentials") or ()}
@@ -101,6 +106,7 @@ def plan_credentials(
             live=stored.get(one.id or ""),
             mine=ours.get(one.id or ""),
             system=system,
+            connection=connection,
             path=f"{path}[{index}]",
         )
         identifier = planned.item["id"]

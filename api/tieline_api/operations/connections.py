@@ -17,7 +17,8 @@ from tieline_api.operations.connection_writes import (
 )
 from tieline_api.store.etags import etag
 from tieline_api.store.world import World, position
-from tieline_api.store.writer import refuse_removal
+from tieline_api.store.writer import put_or_leave_out, refuse_removal
+from tieline_core.ids import object_id
 
 CONNECTION = f"{ORGANISATION}/connections/{{connection_id}}"
 Obj = dict[str, Any]
@@ -107,9 +108,9 @@ async def update_connection(call: Call[None, rest.ConnectionUpdate]) -> Reply:
         if body.credentials is not None and system is not None:
             before[:] = live["spec"].get("credentials") or []
             items, secrets[:] = plan_credentials(
-                body.credentials, system=system, owner=name, live=live, mine=mine
+                body.credentials, system=system, owner=name, connection=object_id(obj), live=live, mine=mine
             )
-            mine["spec"]["credentials"] = items
+            put_or_leave_out(mine["spec"], "credentials", items)
 
     changed = await platform.writer.change(
         world.connections, call.namespace, name, change, if_match=call.if_match

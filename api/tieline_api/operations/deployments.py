@@ -23,6 +23,7 @@ from tieline_api.platform import Platform
 from tieline_api.store.field_managers import other_managers
 from tieline_api.store.secrets import owner_reference
 from tieline_api.store.world import position
+from tieline_api.store.writer import put_or_leave_out, refuse_removal
 from tieline_core.checks import MAIN, check_files
 from tieline_core.files import MAX_FILE_BYTES, MAX_TOTAL_BYTES, files_digest
 from tieline_core.ids import new_id, object_id
@@ -94,7 +95,7 @@ async def deploy(call: Call[rest.DeployQuery, rest.DeployBody]) -> Reply:
         if body.files is not None:
             _set_files(live, mine, references=references, labels=labels)
         elif body.labels is not None:
-            mine["spec"]["labels"] = labels
+            _set_labels(live, mine, labels)
         set_environment(live, mine, environment, version=version["metadata"]["name"], suspended=False)
 
     changed = await platform.writer.change(
@@ -182,7 +183,7 @@ def _template_names(platform: Platform, project: Mapping[str, Any], environment:
 
 def _given(files: Iterable[rest.File]) -> Pairs:
     """Files of a request; 413 when one is, or all are, too large."""
-    pairs = [(file.filename, file.content.encode()) for file in files]
+    pairs = sorted((file.filename, file.content.encode()) for file in files)
     for path, content in pairs:
         if len(content) > MAX_FILE_BYTES:
             raise errors.too_large(f'The file "{path[:100]}"', limit=MAX_FILE_BYTES)
@@ -235,8 +236,15 @@ def _set_files(live: Obj, mine: Obj, *, references: list[Obj], labels: Mapping[s
                     "or make that manager give it up",
                     managers=managers,
                 )
-    mine["spec"]["source"] = {"configMaps": references}
-    mine["spec"]["labels"] = dict(labels)
+    put_or_leave_out(mine["spec"], "source", {"configMaps": references} if references else {})
+    _set_labels(live, mine, labels)
+
+
+def _set_labels(live: Obj, mine: Obj, labels: Mapping[str, str]) -> None:
+    """Makes ``labels`` the only ones; 409 when others own one that would stay."""
+    for key in (live["spec"].get("labels") or {}).keys() - labels.keys():
+        refuse_removal(live, ("labels", key), what=f'The label "{key}"')
+    put_or_leave_out(mine["spec"], "labels", dict(labels))
 
 
 def _files(files: Iterable[tuple[str, bytes]], labels: Mapping[str, str]) -> rest.CurrentFiles:

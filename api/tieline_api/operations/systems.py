@@ -14,7 +14,7 @@ from tieline_api.operations import examples
 from tieline_api.store.etags import etag
 from tieline_api.store.secrets import secret_name
 from tieline_api.store.world import position
-from tieline_api.store.writer import refuse_removal
+from tieline_api.store.writer import put_or_leave_out, refuse_removal
 from tieline_core.ids import new_id
 
 SYSTEM = f"{ORGANISATION}/systems/{{system_id}}"
@@ -141,7 +141,8 @@ async def delete_auth_scheme(call: Call[None, None]) -> Reply:
         step = {"id": identifier}
         refuse_removal(live, ("authSchemeConfigs", step), what=f'The auth scheme "{identifier}"')
         items = mine["spec"].get("authSchemeConfigs") or []
-        mine["spec"]["authSchemeConfigs"] = [one for one in items if one["id"] != identifier]
+        kept = [one for one in items if one["id"] != identifier]
+        put_or_leave_out(mine["spec"], "authSchemeConfigs", kept)
         secret = schemes.secret_name_of(item)
         removed[:] = [secret] if secret else []
 

@@ -98,11 +98,9 @@ class World:
         """Starts to list and to watch; returns at once."""
         for cache in self.caches:
             await cache.start()
-        self._waiting = asyncio.create_task(self._wait())
 
     async def stop(self) -> None:
         """Ends the watches."""
-        self._waiting.cancel()
         await asyncio.gather(*(cache.stop() for cache in self.caches))
 
     async def synced(self) -> None:
@@ -112,6 +110,8 @@ class World:
     @property
     def ready(self) -> bool:
         """Whether everything was read once."""
+        if not self._synced:
+            self._synced = all(cache.is_synced for cache in self.caches)
         return self._synced
 
     @property
@@ -121,7 +121,7 @@ class World:
 
     def need_sync(self) -> None:
         """ApiError 503 until everything was read once."""
-        if not self._synced:
+        if not self.ready:
             raise errors.unavailable(_NOT_READY)
 
     def organisation_of(self, namespace: str) -> Organisation | None:
@@ -169,10 +169,6 @@ class World:
         """The objects that an index has under a key, oldest first."""
         found: Iterable[Obj] = cache.by_index(index, indexes.key(namespace, *parts))
         return sorted(found, key=position)
-
-    async def _wait(self) -> None:
-        await self.synced()
-        self._synced = True
 
 
 def position(obj: Mapping[str, Any]) -> tuple[str, str]:

@@ -135,6 +135,17 @@ class Writer:
         return True
 
 
+def put_or_leave_out(spec: Obj, field: str, value: Any) -> None:
+    """Sets a list or a map, or leaves it out when it is empty.
+
+    An apply of an empty map where there was a full one leaves ``null`` behind, which no schema accepts.
+    """
+    if value:
+        spec[field] = value
+    else:
+        spec.pop(field, None)
+
+
 def refuse_removal(live: Mapping[str, Any], path: Sequence[Step], *, what: str) -> None:
     """409 naming the managers when others own what is to be removed at ``path`` (below ``spec``)."""
     managers = other_managers(live, ("spec", *path))

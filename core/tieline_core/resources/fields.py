@@ -71,8 +71,17 @@ Ulid = Annotated[str, StringConstraints(max_length=26)]
 Scope = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 Filename = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 Digest = Annotated[str, StringConstraints(max_length=64, pattern=r"^[0-9a-f]{64}$")]
+# Atomic: such an object has one owner. Merged key by key, two writers could make a schema that neither
+# wrote, and an apply that takes the last key out of a map leaves null behind.
 JsonObject = Annotated[
-    dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+    dict[str, Any],
+    WithJsonSchema(
+        {
+            "type": "object",
+            "x-kubernetes-map-type": "atomic",
+            "x-kubernetes-preserve-unknown-fields": True,
+        }
+    ),
 ]
 Quantity = Annotated[
     int | str,

@@ -114,8 +114,6 @@ class Server:
         await site.start()
         self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
         await self.platform.world.synced()
-        while not self.platform.world.ready:
-            await asyncio.sleep(0.01)
 
     async def _stop(self) -> None:
         await self._runner.cleanup()

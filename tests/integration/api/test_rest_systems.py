@@ -134,6 +134,7 @@ def test_a_client_secret_is_stored_in_a_secret_and_never_comes_back(
     assert grant == {"clientId": "you", "secretRef": {"name": reference}}
     assert client("DELETE", f"{path}/auth-scheme-configs/login").status == 204
     assert kubectl("get", "secret", reference, namespace=org.namespace, check=False).returncode == 1
+    assert client.ok("GET", path)["authSchemeConfigs"] == []
 
 
 def test_unknown_and_foreign_fields_are_warned_about(client: Client) -> None:

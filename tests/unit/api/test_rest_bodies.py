@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tieline_api.engine.reading import MAX_WARNINGS, validate, warning_header
 from tieline_api.errors import ApiError
 from tieline_api.models.auth_schemes import AuthSchemeConfig
+from tieline_api.models.base import Rest
 from tieline_api.models.projects import ProjectUpdate
 from tieline_api.models.systems import SystemCreate
 
@@ -96,8 +97,11 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_no_json_makes_reading_fail_otherwise_than_by_422(value: object) -> None:
-    for model in (SystemCreate, AuthSchemeConfig, ProjectUpdate):
+    def status(model: type[Rest]) -> int:
         try:
             validate(model, value)
         except ApiError as error:
-            assert error.status == 422
+            return error.status
+        return 200
+
+    assert {status(model) for model in (SystemCreate, AuthSchemeConfig, ProjectUpdate)} <= {200, 422}

@@ -1,0 +1,179 @@
+"""Who may do what: no token, no membership, no permission, another organisation."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from tests.harness.kubectl import Kubectl, Organisation, make_organisation
+from tests.integration.api.conftest import ORIGIN, Client, Server
+from tests.integration.api.objects import make_project, make_system, make_template
+from tieline_api.engine.operation import Operation
+from tieline_api.operations import OPERATIONS
+from tieline_core.ids import new_id
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def viewer(server: Server, org: Organisation, token_for: Callable[..., str]) -> Client:
+    return Client(server.url, token_for(org.namespace, "viewer", "tieline-viewer"), org.id)
+
+
+@pytest.fixture(scope="module")
+def editor(server: Server, org: Organisation, token_for: Callable[..., str]) -> Client:
+    return Client(server.url, token_for(org.namespace, "editor", "tieline-editor"), org.id)
+
+
+@pytest.fixture(scope="module")
+def neighbour(
+    server: Server, kubectl: Kubectl, token_for: Callable[..., str], crds_installed: None
+) -> Client:
+    """The administrator of another organisation."""
+    other = make_organisation(kubectl)
+    token = token_for(other.namespace, "admin", "tieline-admin")
+    made = Client(server.url, token, other.id)
+    for _ in range(200):
+        if made("GET", "/projects").status == 200:
+            return made
+    raise AssertionError("the organisation does not appear")
+
+
+def _some_path(operation: Operation, organisation: str) -> str:
+    path = operation.path.replace("{organisation_id}", organisation).replace("{id}", "x")
+    for name in ("system_id", "connection_id", "project_id", "template_id", "version_id"):
+        path = path.replace("{" + name + "}", new_id())
+    return path
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+def test_without_a_token_every_operation_is_401(client: Client, operation: Operation) -> None:
+    nobody = Client(client.url, None, client.organisation)
+    answer = nobody.at(_some_path(operation, client.organisation), method=operation.method, body={})
+    assert (answer.status, answer.json["code"]) == (401, "unauthenticated")
+    assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+def test_another_organisation_is_404_for_every_operation(
+    client: Client, neighbour: Client, operation: Operation
+) -> None:
+    answer = neighbour.at(_some_path(operation, client.organisation), method=operation.method, body={})
+    assert answer.status == 404
+    missing = neighbour.at(_some_path(operation, unknown := new_id()), method=operation.method, body={})
+    # Word for word what an organisation that does not exist answers.
+    assert answer.json["message"].replace(client.organisation, unknown) == missing.json["message"]
+
+
+@pytest.mark.parametrize(
+    "operation", [one for one in OPERATIONS if one.method != "GET"], ids=lambda operation: operation.id
+)
+def test_a_viewer_changes_nothing(viewer: Client, operation: Operation) -> None:
+    answer = viewer.at(_some_path(operation, viewer.organisation), method=operation.method, body={})
+    assert (answer.status, answer.json["code"]) == (403, "forbidden")
+    assert "needs the permission to" in answer.json["message"]
+
+
+def test_a_viewer_reads(viewer: Client, client: Client) -> None:
+    project = make_project(client)
+    assert viewer.ok("GET", f"/projects/{project['id']}")["id"] == project["id"]
+    assert viewer("GET", "/systems").status == 200
+
+
+def test_an_editor_deploys_and_does_not_change_systems(editor: Client, client: Client) -> None:
+    project = make_project(editor)
+    files = [{"filename": "main.py", "content": ""}]
+    assert editor("PUT", f"/projects/{project['id']}/deploy", {"files": files}).status == 200
+    system = make_system(client)
+    assert editor("PUT", f"/systems/{system['id']}", {"name": "x"}).status == 403
+    _, template = make_template(client, project=project)
+    body = {
+        "connectionTemplateId": template["connectionTemplateId"],
+        "connection": {"name": "c", "credentials": []},
+    }
+    assert editor("POST", "/connections", body).status == 201
+
+
+def test_ids_of_another_organisation_are_not_found(client: Client, neighbour: Client) -> None:
+    system = make_system(client)
+    project, template = make_template(client)
+    for path in (
+        f"/systems/{system['id']}",
+        f"/projects/{project['id']}",
+        f"/projects/{project['id']}/files",
+    ):
+        assert neighbour("GET", path).status == 404
+    theirs = make_project(neighbour)
+    body = {"systemId": system["id"], "name": "stolen"}
+    assert neighbour("POST", f"/projects/{theirs['id']}/connection-templates", body).fields == ["systemId"]
+    connection = {
+        "connectionTemplateId": template["connectionTemplateId"],
+        "connection": {"name": "c", "credentials": []},
+    }
+    assert neighbour("POST", "/connections", connection).status == 404
+    assert neighbour.ok("GET", "/systems?first=200")["totalCount"] == 0
+
+
+@pytest.mark.parametrize("word", ["Bearer", "JWT", "bearer"])
+def test_both_words_before_the_token_work(client: Client, word: str) -> None:
+    answer = client("GET", "/projects", Authorization=f"{word} {client.token}")
+    assert answer.status == 200
+
+
+def test_a_wrong_token_is_401(client: Client) -> None:
+    assert client("GET", "/projects", Authorization="Bearer nonsense").status == 401
+
+
+def test_a_pods_own_token_opens_no_other_door(client: Client, kubectl: Kubectl, org: Organisation) -> None:
+    token = kubectl("create", "token", "admin", "--audience=tieline", namespace=org.namespace).stdout.strip()
+    assert client("GET", "/projects", Authorization=f"Bearer {token}").status == 401
+
+
+def test_a_permission_that_was_given_counts_within_seconds(
+    server: Server, org: Organisation, kubectl: Kubectl, token_for: Callable[..., str]
+) -> None:
+    import time
+
+    newcomer = Client(server.url, token_for(org.namespace, "newcomer", None), org.id)
+    assert newcomer("GET", "/projects").status == 404
+    kubectl(
+        "create",
+        "rolebinding",
+        "newcomer",
+        "--clusterrole=tieline-viewer",
+        f"--serviceaccount={org.namespace}:newcomer",
+        namespace=org.namespace,
+    )
+    until = time.monotonic() + 5
+    while newcomer("GET", "/projects").status != 200:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def test_organisation_ids_may_be_lower_case(client: Client) -> None:
+    assert client.at(f"/api/v2/o/{client.organisation.lower()}/projects").status == 200
+
+
+def test_browsers_of_listed_origins_may_call(client: Client) -> None:
+    path = f"/api/v2/o/{client.organisation}/projects"
+    asked = {"Access_Control_Request_Method": "PUT"}
+    preflight = Client(client.url, None, "").at(path, method="OPTIONS", Origin=ORIGIN, **asked)
+    assert preflight.status == 204
+    assert preflight.headers["Access-Control-Allow-Origin"] == ORIGIN
+    assert "Access-Control-Allow-Credentials" not in preflight.headers
+    answer = client.at(path, Origin=ORIGIN)
+    assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
+    refused = client("GET", "/systems/x", Origin=ORIGIN)
+    assert (refused.status, refused.headers["Access-Control-Allow-Origin"]) == (404, ORIGIN)
+    stranger = client.at(path, Origin="https://evil.example")
+    assert "Access-Control-Allow-Origin" not in stranger.headers
+    assert (
+        Client(client.url, None, "").at(path, method="OPTIONS", Origin="https://evil.example", **asked).status
+        == 405
+    )
+
+
+def test_no_error_tells_more_than_it_should(client: Client) -> None:
+    answer = client("GET", "/nothing/here")
+    assert (answer.status, answer.json["code"]) == (404, "not_found")
+    assert "Traceback" not in json.dumps(answer.json)
