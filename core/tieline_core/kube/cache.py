@@ -32,6 +32,9 @@ _FIRST_BACKOFF = 0.2
 _LONGEST_BACKOFF = 15.0
 # A watch that lives as long as this worked: what ends it counts as the first failure.
 _STEADY = 1.0
+# A watch that lived as long as this and brought not even a bookmark (they come each minute) waits for a version
+# that the server may never reach: after a restore from a backup it says nothing else (seen on 1.34).
+_MUTE = 90.0
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _TOO_LARGE = "ResourceVersionTooLarge"
 
@@ -228,7 +231,7 @@ class Cache:
             self._tell(change)
 
     async def _watch(self) -> None:
-        began = time.monotonic()
+        began, mute = time.monotonic(), True
         events = self._kube.watch(
             self.resource,
             self._namespace,
@@ -239,10 +242,12 @@ class Cache:
         try:
             async with aclosing(events):
                 async for event in events:
-                    self._heard = time.monotonic()
+                    self._heard, mute = time.monotonic(), False
                     self._handle(event)
         finally:
-            self._steady = time.monotonic() - began >= _STEADY
+            lived = time.monotonic() - began
+            self._steady = lived >= _STEADY
+            self._must_list = self._must_list or (mute and lived >= _MUTE)
 
     def _handle(self, event: WatchEvent) -> None:
         version = event.object["metadata"]["resourceVersion"]

@@ -11,6 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 _CONFLICT = re.compile(r'conflict with "(?P<manager>[^"]*)"')
+# A server-side apply of what does not fit the schema is answered with 500, in words alone (Kubernetes 1.34):
+#   failed to create typed patch object (acme/shop; tieline.dev/v1alpha1, Kind=System): .spec.nme: field not …
+_MISFIT = re.compile(
+    r"failed to (create typed patch object|convert new object) \([^)]*\)[^:]*: (?P<findings>.*)", re.S
+)
+_FINDING = re.compile(r"^\s*\.(?P<field>\S+?): (?P<message>.*?)(?:, got &.*)?$", re.M)
 _MAX_MESSAGE = 2048
 
 
@@ -119,8 +125,12 @@ def from_status(
     status = body if isinstance(body, dict) else {}
     reason = str(status.get("reason", ""))
     details = status.get("details") or {}
-    causes = tuple(cause for cause in details.get("causes") or () if isinstance(cause, dict))
+    causes: tuple[Mapping[str, str], ...] = tuple(
+        cause for cause in details.get("causes") or () if isinstance(cause, dict)
+    )
     text = str(status.get("message") or f"HTTP {http_status}")[:_MAX_MESSAGE]
+    if http_status == 500 and (misfit := _MISFIT.match(text)):
+        http_status, reason, causes = 422, "Invalid", _findings(misfit["findings"])
     if sensitive:
         causes = tuple(_without_words(cause) for cause in causes)
         fields = ", ".join(cause["field"] for cause in causes if cause.get("field"))
@@ -137,6 +147,13 @@ def from_status(
     if seconds is not None and isinstance(error, TooManyRequests | Unavailable):
         error.retry_after = seconds
     return error
+
+
+def _findings(text: str) -> tuple[Mapping[str, str], ...]:
+    return tuple(
+        {"reason": "FieldValueInvalid", "field": found["field"], "message": found["message"]}
+        for found in _FINDING.finditer(text)
+    )
 
 
 def _without_words(cause: Mapping[str, str]) -> dict[str, str]:

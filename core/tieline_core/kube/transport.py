@@ -36,7 +36,7 @@ class Call:
     method: str
     path: str
     params: Mapping[str, str] = field(default_factory=dict)
-    data: bytes | None = None
+    data: bytes | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict)
     idempotent: bool = False
     """Whether it may be sent again when nobody knows whether it arrived."""
