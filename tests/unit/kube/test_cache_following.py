@@ -30,13 +30,16 @@ def names(mirror: Cache, namespace: str | None = None) -> set[str]:
     return {obj["metadata"]["name"] for obj in mirror.list(namespace)}
 
 
+def _name(obj: dict[str, Any] | None) -> str | None:
+    return None if obj is None else str(obj["metadata"]["name"])
+
+
 def told(mirror: Cache) -> list[tuple[str | None, str | None]]:
     """The changes from now on: names of the old and the new object."""
     changes: list[tuple[str | None, str | None]] = []
 
     def subscriber(change: Change) -> None:
-        old, new = change.old, change.new
-        changes.append((old and old["metadata"]["name"], new and new["metadata"]["name"]))
+        changes.append((_name(change.old), _name(change.new)))
 
     mirror.subscribe(subscriber)
     return changes

@@ -178,7 +178,7 @@ def test_an_empty_map_that_others_have_filled_stays_empty() -> None:
 
 def test_items_come_with_their_keys_in_the_order_of_the_list() -> None:
     ports = [{"port": 80, "protocol": "TCP", "name": "a"}, {"port": 80, "protocol": "UDP", "name": "b"}]
-    fields = {
+    fields: Fields = {
         'k:{"port":80,"protocol":"UDP"}': {"f:name": {}},
         'k:{"port":80,"protocol":"TCP"}': {"f:name": {}},
         'k:{"port":81,"protocol":"TCP"}': {"f:name": {}},
