@@ -146,7 +146,7 @@ def _unschedulable(status: Mapping[str, Any]) -> tuple[datetime, str] | None:
     condition = _condition(status, "PodScheduled")
     if condition.get("status") != "False" or condition.get("reason") != "Unschedulable":
         return None
-    told = condition.get("message", "").split(" preemption:")[0]
+    told = condition.get("message", "").split("preemption:")[0].rstrip(" ,")
     return parse_time(condition["lastTransitionTime"]), told
 
 

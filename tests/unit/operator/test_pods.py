@@ -49,3 +49,17 @@ def test_a_pod_that_is_being_deleted_serves_nothing() -> None:
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
     assert read(ready).ready
     assert not read(ready, deletionTimestamp=NOW.isoformat()).ready
+
+
+def test_the_schedulers_words_are_told_without_its_talk_of_preemption() -> None:
+    told = "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes"
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": told,
+        "lastTransitionTime": NOW.isoformat(),
+    }
+    since, words = read({"conditions": [condition]}).unschedulable or (None, "")
+    assert since == NOW
+    assert words == "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate"
