@@ -69,16 +69,15 @@ class Connection:
             return str(self.configuration.get_basic_auth_token())
         return None
 
-    async def renew(self) -> bool:
-        """After credentials were refused: whether others were found by reading them again.
+    async def renew(self, refused: str | None) -> bool:
+        """Whether there are other credentials than those that were refused, if need be by reading them again.
 
         This is how short-lived tokens of plugins (the clouds') and token files are followed.
         """
         if self.reload is None:
             return False
-        before, asked = await self.authorization(), time.monotonic()
         async with self._renewals.lock:
-            if self._renewals.last >= asked:
+            if await self.authorization() != refused:
                 return True
             if time.monotonic() - self._renewals.last < _RENEWAL_PAUSE:
                 return False
@@ -89,7 +88,7 @@ class Connection:
             except _UNREADABLE as error:
                 logger.warning("The credentials cannot be read again: %s", _without_values(error))
                 return False
-        return await self.authorization() != before
+            return await self.authorization() != refused
 
 
 async def connection(*, kubeconfig: str | Path | None = None, context: str | None = None) -> Connection:

@@ -98,10 +98,12 @@ class Transport:
         async with _unavailable_after(self._timeout, call.doing):
             while True:
                 attempt += 1
+                authorization = await self._connection.authorization()
                 try:
-                    return await self._once(call)
+                    async with self._answered(call, authorization) as response:
+                        return response.status, await response.read()
                 except errors.Unauthorized:
-                    if renewed or not await self._connection.renew():
+                    if renewed or not await self._connection.renew(authorization):
                         raise
                     renewed = True
                 except (errors.TooManyRequests, errors.Unavailable) as error:
@@ -112,23 +114,29 @@ class Transport:
 
     @asynccontextmanager
     async def stream(self, call: Call, *, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
-        """The body of a long answer. Unavailable when nothing comes for ``silence`` seconds."""
+        """The body of a long answer. Unavailable when nothing comes for ``silence`` seconds.
+
+        Refused credentials are read again, for the next try.
+        """
         timeout = aiohttp.ClientTimeout(
             total=None, connect=self._timeout, sock_connect=self._timeout, sock_read=silence
         )
-        async with self._answered(call, timeout=timeout) as response:
-            yield response.content
-
-    async def _once(self, call: Call) -> tuple[int, bytes]:
-        async with self._answered(call) as response:
-            return response.status, await response.read()
+        authorization = await self._connection.authorization()
+        try:
+            async with self._answered(call, authorization, timeout=timeout) as response:
+                yield response.content
+        except errors.Unauthorized:
+            await self._connection.renew(authorization)
+            raise
 
     @asynccontextmanager
-    async def _answered(self, call: Call, **options: Any) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _answered(
+        self, call: Call, authorization: str | None, **options: Any
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         headers = {"Accept": "application/json", "User-Agent": self._user_agent, **call.headers}
         if call.data is not None:
             headers.setdefault("Content-Type", "application/json")
-        if authorization := await self._connection.authorization():
+        if authorization:
             headers["Authorization"] = authorization
         self.requests[call.verb, call.resource.plural] += 1
         try:

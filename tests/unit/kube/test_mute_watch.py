@@ -1,0 +1,45 @@
+"""A watch that waits for a version which a restored server may never reach says nothing at all."""
+
+import pytest
+
+from tests.unit.kube.eventually import eventually
+from tests.unit.kube.fake_api_server import FakeApiServer
+from tieline_core.kube import Cache, Kube, cache
+from tieline_core.kube.resources import CONFIG_MAPS
+
+
+async def test_a_watch_that_brought_not_even_a_bookmark_is_followed_by_a_list(
+    server: FakeApiServer, kube: Kube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "_MUTE", 0.0)
+    server.put("old")
+    mirror = Cache(kube, CONFIG_MAPS)
+    await mirror.start()
+    await mirror.synced()
+    await eventually(lambda: server.watches == 1)
+
+    server.silent = True
+    server.objects.clear()
+    server.history.clear()
+    server.revision = 10
+    server.put("restored")
+    server.break_watches()
+
+    await eventually(lambda: [obj["metadata"]["name"] for obj in mirror.list()] == ["restored"])
+    await mirror.stop()
+
+
+async def test_a_watch_that_had_news_goes_on_without_a_list(
+    server: FakeApiServer, kube: Kube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "_MUTE", 0.0)
+    mirror = Cache(kube, CONFIG_MAPS)
+    await mirror.start()
+    await mirror.synced()
+    server.bookmark()
+    await eventually(lambda: server.watches == 1)
+    assert await mirror.reached(str(server.revision))
+    server.break_watches()
+    await eventually(lambda: server.count("watch") == 2)
+    assert server.count("list") == 1
+    await mirror.stop()
