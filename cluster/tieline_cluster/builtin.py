@@ -39,11 +39,11 @@ class BuiltIn:
         self._progress = progress
         self._state = clusters_folder() / name
         given = {key: value for key, value in options.items() if value is not None}
-        self._options = Options.from_dict(self._stored().get("options", {}) | given | {"name": name})
+        self.options = Options.from_dict(self._stored().get("options", {}) | given | {"name": name})
 
     def up(self) -> Cluster:
         """Bring the cluster up; what runs as it should is left alone."""
-        if self._options.node:
+        if self.options.node:
             packages.require(packages.NODE_PACKAGES, purpose="A cluster with a node")
         binaries = ensure_binaries(self._progress)
         with self._alone():
@@ -66,7 +66,7 @@ class BuiltIn:
             if slot is None:
                 if self._state.exists():
                     machine.delete_folder(self._state)
-                self._progress.note(f"No cluster {self._options.name}")
+                self._progress.note(f"No cluster {self.options.name}")
                 return
             plan = self._unclaimed(slot)
             with self._progress.step(f"Taking {plan.name} down"):
@@ -105,8 +105,8 @@ class BuiltIn:
             containers.import_image(self._running_node(), archive)
 
     def _running_node(self) -> Plan:
-        if self.running() is None or not self._options.node:
-            raise ClusterError(f"The cluster {self._options.name} has no node that runs: bring it up first")
+        if self.running() is None or not self.options.node:
+            raise ClusterError(f"The cluster {self.options.name} has no node that runs: bring it up first")
         return self._unclaimed(self._stored()["slot"])
 
     def _stored(self) -> dict[str, Any]:
@@ -117,20 +117,20 @@ class BuiltIn:
         return stored
 
     def _unclaimed(self, slot: int) -> Plan:
-        return Plan(options=self._options, slot=slot, state=self._state, run=run_folder() / str(slot))
+        return Plan(options=self.options, slot=slot, state=self._state, run=run_folder() / str(slot))
 
     def _plan(self) -> Plan:
         """The plan with a claimed slot, stored so that every later command finds the cluster."""
         stored = self._stored()
-        routed = network.routed_subnets() if self._options.node else []
+        routed = network.routed_subnets() if self.options.node else []
         plan = slots.claim(self._unclaimed, known=stored.get("slot"), routed=routed)
-        if stored and Options.from_dict(stored["options"]).service_subnet != self._options.service_subnet:
+        if stored and Options.from_dict(stored["options"]).service_subnet != self.options.service_subnet:
             raise ClusterError(
                 f"The Services of {plan.name} have their addresses already: take it down first"
             )
-        described = {"slot": plan.slot, "options": asdict(self._options)}
+        described = {"slot": plan.slot, "options": asdict(self.options)}
         write_if_changed(self._state / "cluster.json", json.dumps(described), mode=0o600)
-        return replace(plan, node_address=network.node_address()) if self._options.node else plan
+        return replace(plan, node_address=network.node_address()) if self.options.node else plan
 
     def _cluster(self, plan: Plan) -> Cluster:
         return Cluster(
@@ -231,10 +231,10 @@ class BuiltIn:
                 except OSError as error:
                     if time.monotonic() > deadline:
                         raise ClusterError(
-                            f"Another run for {self._options.name} is still going on"
+                            f"Another run for {self.options.name} is still going on"
                         ) from error
                 if not waiting:
-                    self._progress.note(f"Waiting for another run for {self._options.name} to end")
+                    self._progress.note(f"Waiting for another run for {self.options.name} to end")
                 waiting = True
                 time.sleep(0.1)
             yield

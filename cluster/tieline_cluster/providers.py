@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tieline_cluster.errors import ClusterError
+from tieline_cluster.places import clusters_folder
 from tieline_cluster.progress import Progress, Silence
 
 
@@ -97,10 +98,9 @@ def choose_provider(
         case "builtin":
             return BuiltIn(name=name, progress=told, **options)
         case "auto":
-            return (
-                Kind(name=name, progress=told)
-                if docker_answers()
-                else BuiltIn(name=name, progress=told, **options)
-            )
+            # A built-in cluster that is there stays the one that its name means, Docker or not.
+            if docker_answers() and not (clusters_folder() / name).exists():
+                return Kind(name=name, progress=told)
+            return BuiltIn(name=name, progress=told, **options)
         case _:
             raise ClusterError(f"No provider {kind!r}: choose auto, builtin, kind or existing")

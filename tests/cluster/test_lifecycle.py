@@ -234,7 +234,7 @@ def test_images_are_built_loaded_and_run(with_node: BuiltIn, tmp_path: Path) -> 
     service = {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": "web", "namespace": "default"},
+        "metadata": {"name": "hello", "namespace": "default"},
         "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]},
     }
     for manifest in (pod, service):
@@ -245,7 +245,7 @@ def test_images_are_built_loaded_and_run(with_node: BuiltIn, tmp_path: Path) -> 
         "import time, urllib.request as request\n"
         "for attempt in range(50):\n"
         "    try:\n"
-        "        print(request.urlopen('http://web/page', timeout=5).read().decode()); break\n"
+        "        print(request.urlopen('http://hello/page', timeout=5).read().decode()); break\n"
         "    except OSError as error:\n"
         "        print(error); time.sleep(0.2)\n"
     )
