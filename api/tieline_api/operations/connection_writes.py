@@ -93,7 +93,8 @@ def plan_credentials(
 ) -> tuple[list[Obj], list[PlannedSecret]]:
     """All credentials of a connection in their order, and the Secrets for the values that were given.
 
-    ``owner`` is the connection's name and ``connection`` its id. Credentials of ``live`` that are not listed go; 409 when they belong to somebody else.
+    ``owner`` is the connection's name and ``connection`` its id. Credentials of ``live`` that
+    are not listed go; 409 when they belong to somebody else.
     """
     stored = {item["id"]: item for item in ((live or {}).get("spec") or {}).get("credentials") or ()}
     ours = {item["id"]: item for item in ((mine or {}).get("spec") or {}).get("credentials") or ()}

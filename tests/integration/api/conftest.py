@@ -149,6 +149,7 @@ def api_kubeconfig(
     token = kubectl("create", "token", _ACCOUNT, namespace="default").stdout.strip()
     config = yaml.safe_load(kubeconfig.read_text())
     config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
+    config["current-context"] = kubectl.context or config["current-context"]
     path = tmp_path_factory.mktemp("api") / "kubeconfig"
     path.write_text(yaml.safe_dump(config))
     return path

@@ -162,7 +162,8 @@ def test_while_kubernetes_is_away_reads_go_on_and_writes_are_503(
     config = yaml.safe_load(api_kubeconfig.read_text())
     cluster = config["clusters"][0]["cluster"]
     host, _, port = cluster["server"].removeprefix("https://").partition(":")
-    assert socket.gethostbyname(host) == "127.0.0.1"
+    if socket.gethostbyname(host) != "127.0.0.1":
+        pytest.skip("the API server's certificate must be good for 127.0.0.1, where the relay listens")
     relay = Relay(int(port))
     cluster["server"] = f"https://127.0.0.1:{relay.port}"
     path = tmp_path / "kubeconfig"
