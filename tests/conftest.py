@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.harness.kubectl import ROOT, Kubectl, Organisation, make_organisation
+from tests.harness.progress import Uncaptured
+from tieline_cluster.kubectl import kubectl_for
+from tieline_cluster.progress import Silence
+from tieline_cluster.providers import Cluster, ClusterProvider, choose_provider
+
+CLUSTER = os.environ.get("TIELINE_TEST_CLUSTER", "tests")
+KEEP = bool(os.environ.get("TIELINE_TEST_KEEP"))
 
 _STAGES = ("unit", "cluster", "integration", "e2e")
 
@@ -24,13 +34,52 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def kubeconfig() -> Path:
-    return Path(os.environ["TIELINE_TEST_KUBECONFIG"])
+def provider(request: pytest.FixtureRequest) -> ClusterProvider:
+    """Where the session's cluster comes from; TIELINE_TEST_PROVIDER and TIELINE_TEST_CLUSTER choose another."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    return choose_provider(
+        os.environ.get("TIELINE_TEST_PROVIDER", "auto"),
+        name=CLUSTER,
+        context=os.environ.get("TIELINE_TEST_CONTEXT"),
+        progress=Uncaptured(capture),
+        **({} if KEEP else {"install": True, "fsync": False, "crash_loop_max": 10}),
+    )
 
 
 @pytest.fixture(scope="session")
-def kubectl(kubeconfig: Path) -> Kubectl:
-    return Kubectl(binary=os.environ.get("TIELINE_KUBECTL", "kubectl"), kubeconfig=kubeconfig)
+def cluster(provider: ClusterProvider) -> Iterator[Cluster]:
+    """The session's cluster. TIELINE_TEST_KEEP=1 leaves it up, and takes one that is up as it is."""
+    if KEEP:
+        yield provider.up()
+        return
+    with sole_use_of(CLUSTER):
+        yield provider.up()
+        provider.down()
+
+
+@contextmanager
+def sole_use_of(name: str) -> Iterator[None]:
+    """Two sessions with one cluster would take it from each other."""
+    lock = Path(tempfile.gettempdir()) / f"tieline-{name}.lock"
+    with lock.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pytest.exit(
+                f"Another test session uses the cluster {name}; set TIELINE_TEST_CLUSTER to another name", 2
+            )
+        yield
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(cluster: Cluster) -> Path:
+    return cluster.kubeconfig
+
+
+@pytest.fixture(scope="session")
+def kubectl(cluster: Cluster) -> Kubectl:
+    found = kubectl_for(cluster, Silence())
+    return Kubectl(argv=found.argv, kubeconfig=cluster.kubeconfig, context=cluster.context)
 
 
 @pytest.fixture(scope="session")

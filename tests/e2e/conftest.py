@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from tests.harness.kubectl import Kubectl, Organisation
-from tests.harness.world import OVERLAY, Platform, Rest, World, eventually, http
+from tests.harness.kubectl import ROOT, Kubectl, Organisation
+from tests.harness.world import Platform, Rest, World, eventually
+from tieline_cluster.kubectl import kubectl_for
+from tieline_cluster.platform import deploy
+from tieline_cluster.progress import Silence
+from tieline_cluster.providers import Cluster, ClusterProvider
 
 
 @pytest.fixture(scope="session")
-def platform(kubectl: Kubectl, platform_images: None, crds_installed: None) -> Platform:
+def platform(
+    provider: ClusterProvider, cluster: Cluster, kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Platform]:
     """Operator and API of this checkout, rolled out."""
-    kubectl("apply", "--server-side", "--force-conflicts", "-k", str(OVERLAY))
+    deployed = deploy(
+        checkout=ROOT,
+        work=tmp_path_factory.mktemp("deploy"),
+        provider=provider,
+        cluster=cluster,
+        kubectl=kubectl_for(cluster, Silence()),
+        progress=Silence(),
+    )
+    yield Platform(kubectl=kubectl, url=deployed.url, images=dict(deployed.images))
     for deployment in ("tieline-operator", "tieline-api"):
-        kubectl("rollout", "restart", f"deployment/{deployment}", namespace="tieline-system")
-    for deployment in ("tieline-operator", "tieline-api"):
-        kubectl(
-            "rollout",
-            "status",
-            f"deployment/{deployment}",
-            "--timeout=240s",
-            namespace="tieline-system",
-            timeout=250,
-        )
-    address = kubectl(
-        "get", "service", "tieline-api", "-o", "jsonpath={.spec.clusterIP}", namespace="tieline-system"
-    ).stdout
-    url = f"http://{address}"
-    eventually("the API ready", lambda: http("GET", f"{url}/readyz").status == 200, within=60)
-    return Platform(kubectl=kubectl, url=url)
+        kubectl("scale", "deployment", deployment, "--replicas=0", namespace="tieline-system")
 
 
 @pytest.fixture

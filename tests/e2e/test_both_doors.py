@@ -22,7 +22,7 @@ def test_a_project_made_and_deployed_by_rest_runs_and_kubectl_sees_it(world: Wor
         return environment if environment["status"] == "running" else None
 
     environment = eventually("running in REST", running)
-    assert says(environment["publicUrl"]) == "rest"
+    eventually("an answer", lambda: says(environment["publicUrl"]) == "rest")
     name = created["id"].lower()
     seen = world.environment(name)
     assert (seen["id"], seen["status"]) == (environment["id"], "running")

@@ -16,8 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 class Kubectl:
     """``kubectl`` on the session's cluster: ``kubectl("get", "pods", namespace=…)``."""
 
-    binary: str
+    argv: tuple[str, ...]
     kubeconfig: Path
+    context: str | None = None
 
     def __call__(
         self,
@@ -27,7 +28,8 @@ class Kubectl:
         check: bool = True,
         timeout: float = 120,
     ) -> subprocess.CompletedProcess[str]:
-        command = [self.binary, *(["-n", namespace] if namespace else []), *arguments]
+        chosen = ["--context", self.context] if self.context else []
+        command = [*self.argv, *chosen, *(["-n", namespace] if namespace else []), *arguments]
         done = subprocess.run(
             command,
             input=stdin,

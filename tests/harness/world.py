@@ -12,11 +12,10 @@ from typing import Any, TypeVar
 
 import yaml
 
-from tests.harness.kubectl import ROOT, Kubectl
+from tests.harness.kubectl import Kubectl
 
 T = TypeVar("T")
 
-OVERLAY = ROOT / "deploy" / "overlays" / "local"
 PATIENCE = 180.0
 
 
@@ -70,6 +69,7 @@ class Platform:
 
     kubectl: Kubectl
     url: str
+    images: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -135,11 +135,17 @@ class World:
                 raise AssertionError(found)
             return found
 
-        return eventually(f"{project} {status} {message!r}", probe, within=within)
+        found = eventually(f"{project} {status} {message!r}", probe, within=within)
+        if status == "running":
+            # Nodes learn of a ready pod within a second or so (kube-proxy's interval): until then a connection
+            # to a Service without other pods is refused.
+            eventually("a connection", lambda: http("GET", found["publicUrl"], timeout=5), within=5)
+        return found
 
     def pods(self, project: str) -> list[dict[str, Any]]:
+        """The project's pods that have not ended; Kubernetes keeps the records of ended ones for a while."""
         found = self.get("pods", "-l", f"tieline.dev/project={project}")["items"]
-        return list(found)
+        return [pod for pod in found if pod["status"]["phase"] not in ("Succeeded", "Failed")]
 
 
 def project(code: str, *, name: str = "orders", **spec: Any) -> dict[str, Any]:
