@@ -209,13 +209,13 @@ class BuiltIn:
         Control(plan).end_all(grace=STOP_GRACE if keep_data else 0)
         if plan.options.node:
             network.remove_network(plan)
-        slots.release(plan)
-        if plan.options.node:
-            machine.restore(plan)
-        if not keep_data:
-            machine.delete_folder(self._state)
+        slots.release(plan, last=lambda: machine.restore(plan))
+        if keep_data:
+            return
+        machine.delete_folder(self._state)
+        for folder in (self._state.parent, self._state.parent.parent):
             with suppress(OSError):
-                self._state.parent.rmdir()
+                folder.rmdir()
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

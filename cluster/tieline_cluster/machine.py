@@ -23,22 +23,19 @@ def prepare(plan: Plan) -> None:
 
 
 def restore(plan: Plan) -> None:
-    """Put back what was there before, once no cluster is left.
+    """Put back what was there before: only when no cluster is left.
 
     The folders must stay while another cluster lives: removing a folder unmounts what covers it elsewhere.
     """
     remembered = _remembered(plan)
-    if any(plan.run.parent.glob("[0-9]*")):
+    if not remembered.exists():
         return
-    if remembered.exists():
-        before = json.loads(remembered.read_text())
-        FORWARDING.write_text(before["forwarding"])
-        for folder in before["folders"]:
-            with contextlib.suppress(OSError):
-                Path(folder).rmdir()
-        remembered.unlink()
-    with contextlib.suppress(OSError):
-        plan.run.parent.rmdir()
+    before = json.loads(remembered.read_text())
+    FORWARDING.write_text(before["forwarding"])
+    for folder in before["folders"]:
+        with contextlib.suppress(OSError):
+            Path(folder).rmdir()
+    remembered.unlink()
 
 
 def delete_folder(folder: Path) -> None:

@@ -17,7 +17,10 @@ def clusters_folder() -> Path:
 
 def run_folder() -> Path:
     """What is void after a restart; one for the whole machine where we are root, so that slots are not shared."""
-    return Path("/run/tieline") if os.geteuid() == 0 else Path(f"/tmp/tieline-{os.geteuid()}")  # noqa: S108
+    if os.geteuid() == 0:
+        return Path("/run/tieline")
+    own = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(own) / "tieline" if own else clusters_folder().parent / "run"
 
 
 def sources_folder() -> Path:

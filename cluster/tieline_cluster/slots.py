@@ -5,7 +5,7 @@ import os
 import shutil
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ipaddress import IPv4Network
 from pathlib import Path
 
@@ -44,11 +44,15 @@ def claim(make: Callable[[int], Plan], *, known: int | None, routed: list[IPv4Ne
     )
 
 
-def release(plan: Plan) -> None:
-    """Give the slot up, and remove its run folder."""
+def release(plan: Plan, *, last: Callable[[], None]) -> None:
+    """Give the slot up and remove its run folder; `last` is called when no cluster is left that has a slot."""
     with _claiming(plan.run.parent):
         if _owner(plan) in {None, str(plan.state)}:
             shutil.rmtree(plan.run, ignore_errors=True)
+        if not any(plan.run.parent.glob("[0-9]*")):
+            last()
+            with suppress(OSError):
+                plan.run.parent.rmdir()
 
 
 def conflicts(plan: Plan, routed: list[IPv4Network]) -> list[IPv4Network]:
@@ -85,17 +89,23 @@ def _ports_are_free(plan: Plan) -> bool:
 
 @contextmanager
 def _claiming(folder: Path) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    # The folder itself is locked, so that no lock file is left behind.
-    with _opened(folder) as descriptor:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-
-
-@contextmanager
-def _opened(folder: Path) -> Iterator[int]:
-    descriptor = os.open(folder, os.O_RDONLY)
+    """One claim or release at a time. The folder itself is locked, so that no lock file is left behind."""
+    descriptor = _lock(folder)
     try:
-        yield descriptor
+        yield
     finally:
+        os.close(descriptor)
+
+
+def _lock(folder: Path) -> int:
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            descriptor = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        # The last cluster's release removes the folder: what was waited for may be one that is gone.
+        if folder.exists() and os.path.samestat(os.fstat(descriptor), os.stat(folder)):
+            return descriptor
         os.close(descriptor)
