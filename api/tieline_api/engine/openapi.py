@@ -36,6 +36,9 @@ _IDS = {
     "project_id": "The project",
     "template_id": "The connection template",
     "version_id": "The version",
+    "environment_id": "The environment",
+    "activation_id": "The activation",
+    "connection_template_id": "The connection template",
 }
 _ERROR_SCHEMA: Json = {
     "type": "object",
@@ -177,7 +180,7 @@ def _responses(operation: Operation, references: References) -> Json:
     if operation.response is not None:
         content: Json = {"schema": references[operation.response, "serialization"]}
         if operation.response_example is not None:
-            content["example"] = dict(operation.response_example)
+            content["example"] = operation.response_example
         good["content"] = {"application/json": content}
     responses: Json = {str(operation.success): good}
     statuses = {*_ALWAYS, *operation.errors}

@@ -86,7 +86,7 @@ class Operation:
     conditional: bool = False
     """Whether If-None-Match (GET) or If-Match (PUT, PATCH) is honoured."""
     example: Mapping[str, Any] | None = None
-    response_example: Mapping[str, Any] | None = None
+    response_example: Mapping[str, Any] | list[Any] | None = None
 
 
 def permission(verb: str, resource: str) -> tuple[Permission, ...]:

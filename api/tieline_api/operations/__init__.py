@@ -1,7 +1,16 @@
 """The operations: one module an area, each with its rows of the table."""
 
 from tieline_api.engine.operation import Operation
-from tieline_api.operations import connections, deployments, projects, systems, templates, variables_schema
+from tieline_api.operations import (
+    activations,
+    connections,
+    deployments,
+    projects,
+    systems,
+    templates,
+    users,
+    variables_schema,
+)
 
 OPERATIONS: tuple[Operation, ...] = (
     *systems.OPERATIONS,
@@ -10,4 +19,6 @@ OPERATIONS: tuple[Operation, ...] = (
     *deployments.OPERATIONS,
     *variables_schema.OPERATIONS,
     *templates.OPERATIONS,
+    *users.OPERATIONS,
+    *activations.OPERATIONS,
 )

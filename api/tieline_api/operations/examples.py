@@ -95,6 +95,28 @@ TEMPLATE: Example = {
     "connectionTemplateId": TEMPLATE_ID,
 }
 
+USER: Example = {
+    "id": USER_ID,
+    "externalId": "customer-17",
+    "displayName": "Ann",
+    "organisationId": ORGANISATION_ID,
+    "createdAt": TIME,
+    "updatedAt": TIME,
+}
+ACTIVATION_CREATE: Example = {
+    "userId": "customer-17",
+    "environmentId": ENVIRONMENT_ID,
+    "connections": [{"connectionTemplateId": TEMPLATE_ID, "connection": NEW_CONNECTION}],
+    "dynamicVariables": {"region": "eu"},
+}
+ACTIVATION: Example = {
+    "id": ACTIVATION_ID,
+    "user": USER,
+    "environment": ENVIRONMENT,
+    "connections": [{"connectionTemplateId": TEMPLATE_ID, "connection": CONNECTION}],
+    "dynamicVariables": {"region": "eu"},
+}
+
 
 def page(*items: Example) -> Example:
     """A page of a list."""

@@ -1,6 +1,7 @@
 """Who may do what: no token, no membership, no permission, another organisation."""
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -40,10 +41,8 @@ def neighbour(
 
 
 def _some_path(operation: Operation, organisation: str) -> str:
-    path = operation.path.replace("{organisation_id}", organisation).replace("{id}", "x")
-    for name in ("system_id", "connection_id", "project_id", "template_id", "version_id"):
-        path = path.replace("{" + name + "}", new_id())
-    return path
+    path = operation.path.replace("{organisation_id}", organisation)
+    return re.sub(r"\{\w+\}", lambda _: new_id(), path)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)

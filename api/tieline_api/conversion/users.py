@@ -1,0 +1,20 @@
+"""Users between custom resource and REST."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tieline_api.conversion.times import created_at, updated_at
+from tieline_api.models.users import EndUser
+from tieline_core.ids import object_id
+
+
+def user_to_rest(obj: Mapping[str, Any], *, organisation: str) -> EndUser:
+    """The REST form of an EndUser."""
+    return EndUser(
+        id=object_id(obj),
+        external_id=obj["spec"]["externalId"],
+        display_name=obj["spec"]["displayName"],
+        organisation_id=organisation,
+        created_at=created_at(obj),
+        updated_at=updated_at(obj),
+    )

@@ -1,0 +1,113 @@
+"""How environments and activations are found and shown."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.conversion.projects import environments_to_rest
+from tieline_api.conversion.users import user_to_rest
+from tieline_api.engine.operation import Call
+from tieline_api.errors import FieldError
+from tieline_api.models import users as rest
+from tieline_api.operations.connections import connection_reply
+from tieline_api.store import indexes
+from tieline_core.ids import environment_id, object_id, parse_id, static_activation_id
+from tieline_core.variables import InvalidSchema, variable_errors
+
+Obj = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """An environment of a project."""
+
+    project: Obj
+    name: str
+    id: str
+
+
+def find_place(call: Call[Any, Any], identifier: str) -> Place | None:
+    """The environment with this id."""
+    world = call.platform.world
+    canonical = parse_id(identifier)
+    if canonical is None:
+        return None
+    for project in world.referring(world.projects, "environment", call.namespace, canonical):
+        for name in indexes.environment_names(project):
+            if environment_id(object_id(project), name) == canonical:
+                return Place(project=project, name=name, id=canonical)
+    return None
+
+
+def need_place(call: Call[Any, Any]) -> Place:
+    """The environment in the path."""
+    identifier = call.path["environment_id"]
+    place = find_place(call, identifier)
+    if place is None:
+        raise errors.not_found("environment", identifier)
+    return place
+
+
+def activations_at(call: Call[Any, Any], place: Place, *, users: bool = True) -> list[Obj]:
+    """The activations of an environment, oldest first: those of users, or the static one."""
+    world = call.platform.world
+    name = place.project["metadata"]["name"]
+    found = world.referring(world.activations, "environment", call.namespace, name, place.name)
+    return [one for one in found if bool(one["spec"].get("endUserRef")) is users]
+
+
+def find_activation(call: Call[Any, Any], place: Place, identifier: str) -> Obj | None:
+    """The activation with this id; None for the static one while there is no object for it. 404 otherwise."""
+    world = call.platform.world
+    canonical = parse_id(identifier)
+    static = next(iter(activations_at(call, place, users=False)), None)
+    if canonical == static_activation_id(place.id):
+        return static
+    found = world.need(world.activations, call.namespace, identifier)
+    spec = found["spec"]
+    if spec["projectRef"]["name"] != place.project["metadata"]["name"] or spec["environment"] != place.name:
+        raise errors.not_found("activation", identifier)
+    return found
+
+
+def activation_to_rest(call: Call[Any, Any], place: Place, obj: Mapping[str, Any] | None) -> rest.Activation:
+    """The REST form of an activation; without an object that of a static one where nothing is set."""
+    world = call.platform.world
+    shown = next(one for one in environments_to_rest(place.project, {}) if one.name == place.name)
+    if obj is None:
+        identifier = static_activation_id(place.id)
+        return rest.Activation(id=identifier, environment=shown, connections=[], dynamic_variables={})
+    user = world.referred(world.users, obj, "endUserRef")
+    connections = []
+    for item in obj["spec"].get("connections") or ():
+        template = world.templates.get(call.namespace, item["connectionTemplate"])
+        connection = world.connections.get(call.namespace, item["connectionRef"]["name"])
+        connections.append(
+            rest.ActivationConnection(
+                connection_template_id=object_id(template) if template else None,
+                connection=connection_reply(world, connection, organisation=call.organisation.id)
+                if connection
+                else None,
+            )
+        )
+    return rest.Activation(
+        id=object_id(obj),
+        user=user_to_rest(user, organisation=call.organisation.id) if user else None,
+        environment=shown,
+        connections=connections,
+        dynamic_variables=obj["spec"].get("variables") or {},
+    )
+
+
+def check_variables(project: Mapping[str, Any], variables: Mapping[str, Any], *, field: str = "") -> None:
+    """ApiError 422 naming the variables that break the project's schema."""
+    try:
+        found = variable_errors(project["spec"].get("dynamicVariablesSchema"), variables)
+    except InvalidSchema as error:
+        raise errors.conflict(f"The project's variables schema cannot be used: {error}") from error
+    if found:
+        prefix = f"{field}." if field else ""
+        raise errors.invalid_fields(
+            FieldError(f"{prefix}{one.path}" if one.path else field, one.message) for one in found
+        )

@@ -1,0 +1,346 @@
+"""Operations on activations: an environment for one user, and its variables."""
+
+import re
+from typing import Any
+
+from tieline_api import cursors, errors
+from tieline_api.engine.operation import ORGANISATION, Call, Operation, Permission, Reply, permission
+from tieline_api.models import users as rest
+from tieline_api.models.base import Empty
+from tieline_api.models.connections import Connection
+from tieline_api.operations import examples
+from tieline_api.operations.activation_views import (
+    Place,
+    activation_to_rest,
+    activations_at,
+    check_variables,
+    find_activation,
+    find_place,
+    need_place,
+)
+from tieline_api.operations.connection_writes import create_connection_object
+from tieline_api.operations.connections import connection_reply
+from tieline_api.operations.users import need_user
+from tieline_api.store.etags import etag
+from tieline_api.store.world import position
+from tieline_api.store.writer import put_or_leave_out
+from tieline_core.ids import child_id, object_id, static_activation_id
+
+Obj = dict[str, Any]
+ACTIVATIONS = f"{ORGANISATION}/environments/{{environment_id}}/activations"
+ACTIVATION = f"{ACTIVATIONS}/{{activation_id}}"
+_VARIABLE = re.compile(r"[^\x00-\x1f]{1,256}")
+
+
+async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
+    """Activates a user on an environment; a user that is active there gets the new connections and variables."""
+    platform, body = call.platform, call.body
+    world = platform.world
+    user = world.user(call.namespace, body.user_id)
+    if user is None:
+        raise errors.invalid("userId", "is no user of this organisation: create the user first")
+    place = find_place(call, body.environment_id)
+    if place is None:
+        raise errors.invalid("environmentId", "is no environment of this organisation")
+    if body.dynamic_variables is not None:
+        check_variables(place.project, body.dynamic_variables, field="dynamicVariables")
+    templates = [_dynamic_template(call, place, one, index) for index, one in enumerate(body.connections)]
+    connections = []
+    for index, (given, template) in enumerate(zip(body.connections, templates, strict=True)):
+        connection = await _connection_for(call, given, template=template, user=user, index=index)
+        connections.append(
+            {
+                "connectionTemplate": template["metadata"]["name"],
+                "connectionRef": {"name": connection["metadata"]["name"]},
+            }
+        )
+    active = next((one for one in activations_at(call, place) if _is_of(one, user)), None)
+    if active is None:
+        spec = {**_spec(place), "endUserRef": {"name": user["metadata"]["name"]}}
+        put_or_leave_out(spec, "connections", connections)
+        put_or_leave_out(spec, "variables", body.dynamic_variables)
+        identifier = child_id(place.id, f"user/{object_id(user)}")
+        obj = await platform.writer.create(world.activations, call.namespace, identifier, spec)
+        return Reply(body=activation_to_rest(call, place, obj))
+
+    def change(_live: Obj, mine: Obj) -> None:
+        kept = {item["connectionTemplate"]: item for item in mine["spec"].get("connections") or ()}
+        kept.update({item["connectionTemplate"]: item for item in connections})
+        put_or_leave_out(mine["spec"], "connections", list(kept.values()))
+        if body.dynamic_variables is not None:
+            mine["spec"]["variables"] = body.dynamic_variables
+
+    changed = await platform.writer.change(
+        world.activations, call.namespace, active["metadata"]["name"], change
+    )
+    return Reply(body=activation_to_rest(call, place, changed))
+
+
+async def list_activations(call: Call[rest.ActivationsQuery, None]) -> Reply:
+    """The activations of users on an environment; a Link header leads on."""
+    place, query = need_place(call), call.query
+    page = cursors.cut(
+        activations_at(call, place),
+        kind=f"activations/{place.id}",
+        position=position,
+        first=query.first,
+        after=query.after,
+    )
+    headers = {}
+    if page.next:
+        path = f"/api/v2/o/{call.organisation.id}/environments/{place.id}/activations"
+        headers["Link"] = f'<{path}?first={query.first}&after={page.next}>; rel="next"'
+    body = rest.ActivationList([activation_to_rest(call, place, obj) for obj in page.items])
+    return Reply(body=body, headers=headers)
+
+
+async def list_user_activations(call: Call[None, None]) -> Reply:
+    """The activations of one user on an environment."""
+    place = need_place(call)
+    user = need_user(call, call.path["external_user_id"])
+    found = [one for one in activations_at(call, place) if _is_of(one, user)]
+    return Reply(body=rest.ActivationList([activation_to_rest(call, place, obj) for obj in found]))
+
+
+async def get_activation(call: Call[None, None]) -> Reply:
+    """One activation; the static one exists by definition."""
+    place = need_place(call)
+    obj = find_activation(call, place, call.path["activation_id"])
+    return Reply(body=activation_to_rest(call, place, obj), etag=etag(obj) if obj else None)
+
+
+async def delete_activation(call: Call[None, None]) -> Reply:
+    """S19: ends an activation; the static one only loses its variables."""
+    obj = find_activation(call, need_place(call), call.path["activation_id"])
+    if obj is not None:
+        await call.platform.writer.delete(call.platform.world.activations, obj)
+    return Reply()
+
+
+async def get_activation_connection(call: Call[None, None]) -> Reply:
+    """Which connection an activation uses for a template."""
+    world = call.platform.world
+    template = world.need(world.templates, call.namespace, call.path["connection_template_id"])
+    activation = world.need(world.activations, call.namespace, call.path["activation_id"])
+    name = template["metadata"]["name"]
+    for item in activation["spec"].get("connections") or ():
+        if item["connectionTemplate"] == name:
+            connection = world.connections.get(call.namespace, item["connectionRef"]["name"])
+            if connection is not None:
+                body = connection_reply(world, connection, organisation=call.organisation.id)
+                return Reply(body=body, etag=etag(connection))
+    raise errors.ApiError(404, "not_found", "The activation has no connection for this template")
+
+
+async def patch_variables(call: Call[None, rest.Variables]) -> Reply:
+    """S18: merges variables over those that are set."""
+    return await _merge(call, call.path["activation_id"], call.body.root)
+
+
+async def put_variable(call: Call[None, rest.VariableValue]) -> Reply:
+    """Sets one variable."""
+    name = call.path["name"]
+    if not _VARIABLE.fullmatch(name):
+        raise errors.invalid("name", "must have 1 to 256 printable characters")
+    return await _merge(call, call.path["activation_id"], {name: call.body.value})
+
+
+async def patch_static_variables(call: Call[None, rest.Variables]) -> Reply:
+    """Merges variables over those of the environment's static activation."""
+    return await _merge(call, static_activation_id(need_place(call).id), call.body.root)
+
+
+async def _merge(call: Call[Any, Any], identifier: str, variables: dict[str, Any]) -> Reply:
+    platform, place = call.platform, need_place(call)
+    world = platform.world
+    obj = find_activation(call, place, identifier)
+    if obj is None:
+        check_variables(place.project, variables)
+        spec = {**_spec(place), "variables": variables}
+        obj = await platform.writer.create(
+            world.activations, call.namespace, static_activation_id(place.id), spec, chosen_by_client=True
+        )
+        return Reply(body=rest.Variables(obj["spec"].get("variables") or {}), etag=etag(obj))
+
+    def change(live: Obj, mine: Obj) -> None:
+        merged = {**(live["spec"].get("variables") or {}), **variables}
+        check_variables(place.project, merged)
+        mine["spec"]["variables"] = merged
+
+    changed = await platform.writer.change(
+        world.activations, call.namespace, obj["metadata"]["name"], change, if_match=call.if_match
+    )
+    return Reply(body=rest.Variables(changed["spec"].get("variables") or {}), etag=etag(changed))
+
+
+def _spec(place: Place) -> Obj:
+    return {"projectRef": {"name": place.project["metadata"]["name"]}, "environment": place.name}
+
+
+def _is_of(activation: Obj, user: Obj) -> bool:
+    return bool(activation["spec"]["endUserRef"]["name"] == user["metadata"]["name"])
+
+
+def _dynamic_template(call: Call[Any, Any], place: Place, given: rest.GivenConnection, index: int) -> Obj:
+    world, field = call.platform.world, f"connections[{index}].connectionTemplateId"
+    template = world.find(world.templates, call.namespace, given.connection_template_id)
+    project = place.project["metadata"]["name"]
+    if (
+        template is None
+        or template["spec"]["projectRef"]["name"] != project
+        or template["spec"]["environment"] != place.name
+    ):
+        raise errors.invalid(field, "is no connection template of the environment")
+    if not template["spec"].get("dynamic"):
+        raise errors.invalid(field, "is a static template: it has one connection for all, link that")
+    return template
+
+
+async def _connection_for(
+    call: Call[Any, Any], given: rest.GivenConnection, *, template: Obj, user: Obj, index: int
+) -> Obj:
+    world, path = call.platform.world, f"connections[{index}]"
+    if given.connection is not None:
+        return await create_connection_object(
+            call.platform,
+            given.connection,
+            namespace=call.namespace,
+            template=template,
+            user=user,
+            path=f"{path}.connection",
+        )
+    found = world.find(world.connections, call.namespace, given.existing_connection_id or "")
+    field = f"{path}.existingConnectionId"
+    if found is None:
+        raise errors.invalid(field, "is no connection of this organisation")
+    if found["spec"]["systemRef"] != template["spec"]["systemRef"]:
+        raise errors.invalid(field, "is a connection of another system than the template's")
+    owner = found["spec"].get("endUserRef")
+    if owner and owner["name"] != user["metadata"]["name"]:
+        raise errors.invalid(field, "belongs to another user")
+    return found
+
+
+_VARIABLES: dict[str, Any] = {"region": "eu"}
+
+OPERATIONS = (
+    Operation(
+        id="activateUser",
+        method="POST",
+        path=f"{ORGANISATION}/activations",
+        summary="Activate a user on an environment",
+        tag="Activations",
+        handler=activate,
+        permissions=(Permission("create", "activations"), Permission("create", "connections")),
+        body=rest.ActivationCreate,
+        body_limit=16 * 1024 * 1024,
+        response=rest.Activation,
+        errors=(409,),
+        example=examples.ACTIVATION_CREATE,
+        response_example=examples.ACTIVATION,
+    ),
+    Operation(
+        id="listActivations",
+        method="GET",
+        path=ACTIVATIONS,
+        summary="List the activations of an environment",
+        tag="Activations",
+        handler=list_activations,
+        permissions=permission("list", "activations"),
+        query=rest.ActivationsQuery,
+        response=rest.ActivationList,
+        response_example=[examples.ACTIVATION],
+    ),
+    Operation(
+        id="getActivation",
+        method="GET",
+        path=ACTIVATION,
+        summary="Get an activation",
+        tag="Activations",
+        handler=get_activation,
+        permissions=permission("get", "activations"),
+        response=rest.Activation,
+        conditional=True,
+        response_example=examples.ACTIVATION,
+    ),
+    Operation(
+        id="deleteActivation",
+        method="DELETE",
+        path=ACTIVATION,
+        summary="Delete activation",
+        tag="Activations",
+        handler=delete_activation,
+        permissions=permission("delete", "activations"),
+        response=Empty,
+        empty=True,
+        response_example={},
+    ),
+    Operation(
+        id="updateActivationVariables",
+        method="PATCH",
+        path=f"{ACTIVATION}/variables",
+        summary="Update activation variables",
+        tag="Activations",
+        handler=patch_variables,
+        permissions=permission("patch", "activations"),
+        body=rest.Variables,
+        response=rest.Variables,
+        errors=(409,),
+        conditional=True,
+        example=_VARIABLES,
+        response_example=_VARIABLES,
+    ),
+    Operation(
+        id="setActivationVariable",
+        method="PUT",
+        path=f"{ACTIVATION}/variables/{{name}}",
+        summary="Set one variable of an activation",
+        tag="Activations",
+        handler=put_variable,
+        permissions=permission("patch", "activations"),
+        body=rest.VariableValue,
+        response=rest.Variables,
+        errors=(409,),
+        conditional=True,
+        example={"value": "eu"},
+        response_example=_VARIABLES,
+    ),
+    Operation(
+        id="updateStaticVariables",
+        method="PATCH",
+        path=f"{ORGANISATION}/environments/{{environment_id}}/variables",
+        summary="Update the variables of an environment's static activation",
+        tag="Activations",
+        handler=patch_static_variables,
+        permissions=(Permission("create", "activations"), Permission("patch", "activations")),
+        body=rest.Variables,
+        response=rest.Variables,
+        errors=(409,),
+        conditional=True,
+        example=_VARIABLES,
+        response_example=_VARIABLES,
+    ),
+    Operation(
+        id="listUserActivations",
+        method="GET",
+        path=f"{ORGANISATION}/environment/{{environment_id}}/users/{{external_user_id}}/activations",
+        summary="List a user's activations on an environment",
+        tag="Activations",
+        handler=list_user_activations,
+        permissions=permission("list", "activations"),
+        response=rest.ActivationList,
+        response_example=[examples.ACTIVATION],
+    ),
+    Operation(
+        id="getActivationConnection",
+        method="GET",
+        path=f"{ORGANISATION}/environment-systems/{{connection_template_id}}/activations/{{activation_id}}",
+        summary="Get the connection that an activation uses for a template",
+        tag="Activations",
+        handler=get_activation_connection,
+        permissions=(Permission("get", "activations"), Permission("get", "connections")),
+        response=Connection,
+        conditional=True,
+        response_example=examples.CONNECTION,
+    ),
+)

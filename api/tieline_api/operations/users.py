@@ -1,0 +1,146 @@
+"""Operations on end users."""
+
+from typing import Any
+
+from tieline_api import cursors, errors
+from tieline_api.conversion.users import user_to_rest
+from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply, permission
+from tieline_api.models import users as rest
+from tieline_api.operations import examples
+from tieline_api.store import indexes
+from tieline_api.store.etags import etag
+from tieline_api.store.world import position
+from tieline_core.ids import child_id, environment_id, object_id
+
+Obj = dict[str, Any]
+USERS = f"{ORGANISATION}/users"
+
+
+async def create_user(call: Call[None, rest.UserCreate]) -> Reply:
+    """A new user; 409 when the external id is taken."""
+    platform, external = call.platform, call.body.external_id
+    world = platform.world
+    if world.users.by_index("external", indexes.key(call.namespace, external)):
+        raise errors.conflict(f'There is a user with the external id "{external[:100]}" already')
+    obj = await platform.writer.create(
+        world.users,
+        call.namespace,
+        # The same external id makes the same id: two calls at once cannot make two users.
+        child_id(call.organisation.id, f"user/{external}"),
+        {"externalId": external, "displayName": call.body.display_name or external[:200]},
+        chosen_by_client=True,
+    )
+    return _user(call, obj)
+
+
+async def list_users(call: Call[rest.UsersQuery, None]) -> Reply:
+    """A page of users, oldest first."""
+    world, query = call.platform.world, call.query
+    needle = (query.search or "").casefold()
+    found = [
+        obj
+        for obj in world.users.list(call.namespace)
+        if needle in obj["spec"]["externalId"].casefold() or needle in obj["spec"]["displayName"].casefold()
+    ]
+    if query.activated is not None:
+        found = [obj for obj in found if _is_activated(call, obj, query.environment_id) is query.activated]
+    page = cursors.cut(
+        found, kind="users", position=position, first=query.first, after=query.after, before=query.before
+    )
+    users = [user_to_rest(obj, organisation=call.organisation.id) for obj in page.items]
+    return Reply(body=rest.UserPage(total_count=page.total, users=users, next=page.next, prev=page.prev))
+
+
+async def get_user(call: Call[None, None]) -> Reply:
+    """One user, by id or by external id."""
+    return _user(call, need_user(call, call.path["user_id"]))
+
+
+async def delete_user(call: Call[None, None]) -> Reply:
+    """Deletes a user with the activations and connections that REST made for it."""
+    platform, world = call.platform, call.platform.world
+    obj = need_user(call, call.path["user_id"])
+    name = obj["metadata"]["name"]
+    for cache in (world.activations, world.connections):
+        for one in world.referring(cache, "user", call.namespace, name):
+            await platform.writer.delete_if_ours(cache, one)
+    await platform.writer.delete(world.users, obj)
+    return Reply()
+
+
+def need_user(call: Call[Any, Any], identifier: str) -> Obj:
+    """The user with this id or external id."""
+    found = call.platform.world.user(call.namespace, identifier)
+    if found is None:
+        raise errors.not_found("user", identifier)
+    return found
+
+
+def _is_activated(call: Call[Any, Any], user: Obj, environment: str | None) -> bool:
+    world = call.platform.world
+    for activation in world.referring(world.activations, "user", call.namespace, user["metadata"]["name"]):
+        if environment is None:
+            return True
+        project = world.referred(world.projects, activation, "projectRef")
+        name = activation["spec"]["environment"]
+        if project and environment_id(object_id(project), name) == environment.upper():
+            return True
+    return False
+
+
+def _user(call: Call[Any, Any], obj: Obj) -> Reply:
+    return Reply(body=user_to_rest(obj, organisation=call.organisation.id), etag=etag(obj))
+
+
+OPERATIONS = (
+    Operation(
+        id="createUser",
+        method="POST",
+        path=USERS,
+        summary="Create a user",
+        tag="Users",
+        handler=create_user,
+        permissions=permission("create", "endusers"),
+        body=rest.UserCreate,
+        success=201,
+        response=rest.EndUser,
+        errors=(409,),
+        example={"externalId": "customer-17", "displayName": "Ann"},
+        response_example=examples.USER,
+    ),
+    Operation(
+        id="listUsers",
+        method="GET",
+        path=USERS,
+        summary="List users",
+        tag="Users",
+        handler=list_users,
+        permissions=permission("list", "endusers"),
+        query=rest.UsersQuery,
+        response=rest.UserPage,
+        response_example={"totalCount": 1, "users": [examples.USER]},
+    ),
+    Operation(
+        id="getUser",
+        method="GET",
+        path=f"{USERS}/{{user_id}}",
+        summary="Get a user by id or external id",
+        tag="Users",
+        handler=get_user,
+        permissions=permission("get", "endusers"),
+        response=rest.EndUser,
+        conditional=True,
+        response_example=examples.USER,
+    ),
+    Operation(
+        id="deleteUser",
+        method="DELETE",
+        path=f"{USERS}/{{user_id}}",
+        summary="Delete a user",
+        tag="Users",
+        handler=delete_user,
+        permissions=permission("delete", "endusers"),
+        success=204,
+        errors=(409,),
+    ),
+)
