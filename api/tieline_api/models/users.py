@@ -9,9 +9,7 @@ from tieline_api.models.connections import Connection, NewConnection
 from tieline_api.models.projects import Environment
 from tieline_core.resources.fields import DisplayName
 
-ExternalId = Annotated[
-    str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")
-]
+ExternalId = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
 class EndUser(Rest):
