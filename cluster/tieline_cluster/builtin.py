@@ -62,10 +62,10 @@ class BuiltIn:
     def down(self, *, keep_data: bool = False) -> None:
         """Take the cluster down, whatever state it is in, and remove what it made."""
         with self._alone():
-            slot = self._stored().get("slot")
+            # Its folder may have been deleted by hand: the slot's own folder still tells.
+            slot = self._stored().get("slot", slots.claimed(run_folder(), self._state))
             if slot is None:
-                if self._state.exists():
-                    machine.delete_folder(self._state)
+                machine.delete_folder(self._state)
                 self._progress.note(f"No cluster {self.options.name}")
                 return
             plan = self._unclaimed(slot)
@@ -144,8 +144,12 @@ class BuiltIn:
 
     def _is_healthy(self, plan: Plan, binaries: Binaries, control: Control) -> bool:
         self._write_configuration(plan, keep_names=True)
-        wanted = _all(plan, binaries)
-        return all(control.healthy(wanted, client_context(plan)))
+        context = client_context(plan)
+        if not all(control.healthy(_all(plan, binaries), context)):
+            return False
+        api = Api(plan, context)
+        node = not plan.options.node or (network.network_is_up(plan) and api.node_is_ready())
+        return node and api.default_account_exists()
 
     def _write_configuration(self, plan: Plan, *, keep_names: bool) -> None:
         """Write the files that the components read; with `keep_names` the Corefile stays if there is one."""

@@ -44,7 +44,7 @@ def delete_folder(folder: Path) -> None:
         run(["umount", "--lazy", mount])
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
-        # A container may have been creating files at that moment; a second failure is told.
+        # Something may have been creating files at that moment; a second failure is told.
         shutil.rmtree(folder)
 
 

@@ -55,6 +55,12 @@ def raise_network(plan: Plan) -> None:
         FORWARDING.write_text("1")
 
 
+def network_is_up(plan: Plan) -> bool:
+    """Whether nothing on the machine, such as a firewall that was reloaded, has taken away what we have added."""
+    tables = run(["nft", "list", "tables", "ip"]).split()
+    return plan.table in tables and FORWARDING.read_text().strip() == "1" and _bridge_is_up(plan)
+
+
 def remove_network(plan: Plan) -> None:
     """Remove the bridge and the tables."""
     if shutil.which("ip") and _exists(plan):

@@ -44,6 +44,12 @@ def claim(make: Callable[[int], Plan], *, known: int | None, routed: list[IPv4Ne
     )
 
 
+def claimed(run: Path, state: Path) -> int | None:
+    """The slot that the cluster in `state` has claimed, by the run folders alone."""
+    owners = ((path.parent.name, path.read_text()) for path in run.glob("[0-9]*/owner"))
+    return next((int(slot) for slot, owner in owners if owner == str(state)), None)
+
+
 def release(plan: Plan, *, last: Callable[[], None]) -> None:
     """Give the slot up and remove its run folder; `last` is called when no cluster is left that has a slot."""
     with _claiming(plan.run.parent):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -126,6 +127,14 @@ def test_a_component_that_has_ended_is_started_again_and_the_others_go_on(with_n
     assert after == before
 
 
+def test_a_reloaded_firewall_takes_no_cluster_away_for_long(with_node: BuiltIn) -> None:
+    before = with_node.components()
+    run(["nft", "delete", "table", "ip", f"tieline-{slot_of(with_node)}"])
+    with_node.up()
+    assert with_node.components() == before
+    run(["nft", "list", "table", "ip", f"tieline-{slot_of(with_node)}"])
+
+
 def test_two_clusters_live_side_by_side_and_one_goes_without_a_trace(with_node: BuiltIn) -> None:
     first = with_node.components()
     other = make("other")
@@ -168,6 +177,14 @@ def test_a_cluster_without_a_node_keeps_its_data_when_asked(own_state: Path) -> 
     kubectl(provider, "get", "namespace", "kept")
     provider.down()
     assert not (clusters_folder() / "kept").exists()
+
+
+def test_a_cluster_whose_folder_was_deleted_by_hand_can_still_be_taken_down(own_state: Path) -> None:
+    make("lost", node=False).up()
+    state = clusters_folder() / "lost"
+    shutil.rmtree(state)
+    make("lost", node=False).down()
+    assert not processes(state, slot=-1)
 
 
 def test_a_component_that_fails_tells_the_end_of_its_log(own_state: Path) -> None:
