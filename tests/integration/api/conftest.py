@@ -123,7 +123,7 @@ class Server:
 @pytest.fixture(scope="session")
 def api_kubeconfig(
     kubectl: Kubectl, kubeconfig: Path, crds_installed: None, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+) -> Iterator[Path]:
     """A kubeconfig with just the rights of deploy/base/api-rbac.yaml."""
     roles = ROOT / "deploy" / "base"
     kubectl("apply", "-f", str(roles / "roles.yaml"))
@@ -152,7 +152,10 @@ def api_kubeconfig(
     config["current-context"] = kubectl.context or config["current-context"]
     path = tmp_path_factory.mktemp("api") / "kubeconfig"
     path.write_text(yaml.safe_dump(config))
-    return path
+    yield path
+    for kind in ("clusterrolebinding", "clusterrole"):
+        kubectl("delete", kind, _ACCOUNT)
+    kubectl("delete", "serviceaccount", _ACCOUNT, namespace="default")
 
 
 @pytest.fixture(scope="session")

@@ -182,7 +182,8 @@ def test_ids_that_are_none_are_not_found(
     body = dict(operation.example) if operation.example is not None else None
     answer = client.at(_path(operation, values), method=operation.method, body=body)
     _check(answer)
-    if "{" in operation.path.replace("{organisation_id}", ""):
+    # Any text may be a user's external id, and the tests above may have made such a user.
+    if "{" in operation.path.replace("{organisation_id}", "") and "user_id" not in operation.path:
         assert answer.status in (404, 422), answer.raw
 
 

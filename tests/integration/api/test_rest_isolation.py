@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -29,15 +30,16 @@ def editor(server: Server, org: Organisation, token_for: Callable[..., str]) -> 
 @pytest.fixture(scope="module")
 def neighbour(
     server: Server, kubectl: Kubectl, token_for: Callable[..., str], crds_installed: None
-) -> Client:
+) -> Iterator[Client]:
     """The administrator of another organisation."""
     other = make_organisation(kubectl)
-    token = token_for(other.namespace, "admin", "tieline-admin")
-    made = Client(server.url, token, other.id)
-    for _ in range(200):
-        if made("GET", "/projects").status == 200:
-            return made
-    raise AssertionError("the organisation does not appear")
+    made = Client(server.url, token_for(other.namespace, "admin", "tieline-admin"), other.id)
+    until = time.monotonic() + 10
+    while made("GET", "/projects").status != 200:
+        assert time.monotonic() < until, "the organisation does not appear"
+        time.sleep(0.05)
+    yield made
+    kubectl("delete", "namespace", other.namespace, "--wait=false")
 
 
 def _some_path(operation: Operation, organisation: str) -> str:
@@ -131,8 +133,6 @@ def test_a_pods_own_token_opens_no_other_door(client: Client, kubectl: Kubectl, 
 def test_a_permission_that_was_given_counts_within_seconds(
     server: Server, org: Organisation, kubectl: Kubectl, token_for: Callable[..., str]
 ) -> None:
-    import time
-
     newcomer = Client(server.url, token_for(org.namespace, "newcomer", None), org.id)
     assert newcomer("GET", "/projects").status == 404
     kubectl(
