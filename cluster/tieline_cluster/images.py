@@ -37,6 +37,10 @@ class Image:
         return self.builder.archive(self)
 
 
+MOST_LAYERS = 400
+"""Above that the storage starts anew: it costs one full build, and keeps years of layers from piling up."""
+
+
 class ImageBuilder:
     """Builds in one storage; runs of several programs take turns."""
 
@@ -48,6 +52,8 @@ class ImageBuilder:
         """Build one target of `context`/Dockerfile."""
         packages.require(packages.IMAGE_PACKAGES, purpose="Building images")
         with self._alone():
+            if len(list(self._folder.glob("storage/overlay/*"))) > MOST_LAYERS:
+                self._buildah(["rmi", "--all", "--force"], timeout=BUILD_TIMEOUT)
             for base in external_bases((context / "Dockerfile").read_text()):
                 self._ensure_base(base)
             with self._progress.step(f"Building the image {target}"):

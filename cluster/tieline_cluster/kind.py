@@ -4,7 +4,8 @@ import contextlib
 import importlib
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ class Kind:
         """Create the cluster, unless it is there."""
         if not docker_answers():
             raise ClusterError("No Docker daemon answers: start Docker, or choose the built-in cluster")
-        with self._progress.step(f"Bringing up {self._name} with kind"):
+        with self._progress.step(f"Bringing up {self._name} with kind"), _failures_told():
             self._kind().create()
         return self._cluster()
 
@@ -55,8 +56,11 @@ class Kind:
             raise ClusterError(
                 "kind keeps no data of a deleted cluster: leave --keep-data out, or leave it up"
             )
-        with self._progress.step(f"Deleting {self._name}"):
-            self._kind().delete()
+        with self._progress.step(f"Deleting {self._name}"), _failures_told():
+            kind = self._kind()
+            kind.ensure_kind()
+            kind.delete()
+        self._kubeconfig.unlink(missing_ok=True)
 
     def running(self) -> Cluster | None:
         """The cluster, if Docker runs its node."""
@@ -75,14 +79,16 @@ class Kind:
                 identity = run(command, timeout=BUILD_TIMEOUT).strip()
                 names[target] = f"tieline.local/{target}:{identity.removeprefix('sha256:')[:12]}"
                 run(["docker", "tag", identity, names[target]])
-                self._kind().load_docker_image(names[target])
+                with _failures_told():
+                    self._kind().load_docker_image(names[target])
         return names
 
     def load_image(self, archive: Path) -> None:
         """Load an archive into the cluster's node."""
         with self._progress.step(f"Loading {archive}"):
             kind = self._kind()
-            kind.ensure_kind()
+            with _failures_told():
+                kind.ensure_kind()
             run(
                 [kind.kind_path, "load", "image-archive", archive, "--name", self._name],
                 timeout=BUILD_TIMEOUT,
@@ -106,3 +112,13 @@ class Kind:
 
     def _cluster(self) -> Cluster:
         return Cluster(provider=self.provider, name=self._name, kubeconfig=self._kubeconfig)
+
+
+@contextlib.contextmanager
+def _failures_told() -> Iterator[None]:
+    try:
+        yield
+    except (subprocess.CalledProcessError, OSError) as error:
+        raise ClusterError(
+            f"kind could not do it: {error}. See whether Docker and the network work"
+        ) from error

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tieline_cluster import packages
 from tieline_cluster.builtin import BuiltIn
-from tieline_cluster.errors import ClusterError
 from tieline_cluster.places import clusters_folder
 from tieline_cluster.progress import Lines
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def own_state() -> Iterator[Path]:
     """A short path: the kubelet's sockets are below it."""
     before = os.environ.get("XDG_STATE_HOME")
@@ -29,14 +29,12 @@ def own_state() -> Iterator[Path]:
         os.environ["XDG_STATE_HOME"] = before
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def with_node(own_state: Path) -> BuiltIn:
     """A cluster with a node, up."""
     if os.geteuid() != 0:
         pytest.skip("a cluster with a node needs root")
+    packages.install(packages.missing(packages.NODE_PACKAGES | packages.IMAGE_PACKAGES))
     provider = BuiltIn(name="node", progress=Lines(), fsync=False, audit=True)
-    try:
-        provider.up()
-    except ClusterError as error:
-        pytest.fail(str(error))
+    provider.up()
     return provider
