@@ -11,7 +11,7 @@ import aiohttp
 
 from tieline_core.ids import ORGANISATION_LABEL, new_id
 from tieline_core.kube import Kube
-from tieline_core.kube.resources import NAMESPACES, PODS
+from tieline_core.kube.resources import NAMESPACES, PODS, ROLE_BINDINGS, SERVICE_ACCOUNTS
 
 SYSTEM_NAMESPACE = "tieline-system"
 _WRITES = frozenset({"apply", "create", "patch", "replace", "delete"})
@@ -24,7 +24,6 @@ class Platform:
     kube: Kube
     http: aiohttp.ClientSession
     url: str
-    token: str
     made: list[str] = field(default_factory=list)
 
     async def organisation(self) -> tuple[str, str]:
@@ -41,6 +40,17 @@ class Platform:
         )
         self.made.append(name)
         return identifier, name
+
+    async def administrator(self, namespace: str) -> str:
+        """A token of an administrator of the organisation in ``namespace``."""
+        place = {"name": "bench", "namespace": namespace}
+        await self.kube.create(SERVICE_ACCOUNTS, {"metadata": place})
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "tieline-admin"}
+        subject = {"kind": "ServiceAccount", **place}
+        await self.kube.create(ROLE_BINDINGS, {"metadata": place, "roleRef": role, "subjects": [subject]})
+        request = {"metadata": place, "spec": {"expirationSeconds": 3600}}
+        answer = await self.kube.create(SERVICE_ACCOUNTS, request, name="bench", subresource="token")
+        return str(answer["status"]["token"])
 
     async def operator_address(self) -> str:
         """The IP of the operator's pod."""
@@ -60,7 +70,7 @@ class Platform:
         page = await self.operator_metrics()
         total = 0.0
         for labels, value in re.findall(
-            r"^tieline_kubernetes_requests_total\{([^}]*)\} ([0-9.e+]+)$", page, re.MULTILINE
+            r"^tieline_operator_requests_total\{([^}]*)\} ([0-9.e+]+)$", page, re.MULTILINE
         ):
             found = dict(re.findall(r'(\w+)="([^"]*)"', labels))
             if found.get("verb") in _WRITES and found.get("resource") not in ("leases", "events"):
@@ -99,9 +109,7 @@ async def deployed() -> AsyncIterator[Platform]:
         await Kube.connect() as kube,
         aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as http,
     ):
-        platform = Platform(
-            kube=kube, http=http, url=os.environ["TIELINE_URL"], token=os.environ["TIELINE_TOKEN"]
-        )
+        platform = Platform(kube=kube, http=http, url=os.environ["TIELINE_URL"])
         try:
             yield platform
         finally:
