@@ -8,7 +8,7 @@ PACKAGES := tieline_core tieline_operator tieline_api tieline tieline_cluster
 SOURCES := core operator api runtime cluster tests bench examples
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit test-cluster lint format crds bench
+.PHONY: help demo demo-down test test-unit lint format crds constraints bench
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -47,6 +47,14 @@ test-unit: $(VENV)/.installed ## The fast tests
 
 crds: $(VENV)/.installed ## Generate crds/ from the models
 	$(BIN)/python -m tieline_core.crds crds
+
+constraints: ## Pin the newest versions of everything
+	@rm -rf build/closure && $(PYTHON) -m venv build/closure
+	@build/closure/bin/pip install --quiet --disable-pip-version-check '.[dev]' hatchling
+	@{ echo "# Exact versions of everything that is installed, in the images and for development."; \
+		echo "# Written by: make constraints"; \
+		build/closure/bin/pip freeze --exclude tieline; } > constraints.txt
+	@rm -rf build/closure
 
 bench: $(VENV)/.installed ## Measure, and print tables
 	$(BIN)/python -m bench
