@@ -20,11 +20,11 @@ from tieline_cluster.control import STOP_GRACE, Control
 from tieline_cluster.errors import ClusterError
 from tieline_cluster.files import write_if_changed
 from tieline_cluster.images import ImageBuilder
+from tieline_cluster.interface import Cluster
 from tieline_cluster.pause_image import pause_archive
 from tieline_cluster.places import clusters_folder, run_folder
 from tieline_cluster.plan import Options, Plan, fingerprint
 from tieline_cluster.progress import Progress
-from tieline_cluster.providers import Cluster
 from tieline_cluster.readiness import client_context, wait_until
 
 OTHER_RUN_TIMEOUT = 900.0

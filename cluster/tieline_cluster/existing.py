@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from tieline_cluster.errors import ClusterError
-from tieline_cluster.providers import Cluster
+from tieline_cluster.interface import Cluster
 
 
 class Existing:

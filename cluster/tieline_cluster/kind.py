@@ -11,9 +11,9 @@ from typing import Any
 
 from tieline_cluster.commands import run
 from tieline_cluster.errors import ClusterError
+from tieline_cluster.interface import Cluster
 from tieline_cluster.places import cache_folder, clusters_folder
 from tieline_cluster.progress import Progress
-from tieline_cluster.providers import Cluster
 
 DOCKER_TIMEOUT = 10
 KIND_VERSION = "v0.30.0"
