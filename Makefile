@@ -23,10 +23,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(VENV)/.installed ## From nothing to a running integration on a local Kubernetes
-	$(BIN)/python -m tieline_cluster.demo up
+	$(BIN)/python -m tieline_cluster.demo up $(DEMO)
 
 demo-down: $(VENV)/.installed ## Remove all that the demo started
-	$(BIN)/python -m tieline_cluster.demo down
+	$(BIN)/python -m tieline_cluster.demo down $(DEMO)
 
 lint: $(VENV)/.installed ## Format, lint, types, import contracts, generated files
 	$(BIN)/ruff format --check $(SOURCES)

@@ -18,6 +18,7 @@ from tieline_cluster.kubectl import Kubectl, kubectl_for
 from tieline_cluster.platform import Deployed, deploy, request, until, with_images
 from tieline_cluster.progress import Lines, Progress
 from tieline_cluster.providers import ClusterProvider, choose_provider
+from tieline_cluster.reach import stop
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 WORK = CHECKOUT / ".tieline"
@@ -57,6 +58,20 @@ def up(provider: ClusterProvider, progress: Progress) -> None:
     print(_summary(deployed, shown, time.monotonic() - started))
 
 
+def down(provider: ClusterProvider, progress: Progress) -> None:
+    """Removes the cluster, or from a cluster of the user's what the demo applied."""
+    stop(WORK / "platform" / "forwards")
+    if provider.provider == "existing":
+        kubectl = kubectl_for(provider.up(), progress)
+        for applied in ("quickstart", "platform"):
+            if (WORK / applied).exists():
+                with progress.step(f"Deleting what was applied from {applied}"):
+                    kubectl("delete", "--ignore-not-found", "-k", str(WORK / applied), timeout=300)
+    else:
+        provider.down()
+    (WORK / "demo.env").unlink(missing_ok=True)
+
+
 def _show(deployed: Deployed, progress: Progress) -> Shown:
     kubectl = deployed.kubectl
     with progress.step("Applying examples/quickstart"):
@@ -64,16 +79,17 @@ def _show(deployed: Deployed, progress: Progress) -> Shown:
         kubectl("apply", "-k", str(with_images(QUICKSTART, images=runtime, work=WORK / "quickstart")))
         token = _token(kubectl)
     with progress.step("Waiting until the integration runs"):
-        environment = until("the environment runs", lambda: _running(kubectl), within=240)
+        until("the environment runs", lambda: _running(kubectl), within=240)
         _run(kubectl, "rollout", "status", "deployment/shop", "--timeout=120s")
     with progress.step("Sending an order to the integration's webhook"):
-        webhook = f"{environment['publicUrl']}/orders"
+        webhook = f"{deployed.reach.url(ORGANISATION, _service(kubectl))}/orders"
         answer = json.loads(
             until("the webhook answers", lambda: request("POST", webhook, body=ORDER), within=30)
         )
-        shop = _run(kubectl, "get", "service", "shop", "-o", "jsonpath={.spec.clusterIP}").strip()
         key = _run(kubectl, "exec", "deployment/shop", "--", "printenv", "SHOP_API_KEY").strip()
-        orders = json.loads(request("GET", f"http://{shop}/orders", headers={"X-API-Key": key}))
+        orders = json.loads(
+            request("GET", f"{deployed.reach.url(ORGANISATION, 'shop')}/orders", headers={"X-API-Key": key})
+        )
     if ORDER["number"] not in json.dumps(orders):
         raise ClusterError(f"The shop did not receive order {ORDER['number']}; it has {orders}")
     namespace = json.loads(kubectl("get", "namespace", ORGANISATION, "-o", "json"))
@@ -84,6 +100,19 @@ def _show(deployed: Deployed, progress: Progress) -> Shown:
         token=token,
         organisation=namespace["metadata"]["labels"]["tieline.dev/organisation"],
     )
+
+
+def _service(kubectl: Kubectl) -> str:
+    """The name of the environment's Service."""
+    return _run(
+        kubectl,
+        "get",
+        "services",
+        "-l",
+        f"tieline.dev/project={PROJECT}",
+        "-o",
+        "jsonpath={.items[0].metadata.name}",
+    ).strip()
 
 
 def _running(kubectl: Kubectl) -> dict[str, Any] | None:
@@ -189,8 +218,7 @@ def main() -> int:
         if arguments.action == "up":
             up(provider, progress)
         else:
-            provider.down()
-            (WORK / "demo.env").unlink(missing_ok=True)
+            down(provider, progress)
     except ClusterError as error:
         print(f"\nThe demo stopped: {error}", file=sys.stderr)
         return 1

@@ -40,8 +40,15 @@ class Existing:
         return self.up()
 
     def build_images(self, *, context: Path, targets: Sequence[str]) -> Mapping[str, str]:
-        """Refuse: how images get into a cluster of the user's is the user's."""
-        raise ClusterError("Build the images with your own tools, push them to your registry, and name them")
+        """The images that TIELINE_<TARGET>_IMAGE name: how they got where the cluster pulls from is the user's."""
+        variables = {target: f"TIELINE_{target.upper()}_IMAGE" for target in targets}
+        missing = [variable for variable in variables.values() if not os.environ.get(variable)]
+        if missing:
+            raise ClusterError(
+                "Build the images with your own tools, push them to a registry that your cluster pulls from, and "
+                f"name them in {' and '.join(missing)}"
+            )
+        return {target: os.environ[variable] for target, variable in variables.items()}
 
     def load_image(self, archive: Path) -> None:
         """Refuse, as `build_images` does."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tieline_cluster.binary import ensure_binaries
 from tieline_cluster.commands import run
+from tieline_cluster.interface import Cluster
 from tieline_cluster.progress import Progress
-from tieline_cluster.providers import Cluster
 
 
 @dataclass(frozen=True)

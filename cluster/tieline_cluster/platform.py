@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from tieline_cluster.errors import ClusterError
+from tieline_cluster.interface import Cluster, ClusterProvider
 from tieline_cluster.kubectl import Kubectl
 from tieline_cluster.progress import Progress
-from tieline_cluster.providers import Cluster, ClusterProvider
+from tieline_cluster.reach import Reach, reach_of
 
 NAMESPACE = "tieline-system"
 OVERLAY = Path("deploy/overlays/local")
@@ -28,6 +29,7 @@ class Deployed:
     kubectl: Kubectl
     url: str
     images: Mapping[str, str]
+    reach: Reach
 
 
 def deploy(
@@ -51,9 +53,10 @@ def deploy(
     with progress.step("Waiting until operator and API are ready"):
         for deployment in ("tieline-operator", "tieline-api"):
             _rolled_out(kubectl, deployment)
-        url = _address(cluster, kubectl)
+        reach = reach_of(cluster, kubectl, work / "platform" / "forwards")
+        url = reach.url(NAMESPACE, "tieline-api")
         until("the API is ready", lambda: _get(f"{url}/readyz"), within=120)
-    return Deployed(kubectl=kubectl, url=url, images=images)
+    return Deployed(kubectl=kubectl, url=url, images=images, reach=reach)
 
 
 def with_images(base: Path, *, images: Mapping[str, str], work: Path, configure: bool = False) -> Path:
@@ -125,15 +128,3 @@ def _rolled_out(kubectl: Kubectl, deployment: str) -> None:
         pods = kubectl("get", "pods", "-n", NAMESPACE, "-o", "wide")
         logs = kubectl("logs", f"deployment/{deployment}", "-n", NAMESPACE, "--tail=20")
         raise ClusterError(f"{deployment} does not become ready: {error}\n{pods}\n{logs}") from error
-
-
-def _address(cluster: Cluster, kubectl: Kubectl) -> str:
-    """The API's address as this machine reaches it."""
-    if not cluster.host_reachable:
-        raise ClusterError(
-            "This machine does not reach the cluster's Services directly. Forward the API's port with\n"
-            f"    kubectl -n {NAMESPACE} port-forward service/tieline-api 8080:80\n"
-            "and use http://127.0.0.1:8080"
-        )
-    address = kubectl("get", "service", "tieline-api", "-n", NAMESPACE, "-o", "jsonpath={.spec.clusterIP}")
-    return f"http://{address.strip()}"

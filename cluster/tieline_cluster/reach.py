@@ -1,0 +1,89 @@
+"""Addresses by which this machine reaches a cluster's Services: their own, or ports that kubectl forwards."""
+
+import os
+import re
+import time
+from pathlib import Path
+from typing import Protocol
+
+from tieline_cluster.errors import ClusterError
+from tieline_cluster.interface import Cluster
+from tieline_cluster.kubectl import Kubectl
+from tieline_cluster.processes import Records, end
+
+_FORWARDING = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+)")
+_PATIENCE = 30.0
+
+
+class Reach(Protocol):
+    """How Services are reached."""
+
+    def url(self, namespace: str, service: str) -> str:
+        """A base URL of port 80 of the Service. Raises ClusterError."""
+        ...
+
+
+class Direct:
+    """The Services' own addresses."""
+
+    def __init__(self, kubectl: Kubectl) -> None:
+        self._kubectl = kubectl
+
+    def url(self, namespace: str, service: str) -> str:
+        """The Service's cluster IP."""
+        address = self._kubectl(
+            "get", "service", service, "-n", namespace, "-o", "jsonpath={.spec.clusterIP}"
+        )
+        return f"http://{address.strip()}"
+
+
+class Forwarded:
+    """Ports of this machine, by ``kubectl port-forward`` in the background until ``stop``."""
+
+    def __init__(self, kubectl: Kubectl, folder: Path) -> None:
+        self._kubectl = kubectl
+        self._folder = folder
+        self._records = Records(folder)
+
+    def url(self, namespace: str, service: str) -> str:
+        """A forwarded port; the forwarding that an earlier call began goes on."""
+        name = f"{namespace}.{service}"
+        log = self._folder / f"{name}.log"
+        if self._records.find(name) is None:
+            context = ("--context", self._kubectl.context) if self._kubectl.context else ()
+            argv = (
+                *self._kubectl.argv,
+                *context,
+                "port-forward",
+                "-n",
+                namespace,
+                f"service/{service}",
+                ":80",
+            )
+            environment = {**os.environ, "KUBECONFIG": str(self._kubectl.kubeconfig)}
+            self._records.start(name, argv, fingerprint="", log=log, env=environment)
+        until = time.monotonic() + _PATIENCE
+        while time.monotonic() < until:
+            found = _FORWARDING.search(log.read_text())
+            if found:
+                return f"http://127.0.0.1:{found.group(1)}"
+            if self._records.find(name) is None:
+                break
+            time.sleep(0.1)
+        raise ClusterError(
+            f"kubectl does not forward a port to {namespace}/{service}: {log.read_text().strip()}"
+        )
+
+
+def reach_of(cluster: Cluster, kubectl: Kubectl, folder: Path) -> Reach:
+    """The Services' own addresses where this machine reaches them, else forwarded ports kept in ``folder``."""
+    return Direct(kubectl) if cluster.host_reachable else Forwarded(kubectl, folder)
+
+
+def stop(folder: Path) -> None:
+    """Ends all forwarding that is recorded in ``folder``."""
+    records = Records(folder)
+    found = records.all()
+    end(found.values(), grace=2)
+    for name in found:
+        records.forget(name)
