@@ -37,6 +37,7 @@ def make_platform(kube: Kube, settings: Settings) -> Platform:
     reviewer = TokenReviewer(kube, audiences=settings.token_audiences, seconds=settings.token_cache_seconds)
     return Platform(
         settings=settings,
+        kube=kube,
         world=world,
         writer=Writer(kube),
         files=ProjectFiles(kube),

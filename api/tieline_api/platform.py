@@ -10,6 +10,7 @@ from tieline_api.store.project_files import ProjectFiles
 from tieline_api.store.secrets import CredentialStore
 from tieline_api.store.world import World
 from tieline_api.store.writer import Writer
+from tieline_core.kube import Kube
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +18,7 @@ class Platform:
     """The parts that operations need."""
 
     settings: Settings
+    kube: Kube
     world: World
     writer: Writer
     files: ProjectFiles

@@ -116,6 +116,16 @@ ACTIVATION: Example = {
     "connections": [{"connectionTemplateId": TEMPLATE_ID, "connection": CONNECTION}],
     "dynamicVariables": {"region": "eu"},
 }
+LOGS: Example = {
+    "logs": [
+        {
+            "timestamp": "2026-11-21T10:00:00.123Z",
+            "severity": "INFO",
+            "message": "Stored the order",
+            "fields": {"executionId": "01JD3YEKHBZX9KQW8T2V4N6P0J", "order_id": "A-1001"},
+        }
+    ]
+}
 
 
 def page(*items: Example) -> Example:

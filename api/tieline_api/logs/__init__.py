@@ -1,0 +1,1 @@
+"""Logs of environments, read from their pods."""

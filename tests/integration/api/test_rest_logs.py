@@ -1,0 +1,159 @@
+"""Logs of an environment's pods and of its versions' checks, by REST on a real API server."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from tests.harness.kubectl import Kubectl, Organisation
+from tests.integration.api.conftest import Client
+from tests.integration.api.objects import MAIN, make_project
+from tieline_core.names import ENVIRONMENT_ID_LABEL
+
+pytestmark = pytest.mark.cluster
+
+
+def _logs(client: Client, project: dict[str, Any], query: str = "") -> dict[str, Any]:
+    page: dict[str, Any] = client.ok("GET", f"/projects/{project['id']}/logs{query}")
+    return page
+
+
+def test_a_project_that_never_ran_has_no_lines(client: Client) -> None:
+    assert _logs(client, make_project(client)) == {"logs": []}
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "field"),
+    [
+        ("?start=yesterday", 422, "start"),
+        ("?end=2026-11-21", 422, "end"),
+        ("?first=0", 422, "first"),
+        ("?first=1001", 422, "first"),
+        ("?order=up", 422, "order"),
+        ("?build=perhaps", 422, "build"),
+        ("?next_token=x", 400, None),
+        ("?project_env=nowhere", 404, None),
+    ],
+)
+def test_what_cannot_be_asked_for(client: Client, query: str, status: int, field: str | None) -> None:
+    answer = client("GET", f"/projects/{make_project(client)['id']}/logs{query}")
+    assert (answer.status, answer.fields) == (status, [field] if field else [])
+
+
+def test_findings_of_versions_are_the_build_log(client: Client, kubectl: Kubectl, org: Organisation) -> None:
+    project = make_project(client)
+    client.ok("PUT", f"/projects/{project['id']}/deploy", {"files": [MAIN], "versionName": "one"})
+    version = client.ok("GET", f"/projects/{project['id']}/versions")["items"][0]
+    findings = [
+        {"filename": "main.py", "line": 3, "severity": "error", "message": "Invalid syntax"},
+        {"severity": "warning", "message": "Nothing listens"},
+    ]
+    status = {"status": {"state": "failed", "findings": findings}}
+    kubectl(
+        "patch", "projectversion", version["id"].lower(), "--subresource=status", "--type=merge",
+        "-p", json.dumps(status), namespace=org.namespace,
+    )  # fmt: skip
+    until = time.monotonic() + 5
+    while not (page := _logs(client, project, "?build=true&order=asc&first=1"))["logs"]:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    line = page["logs"][0]
+    assert (line["severity"], line["message"]) == ("ERROR", "main.py:3: Invalid syntax")
+    assert line["fields"] == {
+        "versionId": version["id"], "version": "one", "filename": "main.py", "line": 3,
+    }  # fmt: skip
+    rest = _logs(client, project, f"?build=true&order=asc&first=1&next_token={page['nextToken']}")
+    assert [line["message"] for line in rest["logs"]] == ["Nothing listens"]
+    assert "nextToken" not in rest
+
+
+_WRITES = """
+import json, sys, time
+print(json.dumps({"severity": "INFO", "message": "Hello", "executionId": "01JX", "fields": {"pod": sys.argv[1]}}))
+print("a plain line")
+sys.stdout.flush()
+import os
+if not os.path.exists("/tmp/again/once"):
+    open("/tmp/again/once", "w").close()
+    sys.exit("boom")
+time.sleep(3600)
+"""
+
+
+def _pod(kubectl: Kubectl, project: dict[str, Any], image: str, name: str) -> dict[str, Any]:
+    environment = project["environments"][0]["id"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {ENVIRONMENT_ID_LABEL: environment}},
+        "spec": {
+            "automountServiceAccountToken": False,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [
+                {
+                    "name": "runtime",
+                    "image": image,
+                    "imagePullPolicy": "Never",
+                    "command": ["python3", "-c", _WRITES, name],
+                    "volumeMounts": [{"name": "again", "mountPath": "/tmp/again"}],
+                }
+            ],
+            "volumes": [{"name": "again", "emptyDir": {}}],
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def image(kubectl: Kubectl) -> str:
+    """An image with Python that a node has; this needs nodes."""
+    text = kubectl("get", "nodes", "-o", "json").stdout
+    names = [
+        name
+        for node in json.loads(text)["items"]
+        for image in node["status"].get("images", ())
+        for name in image["names"]
+        if "runtime" in name and "@" not in name
+    ]
+    if not names:
+        pytest.skip("no node has the runtime's image yet: the end-to-end tests build it")
+    return str(names[-1])
+
+
+def test_lines_of_all_pods_come_in_the_order_of_time_with_those_before_a_crash(
+    client: Client, kubectl: Kubectl, org: Organisation, image: str
+) -> None:
+    project = make_project(client)
+    for name in ("one", "two"):
+        manifest = json.dumps(_pod(kubectl, project, image, f"{name}-{project['id'].lower()}"))
+        kubectl("apply", "-f", "-", stdin=manifest, namespace=org.namespace)
+    until = time.monotonic() + 60
+    while len(lines := _logs(client, project, "?order=asc")["logs"]) < 10:
+        assert time.monotonic() < until, lines
+        time.sleep(0.5)
+    times = [line["timestamp"] for line in lines]
+    assert times == sorted(times)
+    hello = [line for line in lines if line["message"] == "Hello"]
+    assert len(hello) == 4, "two pods, each before its crash and after"
+    assert {line["fields"]["executionId"] for line in hello} == {"01JX"}
+    assert len({line["fields"]["pod"] for line in hello}) == 2
+    boom = [line for line in lines if line["message"] == "boom"]
+    assert [line["severity"] for line in boom] == ["ERROR", "ERROR"]
+
+    for order in ("asc", "desc"):
+        seen, token = [], ""
+        while True:
+            page = _logs(client, project, f"?order={order}&first=3{token}")
+            seen += page["logs"]
+            if "nextToken" not in page:
+                break
+            token = f"&next_token={page['nextToken']}"
+        assert sorted(map(str, seen)) == sorted(map(str, lines))
+    assert len(_logs(client, project, "?search=BOOM")["logs"]) == 2
+    assert _logs(client, project, f"?end={times[0]}")["logs"] == []
+    assert len(_logs(client, project, f"?start={times[0]}")["logs"]) == len(lines)
+    assert _logs(client, project, "?latest=true")["logs"] == [], "none of them is of a deployed version"
+    kubectl(
+        "delete", "pod", "--wait=false", "-l",
+        f"{ENVIRONMENT_ID_LABEL}={project['environments'][0]['id']}", namespace=org.namespace,
+    )  # fmt: skip
