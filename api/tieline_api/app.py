@@ -12,6 +12,7 @@ from tieline_api.auth.token_review import TokenReviewer
 from tieline_api.engine.dispatch import Dispatcher
 from tieline_api.engine.openapi import document
 from tieline_api.engine.operation import Operation
+from tieline_api.oauth.states import OAuthStates
 from tieline_api.operations import OPERATIONS
 from tieline_api.platform import Platform
 from tieline_api.service.documentation import add_documentation
@@ -44,6 +45,7 @@ def make_platform(kube: Kube, settings: Settings) -> Platform:
         credentials=CredentialStore(kube, world.secrets),
         authentication=Chain([reviewer]),
         access=Access(kube, seconds=settings.access_cache_seconds),
+        oauth_states=OAuthStates(kube, seconds=settings.oauth_state_seconds),
         runtimes=TokenReviewer(kube, audiences=(TOKEN_AUDIENCE,), seconds=settings.token_cache_seconds),
         stopping=asyncio.Event(),
     )
@@ -66,7 +68,9 @@ def make_app(kube: Kube, platform: Platform, operations: Iterable[Operation] = O
 
     async def caches(_app: web.Application) -> AsyncIterator[None]:
         await platform.world.start()
+        sweeping = asyncio.create_task(platform.oauth_states.keep_sweeping(), name="sweep authorisations")
         yield
+        sweeping.cancel()
         await platform.world.stop()
 
     async def stop(_app: web.Application) -> None:

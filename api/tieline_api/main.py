@@ -39,7 +39,9 @@ async def serve(settings: Settings) -> None:
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
-    async with await Kube.connect(context=settings.kube_context, user_agent="tieline-api") as kube:
+    async with await Kube.connect(
+        context=settings.kube_context, user_agent="tieline-api", timeout=settings.kube_timeout_seconds
+    ) as kube:
         platform = make_platform(kube, settings)
         runner = web.AppRunner(
             make_app(kube, platform), access_log=None, shutdown_timeout=settings.shutdown_seconds

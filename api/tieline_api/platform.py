@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tieline_api.auth.access import Access
 from tieline_api.auth.callers import Authenticator, Chain
+from tieline_api.oauth.states import OAuthStates
 from tieline_api.settings import Settings
 from tieline_api.store.project_files import ProjectFiles
 from tieline_api.store.secrets import CredentialStore
@@ -25,6 +26,7 @@ class Platform:
     credentials: CredentialStore
     authentication: Chain
     access: Access
+    oauth_states: OAuthStates
     runtimes: Authenticator
     """Checks the tokens of environments' pods."""
     stopping: asyncio.Event

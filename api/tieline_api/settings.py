@@ -5,6 +5,12 @@
 | TIELINE_LISTEN_HOST | 0.0.0.0 | address to listen on |
 | TIELINE_LISTEN_PORT | 8080 | port to listen on |
 | TIELINE_KUBE_CONTEXT | (current) | context of the kubeconfig; in a cluster the pod's own account is used |
+| TIELINE_KUBE_TIMEOUT_SECONDS | 10 | longest wait for an answer of Kubernetes (1 to 60) |
+| TIELINE_PUBLIC_API_URL | (none) | base URL that browsers reach the API at; OAuth redirects to <it>/oauth/callback |
+| TIELINE_OAUTH_STATE_SECONDS | 600 | how long a user may take to authorise (60 to 3600) |
+| TIELINE_ISSUERS_FILE | (none) | file with the issuers of JWTs (docs/api.md); read again when it changes |
+| TIELINE_RATE_LIMIT | 6000 | requests a minute of one caller at one replica; 0 for no limit (0 to 1000000) |
+| TIELINE_REVISION_SECONDS | 2 | longest wait until this replica knows the X-Tieline-Revision of a request (0 to 10) |
 | TIELINE_CORS_ORIGINS | (none) | origins of front ends that may call from a browser, separated by commas |
 | TIELINE_TOKEN_AUDIENCES | (the API server's) | audiences that callers' cluster tokens must have, separated by commas |
 | TIELINE_TOKEN_CACHE_SECONDS | 60 | how long an accepted token is not checked again (0 to 300) |
@@ -32,6 +38,12 @@ class Settings:
     listen_host: str = "0.0.0.0"  # noqa: S104  (a pod serves its Service)
     listen_port: int = 8080
     kube_context: str | None = None
+    kube_timeout_seconds: float = 10.0
+    public_api_url: str = ""
+    oauth_state_seconds: float = 600.0
+    issuers_file: str | None = None
+    rate_limit: int = 6000
+    revision_seconds: float = 2.0
     cors_origins: frozenset[str] = frozenset()
     token_audiences: tuple[str, ...] = ()
     token_cache_seconds: float = 60.0
@@ -47,6 +59,16 @@ class Settings:
             listen_host=environment.get("TIELINE_LISTEN_HOST") or "0.0.0.0",  # noqa: S104
             listen_port=int(_number(environment, "TIELINE_LISTEN_PORT", default=8080, low=1, high=65535)),
             kube_context=environment.get("TIELINE_KUBE_CONTEXT") or None,
+            kube_timeout_seconds=_number(
+                environment, "TIELINE_KUBE_TIMEOUT_SECONDS", default=10, low=1, high=60
+            ),
+            public_api_url=_base_url(environment, "TIELINE_PUBLIC_API_URL"),
+            oauth_state_seconds=_number(
+                environment, "TIELINE_OAUTH_STATE_SECONDS", default=600, low=60, high=3600
+            ),
+            issuers_file=environment.get("TIELINE_ISSUERS_FILE") or None,
+            rate_limit=int(_number(environment, "TIELINE_RATE_LIMIT", default=6000, low=0, high=1_000_000)),
+            revision_seconds=_number(environment, "TIELINE_REVISION_SECONDS", default=2, low=0, high=10),
             cors_origins=frozenset(_origin(text) for text in _listed(environment, "TIELINE_CORS_ORIGINS")),
             token_audiences=tuple(_listed(environment, "TIELINE_TOKEN_AUDIENCES")),
             token_cache_seconds=_number(
@@ -76,6 +98,14 @@ def _number(environment: Mapping[str, str], name: str, *, default: float, low: f
     if not low <= value <= high:
         raise SettingsError(f"{name} must be a number from {low:g} to {high:g}, not {text!r}")
     return value
+
+
+def _base_url(environment: Mapping[str, str], name: str) -> str:
+    text = environment.get(name, "").rstrip("/")
+    parts = urlsplit(text)
+    if text and (parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment):
+        raise SettingsError(f"{name} must be a URL such as https://tieline.example, not {text!r}")
+    return text
 
 
 def _origin(text: str) -> str:

@@ -5,6 +5,7 @@ from tieline_api.operations import (
     activations,
     connections,
     deployments,
+    oauth2_initialise,
     project_logs,
     projects,
     systems,
@@ -15,6 +16,7 @@ from tieline_api.operations import (
 
 OPERATIONS: tuple[Operation, ...] = (
     *systems.OPERATIONS,
+    *oauth2_initialise.OPERATIONS,
     *connections.OPERATIONS,
     *projects.OPERATIONS,
     *deployments.OPERATIONS,

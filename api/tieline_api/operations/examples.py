@@ -126,6 +126,14 @@ LOGS: Example = {
         }
     ]
 }
+OAUTH2_INITIALISE: Example = {
+    "credential": {"id": "01JD3Y8B2C8F3XK5D1VJ7Q4M6N", "organisationId": ORGANISATION_ID},
+    "authorizeUrl": "https://shop.example/oauth/authorize",
+    "clientId": "tieline",
+    "scopes": ["orders.read"],
+    "prompt": "consent",
+    "additionalParams": "audience=shop",
+}
 
 
 def page(*items: Example) -> Example:

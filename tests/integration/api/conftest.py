@@ -20,6 +20,7 @@ from tieline_api.settings import Settings
 from tieline_core.kube import Kube
 
 ORIGIN = "https://app.example"
+PUBLIC_URL = "https://tieline.example"
 _ACCOUNT = "tieline-api-under-test"
 
 
@@ -84,8 +85,9 @@ class Client:
 class Server:
     """The application on an event loop of its own."""
 
-    def __init__(self, kubeconfig: Path) -> None:
+    def __init__(self, kubeconfig: Path, **settings: Any) -> None:
         self._kubeconfig = kubeconfig
+        self._settings = settings
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self.url = ""
@@ -101,12 +103,16 @@ class Server:
 
     async def _start(self) -> None:
         self._kube = await Kube.connect(kubeconfig=self._kubeconfig)
-        settings = Settings(
-            cors_origins=frozenset({ORIGIN}),
-            access_cache_seconds=0.5,
-            token_cache_seconds=60,
-            shutdown_seconds=2,
-        )
+        chosen = {
+            "cors_origins": frozenset({ORIGIN}),
+            "access_cache_seconds": 0.5,
+            "token_cache_seconds": 60.0,
+            "shutdown_seconds": 2.0,
+            "public_api_url": PUBLIC_URL,
+            "rate_limit": 0,
+            **self._settings,
+        }
+        settings = Settings(**chosen)
         self.platform = make_platform(self._kube, settings)
         self._runner = web.AppRunner(make_app(self._kube, self.platform), access_log=None, shutdown_timeout=2)
         await self._runner.setup()
