@@ -1,0 +1,1 @@
+"""Connector import: from the bytes of an API's description to actions, triggers, definitions and auth schemes."""

@@ -1,0 +1,109 @@
+"""A description as a tree in which references are looked up: never expanded, never fetched."""
+
+import hashlib
+import re
+from typing import Any
+from urllib.parse import unquote
+
+from ulid import ULID
+
+from tieline_core.connectors.findings import Findings, Unreadable, cut, pointer
+
+Json = dict[str, Any]
+_MAX_HOPS = 64
+_VERSION = re.compile(r"^3\.([0-2])(\.\d+)?(-.+)?$")
+
+
+class Document:
+    """The plain data of a description, with its findings."""
+
+    def __init__(self, root: Json, *, digest: str, findings: Findings) -> None:
+        self.root = root
+        self.digest = digest
+        self.findings = findings
+        self.version = _version(root)
+        self._seed = bytes.fromhex(digest)
+
+    @property
+    def is_swagger(self) -> bool:
+        """Whether it is Swagger 2.0 rather than OpenAPI 3."""
+        return self.version == "2.0"
+
+    def id_of(self, place: str) -> str:
+        """A ULID-shaped id for a place: the same bytes have the same ids for ever.
+
+        Its first ten letters come from the description's digest; they are no time.
+        """
+        random = hashlib.sha256(self._seed + place.encode("utf-8", "surrogatepass")).digest()[:10]
+        return str(ULID.from_bytes(self._seed[:6] + random))
+
+    def find(self, reference: str) -> Any:
+        """What a local reference points to, or None."""
+        if reference == "#":
+            return self.root
+        if not reference.startswith("#/"):
+            return None
+        node: Any = self.root
+        for raw in reference[2:].split("/"):
+            step = unquote(raw).replace("~1", "/").replace("~0", "~")
+            if isinstance(node, dict):
+                node = node.get(step)
+            elif isinstance(node, list) and step.isdecimal() and int(step[:9]) < len(node):
+                node = node[int(step[:9])]
+            else:
+                return None
+        return node
+
+    def resolved(self, node: Any, place: str) -> tuple[Any, str]:
+        """``node`` with references followed, and where that stands; (None, …) when one leads nowhere."""
+        seen: set[str] = set()
+        while isinstance(node, dict) and isinstance(node.get("$ref"), str):
+            reference = node["$ref"]
+            if reference in seen or len(seen) > _MAX_HOPS:
+                self.findings.error("The reference leads to itself and was left out", place)
+                return None, place
+            seen.add(reference)
+            node, place = self.find(reference), reference
+        return node, place
+
+    def mapping(self, node: Any, place: str) -> tuple[Json, str]:
+        """A resolved object; empty where there is none."""
+        found, place = self.resolved(node, place)
+        return (found if isinstance(found, dict) else {}), place
+
+    def part(self, *steps: str) -> tuple[Json, str]:
+        """The object at a path from the top; empty where there is none."""
+        node: Any = self.root
+        for step in steps:
+            node = node.get(step) if isinstance(node, dict) else None
+        return (node if isinstance(node, dict) else {}), pointer(steps)
+
+
+def _version(root: Json) -> str:
+    swagger, openapi = root.get("swagger"), root.get("openapi")
+    if swagger is not None and str(swagger) in ("2.0", "2"):
+        return "2.0"
+    if isinstance(openapi, float | int | str) and (found := _VERSION.match(str(openapi))):
+        return f"3.{found[1]}"
+    if openapi is None and swagger is None:
+        raise Unreadable('The file is no OpenAPI description: "openapi" (or "swagger") is missing at its top')
+    shown = cut(str(openapi if openapi is not None else swagger), 40)
+    raise Unreadable(f"OpenAPI {shown} cannot be read: Swagger 2.0 and OpenAPI 3.0, 3.1 and 3.2 can")
+
+
+def text_of(node: Json, key: str, limit: int = 4096) -> str:
+    """A string of an object, cut; empty where there is none."""
+    value = node.get(key)
+    return value[:limit] if isinstance(value, str) else ""
+
+
+def list_of(node: Json, key: str) -> list[Any]:
+    """A list of an object; empty where there is none."""
+    value = node.get(key)
+    return value if isinstance(value, list) else []
+
+
+def map_of(node: Json, key: str) -> Json:
+    """An object of an object; empty where there is none."""
+    value = node.get(key)
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,120 @@
+"""What is wrong with a description: against its meta-schema, in its references and in its patterns.
+
+Nothing here refuses: every finding is a message, because published descriptions that fail their
+meta-schema are used every day.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import orjson
+
+from tieline_core.connectors.document import Document, Json
+from tieline_core.connectors.findings import cut, pointer
+
+_REFERENCE = re.compile(rb'"\$ref":"([^"\\]*)"')
+_PATTERN = re.compile(rb'"pattern":("(?:[^"\\]|\\.)*")')
+_NOT_SCHEMAS = frozenset({"example", "examples", "default", "enum", "const"})
+_MAX_FINDINGS = 50
+_MAX_PATTERN = 4096
+
+
+def check(document: Document) -> None:
+    """Adds findings about the whole description."""
+    _against_meta_schema(document)
+    text = orjson.dumps(document.root)
+    references = {raw.decode("utf-8", "replace") for raw in dict.fromkeys(_REFERENCE.findall(text))}
+    broken = {reference for reference in references if not _leads_somewhere(document, reference)}
+    patterns = {_decoded(raw) for raw in dict.fromkeys(_PATTERN.findall(text))}
+    wrong = {pattern for pattern in patterns if not _is_pattern(pattern)}
+    if not broken and not wrong:
+        return
+    # Only now is the tree walked, to tell places; examples may hold what they like.
+    for steps, key, value in islice(_suspects(document.root, broken, wrong), _MAX_FINDINGS):
+        _tell(document, pointer(steps), key, value)
+
+
+def _tell(document: Document, place: str, key: str, value: str) -> None:
+    if key == "pattern":
+        document.findings.warning(f'"{cut(value, 100)}" is no valid regular expression', place)
+    elif value.startswith("#"):
+        document.findings.warning(f'"{cut(value, 200)}" refers to nothing that is there', place)
+    else:
+        document.findings.warning(
+            f'"{cut(value, 200)}" lies outside of the description: it is not fetched; join the files', place
+        )
+
+
+def _against_meta_schema(document: Document) -> None:
+    validator = jsonschema_rs.validator_for(_meta_schema(document.version), offline=True, mask="the value")
+    try:
+        for error in islice(validator.iter_errors(document.root), _MAX_FINDINGS):
+            text = f"Not as OpenAPI {document.version} has it: {cut(error.message, 300)}"
+            document.findings.warning(text, pointer(error.instance_path))
+    except ValueError as error:
+        document.findings.info(f"Not checked against the meta-schema: {cut(str(error), 200)}")
+
+
+@cache
+def _meta_schema(version: str) -> Json:
+    """The meta-schema as openapi-spec-validator ships it (that package itself is not imported: it is slow)."""
+    spec = find_spec("openapi_spec_validator")
+    places = spec.submodule_search_locations if spec else None
+    if not places:
+        raise RuntimeError("openapi-spec-validator is not installed: its meta-schemas are needed")
+    path = Path(places[0]) / "resources" / "schemas" / f"v{version}" / "schema.json"
+    found: Json = orjson.loads(path.read_bytes())
+    return found
+
+
+def _leads_somewhere(document: Document, reference: str) -> bool:
+    return document.find(reference) is not None or (
+        # Anchors and $id are JSON Schema's business (3.1); ``mapping`` values of discriminators are no $ref.
+        reference.startswith("#") and not reference.startswith("#/") and document.version in ("3.1", "3.2")
+    )
+
+
+def _decoded(raw: bytes) -> str:
+    try:
+        return str(orjson.loads(raw))
+    except orjson.JSONDecodeError:
+        return ""
+
+
+def _is_pattern(pattern: str) -> bool:
+    if len(pattern) > _MAX_PATTERN:
+        return False
+    try:
+        jsonschema_rs.validator_for({"type": "string", "pattern": pattern}, offline=True)
+    except ValueError:
+        return False
+    return True
+
+
+def _suspects(
+    root: Json, broken: set[str], wrong: set[str]
+) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+    waiting: list[tuple[tuple[str | int, ...], Any]] = [((), root)]
+    while waiting:
+        steps, node = waiting.pop()
+        if isinstance(node, list):
+            waiting += [((*steps, index), item) for index, item in enumerate(node)]
+            continue
+        if not isinstance(node, dict):
+            continue
+        for key, found in (("$ref", broken), ("pattern", wrong)):
+            value = node.get(key)
+            if isinstance(value, str) and value in found:
+                yield (*steps, key), key, value
+        below_properties = bool(steps) and steps[-1] in ("properties", "definitions", "schemas")
+        waiting += [
+            ((*steps, key), item)
+            for key, item in node.items()
+            if isinstance(item, dict | list) and (below_properties or key not in _NOT_SCHEMAS)
+        ]
