@@ -1,5 +1,6 @@
 """What a pod is told about its environment: the internal endpoint's body, as a pure function of the caches."""
 
+import base64
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from tieline_api.store.organisations import Organisation
 from tieline_api.store.world import World
 from tieline_core.ids import environment_id, object_id
 from tieline_core.names import CREDENTIAL_TYPE, workload_name
+from tieline_core.resources.auth_schemes import AuthSchemeType
 from tieline_core.resources.connections import CredentialType
 
 Obj = Mapping[str, Any]
@@ -101,14 +103,28 @@ def _connection(world: World, connection: Obj, template: Obj) -> Json:
 
 
 def _credential(world: World, connection: Obj, item: Obj, *, scheme: Obj, identifier: str) -> Json:
-    name = (item.get("secretRef") or {}).get("name")
-    secret = world.secrets.get(connection["metadata"]["namespace"], name) if name else None
-    kind = CredentialType(item["type"])
-    # Only Secrets of our type are followed: whoever may write Connections must not read any other.
-    usable = secret is not None and secret.get("type") == CREDENTIAL_TYPE
+    namespace, kind = connection["metadata"]["namespace"], CredentialType(item["type"])
+    stored = _stored(world, namespace, item.get("secretRef"))
+    data = from_secret(kind, stored)
+    if scheme["type"] == AuthSchemeType.OAUTH1:
+        # Its signatures need the consumer's secret and the token's, which REST's credential does not have.
+        consumer = _stored(world, namespace, (scheme.get("oauth1") or {}).get("secretRef"))
+        data |= _texts({**consumer, **stored}, "consumerKey", "consumerSecret", "oauthTokenSecret")
     return {
         "id": credential_id(identifier, item),
         "type": kind.value,
         "authScheme": auth_schemes.without_references(scheme),
-        "data": from_secret(kind, (secret or {}).get("data") or {}) if usable else {},
+        "data": data,
     }
+
+
+def _stored(world: World, namespace: str, reference: Obj | None) -> Mapping[str, str]:
+    """The data of a Secret. Only those of our type: whoever may write Connections must not read any other."""
+    secret = world.secrets.get(namespace, reference["name"]) if reference else None
+    if secret is None or secret.get("type") != CREDENTIAL_TYPE:
+        return {}
+    return secret.get("data") or {}
+
+
+def _texts(stored: Mapping[str, str], *keys: str) -> dict[str, str]:
+    return {key: base64.b64decode(stored[key]).decode("utf-8", "replace") for key in keys if key in stored}

@@ -1,6 +1,7 @@
 """A request that is about to be sent, as the auth schemes see it."""
 
 import re
+import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -24,13 +25,44 @@ async def _no_body() -> bytes:
 
 @dataclass(kw_only=True)
 class PreparedRequest:
-    """Method, final URL, headers and exact body; appliers change URL and headers, and sign what is there."""
+    """Method, final URL, headers and exact body; appliers change them, and sign what is there."""
 
     method: str
     url: URL
     headers: CIMultiDict[str] = field(default_factory=CIMultiDict)
-    body: Callable[[], Awaitable[bytes]] = _no_body
-    """Reads the exact bytes that are sent; only schemes that sign them call it."""
+    read: Callable[[], Awaitable[bytes]] = _no_body
+    """Reads the body as its author gave it; appliers call ``body()``."""
+    tls: ssl.SSLContext | None = None
+    """What the connection presents and trusts; set by mutual TLS."""
+    content: bytes | None = None
+    """The body once it was read or replaced: these bytes must be the ones that are sent."""
+    replaced: bool = False
+    """Whether an applier put something into the body."""
+
+    async def body(self) -> bytes:
+        """The exact bytes that are sent, with what earlier appliers put into them."""
+        if self.content is None:
+            self.content = await self.read()
+        return self.content
+
+    def set_body(self, content: bytes) -> None:
+        """Send ``content`` instead, under the same content type."""
+        self.content = content
+        self.replaced = True
+
+    def place(self, where: object, name: str, value: str) -> None:
+        """Put a value into the header, query parameter or cookie ``name``; raises UnusableValueError."""
+        if not name:
+            raise UnusableValueError("its auth scheme has no name to send it under")
+        match where:
+            case "header":
+                self.set_header(name, value)
+            case "query":
+                self.set_query(name, value)
+            case "cookie":
+                self.set_cookie(name, value)
+            case other:
+                raise UnusableValueError(f"its auth scheme's place is {other!r}, not header, query or cookie")
 
     def set_header(self, name: str, value: str) -> None:
         """Put a header in the place of one of that name; raises UnusableValueError."""

@@ -6,10 +6,11 @@ from typing import Any
 import aiohttp
 from aiohttp import ClientHandlerType, ClientMiddlewareType, ClientRequest, ClientResponse
 from aiohttp.client import _RequestContextManager
+from aiohttp.payload import BytesPayload
 from yarl import URL
 
 from tieline.configuration.snapshot import Connection
-from tieline.outbound.prepared import PreparedRequest
+from tieline.outbound.prepared import PreparedRequest, UnusableValueError
 from tieline.outbound.schemes import authenticate, check
 from tieline.outbound.urls import join, origin, without_values
 
@@ -100,22 +101,39 @@ def _applying(connection: Connection, target: URL) -> ClientMiddlewareType:
     """A client middleware that authenticates requests to the connection's origin.
 
     aiohttp calls it for the request and again for each redirect. It is the innermost one, so what it
-    signs is what is sent.
+    signs is what is sent. A redirect that keeps the body (307, 308) brings it as the last hop sent it: it
+    is put back to what the author gave before anything else happens.
     """
     home = origin(target)
+    given: BytesPayload | None = None
 
     async def apply(request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
+        nonlocal given
+        if given is not None and request.body:
+            await request.update_body(given)
         if origin(request.url) != home:
             _strip(request, connection)
             return await send(request)
+        before = request.body
         prepared = PreparedRequest(
-            method=request.method, url=request.url, headers=request.headers, body=_body_of(request)
+            method=request.method, url=request.url, headers=request.headers, read=_body_of(request)
         )
         await authenticate(prepared, connection)
         request.url = prepared.url
+        if prepared.tls is not None:
+            # Part of the pool's key, so this connection is never used for another certificate.
+            request._ssl = prepared.tls
+        if prepared.replaced and before:
+            given = _payload(request, await prepared.read())
+        if prepared.content and (prepared.replaced or not isinstance(before, BytesPayload)):
+            await request.update_body(_payload(request, prepared.content))
         return await send(request)
 
     return apply
+
+
+def _payload(request: ClientRequest, content: bytes) -> BytesPayload:
+    return BytesPayload(content, content_type=request.headers.get("Content-Type", "application/octet-stream"))
 
 
 def _strip(request: ClientRequest, connection: Connection) -> None:
@@ -125,8 +143,18 @@ def _strip(request: ClientRequest, connection: Connection) -> None:
 
 
 def _body_of(request: ClientRequest) -> Callable[[], Awaitable[bytes]]:
+    """Reads the body once; aiohttp's payloads may be files or generators, which end."""
+    payload = request.body
+    content: bytes | None = payload if isinstance(payload, bytes) else None
+
     async def body() -> bytes:
-        payload = request.body
-        return payload if isinstance(payload, bytes) else await payload.as_bytes()
+        nonlocal content
+        if request.compress:
+            raise UnusableValueError(
+                "the request's body cannot be signed while aiohttp compresses it; pass compressed bytes as data"
+            )
+        if content is None:
+            content = payload if isinstance(payload, bytes) else await payload.as_bytes()
+        return content
 
     return body

@@ -38,9 +38,13 @@ def join(*, base: str, path: str | URL, template: str) -> URL:
 
 def with_parameter(url: URL, name: str, value: str) -> URL:
     """``url`` with the query parameter set: one of that name is replaced, the others keep their bytes."""
-    kept = [part for part in url.raw_query_string.split("&") if part and _name(part) != name]
     added = f"{quote(name, safe='')}={quote(value, safe='')}"
-    return rebuilt(url, path=url.raw_path, query="&".join([*kept, added]))
+    return rebuilt(url, path=url.raw_path, query="&".join([*_others(url.raw_query_string, name), added]))
+
+
+def without_parameter(url: URL, name: str) -> URL:
+    """``url`` without the query parameter; the others keep their bytes."""
+    return rebuilt(url, path=url.raw_path, query="&".join(_others(url.raw_query_string, name)))
 
 
 def without_values(url: URL, values: set[str]) -> URL:
@@ -100,6 +104,10 @@ def _parsed(text: str) -> URL:
         return URL(text, encoded=_WELL_FORMED.fullmatch(text) is not None)
     except ValueError as error:
         raise InvalidPathError(f"{text!r} cannot be read as a URL: {error}") from error
+
+
+def _others(query: str, name: str) -> list[str]:
+    return [part for part in query.split("&") if part and _name(part) != name]
 
 
 def _name(part: str) -> str:

@@ -88,6 +88,20 @@ def basic(username: str = "ann", password: str = "pa55wörd") -> dict[str, Any]:
     }
 
 
+def scheme_credential(
+    scheme: str, options: dict[str, Any], *, type: str = "string", **data: Any
+) -> dict[str, Any]:
+    """A credential for an auth scheme with a sub-object."""
+    first, *rest = scheme.split("-")
+    key = first + "".join(word.capitalize() for word in rest)
+    return {
+        "id": scheme,
+        "type": type,
+        "authScheme": {"id": scheme, "type": scheme, key: options},
+        "data": data,
+    }
+
+
 def environment(base_url: str, *credentials: dict[str, Any], **more: Any) -> dict[str, Any]:
     """A body of the internal endpoint with the one connection ``shop``."""
     return {

@@ -1,0 +1,132 @@
+"""HMAC signatures, as a receiver computes them from the raw bytes that it got."""
+
+import base64
+import hmac
+import io
+import os
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.unit.runtime.external_systems import ContextFor, External, environment, scheme_credential
+from tieline import CredentialError
+
+KEY = b"\x00\xffkey of bytes"
+
+
+def signing(**options: Any) -> dict[str, Any]:
+    return scheme_credential(
+        "hmac",
+        {"name": "X-Signature", "in": "header", "algorithm": "sha256", "digestInputs": ["body"], **options},
+        type="binary",
+        valueBase64=base64.b64encode(KEY).decode(),
+    )
+
+
+def expected(message: bytes, algorithm: str = "sha256") -> bytes:
+    return hmac.new(KEY, message, algorithm).digest()
+
+
+@pytest.mark.parametrize("algorithm", ["sha1", "sha256", "sha512"])
+@pytest.mark.parametrize(
+    ("encoding", "decode"),
+    [
+        ("hex", bytes.fromhex),
+        ("base64", base64.b64decode),
+        ("base64url", lambda text: base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))),
+    ],
+)
+async def test_every_hash_and_encoding_is_what_the_receiver_computes(
+    external: External, context_for: ContextFor, algorithm: str, encoding: str, decode: Any
+) -> None:
+    body = os.urandom(5000)
+    ctx = context_for(
+        environment(external.url, signing(algorithm=algorithm, encoding=encoding, prefix="v1="))
+    )
+    await ctx.fetch("shop", "/files", method="PUT", data=body)
+    sent = external.last.headers["X-Signature"]
+    assert external.last.body == body
+    assert sent.startswith("v1=")
+    assert decode(sent.removeprefix("v1=")) == expected(body, algorithm)
+
+
+def multipart() -> aiohttp.FormData:
+    form = aiohttp.FormData()
+    form.add_field("file", io.BytesIO(bytes(range(256)) * 9), filename="ü.bin", content_type="image/png")
+    form.add_field("note", "grüße")
+    return form
+
+
+async def pieces() -> AsyncIterator[bytes]:
+    yield b"one\xff"
+    yield b"two"
+
+
+@pytest.mark.parametrize(
+    ("options", "content_type"),
+    [
+        (lambda: {"json": {"a": "ü"}}, "application/json"),
+        (lambda: {"data": {"a": "ü b"}}, "application/x-www-form-urlencoded"),
+        (lambda: {"data": multipart()}, "multipart/form-data"),
+        (lambda: {"data": io.BytesIO(b"\x00file")}, "application/octet-stream"),
+        (lambda: {"data": pieces()}, "application/octet-stream"),
+        (dict, None),
+    ],
+)
+async def test_every_kind_of_body_is_signed_byte_by_byte(
+    external: External, context_for: ContextFor, options: Any, content_type: str | None
+) -> None:
+    await context_for(environment(external.url, signing())).fetch("shop", "/x", method="POST", **options())
+    seen = external.last
+    assert bytes.fromhex(seen.headers["X-Signature"]) == expected(seen.body)
+    if content_type:
+        assert seen.headers["Content-Type"].startswith(content_type)
+        assert seen.body
+
+
+@pytest.mark.parametrize("order", [["body", "url"], ["url", "body"], ["url"]])
+async def test_body_and_url_are_signed_in_the_order_given(
+    external: External, context_for: ContextFor, order: list[str]
+) -> None:
+    credential = signing(name="sig", digestInputs=order, **{"in": "query"})
+    ctx = context_for(environment(external.url, credential))
+    await ctx.fetch("shop", "/a%2Fb?x=1+2&sig=forged", method="POST", data=b"body")
+    url, _, sent = str(external.last.url).partition("&sig=")
+    parts = {"body": b"body", "url": url.encode()}
+    assert url.endswith("/a%2Fb?x=1+2")
+    assert bytes.fromhex(sent) == expected(b"".join(parts[part] for part in order))
+
+
+async def test_what_earlier_credentials_added_is_signed_too(
+    external: External, context_for: ContextFor
+) -> None:
+    secret = scheme_credential("secret", {"name": "pin", "in": "body"}, value="4711")
+    ctx = context_for(environment(external.url, secret, signing()))
+    await ctx.fetch("shop", "/x", method="POST", json={"a": 1})
+    assert external.last.body == b'{"a":1,"pin":"4711"}'
+    assert bytes.fromhex(external.last.headers["X-Signature"]) == expected(external.last.body)
+
+
+async def test_a_body_is_still_signed_after_a_redirect_that_keeps_it(
+    external: External, context_for: ContextFor
+) -> None:
+    external.redirects["/old"] = (307, "/new")
+    await context_for(environment(external.url, signing())).fetch(
+        "shop", "/old", method="POST", data=multipart()
+    )
+    old, new = external.seen
+    assert new.url.path == "/new"
+    assert new.headers["Content-Type"] == old.headers["Content-Type"]
+    assert new.body == old.body
+    assert bytes.fromhex(new.headers["X-Signature"]) == expected(new.body)
+
+
+async def test_a_body_that_would_be_compressed_on_its_way_is_refused(
+    external: External, context_for: ContextFor
+) -> None:
+    ctx = context_for(environment(external.url, signing()))
+    with pytest.raises(CredentialError, match="compress"):
+        await ctx.fetch("shop", "/x", method="POST", data=b"a" * 1000, compress=True)
+    assert external.seen == []
