@@ -7,7 +7,11 @@ from importlib.metadata import version
 from aiohttp import web
 
 from tieline_api.auth.access import Access
+from tieline_api.auth.api_keys import ApiKeys
 from tieline_api.auth.callers import Chain
+from tieline_api.auth.issuers import IssuersFile
+from tieline_api.auth.jwts import JwtAuthenticator
+from tieline_api.auth.key_sets import KeySets
 from tieline_api.auth.token_review import TokenReviewer
 from tieline_api.engine.dispatch import Dispatcher
 from tieline_api.engine.openapi import document
@@ -20,6 +24,7 @@ from tieline_api.service.internal import add_internal
 from tieline_api.service.metrics import Metrics
 from tieline_api.service.middleware import cross_origin, erring, observed
 from tieline_api.service.probes import add_probes
+from tieline_api.service.rates import RateLimit
 from tieline_api.settings import Settings
 from tieline_api.store.project_files import ProjectFiles
 from tieline_api.store.secrets import CredentialStore
@@ -33,7 +38,8 @@ STALE_HEADER = "X-Tieline-Stale"
 
 
 def make_platform(kube: Kube, settings: Settings) -> Platform:
-    """The parts that operations work with, on one connection to Kubernetes."""
+    """The parts that operations work with. Raises IssuersError when the file of issuers cannot be used."""
+    jwts = _jwts(settings.issuers_file)
     world = World(kube)
     reviewer = TokenReviewer(kube, audiences=settings.token_audiences, seconds=settings.token_cache_seconds)
     return Platform(
@@ -43,12 +49,24 @@ def make_platform(kube: Kube, settings: Settings) -> Platform:
         writer=Writer(kube),
         files=ProjectFiles(kube),
         credentials=CredentialStore(kube, world.secrets),
-        authentication=Chain([reviewer]),
+        authentication=Chain(
+            [jwts, reviewer] if jwts else [reviewer], keys=ApiKeys(world.api_keys, world.namespace_of)
+        ),
+        jwts=jwts,
+        rates=RateLimit(settings.rate_limit),
         access=Access(kube, seconds=settings.access_cache_seconds),
         oauth_states=OAuthStates(kube, seconds=settings.oauth_state_seconds),
         runtimes=TokenReviewer(kube, audiences=(TOKEN_AUDIENCE,), seconds=settings.token_cache_seconds),
         stopping=asyncio.Event(),
     )
+
+
+def _jwts(path: str | None) -> JwtAuthenticator | None:
+    if path is None:
+        return None
+    issuers = IssuersFile(path)
+    issuers.read()
+    return JwtAuthenticator(issuers, KeySets())
 
 
 def make_app(kube: Kube, platform: Platform, operations: Iterable[Operation] = OPERATIONS) -> web.Application:
@@ -68,9 +86,12 @@ def make_app(kube: Kube, platform: Platform, operations: Iterable[Operation] = O
 
     async def caches(_app: web.Application) -> AsyncIterator[None]:
         await platform.world.start()
-        sweeping = asyncio.create_task(platform.oauth_states.keep_sweeping(), name="sweep authorisations")
+        tasks = [asyncio.create_task(platform.oauth_states.keep_sweeping(), name="sweep authorisations")]
+        if platform.jwts is not None:
+            tasks.append(asyncio.create_task(platform.jwts.keep_reading(), name="follow issuers"))
         yield
-        sweeping.cancel()
+        for task in tasks:
+            task.cancel()
         await platform.world.stop()
 
     async def stop(_app: web.Application) -> None:

@@ -8,7 +8,9 @@ import sys
 import uvloop
 from aiohttp import web
 
+from tieline_api import create_key
 from tieline_api.app import make_app, make_platform
+from tieline_api.auth.issuers import IssuersError
 from tieline_api.service import logs
 from tieline_api.settings import Settings, SettingsError
 from tieline_core.kube import Kube
@@ -18,7 +20,12 @@ logger = logging.getLogger("tieline_api")
 
 
 def main() -> int:
-    """The console script; 0 after an orderly end, 2 when the configuration is wrong."""
+    """The console script; 0 after an orderly end, 2 when the configuration is wrong.
+
+    Without arguments it serves; ``create-key`` makes an API key.
+    """
+    if len(sys.argv) > 1 and sys.argv[1] == "create-key":
+        return create_key.main(sys.argv[2:])
     try:
         settings = Settings.from_environment()
     except SettingsError as error:
@@ -27,7 +34,7 @@ def main() -> int:
     logs.set_up(settings.log_level)
     try:
         uvloop.run(serve(settings))
-    except NoClusterError as error:
+    except (NoClusterError, IssuersError) as error:
         print(error, file=sys.stderr)
         return 2
     return 0

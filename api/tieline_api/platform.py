@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 from tieline_api.auth.access import Access
 from tieline_api.auth.callers import Authenticator, Chain
+from tieline_api.auth.jwts import JwtAuthenticator
 from tieline_api.oauth.states import OAuthStates
+from tieline_api.service.rates import RateLimit
 from tieline_api.settings import Settings
 from tieline_api.store.project_files import ProjectFiles
 from tieline_api.store.secrets import CredentialStore
@@ -27,7 +29,10 @@ class Platform:
     authentication: Chain
     access: Access
     oauth_states: OAuthStates
+    jwts: JwtAuthenticator | None
+    """Checks the tokens of configured issuers, where there are any."""
     runtimes: Authenticator
     """Checks the tokens of environments' pods."""
+    rates: RateLimit
     stopping: asyncio.Event
     """Set when the process ends: long polls finish then."""

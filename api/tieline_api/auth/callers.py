@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tieline_api.auth.key_format import KEY
 from tieline_api.errors import unauthenticated
 
 MAX_TOKEN = 16384
@@ -20,6 +21,8 @@ class Caller:
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    organisations: frozenset[str] | None = None
+    """The organisations that the token is good for; None where RBAC alone decides."""
 
     def key(self) -> tuple[object, ...]:
         """What tells callers apart for permissions."""
@@ -36,27 +39,50 @@ class Authenticator(Protocol):
         """
 
 
+class KeyHolders(Protocol):
+    """Finds out whose an API key is."""
+
+    def caller(self, key: str) -> Caller | None:
+        """The key's caller, or None for a key that is not good."""
+
+
 class Chain:
     """Asks one authenticator after the other; the first that knows the token decides."""
 
-    def __init__(self, authenticators: Sequence[Authenticator]) -> None:
+    def __init__(self, authenticators: Sequence[Authenticator], *, keys: KeyHolders | None = None) -> None:
         self._authenticators = tuple(authenticators)
+        self._keys = keys
 
-    async def caller(self, headers: Mapping[str, str]) -> Caller:
-        """Who sends these headers; raises ApiError (401) for nobody that is known."""
+    async def caller(self, headers: Mapping[str, str], *, key_as_bearer: bool = False) -> Caller:
+        """Who sends these headers; raises ApiError (401) for nobody that is known.
+
+        ``X-API-Key`` decides where it is sent. ``key_as_bearer`` tells that an API key may be the bearer
+        value as well (the operations that existing clients call so).
+        """
+        key = headers.get("X-API-Key")
+        if key is not None:
+            return self._holder(key.strip())
         token = bearer_token(headers)
+        if key_as_bearer and KEY.fullmatch(token):
+            return self._holder(token)
         for authenticator in self._authenticators:
             caller = await authenticator.authenticate(token)
             if caller is not None:
                 return caller
         raise unauthenticated("The token is not valid (any more): get a new one")
 
+    def _holder(self, key: str) -> Caller:
+        caller = self._keys.caller(key) if self._keys is not None and len(key) <= MAX_TOKEN else None
+        if caller is None:
+            raise unauthenticated("The API key is not valid (any more): get a new one")
+        return caller
+
 
 def bearer_token(headers: Mapping[str, str]) -> str:
     """The token of the Authorization header, whose scheme may be Bearer or JWT."""
     header = headers.get("Authorization")
     if not header:
-        raise unauthenticated("Send a token: Authorization: Bearer <token>")
+        raise unauthenticated("Send a token (Authorization: Bearer <token>) or an API key (X-API-Key: <key>)")
     scheme, _, token = header.strip().partition(" ")
     token = token.strip()
     if scheme.lower() not in _SCHEMES or not token:

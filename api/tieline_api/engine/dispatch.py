@@ -13,7 +13,9 @@ from tieline_api import errors
 from tieline_api.engine.operation import Call, Operation, Reply
 from tieline_api.engine.reading import parse_json, read_body, validate, validate_query, warning_header
 from tieline_api.platform import Platform
+from tieline_api.store import revisions
 from tieline_api.store.etags import unchanged
+from tieline_api.store.organisations import Organisation
 
 OPERATION = web.RequestKey("operation", str)
 USER = web.RequestKey("user", str)
@@ -30,11 +32,15 @@ class Dispatcher:
         """The answer of ``operation``; raises ApiError and KubeError for what goes wrong."""
         platform = self._platform
         request[OPERATION] = operation.id
-        caller = await platform.authentication.caller(request.headers)
+        caller = await platform.authentication.caller(request.headers, key_as_bearer=operation.key_as_bearer)
         request[USER] = caller.username
+        platform.rates.hit(caller)
         organisation = platform.world.organisation(request.match_info["organisation_id"])
+        if caller.organisations is not None and organisation.id not in caller.organisations:
+            raise errors.organisation_not_found(organisation.id)
         request[ORGANISATION] = organisation.id
         await platform.access.check(caller, organisation, operation.permissions)
+        await self._catch_up(request, organisation)
         body, warnings = await _body(operation, request)
         call = Call(
             platform=platform,
@@ -45,8 +51,22 @@ class Dispatcher:
             body=body,
             if_match=request.headers.get("If-Match") if operation.conditional else None,
         )
+        writes = revisions.recording()
         reply = await operation.handler(call)
-        return _response(operation, request, reply, warnings)
+        response = _response(operation, request, reply, warnings)
+        if revision := writes.header():
+            response.headers[revisions.HEADER] = revision
+        return response
+
+    async def _catch_up(self, request: web.Request, organisation: Organisation) -> None:
+        """Waits until this replica knows the writes that the client has made through another."""
+        seen = request.headers.get(revisions.HEADER)
+        if seen:
+            platform = self._platform
+            seconds = platform.settings.revision_seconds
+            await revisions.wait(
+                seen, platform.world.watched, namespace=organisation.namespace, seconds=seconds
+            )
 
 
 async def _body(operation: Operation, request: web.Request) -> tuple[BaseModel | None, list[str]]:

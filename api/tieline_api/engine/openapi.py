@@ -65,8 +65,10 @@ _SECURITY: Json = {
     "bearer": {
         "type": "http",
         "scheme": "bearer",
-        "description": "A token of the cluster: Authorization: Bearer (or JWT) and the token",
+        "description": "A token of the cluster or of a configured issuer: Authorization: Bearer (or JWT) "
+        "and the token",
     },
+    "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "An API key"},
 }
 
 
@@ -88,7 +90,7 @@ def document(operations: Iterable[Operation], *, title: str, version: str) -> Js
         },
         "servers": [{"url": "/"}],
         "tags": [{"name": tag} for tag in tags],
-        "security": [{"bearer": []}],
+        "security": [{"bearer": []}, {"apiKey": []}],
         "paths": paths,
         "components": {"schemas": schemas, "securitySchemes": _SECURITY},
     }

@@ -83,6 +83,8 @@ class Operation:
     """Whether the answer is an empty JSON object rather than none."""
     errors: tuple[int, ...] = ()
     """Statuses beyond those that every operation can answer with."""
+    key_as_bearer: bool = False
+    """Whether an API key may be the bearer value too."""
     conditional: bool = False
     """Whether If-None-Match (GET) or If-Match (PUT, PATCH) is honoured."""
     example: Mapping[str, Any] | None = None

@@ -186,6 +186,7 @@ OPERATIONS = (
         tag="Systems",
         handler=list_systems,
         permissions=permission("list", "systems"),
+        key_as_bearer=True,
         query=SearchQuery,
         response=rest.SystemPage,
         response_example=examples.page(examples.SYSTEM),

@@ -25,8 +25,10 @@ logger = logging.getLogger("tieline_api.requests")
 REQUEST_ID = web.RequestKey("request_id", str)
 _REQUEST_ID_HEADER = "X-Request-Id"
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-_EXPOSED = "ETag, Link, Retry-After, Warning, X-Request-Id, X-Tieline-Stale"
-_ALLOWED_HEADERS = "Authorization, Content-Type, If-Match, If-None-Match, X-API-Key, X-Request-Id"
+_EXPOSED = "ETag, Link, Retry-After, Warning, X-Request-Id, X-Tieline-Revision, X-Tieline-Stale"
+_ALLOWED_HEADERS = (
+    "Authorization, Content-Type, If-Match, If-None-Match, X-API-Key, X-Request-Id, X-Tieline-Revision"
+)
 _PREFLIGHT_SECONDS = "600"
 _QUIET = frozenset({"healthz", "readyz", "metrics"})
 _CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 400: "malformed", 408: "timeout"}

@@ -8,6 +8,7 @@ from typing import Any
 
 from tieline_api import errors
 from tieline_api.conversion.connections import PlannedSecret
+from tieline_api.store import revisions
 from tieline_api.store.field_managers import MANAGER
 from tieline_core.kube import Cache, Invalid, Kube, NotFound
 from tieline_core.kube.resources import SECRETS
@@ -59,6 +60,7 @@ class CredentialStore:
             except NotFound:
                 continue
             self._cache.forget(found)
+            revisions.deleted(SECRETS.plural, found)
 
     async def _put(self, owner: Obj, secret: PlannedSecret) -> None:
         metadata = owner["metadata"]
@@ -86,6 +88,7 @@ class CredentialStore:
                 "or it is immutable; delete that one"
             ) from error
         self._cache.observe(applied.object)
+        revisions.wrote(SECRETS.plural, applied.object)
 
     async def _values(self, name: str, namespace: str) -> dict[str, str]:
         try:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tieline_api import errors
+from tieline_api.auth.api_keys import API_KEY_TYPE
 from tieline_api.conversion.times import remember_update
 from tieline_api.store import indexes
 from tieline_api.store.changes import Changes
@@ -61,6 +62,7 @@ class World:
             by={"environment": indexes.by_environment, "user": indexes.by_reference("endUserRef")},
         )
         self.secrets = Cache(kube_client, kube.SECRETS, field_selector=f"type={CREDENTIAL_TYPE}")
+        self.api_keys = Cache(kube_client, kube.SECRETS, field_selector=f"type={API_KEY_TYPE}")
         self.namespaces = Cache(
             kube_client,
             kube.NAMESPACES,
@@ -91,8 +93,14 @@ class World:
             self.users,
             self.activations,
             self.secrets,
+            self.api_keys,
             self.namespaces,
         )
+
+    @property
+    def watched(self) -> tuple[Cache, ...]:
+        """The caches of what operations write."""
+        return tuple(cache for cache in self.caches if cache not in (self.api_keys, self.namespaces))
 
     async def start(self) -> None:
         """Starts to list and to watch; returns at once."""
@@ -136,10 +144,16 @@ class World:
         """The organisation with this id; ApiError 404 when there is none, 503 before the first sync."""
         self.need_sync()
         canonical = parse_id(identifier)
-        namespace = _oldest(self.namespaces.by_index("organisation", canonical)) if canonical else None
+        namespace = self.namespace_of(canonical) if canonical else None
         if canonical is None or namespace is None:
             raise errors.organisation_not_found(identifier)
-        return Organisation(id=canonical, namespace=namespace["metadata"]["name"])
+        return Organisation(id=canonical, namespace=namespace)
+
+    def namespace_of(self, organisation: str) -> str | None:
+        """The namespace that is the organisation with this id; ApiError 503 before the first sync."""
+        self.need_sync()
+        found = _oldest(self.namespaces.by_index("organisation", organisation))
+        return found["metadata"]["name"] if found else None
 
     def find(self, cache: Cache, namespace: str, identifier: str) -> Obj | None:
         """The object with this id in a namespace; where two have one id, the oldest has it."""

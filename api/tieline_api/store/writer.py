@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tieline_api import errors
+from tieline_api.store import revisions
 from tieline_api.store.etags import matches
 from tieline_api.store.field_managers import MANAGER, Step, other_managers
 from tieline_core.ids import ID_LABEL, object_id, object_name
@@ -78,6 +79,7 @@ class Writer:
         if chosen_by_client and not applied.created:
             raise taken
         cache.observe(applied.object)
+        revisions.wrote(resource.plural, applied.object)
         return applied.object
 
     async def change(
@@ -108,6 +110,7 @@ class Writer:
                 await self._pause(_FIRST_PAUSE * 2**attempt * (0.5 + random.random()))  # noqa: S311
                 continue
             cache.observe(applied.object)
+            revisions.wrote(cache.resource.plural, applied.object)
             return applied.object
         raise AssertionError("unreachable: the last try returns or raises")
 
@@ -116,6 +119,7 @@ class Writer:
         metadata = obj["metadata"]
         await self._kube.delete(cache.resource, metadata["name"], metadata["namespace"], uid=metadata["uid"])
         cache.forget(obj)
+        revisions.deleted(cache.resource.plural, obj)
 
     async def delete_if_ours(self, cache: Cache, obj: Mapping[str, Any]) -> None:
         """Deletes what REST made (it is named after its id) together with its owner; others' objects stay."""

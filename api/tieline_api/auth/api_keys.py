@@ -1,0 +1,131 @@
+"""API keys: Secrets of type ``tieline.dev/api-key`` in the organisation's namespace, which hold a hash only.
+
+A key is ``tlk_<organisation>_<256 random bits>``. Its plain SHA-256 is enough to keep: slow hashes are for
+passwords that people choose; nobody can try 2^256 keys, and a fast hash can be checked on every request.
+The Secret is named after the hash, so looking a key up takes no search, and a Secret under another name (or
+in another namespace than the key says) opens nothing. Deleting the Secret revokes the key.
+"""
+
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from tieline_api.auth.callers import Caller
+from tieline_api.auth.key_format import KEY, PREFIX
+from tieline_core.ids import format_time, parse_id, parse_time
+from tieline_core.kube import Cache
+
+API_KEY_TYPE = "tieline.dev/api-key"
+USER_PREFIX = "tieline:api-key:"
+"""What stands before the users and groups of API keys in RBAC."""
+_RANDOM_BYTES = 32
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._@-]{0,126}[A-Za-z0-9])?")
+
+Obj = Mapping[str, Any]
+
+
+def new_key(organisation_id: str) -> str:
+    """A new key of an organisation."""
+    return f"{PREFIX}_{organisation_id.lower()}_{secrets.token_urlsafe(_RANDOM_BYTES)}"
+
+
+def digest(key: str) -> str:
+    """What is kept of a key."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def secret_name(key: str) -> str:
+    """The name of the Secret that makes ``key`` good."""
+    return f"api-key-{digest(key)[:40]}"
+
+
+def manifest(
+    key: str, *, namespace: str, user: str, groups: Iterable[str] = (), expires: datetime | None = None
+) -> dict[str, Any]:
+    """The Secret of a new key. Raises ValueError for names that cannot be."""
+    groups = tuple(groups)
+    for name in (user, *groups):
+        if not _NAME.fullmatch(name):
+            raise ValueError(
+                f"{name!r} cannot be a user or a group: use letters, digits and . _ @ -, at most 128"
+            )
+    data = {"hash": digest(key), "user": user, "groups": "\n".join(groups)}
+    if expires is not None:
+        data["expiresAt"] = format_time(expires)
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": secret_name(key),
+            "namespace": namespace,
+            "labels": {"app.kubernetes.io/managed-by": "tieline"},
+            "annotations": {"tieline.dev/user": user},
+        },
+        "type": API_KEY_TYPE,
+        "data": {name: base64.b64encode(value.encode()).decode() for name, value in data.items() if value},
+    }
+
+
+class ApiKeys:
+    """Finds out whose an API key is, from a cache of the Secrets."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        namespace_of: Callable[[str], str | None],
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """``namespace_of`` an organisation's id, None for one that is not there."""
+        self._cache = cache
+        self._namespace_of = namespace_of
+        self._now = now
+
+    def caller(self, key: str) -> Caller | None:
+        """The key's caller, or None for a key that is not good (any more)."""
+        found = KEY.fullmatch(key)
+        organisation = parse_id(found["organisation"]) if found else None
+        if organisation is None:
+            return None
+        namespace = self._namespace_of(organisation)
+        secret = self._cache.get(namespace, secret_name(key)) if namespace else None
+        if secret is None or secret.get("type") != API_KEY_TYPE:
+            return None
+        data = _data(secret)
+        if not hmac.compare_digest(data.get("hash", ""), digest(key)) or self._expired(data):
+            return None
+        groups = [name for name in data.get("groups", "").split("\n") if _NAME.fullmatch(name)]
+        if not _NAME.fullmatch(data.get("user", "")):
+            return None
+        # The organisation is part of the names: whoever may write Secrets in one namespace must not become
+        # a user of another.
+        prefix = f"{USER_PREFIX}{organisation.lower()}:"
+        return Caller(
+            username=f"{prefix}{data['user']}",
+            groups=(*(f"{prefix}{name}" for name in groups), "system:authenticated"),
+            organisations=frozenset({organisation}),
+        )
+
+    def _expired(self, data: Mapping[str, str]) -> bool:
+        text = data.get("expiresAt")
+        if not text:
+            return False
+        try:
+            return parse_time(text) <= self._now()
+        except ValueError:
+            return True
+
+
+def _data(secret: Obj) -> dict[str, str]:
+    try:
+        return {
+            name: base64.b64decode(value).decode().strip()
+            for name, value in (secret.get("data") or {}).items()
+        }
+    except ValueError:
+        return {}

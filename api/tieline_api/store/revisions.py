@@ -1,0 +1,104 @@
+"""Reading one's own writes through any replica.
+
+A write answers with ``X-Tieline-Revision``: what it wrote, as ``systems:812`` (the resourceVersion) or
+``systems:-<name>/<uid>`` (deleted), separated by commas. A client that sends the header back with its next
+request gets an answer that knows these writes: a replica whose caches are behind waits for them, and answers
+503 rather than with something older. Versions are compared within one resource only (KEP-5504).
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from tieline_api import errors
+from tieline_core.kube import Cache
+
+HEADER = "X-Tieline-Revision"
+_MOST = 50
+_MAX_HEADER = 8192
+_PAUSE = 0.01
+_WRITTEN = re.compile(r"(?P<plural>[a-z]{1,40}):(?P<version>[0-9]{1,20})")
+_DELETED = re.compile(r"(?P<plural>[a-z]{1,40}):-(?P<name>[a-z0-9.-]{1,253})/(?P<uid>[0-9a-f-]{1,64})")
+
+
+@dataclass
+class Writes:
+    """What a request wrote."""
+
+    versions: dict[str, str] = field(default_factory=dict)
+    deleted: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def header(self) -> str | None:
+        """The header's value; None when nothing was written."""
+        items = [f"{plural}:{version}" for plural, version in self.versions.items()]
+        items += [f"{plural}:-{name}/{uid}" for plural, name, uid in self.deleted]
+        return ",".join(items[:_MOST]) or None
+
+
+_writes: ContextVar[Writes | None] = ContextVar("tieline_writes", default=None)
+
+
+def recording() -> Writes:
+    """Begins to note the writes of the current request, and those of tasks that it starts."""
+    writes = Writes()
+    _writes.set(writes)
+    return writes
+
+
+def wrote(plural: str, obj: Mapping[str, Any]) -> None:
+    """Notes a write by what it returned."""
+    writes = _writes.get()
+    version = obj["metadata"]["resourceVersion"]
+    if writes is not None and str(version).isdecimal():
+        writes.versions[plural] = str(max(int(version), int(writes.versions.get(plural, "0"))))
+
+
+def deleted(plural: str, obj: Mapping[str, Any]) -> None:
+    """Notes a deletion."""
+    writes = _writes.get()
+    if writes is not None:
+        writes.deleted.append((plural, obj["metadata"]["name"], obj["metadata"]["uid"]))
+
+
+async def wait(header: str, caches: Iterable[Cache], *, namespace: str, seconds: float) -> None:
+    """Returns when the caches know what ``header`` tells of. ApiError: 400, or 503 after ``seconds``."""
+    by_plural = {cache.resource.plural: cache for cache in caches}
+    until = time.monotonic() + seconds
+    for item in _items(header):
+        written, gone = _WRITTEN.fullmatch(item), _DELETED.fullmatch(item)
+        found = written or gone
+        cache = by_plural.get(found["plural"]) if found else None
+        if found is None or cache is None:
+            raise errors.malformed(
+                f"{HEADER} is none of ours: send back what a write has answered, unchanged"
+            )
+        left = max(0.0, until - time.monotonic())
+        if written:
+            known = await cache.reached(written["version"], left)
+        else:
+            known = await _is_gone(cache, namespace, found["name"], found["uid"], until)
+        if not known:
+            raise errors.unavailable(
+                f"This replica does not know what {HEADER} tells of yet: try again in a moment", retry_after=1
+            )
+
+
+async def _is_gone(cache: Cache, namespace: str, name: str, uid: str, until: float) -> bool:
+    while True:
+        obj = cache.get(namespace, name)
+        if obj is None or obj["metadata"]["uid"] != uid:
+            return True
+        if time.monotonic() >= until:
+            return False
+        await asyncio.sleep(_PAUSE)
+
+
+def _items(header: str) -> list[str]:
+    if len(header) > _MAX_HEADER:
+        raise errors.malformed(f"{HEADER} is too long")
+    items = [item.strip() for item in header.split(",")]
+    return items[:_MOST]
