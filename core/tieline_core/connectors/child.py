@@ -1,0 +1,63 @@
+"""The child process of one import: a description on stdin, its packed result on stdout.
+
+``python -m tieline_core.connectors.child <memory bytes> <CPU seconds>``. It limits itself before it reads
+anything. The answer is frames of a length (8 bytes, big endian) and that many bytes: first a JSON object,
+``{"pieces": [keys]}`` or ``{"refused": …, "too_large": …}``, then the pieces.
+"""
+
+import os
+import resource
+import struct
+import sys
+from typing import BinaryIO
+
+import orjson
+
+from tieline_core.connectors.findings import TooMuch, Unreadable
+from tieline_core.connectors.importing import MAX_BYTES, import_description
+from tieline_core.connectors.packing import pack
+
+_NICENESS = 5
+_OUTPUT_BYTES = 256 * 1024 * 1024
+
+
+def main() -> None:
+    """Reads, imports, writes."""
+    # First of all: an import must not take the processor from those who wait for an answer.
+    os.nice(_NICENESS)
+    limit(memory=int(sys.argv[1]), cpu=int(sys.argv[2]))
+    frames = _answer(sys.stdin.buffer.read(MAX_BYTES + 1))
+    for frame in frames:
+        _write(sys.stdout.buffer, frame)
+    sys.stdout.buffer.flush()
+
+
+def limit(*, memory: int, cpu: int) -> None:
+    """Sets what the process may use; no files are written and no core is dumped."""
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _answer(data: bytes) -> list[bytes]:
+    try:
+        pieces = pack(import_description(data))
+    except Unreadable as refused:
+        return [orjson.dumps({"refused": str(refused), "too_large": isinstance(refused, TooMuch)})]
+    except (MemoryError, RecursionError):
+        text = "The description needs more memory than an import may use: split it"
+        return [orjson.dumps({"refused": text, "too_large": True})]
+    if sum(len(piece.content) for piece in pieces) > _OUTPUT_BYTES:
+        text = "What the description says is larger than can be stored: split it"
+        return [orjson.dumps({"refused": text, "too_large": True})]
+    head = orjson.dumps({"pieces": [piece.key for piece in pieces]})
+    return [head, *(piece.content for piece in pieces)]
+
+
+def _write(stream: BinaryIO, frame: bytes) -> None:
+    stream.write(struct.pack(">Q", len(frame)))
+    stream.write(frame)
+
+
+if __name__ == "__main__":
+    main()

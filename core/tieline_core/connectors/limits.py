@@ -1,0 +1,128 @@
+"""Running imports in limited child processes: memory, CPU and time, and only so many at once."""
+
+import asyncio
+import os
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import orjson
+
+from tieline_core.connectors.findings import TooMuch, Unreadable
+from tieline_core.connectors.packing import Piece
+
+MIB = 1024 * 1024
+_CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
+_OWN = 192 * MIB
+_LEAST = 192 * MIB
+_MODULE = "tieline_core.connectors.child"
+_LENGTH = struct.Struct(">Q")
+# What an interpreter needs to start and to find its modules; nothing that could be a secret.
+_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
+
+
+class Busy(Exception):  # noqa: N818  (says what is the case, not that something broke)
+    """More imports wait than can be served soon; try again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportLimits:
+    """What one import may use."""
+
+    memory: int = 1536 * MIB
+    """Bytes of address space."""
+    cpu_seconds: int = 60
+    """Seconds of CPU."""
+    seconds: float = 120.0
+    """Seconds from start to end."""
+
+
+def usual_limits(cgroup: Path = _CGROUP_MEMORY) -> ImportLimits:
+    """The limits where nothing is configured: no more memory than the container leaves beside this process.
+
+    A child that takes all of a container's memory would take the server with it.
+    """
+    usual = ImportLimits()
+    try:
+        container = int(cgroup.read_text())
+    except (OSError, ValueError):  # no limit ("max"), or no such file
+        return usual
+    return ImportLimits(memory=max(_LEAST, min(usual.memory, container - _OWN)))
+
+
+class Importer:
+    """Imports descriptions in child processes, a bounded number at a time."""
+
+    def __init__(self, limits: ImportLimits | None = None, *, at_once: int = 1, waiting: int = 16) -> None:
+        self._limits = limits or usual_limits()
+        self._gate = asyncio.Semaphore(at_once)
+        self._places = at_once + waiting
+
+    async def run(self, source: BinaryIO) -> list[Piece]:
+        """The pieces of the result of importing what is in the file ``source``, read from its start.
+
+        Raises Unreadable (TooMuch when a limit was reached), and Busy when too many wait already.
+        """
+        if self._places <= 0:
+            raise Busy("Too many imports are running: try again in a moment")
+        self._places -= 1
+        try:
+            async with self._gate:
+                return await self._run(source)
+        finally:
+            self._places += 1
+
+    async def _run(self, source: BinaryIO) -> list[Piece]:
+        os.lseek(source.fileno(), 0, os.SEEK_SET)
+        limits = self._limits
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            _MODULE,
+            str(limits.memory),
+            str(limits.cpu_seconds),
+            stdin=source.fileno(),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.timeout(limits.seconds):
+                output, _ = await process.communicate()
+        except TimeoutError:
+            raise TooMuch(
+                f"The import did not end within {limits.seconds:g} s: split the description"
+            ) from None
+        finally:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+        if process.returncode != 0:
+            raise TooMuch(
+                "The import was stopped: the description needs more memory or time than one may use, "
+                "or it makes its parser fail; split it, or check it with another tool"
+            )
+        return _pieces(output)
+
+
+def _pieces(output: bytes) -> list[Piece]:
+    frames = list(_frames(output))
+    head = orjson.loads(frames[0])
+    if "refused" in head:
+        raise (TooMuch if head["too_large"] else Unreadable)(head["refused"])
+    return [Piece(key, content) for key, content in zip(head["pieces"], frames[1:], strict=True)]
+
+
+def _frames(output: bytes) -> Iterator[bytes]:
+    start = 0
+    while start < len(output):
+        (size,) = _LENGTH.unpack_from(output, start)
+        start += _LENGTH.size
+        yield output[start : start + size]
+        start += size

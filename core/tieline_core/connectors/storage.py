@@ -1,0 +1,140 @@
+"""A result in the cluster: a ConnectorVersion, and immutable ConfigMaps that it owns.
+
+Names follow from the connector and the version's name, so one version name can be taken only once, however
+many import it at the same moment.
+"""
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from tieline_core.connectors.packing import INDEX, Piece
+from tieline_core.ids import ID_LABEL, child_id, object_id, object_name
+
+Json = dict[str, Any]
+
+CONNECTOR_LABEL = "tieline.dev/connector-version"
+RESERVED = frozenset({"latest", "default"})
+# Kubernetes refuses a ConfigMap with more than 1 MiB of values.
+MAP_BYTES = 900 * 1024
+MAX_MAPS = 256
+_PART = re.compile(r"^(?P<key>[a-z]+(?:-\d{4,})?)\.(?P<number>\d+)$")
+
+
+def version_id(connector_id: str, name: str) -> str:
+    """The id of a connector's version: the same for the same connector and version name."""
+    return child_id(connector_id, f"version/{name}")
+
+
+def lay_out(pieces: Sequence[Piece]) -> list[dict[str, bytes]]:
+    """The pieces distributed over ConfigMaps, in order; one that is too large is cut in parts."""
+    maps: list[dict[str, bytes]] = []
+    room = 0
+    for piece in pieces:
+        for number, start in enumerate(range(0, len(piece.content), MAP_BYTES)):
+            part = piece.content[start : start + MAP_BYTES]
+            if len(part) > room:
+                maps.append({})
+                room = MAP_BYTES
+            maps[-1][f"{piece.key}.{number}"] = part
+            room -= len(part)
+    return maps
+
+
+def piece_names(maps: Sequence[Mapping[str, bytes]]) -> list[str]:
+    """The names of the ConfigMaps' suffixes: position and a hash of the content."""
+    names = []
+    for number, content in enumerate(maps):
+        digest = hashlib.sha256()
+        for key in sorted(content):
+            digest.update(f"{key}:{len(content[key])}:".encode() + content[key])
+        names.append(f"{number:03d}-{digest.hexdigest()[:12]}")
+    return names
+
+
+def version_manifest(
+    connector: Mapping[str, Any],
+    *,
+    name: str,
+    digest: str,
+    description: str = "",
+    maps: Sequence[Mapping[str, bytes]],
+    now: datetime | None = None,
+) -> Json:
+    """The ConnectorVersion for a result that is laid out in ``maps``."""
+    identifier = version_id(object_id(connector), name)
+    metadata = connector["metadata"]
+    moment = (now or datetime.now(UTC)).astimezone(UTC)
+    return {
+        "apiVersion": "tieline.dev/v1alpha1",
+        "kind": "ConnectorVersion",
+        "metadata": {
+            "name": object_name(identifier),
+            "namespace": metadata["namespace"],
+            "labels": {ID_LABEL: identifier},
+            "ownerReferences": [_owner(connector)],
+        },
+        "spec": {
+            "connectorRef": {"name": metadata["name"]},
+            "name": name,
+            "description": description,
+            "format": "openapi",
+            "digest": digest,
+            "publishedAt": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "configMaps": [f"{object_name(identifier)}-{suffix}" for suffix in piece_names(maps)],
+        },
+    }
+
+
+def config_maps(version: Mapping[str, Any], maps: Sequence[Mapping[str, bytes]]) -> list[Json]:
+    """The ConfigMaps of a ConnectorVersion that was just created (its uid makes them its own)."""
+    metadata = version["metadata"]
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": name,
+                "namespace": metadata["namespace"],
+                "labels": {CONNECTOR_LABEL: metadata["name"], "app.kubernetes.io/managed-by": "tieline"},
+                "ownerReferences": [_owner(version)],
+            },
+            "immutable": True,
+            "binaryData": {key: base64.b64encode(part).decode() for key, part in content.items()},
+        }
+        for name, content in zip(version["spec"]["configMaps"], maps, strict=True)
+    ]
+
+
+def parts_in(obj: Mapping[str, Any]) -> dict[str, dict[int, bytes]]:
+    """The parts of pieces in a ConfigMap, by the piece's key and the part's number."""
+    result: dict[str, dict[int, bytes]] = {}
+    for name, text in (obj.get("binaryData") or {}).items():
+        if found := _PART.match(name):
+            result.setdefault(found["key"], {})[int(found["number"])] = base64.b64decode(text)
+    return result
+
+
+def _owner(obj: Mapping[str, Any]) -> Json:
+    return {
+        "apiVersion": obj["apiVersion"],
+        "kind": obj["kind"],
+        "name": obj["metadata"]["name"],
+        "uid": obj["metadata"]["uid"],
+    }
+
+
+__all__ = [
+    "CONNECTOR_LABEL",
+    "INDEX",
+    "MAX_MAPS",
+    "RESERVED",
+    "config_maps",
+    "lay_out",
+    "parts_in",
+    "version_id",
+    "version_manifest",
+]

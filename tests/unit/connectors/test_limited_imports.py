@@ -1,0 +1,104 @@
+"""An import runs in a process of its own that is stopped when it takes too much."""
+
+import asyncio
+import base64
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tieline_core.connectors.findings import TooMuch, Unreadable
+from tieline_core.connectors.limits import MIB, Busy, Importer, ImportLimits
+from tieline_core.connectors.packing import INDEX, Piece, head_of, keys_for, lines_of
+from tieline_core.connectors.storage import lay_out, parts_in
+
+WIDE = {
+    "openapi": "3.0.0",
+    "info": {"title": "Wide", "version": "1"},
+    "paths": {f"/p{n}": {"get": {"operationId": f"get{n}", "responses": {}}} for n in range(1200)},
+}
+
+
+async def run(importer: Importer, data: bytes) -> list[Piece]:
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        return await importer.run(file)
+
+
+async def test_the_result_comes_back_in_pieces_that_hold_every_item_in_order() -> None:
+    pieces = {piece.key: piece.content for piece in await run(Importer(), orjson.dumps(WIDE))}
+    head = head_of(pieces[INDEX])
+    assert (head["title"], head["actions"]) == ("Wide", 1200)
+    keys, skip = keys_for(head, "actions", 490, 20)
+    lines = [line for key in keys for line in lines_of(pieces[key])][skip : skip + 20]
+    assert [orjson.loads(line)["name"] for line in lines] == [f"get{n}" for n in range(490, 510)]
+
+
+async def test_what_cannot_be_read_says_so_across_the_process_border() -> None:
+    with pytest.raises(Unreadable, match="OpenAPI 4"):
+        await run(Importer(), b'{"openapi": "4.0"}')
+
+
+async def test_a_description_that_needs_too_much_memory_is_refused_as_too_large() -> None:
+    big = orjson.dumps({**WIDE, "x-big": [{} for _ in range(3_000_000)]})
+    with pytest.raises(TooMuch):
+        await run(Importer(ImportLimits(memory=220 * MIB)), big)
+
+
+async def test_an_import_that_takes_too_long_is_ended() -> None:
+    began = time.monotonic()
+    with pytest.raises(TooMuch, match="did not end"):
+        await run(Importer(ImportLimits(seconds=0.05)), orjson.dumps(WIDE))
+    assert time.monotonic() - began < 5
+
+
+async def test_a_process_that_dies_is_a_refusal_and_the_next_import_works() -> None:
+    with pytest.raises(TooMuch, match="was stopped"):
+        await run(Importer(ImportLimits(memory=8 * MIB)), orjson.dumps(WIDE))
+    assert await run(Importer(), orjson.dumps(WIDE))
+
+
+async def test_only_so_many_imports_wait() -> None:
+    importer = Importer(at_once=1, waiting=1)
+    results = await asyncio.gather(
+        *(run(importer, orjson.dumps(WIDE)) for _ in range(4)), return_exceptions=True
+    )
+    assert sum(isinstance(result, Busy) for result in results) == 2
+    assert sum(isinstance(result, list) for result in results) == 2
+
+
+async def test_the_child_inherits_no_secrets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("API_TOKEN", "s3cr3t")
+    seen = tmp_path / "environment"
+    interpreter = tmp_path / "python"
+    interpreter.write_text(f"#!/bin/sh\nenv > {seen}\nexit 1\n")
+    interpreter.chmod(0o755)
+    monkeypatch.setattr("sys.executable", os.fspath(interpreter))
+    with pytest.raises(TooMuch):
+        await run(Importer(), b"{}")
+    assert "s3cr3t" not in seen.read_text()
+
+
+def test_a_piece_that_no_config_map_holds_is_cut_and_joined_again() -> None:
+    large = Piece("actions-0000", os.urandom(2_000_000))
+    maps = lay_out([Piece(INDEX, b"head"), large, Piece("triggers-0000", b"tail")])
+    assert all(sum(map(len, content.values())) <= 1024 * 1024 for content in maps)
+    assert "index.0" in maps[0]
+    parts: dict[int, bytes] = {}
+    for content in maps:
+        obj = {"binaryData": {key: base64.b64encode(part).decode() for key, part in content.items()}}
+        parts |= parts_in(obj).get("actions-0000", {})
+    assert b"".join(parts[number] for number in sorted(parts)) == large.content
+
+
+def test_an_import_leaves_the_server_its_memory_in_a_small_container(tmp_path: Path) -> None:
+    cgroup = tmp_path / "memory.max"
+    assert usual_limits(cgroup).memory == 1536 * MIB
+    cgroup.write_text("max\n")
+    assert usual_limits(cgroup).memory == 1536 * MIB
+    cgroup.write_text(f"{512 * MIB}\n")
+    assert usual_limits(cgroup).memory == 320 * MIB
