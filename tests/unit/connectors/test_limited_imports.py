@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from tieline_core.connectors.findings import TooMuch, Unreadable
-from tieline_core.connectors.limits import MIB, Busy, Importer, ImportLimits
+from tieline_core.connectors.limits import MIB, Busy, Importer, ImportLimits, usual_limits
 from tieline_core.connectors.packing import INDEX, Piece, head_of, keys_for, lines_of
 from tieline_core.connectors.storage import lay_out, parts_in
 
