@@ -41,7 +41,7 @@ def make_platform(kube: Kube, settings: Settings) -> Platform:
     """The parts that operations work with. Raises IssuersError when the file of issuers cannot be used."""
     jwts = _jwts(settings.issuers_file)
     world = World(kube)
-    reviewer = TokenReviewer(kube, audiences=settings.token_audiences, seconds=settings.token_cache_seconds)
+    reviewer = _reviewer(kube, settings, settings.token_audiences)
     return Platform(
         settings=settings,
         kube=kube,
@@ -54,10 +54,19 @@ def make_platform(kube: Kube, settings: Settings) -> Platform:
         ),
         jwts=jwts,
         rates=RateLimit(settings.rate_limit),
-        access=Access(kube, seconds=settings.access_cache_seconds),
+        access=Access(kube, seconds=settings.access_cache_seconds, away_seconds=settings.away_seconds),
         oauth_states=OAuthStates(kube, seconds=settings.oauth_state_seconds),
-        runtimes=TokenReviewer(kube, audiences=(TOKEN_AUDIENCE,), seconds=settings.token_cache_seconds),
+        runtimes=_reviewer(kube, settings, (TOKEN_AUDIENCE,)),
         stopping=asyncio.Event(),
+    )
+
+
+def _reviewer(kube: Kube, settings: Settings, audiences: tuple[str, ...]) -> TokenReviewer:
+    return TokenReviewer(
+        kube,
+        audiences=audiences,
+        seconds=settings.token_cache_seconds,
+        away_seconds=settings.away_seconds,
     )
 
 
@@ -99,9 +108,9 @@ def make_app(kube: Kube, platform: Platform, operations: Iterable[Operation] = O
         platform.world.changes.tell_all()
 
     async def tell_staleness(_request: web.Request, response: web.StreamResponse) -> None:
-        silence = platform.world.silence
-        if platform.world.ready and silence > platform.settings.stale_seconds:
-            response.headers[STALE_HEADER] = str(round(silence))
+        world = platform.world
+        if world.ready and (world.lost or world.silence > platform.settings.stale_seconds):
+            response.headers[STALE_HEADER] = str(round(world.lost or world.silence))
 
     app.cleanup_ctx.append(caches)
     app.on_shutdown.append(stop)

@@ -15,7 +15,8 @@
 | TIELINE_TOKEN_AUDIENCES | (the API server's) | audiences that callers' cluster tokens must have, separated by commas |
 | TIELINE_TOKEN_CACHE_SECONDS | 60 | how long an accepted token is not checked again (0 to 300) |
 | TIELINE_ACCESS_CACHE_SECONDS | 10 | how long a permission is not asked again (0 to 60) |
-| TIELINE_STALE_SECONDS | 90 | silence of Kubernetes after which answers carry X-Tieline-Stale (5 to 3600) |
+| TIELINE_AWAY_SECONDS | 300 | how much longer tokens and permissions count while Kubernetes is away (0 to 3600) |
+| TIELINE_STALE_SECONDS | 90 | silence of Kubernetes after which answers carry X-Tieline-Stale anyhow (5 to 3600) |
 | TIELINE_SHUTDOWN_SECONDS | 30 | how long requests in flight may take to finish at the end (1 to 300) |
 | TIELINE_LOG_LEVEL | INFO | DEBUG, INFO, WARNING or ERROR |
 """
@@ -48,6 +49,7 @@ class Settings:
     token_audiences: tuple[str, ...] = ()
     token_cache_seconds: float = 60.0
     access_cache_seconds: float = 10.0
+    away_seconds: float = 300.0
     stale_seconds: float = 90.0
     shutdown_seconds: float = 30.0
     log_level: str = "INFO"
@@ -77,6 +79,7 @@ class Settings:
             access_cache_seconds=_number(
                 environment, "TIELINE_ACCESS_CACHE_SECONDS", default=10, low=0, high=60
             ),
+            away_seconds=_number(environment, "TIELINE_AWAY_SECONDS", default=300, low=0, high=3600),
             stale_seconds=_number(environment, "TIELINE_STALE_SECONDS", default=90, low=5, high=3600),
             shutdown_seconds=_number(environment, "TIELINE_SHUTDOWN_SECONDS", default=30, low=1, high=300),
             log_level=_level(environment.get("TIELINE_LOG_LEVEL") or "INFO"),

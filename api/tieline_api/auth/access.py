@@ -23,11 +23,19 @@ class Access:
     """What callers may do; answers are kept for seconds (refusals shorter, people wait for those to change)."""
 
     def __init__(
-        self, kube: Kube, *, seconds: float = 10.0, clock: Callable[[], float] = time.monotonic
+        self,
+        kube: Kube,
+        *,
+        seconds: float = 10.0,
+        away_seconds: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """``away_seconds``: how much longer an answer counts while Kubernetes is away."""
         self._kube = kube
         self._seconds = seconds
-        self._cache: TtlCache[tuple[object, ...], bool] = TtlCache(size=_CACHED_ANSWERS, clock=clock)
+        self._cache: TtlCache[tuple[object, ...], bool] = TtlCache(
+            size=_CACHED_ANSWERS, grace=away_seconds, clock=clock
+        )
 
     async def check(
         self, caller: Caller, organisation: Organisation, permissions: Iterable[Permission]

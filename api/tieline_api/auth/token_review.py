@@ -23,13 +23,19 @@ class TokenReviewer:
         *,
         audiences: Sequence[str] = (),
         seconds: float = 60.0,
+        away_seconds: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``audiences``: for whom tokens must be made; the API server's own when there are none."""
+        """``audiences``: for whom tokens must be made; the API server's own when there are none.
+
+        ``away_seconds``: how much longer an answer counts while Kubernetes is away.
+        """
         self._kube = kube
         self._audiences = tuple(audiences)
         self._seconds = seconds
-        self._cache: TtlCache[bytes, Caller | None] = TtlCache(size=_CACHED_TOKENS, clock=clock)
+        self._cache: TtlCache[bytes, Caller | None] = TtlCache(
+            size=_CACHED_TOKENS, grace=away_seconds, clock=clock
+        )
 
     async def authenticate(self, token: str) -> Caller | None:
         """The token's caller, or None for a token that Kubernetes does not accept."""

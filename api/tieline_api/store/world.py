@@ -127,6 +127,11 @@ class World:
         """Seconds since Kubernetes was last heard from, for the cache that waits longest."""
         return max(cache.age for cache in self.caches)
 
+    @property
+    def lost(self) -> float:
+        """Seconds since Kubernetes was last heard from, where a cache cannot follow it right now; else 0."""
+        return max(cache.lost for cache in self.caches)
+
     def need_sync(self) -> None:
         """ApiError 503 until everything was read once."""
         if not self.ready:

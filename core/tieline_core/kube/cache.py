@@ -35,6 +35,8 @@ _STEADY = 1.0
 # A watch that lived as long as this and brought not even a bookmark (they come each minute) waits for a version
 # that the server may never reach: after a restore from a backup it says nothing else (seen on 1.34).
 _MUTE = 90.0
+# A broken connection that seems to be back for this long is back: longer than it takes to find that it is not.
+_OPENED = 12.0
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _TOO_LARGE = "ResourceVersionTooLarge"
 
@@ -79,6 +81,7 @@ class Cache:
         self._waiters: dict[asyncio.Future[None], str] = {}
         self._heard = time.monotonic()
         self._steady = False
+        self._lost: float | None = None
 
     # --- life -------------------------------------------------------------------------------------------
 
@@ -108,6 +111,11 @@ class Cache:
     def age(self) -> float:
         """Seconds since the server was last heard of (an event, a bookmark or a list)."""
         return time.monotonic() - self._heard
+
+    @property
+    def lost(self) -> float:
+        """Seconds since the server was last heard of, where it cannot be followed right now; else 0."""
+        return 0.0 if self._lost is None else time.monotonic() - self._lost
 
     def healthy(self, *, max_age: float = 150.0) -> bool:
         """Whether it runs, has listed, and has heard of the server lately (bookmarks come each minute)."""
@@ -195,6 +203,8 @@ class Cache:
                 self._must_list = self._must_list or _needs_list(error)
             failures = (0 if self._steady else failures) + (problem is not None or not self._steady)
             if problem is not None:
+                if self._lost is None and not isinstance(problem, Gone):
+                    self._lost = self._heard
                 self._complain(failures, problem)
             # A gap is closed at once, the first time; an end that is no failure needs no pause either.
             if failures > (1 if isinstance(problem, Gone) else 0):
@@ -225,6 +235,7 @@ class Cache:
         self._heard = time.monotonic()
         changes = self._store.replace([self._transform(item) for item in items], version)
         self._must_list = False
+        self._found()
         self._listed.set()
         self._wake()
         for change in changes:
@@ -239,15 +250,21 @@ class Cache:
             metadata_only=self._metadata_only,
             **self._selectors,
         )
+        opened = asyncio.get_running_loop().call_later(_OPENED, self._found)
         try:
             async with aclosing(events):
                 async for event in events:
                     self._heard, mute = time.monotonic(), False
+                    self._found()
                     self._handle(event)
         finally:
+            opened.cancel()
             lived = time.monotonic() - began
             self._steady = lived >= _STEADY
             self._must_list = self._must_list or (mute and lived >= _MUTE)
+
+    def _found(self) -> None:
+        self._lost = None
 
     def _handle(self, event: WatchEvent) -> None:
         version = event.object["metadata"]["resourceVersion"]

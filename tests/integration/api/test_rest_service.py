@@ -1,10 +1,8 @@
 """What surrounds the operations: probes, documents, metrics, logs, and Kubernetes being away."""
 
-import asyncio
 import hashlib
 import json
 import logging
-import socket
 import threading
 import time
 from importlib.metadata import version
@@ -15,7 +13,6 @@ import jsonschema_rs
 import openapi_spec_validator
 import orjson
 import pytest
-import yaml
 
 from tests.harness.kubectl import Organisation
 from tests.integration.api.conftest import Client, Server
@@ -106,97 +103,6 @@ def test_pages_of_a_growing_list_lose_nothing(client: Client) -> None:
         page = client.ok("GET", f"/systems?first=3&after={page['next']}")
     assert len(seen) == len(set(seen))
     assert set(made) <= set(seen)
-
-
-class Relay:
-    """A TCP relay to the API server that can be cut."""
-
-    def __init__(self, port: int) -> None:
-        self._target = port
-        self._loop = asyncio.new_event_loop()
-        self._writers: list[asyncio.StreamWriter] = []
-        self.cut = False
-        threading.Thread(target=self._loop.run_forever, daemon=True).start()
-        self.port: int = self._run(self._listen())
-
-    def _run(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
-
-    async def _listen(self) -> int:
-        server = await asyncio.start_server(self._relay, "127.0.0.1", 0)
-        found: int = server.sockets[0].getsockname()[1]
-        return found
-
-    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self.cut:
-            writer.close()
-            return
-        there, back = await asyncio.open_connection("127.0.0.1", self._target)
-        self._writers += [writer, back]
-
-        async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-            try:
-                while data := await source.read(65536):
-                    sink.write(data)
-                    await sink.drain()
-            except OSError:
-                pass
-            finally:
-                sink.close()
-
-        await asyncio.gather(pump(reader, back), pump(there, writer), return_exceptions=True)
-
-    def cut_off(self) -> None:
-        async def cut() -> None:
-            self.cut = True
-            for writer in self._writers:
-                writer.close()
-
-        self._run(cut())
-
-
-def test_while_kubernetes_is_away_reads_go_on_and_writes_are_503(
-    api_kubeconfig: Path, client: Client, org: Organisation, tmp_path: Path
-) -> None:
-    project = make_project(client)
-    config = yaml.safe_load(api_kubeconfig.read_text())
-    cluster = config["clusters"][0]["cluster"]
-    host, _, port = cluster["server"].removeprefix("https://").partition(":")
-    if socket.gethostbyname(host) != "127.0.0.1":
-        pytest.skip("the API server's certificate must be good for 127.0.0.1, where the relay listens")
-    relay = Relay(int(port))
-    cluster["server"] = f"https://127.0.0.1:{relay.port}"
-    path = tmp_path / "kubeconfig"
-    path.write_text(yaml.safe_dump(config))
-    server = Server(path)
-    server.start()
-    try:
-        away = Client(server.url, client.token, org.id)
-        for one in ("/projects", "/systems"):
-            assert away("GET", one).status == 200
-        assert away("PUT", f"/projects/{project['id']}", {"name": "x"}).status == 200
-        server.platform.access._seconds = 1000  # the answers that follow must not need a new review
-        for one in ("/projects", "/systems"):
-            away("GET", one)
-        time.sleep(0.6)
-        for one in ("/projects", "/systems"):
-            away("GET", one)
-        away("PUT", f"/projects/{project['id']}", {"name": "x"})
-        relay.cut_off()
-        listed = away("GET", "/projects")
-        assert listed.status == 200
-        assert project["id"] in listed.raw.decode()
-        refused = away("PUT", f"/projects/{project['id']}", {"name": "y"})
-        assert (refused.status, refused.json["code"]) == (503, "unavailable")
-        assert int(refused.headers["Retry-After"]) >= 1
-        stranger = Client(server.url, "another.token", org.id)
-        assert stranger("GET", "/projects").status == 503
-        object.__setattr__(server.platform.settings, "stale_seconds", 0.01)
-        assert int(away("GET", "/projects").headers["X-Tieline-Stale"]) >= 0
-        assert away.at("/readyz").status == 503
-        assert away.at("/healthz").status == 200
-    finally:
-        server.stop()
 
 
 def test_the_server_ends_though_a_pod_is_waiting(

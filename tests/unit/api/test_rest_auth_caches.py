@@ -195,3 +195,38 @@ async def test_a_token_that_nobody_knows_is_401() -> None:
     with pytest.raises(ApiError) as caught:
         await Chain([_reviewer(Reviews(), Clock())]).caller({"Authorization": "Bearer bad"})
     assert caught.value.status == 401
+
+
+async def test_while_kubernetes_is_away_what_was_known_counts_a_while_longer() -> None:
+    reviews, clock = Reviews(), Clock()
+    access = Access(reviews, seconds=10, away_seconds=300, clock=clock)  # type: ignore[arg-type]
+    caller, listing, creating = (
+        Caller(username="ann"),
+        Permission("list", "projects"),
+        Permission("create", "projects"),
+    )
+    assert await access.allowed(caller, "acme", listing)
+    assert not await access.allowed(caller, "acme", creating)
+    reviews.away = True
+    clock.now = 250
+    assert await access.allowed(caller, "acme", listing)
+    assert not await access.allowed(caller, "acme", creating), "a refusal stays one"
+    with pytest.raises(Unavailable):
+        await access.allowed(caller, "acme", Permission("get", "projects"))
+    clock.now = 311
+    with pytest.raises(Unavailable):
+        await access.allowed(caller, "acme", listing)
+
+
+async def test_what_kubernetes_takes_back_counts_as_soon_as_it_answers_again() -> None:
+    reviews, clock = Reviews(), Clock()
+    access = Access(reviews, seconds=10, away_seconds=300, clock=clock)  # type: ignore[arg-type]
+    caller, listing = Caller(username="ann"), Permission("list", "projects")
+    assert await access.allowed(caller, "acme", listing)
+    reviews.away = True
+    clock.now = 20
+    assert await access.allowed(caller, "acme", listing)
+    reviews.away = False
+    reviews.allowed = set()
+    clock.now = 23
+    assert not await access.allowed(caller, "acme", listing)
