@@ -2,7 +2,7 @@
 
 ``python -m tieline_core.connectors.child <memory bytes> <CPU seconds>``. It limits itself before it reads
 anything. The answer is frames of a length (8 bytes, big endian) and that many bytes: first a JSON object,
-``{"pieces": [keys]}`` or ``{"refused": …, "too_large": …}``, then the pieces.
+``{"maps": [[keys]]}`` or ``{"refused": …, "too_large": …}``, then the maps' values.
 """
 
 import os
@@ -16,9 +16,9 @@ import orjson
 from tieline_core.connectors.findings import TooMuch, Unreadable
 from tieline_core.connectors.importing import MAX_BYTES, import_description
 from tieline_core.connectors.packing import pack
+from tieline_core.connectors.storage import MAX_MAPS
 
 _NICENESS = 5
-_OUTPUT_BYTES = 256 * 1024 * 1024
 
 
 def main() -> None:
@@ -41,17 +41,17 @@ def limit(*, memory: int, cpu: int) -> None:
 
 def _answer(data: bytes) -> list[bytes]:
     try:
-        pieces = pack(import_description(data))
+        maps = pack(import_description(data))
     except Unreadable as refused:
         return [orjson.dumps({"refused": str(refused), "too_large": isinstance(refused, TooMuch)})]
     except (MemoryError, RecursionError):
         text = "The description needs more memory than an import may use: split it"
         return [orjson.dumps({"refused": text, "too_large": True})]
-    if sum(len(piece.content) for piece in pieces) > _OUTPUT_BYTES:
+    if len(maps) > MAX_MAPS:
         text = "What the description says is larger than can be stored: split it"
         return [orjson.dumps({"refused": text, "too_large": True})]
-    head = orjson.dumps({"pieces": [piece.key for piece in pieces]})
-    return [head, *(piece.content for piece in pieces)]
+    head = orjson.dumps({"maps": [list(content) for content in maps]})
+    return [head, *(part for content in maps for part in content.values())]
 
 
 def _write(stream: BinaryIO, frame: bytes) -> None:

@@ -13,7 +13,7 @@ from typing import BinaryIO
 import orjson
 
 from tieline_core.connectors.findings import TooMuch, Unreadable
-from tieline_core.connectors.packing import Piece
+from tieline_core.connectors.packing import Map
 
 MIB = 1024 * 1024
 _CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
@@ -62,8 +62,8 @@ class Importer:
         self._gate = asyncio.Semaphore(at_once)
         self._places = at_once + waiting
 
-    async def run(self, source: BinaryIO) -> list[Piece]:
-        """The pieces of the result of importing what is in the file ``source``, read from its start.
+    async def run(self, source: BinaryIO) -> list[Map]:
+        """The result, laid out over ConfigMaps, of importing what is in the file ``source``, read from its start.
 
         Raises Unreadable (TooMuch when a limit was reached), and Busy when too many wait already.
         """
@@ -76,7 +76,7 @@ class Importer:
         finally:
             self._places += 1
 
-    async def _run(self, source: BinaryIO) -> list[Piece]:
+    async def _run(self, source: BinaryIO) -> list[Map]:
         os.lseek(source.fileno(), 0, os.SEEK_SET)
         limits = self._limits
         process = await asyncio.create_subprocess_exec(
@@ -108,15 +108,15 @@ class Importer:
                 "The import was stopped: the description needs more memory or time than one may use, "
                 "or it makes its parser fail; split it, or check it with another tool"
             )
-        return _pieces(output)
+        return _maps(output)
 
 
-def _pieces(output: bytes) -> list[Piece]:
-    frames = list(_frames(output))
-    head = orjson.loads(frames[0])
+def _maps(output: bytes) -> list[Map]:
+    frames = _frames(output)
+    head = orjson.loads(next(frames))
     if "refused" in head:
         raise (TooMuch if head["too_large"] else Unreadable)(head["refused"])
-    return [Piece(key, content) for key, content in zip(head["pieces"], frames[1:], strict=True)]
+    return [{key: next(frames) for key in keys} for keys in head["maps"]]
 
 
 def _frames(output: bytes) -> Iterator[bytes]:

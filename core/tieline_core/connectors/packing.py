@@ -1,7 +1,7 @@
 """The stored form of a result: compressed pieces, so that a page reads no more than it needs.
 
-A *box* is a sequence of pieces. The first is the summary with an index of the rest; every other holds some
-hundred items of one list as JSON Lines. Pieces are cut to parts that fit in ConfigMaps (``storage``).
+A *piece* holds some hundred items of one list as JSON Lines. Pieces lie in maps that each fit in a ConfigMap
+(``storage``); the first map has nothing but the summary, with an index of the pieces.
 """
 
 import zlib
@@ -11,64 +11,112 @@ from typing import Any
 
 import orjson
 
+from tieline_core.connectors.findings import TooMuch
 from tieline_core.connectors.results import ImportResult
 
 Json = dict[str, Any]
 
-LISTS = ("definitions", "actions", "triggers")
+LISTS = ("definitions", "schemas", "actions", "triggers")
 INDEX = "index"
+# Kubernetes refuses a ConfigMap with more than 1 MiB of values.
+MAP_BYTES = 900 * 1024
 _PIECE_BYTES = 512 * 1024
 _PIECE_ITEMS = 500
 _LEVEL = 6
 
+Map = dict[str, bytes]
+"""What one ConfigMap holds: parts of pieces, by the piece's key and the part's number."""
 
-@dataclass(frozen=True)
-class Piece:
-    """Some items of a list, compressed."""
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Consecutive items of a list, in one piece."""
 
     key: str
-    content: bytes
+    items: int
+    maps: range
+    """The numbers of the ConfigMaps with the piece's parts; the index alone is in the first."""
 
 
-def pack(result: ImportResult) -> list[Piece]:
-    """The pieces of a result; the index comes first."""
-    pieces: list[Piece] = []
-    index: dict[str, list[list[Any]]] = {}
-    for name in LISTS:
-        index[name] = []
-        for number, lines in enumerate(_groups(getattr(result, name))):
-            key = f"{name}-{number:04d}"
-            index[name].append([key, len(lines)])
-            pieces.append(Piece(key, zlib.compress(b"\n".join(lines), _LEVEL)))
-    head = orjson.dumps({**result.summary(), "index": index})
-    return [Piece(INDEX, zlib.compress(head, _LEVEL)), *pieces]
+def pack(result: ImportResult) -> list[Map]:
+    """A result, laid out over ConfigMaps. Raises TooMuch when its summary does not fit in one."""
+    lists = {name: getattr(result, name) for name in LISTS if name != "schemas"}
+    lists["schemas"] = [item["schema"] for item in result.definitions]
+    lists["definitions"] = [
+        {key: value for key, value in item.items() if key != "schema"} for item in result.definitions
+    ]
+    shelf = _Shelf()
+    index = {
+        name: [shelf.put(f"{name}-{number:04d}", lines) for number, lines in enumerate(_groups(lists[name]))]
+        for name in LISTS
+    }
+    head = zlib.compress(orjson.dumps({**result.summary(), "index": index}), _LEVEL)
+    if len(head) > MAP_BYTES:
+        raise TooMuch("The description has too many auth schemes and findings: split it")
+    return [{f"{INDEX}.0": head}, *shelf.maps]
 
 
-def head_of(content: bytes) -> Json:
-    """The summary, with the index."""
-    found: Json = orjson.loads(zlib.decompress(content))
+def head_of(first: Map) -> Json:
+    """The summary, with the index, from what the first ConfigMap holds."""
+    found: Json = orjson.loads(zlib.decompress(first[f"{INDEX}.0"]))
     return found
 
 
-def lines_of(content: bytes) -> list[bytes]:
-    """The items of a piece, each as JSON."""
+def runs(head: Mapping[str, Any], name: str) -> list[Run]:
+    """The pieces of a list, in order."""
+    return [
+        Run(key=key, items=items, maps=range(first, last + 1))
+        for key, items, first, last in head["index"][name]
+    ]
+
+
+def runs_between(found: Iterable[Run], start: int, end: int) -> tuple[list[Run], int]:
+    """The pieces with the items from ``start`` to before ``end``, and how many items stand before them."""
+    wanted: list[Run] = []
+    before = position = 0
+    for run in found:
+        if position < end and position + run.items > start:
+            if not wanted:
+                before = position
+            wanted.append(run)
+        position += run.items
+    return wanted, before
+
+
+def lines_of(run: Run, maps: Mapping[int, Map]) -> list[bytes]:
+    """The items of a piece, each as JSON, from what the ConfigMaps of its parts hold."""
+    content = b"".join(maps[number].get(f"{run.key}.{number}", b"") for number in run.maps)
     return zlib.decompress(content).split(b"\n")
 
 
-def keys_for(head: Mapping[str, Any], name: str, start: int, count: int) -> tuple[list[str], int]:
-    """The pieces with the items from ``start`` on, and how many items to skip in the first of them."""
-    keys: list[str] = []
-    skip, position = 0, 0
-    for key, size in head["index"][name]:
-        if position + size > start and position < start + count:
-            if not keys:
-                skip = start - position
-            keys.append(key)
-        position += size
-    return keys, skip
+class _Shelf:
+    """Fills ConfigMaps one after the other; a piece that does not fit goes on in the next."""
+
+    def __init__(self) -> None:
+        self.maps: list[Map] = []
+        self._room = 0
+
+    def put(self, key: str, lines: list[bytes]) -> tuple[str, int, int, int]:
+        """How the index tells of the piece: key, items, first and last ConfigMap."""
+        content = zlib.compress(b"\n".join(lines), _LEVEL)
+        if len(content) > self._room:
+            self._open()
+        first = len(self.maps)
+        for start in range(0, len(content), MAP_BYTES):
+            if start:
+                self._open()
+            part = content[start : start + MAP_BYTES]
+            # A part carries the number of its ConfigMap; the index is number 0.
+            self.maps[-1][f"{key}.{len(self.maps)}"] = part
+            self._room -= len(part)
+        return key, len(lines), first, len(self.maps)
+
+    def _open(self) -> None:
+        self.maps.append({})
+        self._room = MAP_BYTES
 
 
-def _groups(items: Iterable[Json]) -> Iterator[list[bytes]]:
+def _groups(items: Iterable[Any]) -> Iterator[list[bytes]]:
     group: list[bytes] = []
     size = 0
     for item in items:

@@ -13,6 +13,7 @@ _URL = re.compile(r"^https?://\S+$")
 _FLOWS_2 = {"accessCode": "authorizationCode", "application": "clientCredentials"}
 _GRANTS = ("authorizationCode", "clientCredentials", "password")
 _MAX_ID = 64
+_MAX_SCHEMES = 64
 _MAX_SCOPES = 512
 
 
@@ -25,7 +26,11 @@ def auth_schemes(document: Document) -> list[Json]:
     steps = ("securityDefinitions",) if document.is_swagger else ("components", "securitySchemes")
     declared, place = document.part(*steps)
     result: list[Json] = []
-    for name, node in declared.items():
+    if len(declared) > _MAX_SCHEMES:
+        document.findings.warning(
+            f"Of {len(declared)} security schemes the first {_MAX_SCHEMES} are taken", place
+        )
+    for name, node in list(declared.items())[:_MAX_SCHEMES]:
         at = f"{place}/{escaped(name)}"
         scheme, _ = document.mapping(node, at)
         result += _items(document, name[:_MAX_ID] or "scheme", scheme, at)

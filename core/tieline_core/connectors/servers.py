@@ -3,6 +3,7 @@
 from tieline_core.connectors.document import Document, Json, list_of, map_of, text_of
 
 _MAX_URL = 2048
+_MAX_VARIABLES = 64
 
 
 def base_url(document: Document) -> tuple[str, list[Json]]:
@@ -21,7 +22,7 @@ def base_url(document: Document) -> tuple[str, list[Json]]:
         document.findings.info("The server's URL is relative: set the base URL yourself", "#/servers/0/url")
     return url, [
         {"name": name[:256], "value": str(found.get("default", ""))[:_MAX_URL]}
-        for name, found in variables.items()
+        for name, found in list(variables.items())[:_MAX_VARIABLES]
         if isinstance(found, dict)
     ]
 

@@ -6,22 +6,19 @@ many import it at the same moment.
 
 import base64
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from tieline_core.connectors.packing import INDEX, Piece
+from tieline_core.connectors.packing import Map
 from tieline_core.ids import ID_LABEL, child_id, object_id, object_name
 
 Json = dict[str, Any]
 
 CONNECTOR_LABEL = "tieline.dev/connector-version"
 RESERVED = frozenset({"latest", "default"})
-# Kubernetes refuses a ConfigMap with more than 1 MiB of values.
-MAP_BYTES = 900 * 1024
 MAX_MAPS = 256
-_PART = re.compile(r"^(?P<key>[a-z]+(?:-\d{4,})?)\.(?P<number>\d+)$")
+"""The most ConfigMaps that a ConnectorVersion refers to."""
 
 
 def version_id(connector_id: str, name: str) -> str:
@@ -29,23 +26,8 @@ def version_id(connector_id: str, name: str) -> str:
     return child_id(connector_id, f"version/{name}")
 
 
-def lay_out(pieces: Sequence[Piece]) -> list[dict[str, bytes]]:
-    """The pieces distributed over ConfigMaps, in order; one that is too large is cut in parts."""
-    maps: list[dict[str, bytes]] = []
-    room = 0
-    for piece in pieces:
-        for number, start in enumerate(range(0, len(piece.content), MAP_BYTES)):
-            part = piece.content[start : start + MAP_BYTES]
-            if len(part) > room:
-                maps.append({})
-                room = MAP_BYTES
-            maps[-1][f"{piece.key}.{number}"] = part
-            room -= len(part)
-    return maps
-
-
-def piece_names(maps: Sequence[Mapping[str, bytes]]) -> list[str]:
-    """The names of the ConfigMaps' suffixes: position and a hash of the content."""
+def _suffixes(maps: Sequence[Map]) -> list[str]:
+    """How the ConfigMaps' names end: position, and a hash of the content."""
     names = []
     for number, content in enumerate(maps):
         digest = hashlib.sha256()
@@ -61,7 +43,7 @@ def version_manifest(
     name: str,
     digest: str,
     description: str = "",
-    maps: Sequence[Mapping[str, bytes]],
+    maps: Sequence[Map],
     now: datetime | None = None,
 ) -> Json:
     """The ConnectorVersion for a result that is laid out in ``maps``."""
@@ -84,12 +66,12 @@ def version_manifest(
             "format": "openapi",
             "digest": digest,
             "publishedAt": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            "configMaps": [f"{object_name(identifier)}-{suffix}" for suffix in piece_names(maps)],
+            "configMaps": [f"{object_name(identifier)}-{suffix}" for suffix in _suffixes(maps)],
         },
     }
 
 
-def config_maps(version: Mapping[str, Any], maps: Sequence[Mapping[str, bytes]]) -> list[Json]:
+def config_maps(version: Mapping[str, Any], maps: Sequence[Map]) -> list[Json]:
     """The ConfigMaps of a ConnectorVersion that was just created (its uid makes them its own)."""
     metadata = version["metadata"]
     return [
@@ -109,13 +91,9 @@ def config_maps(version: Mapping[str, Any], maps: Sequence[Mapping[str, bytes]])
     ]
 
 
-def parts_in(obj: Mapping[str, Any]) -> dict[str, dict[int, bytes]]:
-    """The parts of pieces in a ConfigMap, by the piece's key and the part's number."""
-    result: dict[str, dict[int, bytes]] = {}
-    for name, text in (obj.get("binaryData") or {}).items():
-        if found := _PART.match(name):
-            result.setdefault(found["key"], {})[int(found["number"])] = base64.b64decode(text)
-    return result
+def content_of(obj: Mapping[str, Any]) -> Map:
+    """What a ConfigMap of a ConnectorVersion holds."""
+    return {key: base64.b64decode(text) for key, text in (obj.get("binaryData") or {}).items()}
 
 
 def _owner(obj: Mapping[str, Any]) -> Json:
@@ -125,16 +103,3 @@ def _owner(obj: Mapping[str, Any]) -> Json:
         "name": obj["metadata"]["name"],
         "uid": obj["metadata"]["uid"],
     }
-
-
-__all__ = [
-    "CONNECTOR_LABEL",
-    "INDEX",
-    "MAX_MAPS",
-    "RESERVED",
-    "config_maps",
-    "lay_out",
-    "parts_in",
-    "version_id",
-    "version_manifest",
-]

@@ -12,8 +12,8 @@ import pytest
 
 from tieline_core.connectors.findings import TooMuch, Unreadable
 from tieline_core.connectors.limits import MIB, Busy, Importer, ImportLimits, usual_limits
-from tieline_core.connectors.packing import INDEX, Piece, head_of, keys_for, lines_of
-from tieline_core.connectors.storage import lay_out, parts_in
+from tieline_core.connectors.packing import MAP_BYTES, Map, head_of, lines_of, pack, runs, runs_between
+from tieline_core.connectors.results import ImportResult
 
 WIDE = {
     "openapi": "3.0.0",
@@ -22,7 +22,7 @@ WIDE = {
 }
 
 
-async def run(importer: Importer, data: bytes) -> list[Piece]:
+async def run(importer: Importer, data: bytes) -> list[Map]:
     with tempfile.TemporaryFile() as file:
         file.write(data)
         file.flush()
@@ -30,12 +30,13 @@ async def run(importer: Importer, data: bytes) -> list[Piece]:
 
 
 async def test_the_result_comes_back_in_pieces_that_hold_every_item_in_order() -> None:
-    pieces = {piece.key: piece.content for piece in await run(Importer(), orjson.dumps(WIDE))}
-    head = head_of(pieces[INDEX])
+    maps = await run(Importer(), orjson.dumps(WIDE))
+    head = head_of(maps[0])
     assert (head["title"], head["actions"]) == ("Wide", 1200)
-    keys, skip = keys_for(head, "actions", 490, 20)
-    lines = [line for key in keys for line in lines_of(pieces[key])][skip : skip + 20]
-    assert [orjson.loads(line)["name"] for line in lines] == [f"get{n}" for n in range(490, 510)]
+    found, before = runs_between(runs(head, "actions"), 490, 510)
+    lines = [line for piece in found for line in lines_of(piece, dict(enumerate(maps)))]
+    names = [orjson.loads(line)["name"] for line in lines][490 - before : 510 - before]
+    assert names == [f"get{number}" for number in range(490, 510)]
 
 
 async def test_what_cannot_be_read_says_so_across_the_process_border() -> None:
@@ -84,15 +85,17 @@ async def test_the_child_inherits_no_secrets(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_a_piece_that_no_config_map_holds_is_cut_and_joined_again() -> None:
-    large = Piece("actions-0000", os.urandom(2_000_000))
-    maps = lay_out([Piece(INDEX, b"head"), large, Piece("triggers-0000", b"tail")])
-    assert all(sum(map(len, content.values())) <= 1024 * 1024 for content in maps)
-    assert "index.0" in maps[0]
-    parts: dict[int, bytes] = {}
-    for content in maps:
-        obj = {"binaryData": {key: base64.b64encode(part).decode() for key, part in content.items()}}
-        parts |= parts_in(obj).get("actions-0000", {})
-    assert b"".join(parts[number] for number in sorted(parts)) == large.content
+    noise = base64.b64encode(os.urandom(3_000_000)).decode()
+    item = {"id": "1", "name": "Noise", "schema": {"const": noise}}
+    maps = pack(ImportResult(digest="0" * 64, openapi="3.1", definitions=[item, item], actions=[item]))
+    assert all(sum(map(len, content.values())) <= MAP_BYTES for content in maps)
+    (first, second) = runs(head_of(maps[0]), "schemas")
+    for piece in (first, second):
+        assert len(piece.maps) > 2
+        (line,) = lines_of(piece, {number: maps[number] for number in piece.maps})
+        assert orjson.loads(line) == item["schema"]
+    (action,) = runs(head_of(maps[0]), "actions")
+    assert orjson.loads(lines_of(action, dict(enumerate(maps)))[0]) == item
 
 
 def test_an_import_leaves_the_server_its_memory_in_a_small_container(tmp_path: Path) -> None:
