@@ -14,12 +14,14 @@ A plain ``def`` works too; it gets a SyncContext and a SyncRequest, whose calls 
 
 from aiohttp.web import Request, Response, StreamResponse
 
+from tieline.configuration.snapshot import Activation, EndUser
 from tieline.context import Context
 from tieline.errors import (
     CredentialError,
     DynamicTemplateError,
     ForeignOriginError,
     InvalidPathError,
+    NoConnectionOfUserError,
     TemplateNotLinkedError,
     TielineError,
     UnknownTemplateError,
@@ -32,12 +34,15 @@ from tieline.sync import SyncContext, SyncRequest, SyncResponse
 __version__ = "0.1.0"
 
 __all__ = [
+    "Activation",
     "Context",
     "CredentialError",
     "DynamicTemplateError",
+    "EndUser",
     "ForeignOriginError",
     "Integration",
     "InvalidPathError",
+    "NoConnectionOfUserError",
     "Request",
     "Response",
     "Session",

@@ -8,6 +8,7 @@ import aiohttp
 from yarl import URL
 
 from tieline.configuration.current import Configuration
+from tieline.configuration.snapshot import Activation
 from tieline.logs import Log
 from tieline.outbound.session import Session, fetch
 
@@ -34,7 +35,7 @@ class Surroundings:
 class Context:
     """One run's view of its environment."""
 
-    __slots__ = ("_client", "_configuration", "execution_id", "log", "surroundings", "variables")
+    __slots__ = ("_client", "_configuration", "activation", "execution_id", "log", "surroundings")
 
     def __init__(
         self,
@@ -43,16 +44,22 @@ class Context:
         configuration: Configuration,
         client: aiohttp.ClientSession,
         surroundings: Surroundings,
+        activation: Activation | None = None,
     ) -> None:
         self.execution_id = execution_id
         """The run's id; also in the answer's header X-Tieline-Execution-Id and in every log line."""
         self.log = Log(execution_id)
         """Writes log lines of this run: ``ctx.log.info("Stored the order", order_id=7)``."""
-        self.variables: Mapping[str, Any] = configuration.current.variables
-        """The static activation's variables, as they were when the run began."""
+        self.activation: Activation = activation or configuration.current.static
+        """Whom the run is for, as it was when the run began: a user's activation, or the static one."""
         self.surroundings = surroundings
         self._configuration = configuration
         self._client = client
+
+    @property
+    def variables(self) -> Mapping[str, Any]:
+        """The activation's variables, as they were when the run began."""
+        return self.activation.variables
 
     @property
     def organisation_id(self) -> str:
@@ -82,10 +89,13 @@ class Context:
     def session(self, template: str) -> Session:
         """A client for the connection of a connection template, for streaming or for many requests.
 
-        Raises UnknownTemplateError, TemplateNotLinkedError or DynamicTemplateError.
+        A dynamic template leads to the connection of the run's user.
+        Raises UnknownTemplateError, TemplateNotLinkedError, DynamicTemplateError or NoConnectionOfUserError.
         """
-        self._configuration.current.connection(template)
-        return Session(self._client, lambda: self._configuration.current.connection(template))
+        self._configuration.current.connection(template, self.activation)
+        return Session(
+            self._client, lambda: self._configuration.current.connection(template, self.activation)
+        )
 
     async def fetch(
         self, template: str, url: str | URL = "", *, method: str = "GET", **options: Any

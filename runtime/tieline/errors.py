@@ -46,7 +46,18 @@ class DynamicTemplateError(TielineError):
     def __init__(self, template: str) -> None:
         super().__init__(
             f"The connection template {template!r} is dynamic: its connections come from users' activations, "
-            "and this run belongs to none; use a static template here"
+            "and this run belongs to none; use a static template here, or call the webhook for a user "
+            "(/<webhook>/users/<external id>)"
+        )
+
+
+class NoConnectionOfUserError(TielineError):
+    """The run is a user's, and the user's activation has no connection for the dynamic template."""
+
+    def __init__(self, template: str, external_id: str) -> None:
+        super().__init__(
+            f"The activation of user {external_id!r} has no connection for the template {template!r}; "
+            "add one to the activation's connections"
         )
 
 

@@ -23,6 +23,8 @@ class Webhook:
     is_async: bool
     arguments: int
     """How many of (context, request) the function takes: 0, 1 or 2."""
+    connection: str | None = None
+    """The connection template whose credentials callers must show."""
 
 
 class Integration:
@@ -31,8 +33,14 @@ class Integration:
     def __init__(self) -> None:
         self.webhooks: dict[str, Webhook] = {}
 
-    def webhook(self, name: str, *, methods: Iterable[str] = ("POST",)) -> Callable[[F], F]:
+    def webhook(
+        self, name: str, *, methods: Iterable[str] = ("POST",), connection: str | None = None
+    ) -> Callable[[F], F]:
         """Run the decorated function for requests to ``/<name>`` with one of ``methods``.
+
+        Requests to ``/<name>/users/<external id>`` run it for that user's activation. With ``connection``,
+        the name of a connection template, only requests that show the connection's credentials are run:
+        its API key, its user name and password, or its HMAC signature. Others are answered with 401.
 
         ``async def f(ctx: Context, request: Request)`` runs on the event loop; ``def f(ctx: SyncContext,
         request: SyncRequest)`` runs in a thread and may block. A function that needs no request may leave
@@ -66,6 +74,7 @@ class Integration:
                 handler=handler,
                 is_async=_is_async(handler),
                 arguments=_arguments(name, handler),
+                connection=connection,
             )
             return handler
 

@@ -9,7 +9,7 @@ import json
 import logging
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, TextIO
@@ -18,6 +18,9 @@ from tieline.redaction import Redactor
 
 current_execution: ContextVar[str | None] = ContextVar("tieline_execution", default=None)
 """The id of the execution that the current task or thread works for."""
+
+current_redactor: ContextVar[Callable[[], Redactor] | None] = ContextVar("tieline_redactor", default=None)
+"""Knows secrets that only the current task or thread has to do with: those of the run's user."""
 
 _run_logger = logging.getLogger("tieline.run")
 _PRINTED_LINE_LIMIT = 64 * 1024
@@ -49,7 +52,9 @@ class JsonFormatter(logging.Formatter):
                 entry[name] = value
         if record.name not in {"root", "tieline", _run_logger.name}:
             entry["logger"] = record.name
-        return self._redact(_encode(entry))
+        line = self._redact(_encode(entry))
+        own = current_redactor.get()
+        return own()(line) if own else line
 
 
 class Log:

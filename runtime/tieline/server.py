@@ -5,9 +5,11 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import aiohttp
 import uvloop
 from aiohttp import web
 
@@ -15,6 +17,7 @@ from tieline import logs, termination
 from tieline.configuration.api_source import ApiSource
 from tieline.configuration.current import Configuration, Source
 from tieline.configuration.file_source import FileSource
+from tieline.configuration.users import ApiUsers, ConfiguredUsers, Users
 from tieline.context import Named, Surroundings
 from tieline.errors import CodeError, ConfigurationError
 from tieline.integration import Webhook
@@ -65,6 +68,7 @@ async def serve(settings: Settings, webhooks: Mapping[str, Webhook], redactor: R
             configuration=configuration,
             client=client,
             surroundings=_surroundings(settings),
+            users=_users(settings, configuration, client),
         )
         webhook_server = await _listen(
             webhook_application(webhooks, runner, max_body=settings.max_body),
@@ -132,6 +136,12 @@ def _source(settings: Settings) -> Source | None:
     if settings.api_url is not None:
         return ApiSource(api_url=settings.api_url, token_file=settings.token_file)
     return None
+
+
+def _users(settings: Settings, configuration: Configuration, client: aiohttp.ClientSession) -> Users:
+    if settings.connections_file is not None or settings.api_url is None:
+        return ConfiguredUsers(configuration)
+    return ApiUsers(client, settings.api_url, settings.token_file, time.monotonic)
 
 
 def _surroundings(settings: Settings) -> Surroundings:

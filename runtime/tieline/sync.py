@@ -10,6 +10,7 @@ from aiohttp import web
 from multidict import CIMultiDictProxy, MultiMapping
 from yarl import URL
 
+from tieline.configuration.snapshot import Activation
 from tieline.context import Context, Named
 from tieline.logs import Log
 
@@ -124,8 +125,13 @@ class SyncContext:
 
     @property
     def variables(self) -> Mapping[str, Any]:
-        """The static activation's variables, as they were when the run began."""
+        """The activation's variables, as they were when the run began."""
         return self._context.variables
+
+    @property
+    def activation(self) -> Activation:
+        """Whom the run is for."""
+        return self._context.activation
 
     @property
     def organisation_id(self) -> str:

@@ -2,17 +2,20 @@
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 from tieline.errors import (
     ConfigurationError,
     DynamicTemplateError,
+    NoConnectionOfUserError,
     TemplateNotLinkedError,
     UnknownTemplateError,
 )
+from tieline.redaction import Redactor
 
 # What a credential's data may hold that is no secret; anything else is taken for one.
 _PUBLIC_FIELDS = frozenset(
@@ -76,6 +79,35 @@ class Template:
     linked: bool
 
 
+@dataclass(frozen=True, kw_only=True)
+class EndUser:
+    """A person (or tenant) of the customer's own application."""
+
+    id: str
+    external_id: str
+    """The user's id in that application."""
+    display_name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Activation:
+    """Whom a run is for: a user, or (the static activation) nobody in particular."""
+
+    id: str
+    user: EndUser | None
+    variables: Mapping[str, Any]
+    connections: Mapping[str, Connection] = field(repr=False)
+    """The user's own connections, by the names of the dynamic templates."""
+
+    @cached_property
+    def redactor(self) -> Redactor:
+        """Knows the secrets of the user's connections; made when the first line of a run is written."""
+        redactor = Redactor()
+        connections = self.connections.values()
+        redactor.learn(secrets_of(connections), basic_pairs_of(connections))
+        return redactor
+
+
 def _frozen() -> Mapping[str, Any]:
     return MappingProxyType({})
 
@@ -88,36 +120,60 @@ class Snapshot:
     connections: Mapping[str, Connection] = field(default_factory=_frozen)
     templates: Mapping[str, Template] = field(default_factory=_frozen)
     public_url: str = ""
+    activation_id: str = ""
+    users: Mapping[str, Activation] = field(default_factory=_frozen)
+    """Users' activations by external id, where they come with the configuration (a file at one's desk)."""
 
-    def connection(self, template: str) -> Connection:
-        """The connection of a template's name.
+    @cached_property
+    def static(self) -> Activation:
+        """The activation of runs that are for no user."""
+        return Activation(id=self.activation_id, user=None, variables=self.variables, connections=_frozen())
 
-        Raises UnknownTemplateError, DynamicTemplateError or TemplateNotLinkedError.
+    def connection(self, template: str, activation: Activation | None = None) -> Connection:
+        """The connection of a template's name: the activation's own for a dynamic template.
+
+        Raises UnknownTemplateError, DynamicTemplateError, NoConnectionOfUserError or TemplateNotLinkedError.
         """
+        if activation is not None and (connection := activation.connections.get(template)):
+            return connection
         if connection := self.connections.get(template):
             return connection
         known = self.templates.get(template)
         if known is None:
             raise UnknownTemplateError(template, {*self.templates, *self.connections})
-        raise DynamicTemplateError(template) if known.dynamic else TemplateNotLinkedError(template)
+        if not known.dynamic:
+            raise TemplateNotLinkedError(template)
+        if activation is not None and activation.user is not None:
+            raise NoConnectionOfUserError(template, activation.user.external_id)
+        raise DynamicTemplateError(template)
 
     def secrets(self) -> list[str]:
         """All secret values, for redaction."""
-        return [
-            secret
-            for connection in self.connections.values()
-            for credential in connection.credentials
-            for secret in credential.secrets()
-        ]
+        return secrets_of(self.connections.values())
 
     def basic_pairs(self) -> list[tuple[str, str]]:
         """User names with their passwords, which travel as one base64 text."""
-        return [
-            (str(credential.data.get("username", "")), str(credential.data["password"]))
-            for connection in self.connections.values()
-            for credential in connection.credentials
-            if "password" in credential.data
-        ]
+        return basic_pairs_of(self.connections.values())
+
+
+def secrets_of(connections: Iterable[Connection]) -> list[str]:
+    """All secret values of ``connections``, for redaction."""
+    return [
+        secret
+        for connection in connections
+        for credential in connection.credentials
+        for secret in credential.secrets()
+    ]
+
+
+def basic_pairs_of(connections: Iterable[Connection]) -> list[tuple[str, str]]:
+    """User names with their passwords, which travel as one base64 text."""
+    return [
+        (str(credential.data.get("username", "")), str(credential.data["password"]))
+        for connection in connections
+        for credential in connection.credentials
+        if "password" in credential.data
+    ]
 
 
 def parse(body: Any) -> Snapshot:
@@ -129,10 +185,7 @@ def parse(body: Any) -> Snapshot:
         raise ConfigurationError("The configuration is not a JSON object")
     return Snapshot(
         variables=MappingProxyType(_mapping(body, "variables")),
-        connections={
-            name: _connection(name, _as_mapping(value, f"connections.{name}"))
-            for name, value in _mapping(body, "connections").items()
-        },
+        connections=_connections(body),
         templates={
             name: Template(
                 id=str(value.get("id", "")),
@@ -143,7 +196,36 @@ def parse(body: Any) -> Snapshot:
             if isinstance(value, dict)
         },
         public_url=str(body.get("publicUrl") or ""),
+        activation_id=str(body.get("activationId") or ""),
+        users={
+            name: parse_activation({"user": {"externalId": name}, **_as_mapping(value, f"users.{name}")})
+            for name, value in _mapping(body, "users").items()
+        },
     )
+
+
+def parse_activation(body: Any) -> Activation:
+    """A user's activation as the internal endpoint describes it; raises ConfigurationError."""
+    if not isinstance(body, dict):
+        raise ConfigurationError("The activation is not a JSON object")
+    user = _mapping(body, "user")
+    return Activation(
+        id=str(body.get("id") or ""),
+        user=EndUser(
+            id=str(user.get("id") or ""),
+            external_id=str(user.get("externalId") or ""),
+            display_name=str(user.get("displayName") or ""),
+        ),
+        variables=MappingProxyType(_mapping(body, "variables")),
+        connections=_connections(body),
+    )
+
+
+def _connections(body: dict[str, Any]) -> dict[str, Connection]:
+    return {
+        name: _connection(name, _as_mapping(value, f"connections.{name}"))
+        for name, value in _mapping(body, "connections").items()
+    }
 
 
 def _connection(template: str, body: dict[str, Any]) -> Connection:

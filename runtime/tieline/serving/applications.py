@@ -11,12 +11,13 @@ from tieline.serving.runs import Runner
 
 
 def webhook_application(webhooks: Mapping[str, Webhook], runner: Runner, *, max_body: int) -> web.Application:
-    """``/<name>`` for each webhook; 405 for its other methods, 404 for everything else."""
+    """``/<name>`` and ``/<name>/users/<external id>`` for each webhook; 405 for its other methods, else 404."""
     application = web.Application(client_max_size=max_body)
     for webhook in webhooks.values():
-        for method in webhook.methods:
-            application.router.add_route(method, f"/{webhook.name}", partial(_run, runner, webhook))
-        application.router.add_route("*", f"/{webhook.name}", partial(_wrong_method, webhook))
+        for path in (f"/{webhook.name}", f"/{webhook.name}/users/{{external_id}}"):
+            for method in webhook.methods:
+                application.router.add_route(method, path, partial(_run, runner, webhook))
+            application.router.add_route("*", path, partial(_wrong_method, webhook))
     application.router.add_route("*", "/{path:.*}", _unknown)
     return application
 

@@ -2,14 +2,7 @@
 
 from aiohttp import hdrs, web
 
-
-class BodyRefusedError(Exception):
-    """The body is not taken."""
-
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.code = code
+from tieline.serving.refusals import RefusedError
 
 
 async def bound(request: web.Request, limit: int) -> None:
@@ -18,6 +11,7 @@ async def bound(request: web.Request, limit: int) -> None:
     A declared length is trusted, because the HTTP parser delivers no more. A body without one, or a
     compressed one, is read here, counted (``client_max_size`` of the server is ``limit`` too). Only a
     multipart body escapes that count, since aiohttp reads it in parts: it must declare its length.
+    Raises RefusedError.
     """
     length = request.content_length
     if length is not None and length > limit:
@@ -28,14 +22,12 @@ async def bound(request: web.Request, limit: int) -> None:
     if length is not None and not encoded:
         return
     if request.content_type.startswith("multipart/"):
-        raise BodyRefusedError(
-            411, "length_required", "A multipart body needs a Content-Length and no encoding"
-        )
+        raise RefusedError(411, "length_required", "A multipart body needs a Content-Length and no encoding")
     try:
         await request.read()
     except web.HTTPRequestEntityTooLarge:
         raise _too_large(limit) from None
 
 
-def _too_large(limit: int) -> BodyRefusedError:
-    return BodyRefusedError(413, "too_large", f"The request's body may have at most {limit} bytes")
+def _too_large(limit: int) -> RefusedError:
+    return RefusedError(413, "too_large", f"The request's body may have at most {limit} bytes")

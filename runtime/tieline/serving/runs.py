@@ -13,11 +13,16 @@ import aiohttp
 from aiohttp import web
 
 from tieline.configuration.current import Configuration
+from tieline.configuration.snapshot import Activation
+from tieline.configuration.users import ConfiguredUsers, Users, UsersUnavailableError
 from tieline.context import Context, Surroundings
+from tieline.errors import TielineError
 from tieline.integration import Webhook
-from tieline.logs import current_execution
+from tieline.logs import current_execution, current_redactor
 from tieline.serving.answers import EXECUTION_ID_HEADER, answer, error_answer
-from tieline.serving.bodies import BodyRefusedError, bound
+from tieline.serving.bodies import bound
+from tieline.serving.inbound import unauthenticated, verify
+from tieline.serving.refusals import RefusedError
 from tieline.sync import SyncContext, SyncRequest
 from tieline.ulids import new_ulid
 
@@ -43,6 +48,7 @@ class Runner:
         configuration: Configuration,
         client: aiohttp.ClientSession,
         surroundings: Surroundings,
+        users: Users | None = None,
     ) -> None:
         self.draining = False
         """Set when the server stops: connections are closed after their answer."""
@@ -50,6 +56,7 @@ class Runner:
         self._configuration = configuration
         self._client = client
         self._surroundings = surroundings
+        self._users = users or ConfiguredUsers(configuration)
         self._active = 0
         self._threads = ThreadPoolExecutor(max_workers=max(limits.max_runs, 1), thread_name_prefix="run")
 
@@ -58,9 +65,10 @@ class Runner:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def run(self, webhook: Webhook, request: web.Request) -> web.StreamResponse:
-        """The answer of ``webhook`` to ``request``."""
+        """The answer of ``webhook`` to ``request``; for the user in its path, if there is one."""
         execution_id = new_ulid()
         token = current_execution.set(execution_id)
+        redactor = current_redactor.set(None)
         started = time.perf_counter()
         try:
             if self._active >= self._limits.max_runs:
@@ -74,6 +82,7 @@ class Runner:
             _log(webhook, request, response.status, time.perf_counter() - started)
             return response
         finally:
+            current_redactor.reset(redactor)
             current_execution.reset(token)
 
     async def _limited(self, webhook: Webhook, request: web.Request, execution_id: str) -> web.StreamResponse:
@@ -82,11 +91,18 @@ class Runner:
         try:
             async with asyncio.timeout(self._limits.run_timeout or None) as deadline:
                 await bound(request, self._limits.max_body)
-                return answer(await self._call(webhook, request, execution_id, slot))
+                activation = await self._admit(webhook, request)
+                return answer(await self._call(webhook, request, execution_id, slot, activation))
         except web.HTTPException as raised:
             return _plain_response(raised)
-        except BodyRefusedError as refused:
-            return error_answer(refused.status, refused.code, str(refused), execution_id=execution_id)
+        except RefusedError as refused:
+            return error_answer(
+                refused.status,
+                refused.code,
+                str(refused),
+                execution_id=execution_id,
+                headers=refused.headers,
+            )
         except Exception as error:
             if isinstance(error, TimeoutError) and deadline.expired():
                 return self._timed_out(webhook, execution_id)
@@ -110,12 +126,68 @@ class Runner:
             execution_id=execution_id,
         )
 
-    async def _call(self, webhook: Webhook, request: web.Request, execution_id: str, slot: "_Slot") -> Any:
+    async def _admit(self, webhook: Webhook, request: web.Request) -> Activation:
+        """Whom the run is for, once the caller has shown what the webhook's connection asks for.
+
+        Raises RefusedError. Nobody finds out which users there are without having shown it.
+        """
+        snapshot = self._configuration.current
+        external_id = request.match_info.get("external_id")
+        template = webhook.connection
+        if template is None:
+            return await self._activation(external_id)
+        if not (known := snapshot.templates.get(template)) or not known.dynamic or external_id is None:
+            await self._verify(template, request, None)
+            return await self._activation(external_id)
+        try:
+            activation = await self._activation(external_id)
+        except RefusedError as refused:
+            raise unauthenticated() if refused.status == 404 else refused from None
+        await self._verify(template, request, activation)
+        return activation
+
+    async def _verify(self, template: str, request: web.Request, activation: Activation | None) -> None:
+        snapshot = self._configuration.current
+        try:
+            connection = snapshot.connection(template, activation)
+        except TielineError as error:
+            logger.error("Refused a request to %s, which nobody can authenticate: %s", request.path, error)
+            raise unauthenticated() from None
+        public_url = snapshot.public_url or self._surroundings.public_url
+        await verify(connection, request, public_url=public_url)
+
+    async def _activation(self, external_id: str | None) -> Activation:
+        if external_id is None:
+            return self._configuration.current.static
+        try:
+            activation = await self._users.find(external_id)
+        except UsersUnavailableError:
+            raise RefusedError(
+                503,
+                "unavailable",
+                "The user's activation cannot be looked up right now; try again in a moment",
+                headers={"Retry-After": "2"},
+            ) from None
+        if activation is None:
+            raise RefusedError(404, "not_found", "There is no activation of such a user in this environment")
+        if activation.connections:
+            current_redactor.set(lambda: activation.redactor)
+        return activation
+
+    async def _call(
+        self,
+        webhook: Webhook,
+        request: web.Request,
+        execution_id: str,
+        slot: "_Slot",
+        activation: Activation,
+    ) -> Any:
         context = Context(
             execution_id=execution_id,
             configuration=self._configuration,
             client=self._client,
             surroundings=self._surroundings,
+            activation=activation,
         )
         if webhook.is_async:
             return await webhook.handler(*(context, request)[: webhook.arguments])

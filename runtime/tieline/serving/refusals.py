@@ -1,0 +1,15 @@
+"""Requests that are answered without running any code."""
+
+from collections.abc import Mapping
+
+
+class RefusedError(Exception):
+    """The request is not run; ``status``, ``code`` and the message are its answer."""
+
+    def __init__(
+        self, status: int, code: str, message: str, *, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.headers = dict(headers or {})
