@@ -83,6 +83,12 @@ def kubectl(cluster: Cluster) -> Kubectl:
 
 
 @pytest.fixture(scope="session")
+def runtime_image(provider: ClusterProvider, cluster: Cluster) -> str:
+    """The runtime's image of this checkout, which the cluster's nodes have."""
+    return provider.build_images(context=ROOT, targets=["runtime"])["runtime"]
+
+
+@pytest.fixture(scope="session")
 def crds_installed(kubectl: Kubectl) -> None:
     """The definitions of this checkout, established."""
     applied = kubectl("apply", "--server-side", "--force-conflicts", "-k", str(ROOT / "crds"), "-o", "name")

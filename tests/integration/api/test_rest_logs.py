@@ -104,28 +104,12 @@ def _pod(kubectl: Kubectl, project: dict[str, Any], image: str, name: str) -> di
     }
 
 
-@pytest.fixture(scope="module")
-def image(kubectl: Kubectl) -> str:
-    """An image with Python that a node has; this needs nodes."""
-    text = kubectl("get", "nodes", "-o", "json").stdout
-    names = [
-        name
-        for node in json.loads(text)["items"]
-        for image in node["status"].get("images", ())
-        for name in image["names"]
-        if "runtime" in name and "@" not in name
-    ]
-    if not names:
-        pytest.skip("no node has the runtime's image yet: the end-to-end tests build it")
-    return str(names[-1])
-
-
 def test_lines_of_all_pods_come_in_the_order_of_time_with_those_before_a_crash(
-    client: Client, kubectl: Kubectl, org: Organisation, image: str
+    client: Client, kubectl: Kubectl, org: Organisation, runtime_image: str
 ) -> None:
     project = make_project(client)
     for name in ("one", "two"):
-        manifest = json.dumps(_pod(kubectl, project, image, f"{name}-{project['id'].lower()}"))
+        manifest = json.dumps(_pod(kubectl, project, runtime_image, f"{name}-{project['id'].lower()}"))
         kubectl("apply", "-f", "-", stdin=manifest, namespace=org.namespace)
     until = time.monotonic() + 60
     while len(lines := _logs(client, project, "?order=asc")["logs"]) < 10:

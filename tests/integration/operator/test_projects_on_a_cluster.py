@@ -153,8 +153,11 @@ def test_the_status_follows_the_pods_from_running_to_crashed_and_back(acting: Ac
 
 
 def test_a_restart_writes_nothing_and_the_probe_answers(acting: Acting, operator: RunningOperator) -> None:
-    acting.apply("Project", "quiet", project_spec())
-    acting.eventually("it has a Deployment", lambda: acting.workload("deployment", "quiet"))
+    stopped = [{"name": "production", "version": "latest", "suspended": True}]
+    acting.apply("Project", "quiet", project_spec(environments=stopped))
+    acting.apply("Project", "failed", project_spec(runtime={"image": "localhost/nobody/made-this:1"}))
+    acting.until_environment("quiet", "suspended")
+    acting.until_environment("failed", "error", "localhost/nobody/made-this:1")
     operator.at_rest()
     assert operator.stop() == 0
     operator.start()
