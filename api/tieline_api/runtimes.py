@@ -1,7 +1,7 @@
 """What a pod is told about its environment: the internal endpoint's body, as a pure function of the caches."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tieline_api.conversion import auth_schemes
@@ -11,7 +11,7 @@ from tieline_api.conversion.projects import environment_status
 from tieline_api.store.indexes import environment_names
 from tieline_api.store.organisations import Organisation
 from tieline_api.store.world import World
-from tieline_core.ids import environment_id, object_id
+from tieline_core.ids import environment_id, object_id, static_activation_id
 from tieline_core.names import CREDENTIAL_TYPE, workload_name
 from tieline_core.resources.auth_schemes import AuthSchemeType
 from tieline_core.resources.connections import CredentialType
@@ -47,6 +47,7 @@ def configuration(world: World, organisation: Organisation, project: Obj, enviro
         "projectId": project_id,
         "projectName": project["spec"]["name"],
         "environment": {"id": environment_id(project_id, environment), "name": environment},
+        "activationId": _static_activation_id(world, namespace, project, environment),
         "publicUrl": environment_status(project, environment).get("publicUrl") or "",
         "variables": _static_variables(world, namespace, project_name, environment),
         "variablesSchema": project["spec"].get("dynamicVariablesSchema") or {},
@@ -65,16 +66,72 @@ def configuration(world: World, organisation: Organisation, project: Obj, enviro
     }
 
 
-def _static_variables(world: World, namespace: str, project: str, environment: str) -> Json:
-    """The static activation's variables; while they break the schema, the last ones that did not."""
-    for activation in world.referring(world.activations, "environment", namespace, project, environment):
-        if activation["spec"].get("endUserRef"):
+def user_activation(
+    world: World, organisation: Organisation, project: Obj, environment: str, external_id: str
+) -> Json | None:
+    """What code in this environment may know when it runs for a user: the oldest activation of that user."""
+    namespace, project_name = organisation.namespace, project["metadata"]["name"]
+    users = world.referring(world.users, "external", namespace, external_id)
+    if not users:
+        return None
+    user = users[0]
+    for activation in world.referring(world.activations, "user", namespace, user["metadata"]["name"]):
+        spec = activation["spec"]
+        if spec["projectRef"]["name"] == project_name and spec["environment"] == environment:
+            return {
+                "id": object_id(activation),
+                "user": {
+                    "id": object_id(user),
+                    "externalId": user["spec"]["externalId"],
+                    "displayName": user["spec"].get("displayName") or "",
+                },
+                "variables": _variables(activation),
+                "connections": dict(sorted(_connections_of(world, activation, user))),
+            }
+    return None
+
+
+def _connections_of(world: World, activation: Obj, user: Obj) -> Iterator[tuple[str, Json]]:
+    """The activation's connections by template name: dynamic templates of its own environment only.
+
+    A connection that belongs to another user is left out, whatever the activation says.
+    """
+    namespace, spec = activation["metadata"]["namespace"], activation["spec"]
+    for item in spec.get("connections") or ():
+        template = world.templates.get(namespace, item["connectionTemplate"])
+        connection = world.connections.get(namespace, item["connectionRef"]["name"])
+        if template is None or connection is None or not template["spec"].get("dynamic"):
             continue
-        status = activation.get("status") or {}
-        if status.get("variableErrors"):
-            return dict(status.get("lastValidVariables") or {})
-        return dict(activation["spec"].get("variables") or {})
-    return {}
+        if any(template["spec"][name] != spec[name] for name in ("projectRef", "environment")):
+            continue
+        owner = connection["spec"].get("endUserRef")
+        if owner is None or owner["name"] == user["metadata"]["name"]:
+            yield template["spec"]["name"], _connection(world, connection, template)
+
+
+def _static_activation(world: World, namespace: str, project: str, environment: str) -> Obj | None:
+    found = world.referring(world.activations, "environment", namespace, project, environment)
+    return next((activation for activation in found if not activation["spec"].get("endUserRef")), None)
+
+
+def _static_activation_id(world: World, namespace: str, project: Obj, environment: str) -> str:
+    activation = _static_activation(world, namespace, project["metadata"]["name"], environment)
+    if activation is not None:
+        return object_id(activation)
+    return static_activation_id(environment_id(object_id(project), environment))
+
+
+def _static_variables(world: World, namespace: str, project: str, environment: str) -> Json:
+    activation = _static_activation(world, namespace, project, environment)
+    return _variables(activation) if activation is not None else {}
+
+
+def _variables(activation: Obj) -> Json:
+    """An activation's variables; while they break the schema, the last ones that did not."""
+    status = activation.get("status") or {}
+    if status.get("variableErrors"):
+        return dict(status.get("lastValidVariables") or {})
+    return dict(activation["spec"].get("variables") or {})
 
 
 def _connection(world: World, connection: Obj, template: Obj) -> Json:

@@ -1,4 +1,4 @@
-"""``/internal/v1/environment``: what a pod is told about its environment, as a long poll.
+"""``/internal/v1/environment``: what a pod is told about its environment (a long poll) and its users.
 
 The pod shows its projected ServiceAccount token (audience ``tieline``). The account's name is the
 workload's, so the token itself says which environment it is, and there is nothing to ask for another one.
@@ -7,6 +7,8 @@ workload's, so the token itself says which environment it is, and there is nothi
 import hashlib
 import re
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import orjson
 from aiohttp import web
@@ -15,8 +17,9 @@ from tieline_api import errors
 from tieline_api.auth.callers import bearer_token
 from tieline_api.engine.dispatch import OPERATION, ORGANISATION, USER
 from tieline_api.platform import Platform
-from tieline_api.runtimes import configuration, environment_of_workload
+from tieline_api.runtimes import configuration, environment_of_workload, user_activation
 from tieline_api.store.etags import unchanged
+from tieline_api.store.organisations import Organisation
 
 LONGEST_WAIT = 30.0
 _ACCOUNT = re.compile(r"system:serviceaccount:(?P<namespace>[^:]+):(?P<name>[^:]+)")
@@ -29,7 +32,12 @@ def add_internal(app: web.Application, platform: Platform) -> None:
         request[OPERATION] = "internalEnvironment"
         return await answer(request, platform)
 
+    async def user(request: web.Request) -> web.Response:
+        request[OPERATION] = "internalUser"
+        return await answer_user(request, platform)
+
     app.router.add_get("/internal/v1/environment", environment)
+    app.router.add_get("/internal/v1/environment/users/{external_id}", user)
 
 
 async def answer(request: web.Request, platform: Platform) -> web.Response:
@@ -39,7 +47,7 @@ async def answer(request: web.Request, platform: Platform) -> web.Response:
     condition = request.headers.get("If-None-Match")
     while True:
         body = _current(request, platform, namespace, workload)
-        etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        etag = _etag(body)
         headers = {"ETag": etag, "Cache-Control": "no-store"}
         if condition is None or not unchanged(condition, etag):
             return web.Response(body=body, content_type="application/json", headers=headers)
@@ -49,16 +57,46 @@ async def answer(request: web.Request, platform: Platform) -> web.Response:
         await platform.world.changes.wait(namespace, left)
 
 
+async def answer_user(request: web.Request, platform: Platform) -> web.Response:
+    """200 with a user's activation in the pod's environment, 304 when it is as the pod has it, or 404.
+
+    Asked for one user at a time, so that an environment of many costs its pods no more than those that
+    they run for.
+    """
+    namespace, workload = await _workload(request, platform)
+    organisation, project, name = _place(request, platform, namespace, workload)
+    external_id = request.match_info["external_id"]
+    found = user_activation(platform.world, organisation, project, name, external_id)
+    if found is None:
+        raise errors.not_found("activation of the user", external_id)
+    body = orjson.dumps(found, option=orjson.OPT_SORT_KEYS)
+    headers = {"ETag": _etag(body), "Cache-Control": "no-store"}
+    if unchanged(request.headers.get("If-None-Match", ""), headers["ETag"]):
+        return web.Response(status=304, headers=headers)
+    return web.Response(body=body, content_type="application/json", headers=headers)
+
+
+def _etag(body: bytes) -> str:
+    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+
+
 def _current(request: web.Request, platform: Platform, namespace: str, workload: str) -> bytes:
+    organisation, project, name = _place(request, platform, namespace, workload)
+    return orjson.dumps(
+        configuration(platform.world, organisation, project, name), option=orjson.OPT_SORT_KEYS
+    )
+
+
+def _place(
+    request: web.Request, platform: Platform, namespace: str, workload: str
+) -> tuple[Organisation, Mapping[str, Any], str]:
+    """Organisation, project and environment of the workload; ApiError 403 when it has none."""
     organisation = platform.world.organisation_of(namespace)
     found = environment_of_workload(platform.world, namespace, workload) if organisation else None
     if organisation is None or found is None:
         raise errors.forbidden("This ServiceAccount belongs to no environment of a project")
     request[ORGANISATION] = organisation.id
-    project, name = found
-    return orjson.dumps(
-        configuration(platform.world, organisation, project, name), option=orjson.OPT_SORT_KEYS
-    )
+    return organisation, *found
 
 
 async def _workload(request: web.Request, platform: Platform) -> tuple[str, str]:
