@@ -106,6 +106,10 @@ class Context:
         are aiohttp's: ``params``, ``headers``, ``json``, ``data``, ``timeout``, … The time-out is 30
         seconds unless given. Redirects to another origin are followed without credentials.
 
+        What is safe to repeat is sent again up to ``retries`` times (2 unless given, 0 for never): GET, HEAD,
+        OPTIONS, PUT and DELETE after lost connections and after 429, 502, 503 and 504, every method when there
+        was no connection. ``Retry-After`` is respected up to 10 seconds; what asks for more is returned.
+
         Raises the errors of tieline.errors about templates, credentials and URLs, and aiohttp's.
         """
         return await fetch(self.session(template), url, method=method, **options)

@@ -11,6 +11,7 @@ from yarl import URL
 
 from tieline.configuration.snapshot import Connection
 from tieline.outbound.prepared import PreparedRequest, UnusableValueError
+from tieline.outbound.retries import RETRIES, send_again
 from tieline.outbound.schemes import authenticate, check
 from tieline.outbound.urls import join, origin, without_values
 
@@ -85,16 +86,25 @@ class Session:
         return self.request("OPTIONS", url, **options)
 
 
-async def fetch(session: Session, url: str | URL, *, method: str, **options: Any) -> ClientResponse:
-    """One request whose answer is read as a whole, so that its connection is free again at once."""
-    response = await session.request(method, url, **options)
-    try:
-        await response.read()
-    except BaseException:
-        response.close()
-        raise
-    # Its connection went back to the pool at the body's end; a released response could not be read again.
-    return response
+async def fetch(
+    session: Session, url: str | URL, *, method: str, retries: int = RETRIES, **options: Any
+) -> ClientResponse:
+    """A request whose answer is read as a whole, so that its connection is free again at once.
+
+    What is safe to repeat is sent again after failures that pass; see tieline.outbound.retries.
+    """
+
+    async def send() -> ClientResponse:
+        response = await session.request(method, url, **options)
+        try:
+            await response.read()
+        except BaseException:
+            response.close()
+            raise
+        # Its connection went back to the pool at the body's end; a released response could not be read again.
+        return response
+
+    return await send_again(send, method=method, options=options, retries=retries)
 
 
 def _applying(connection: Connection, target: URL) -> ClientMiddlewareType:

@@ -1,0 +1,83 @@
+"""Which requests are sent again, and when: only what is safe to repeat, a few times, for a short while."""
+
+import asyncio
+import math
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import aiohttp
+
+RETRIES = 2
+"""How often a request is sent again when its author says nothing else."""
+
+# RFC 9110, section 9.2.2. TRACE is not sent by anyone here.
+_IDEMPOTENT = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PUT"})
+_TEMPORARY = frozenset({429, 502, 503, 504})
+_FIRST_WAIT = 0.25
+# What asks for more patience than this is for the code to decide about: a run has a time-out.
+_LONGEST_WAIT = 10.0
+
+Send = Callable[[], Awaitable[aiohttp.ClientResponse]]
+Sleep = Callable[[float], Awaitable[None]]
+
+
+async def send_again(
+    send: Send,
+    *,
+    method: str,
+    options: Mapping[str, Any],
+    retries: int,
+    sleep: Sleep = asyncio.sleep,
+) -> aiohttp.ClientResponse:
+    """The answer of ``send``, which is called up to ``retries`` more times.
+
+    An idempotent method is repeated after 429, 502, 503 and 504 and after lost connections; any method when
+    there was no connection at all, since nothing was sent. A body that can be read only once is never
+    repeated. The wait is what ``Retry-After`` says (an answer that asks for more than 10 seconds is
+    returned), or else doubles from a quarter of a second, give or take a half.
+    """
+    repeatable = _repeatable(options)
+    idempotent = method.upper() in _IDEMPOTENT
+    for attempt in range(retries if repeatable else 0):
+        wait = _backoff(attempt)
+        try:
+            response = await send()
+        except (aiohttp.ClientConnectorCertificateError, aiohttp.InvalidURL):
+            raise
+        except aiohttp.ClientConnectorError:
+            pass
+        except aiohttp.ClientConnectionError:
+            if not idempotent:
+                raise
+        else:
+            if not idempotent or response.status not in _TEMPORARY:
+                return response
+            if (asked := response.headers.get("Retry-After")) is not None:
+                wait = _seconds(asked)
+            if wait > _LONGEST_WAIT:
+                return response
+        await sleep(wait)
+    return await send()
+
+
+def _repeatable(options: Mapping[str, Any]) -> bool:
+    """Whether the body is there again for a second time."""
+    return isinstance(options.get("data"), None | bytes | str | dict)
+
+
+def _backoff(attempt: int) -> float:
+    doubled: float = 2**attempt
+    return doubled * _FIRST_WAIT * random.uniform(0.5, 1.5)  # noqa: S311  (spreads retries, hides nothing)
+
+
+def _seconds(text: str) -> float:
+    """Retry-After as seconds from now (RFC 9110, section 10.2.3); infinite for what is neither form."""
+    if text.strip().isdecimal():
+        return float(text)
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except ValueError:
+        return math.inf
