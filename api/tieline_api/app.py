@@ -26,14 +26,18 @@ from tieline_api.service.middleware import cross_origin, erring, observed
 from tieline_api.service.probes import add_probes
 from tieline_api.service.rates import RateLimit
 from tieline_api.settings import Settings
+from tieline_api.store.connector_results import ConnectorResults
 from tieline_api.store.project_files import ProjectFiles
 from tieline_api.store.secrets import CredentialStore
 from tieline_api.store.world import World
 from tieline_api.store.writer import Writer
+from tieline_core.connectors.limits import Importer
 from tieline_core.kube import Kube
 from tieline_core.names import TOKEN_AUDIENCE
 
 TITLE = "Tieline"
+# aiohttp answers longer ones by itself, in words that are not ours; tokens alone may have 16 KiB.
+HTTP_LIMITS = {"max_line_size": 32768, "max_field_size": 32768}
 STALE_HEADER = "X-Tieline-Stale"
 
 
@@ -49,6 +53,8 @@ def make_platform(kube: Kube, settings: Settings) -> Platform:
         writer=Writer(kube),
         files=ProjectFiles(kube),
         credentials=CredentialStore(kube, world.secrets),
+        connectors=ConnectorResults(kube, world.connector_versions),
+        importer=Importer(),
         authentication=Chain(
             [jwts, reviewer] if jwts else [reviewer], keys=ApiKeys(world.api_keys, world.namespace_of)
         ),

@@ -9,10 +9,12 @@ from tieline_api.auth.jwts import JwtAuthenticator
 from tieline_api.oauth.states import OAuthStates
 from tieline_api.service.rates import RateLimit
 from tieline_api.settings import Settings
+from tieline_api.store.connector_results import ConnectorResults
 from tieline_api.store.project_files import ProjectFiles
 from tieline_api.store.secrets import CredentialStore
 from tieline_api.store.world import World
 from tieline_api.store.writer import Writer
+from tieline_core.connectors.limits import Importer
 from tieline_core.kube import Kube
 
 
@@ -26,6 +28,7 @@ class Platform:
     writer: Writer
     files: ProjectFiles
     credentials: CredentialStore
+    connectors: ConnectorResults
     authentication: Chain
     access: Access
     oauth_states: OAuthStates
@@ -34,5 +37,7 @@ class Platform:
     runtimes: Authenticator
     """Checks the tokens of environments' pods."""
     rates: RateLimit
+    importer: Importer
+    """Imports descriptions in child processes."""
     stopping: asyncio.Event
     """Set when the process ends: long polls finish then."""

@@ -4,7 +4,8 @@ In this order, so that nobody learns anything they may not know: who calls (401)
 may they (403, or 404 for strangers), what do they say (400, 413, 415, 422), then the operation itself.
 """
 
-from typing import Any
+from contextlib import ExitStack
+from typing import Any, BinaryIO
 
 from aiohttp import web
 from pydantic import BaseModel
@@ -12,6 +13,7 @@ from pydantic import BaseModel
 from tieline_api import errors
 from tieline_api.engine.operation import Call, Operation, Reply
 from tieline_api.engine.reading import parse_json, read_body, validate, validate_query, warning_header
+from tieline_api.engine.uploads import new_file, read_upload
 from tieline_api.platform import Platform
 from tieline_api.store import revisions
 from tieline_api.store.etags import unchanged
@@ -41,18 +43,21 @@ class Dispatcher:
         request[ORGANISATION] = organisation.id
         await platform.access.check(caller, organisation, operation.permissions)
         await self._catch_up(request, organisation)
-        body, warnings = await _body(operation, request)
-        call = Call(
-            platform=platform,
-            organisation=organisation,
-            caller=caller,
-            path=request.match_info,
-            query=validate_query(operation.query, request) if operation.query else None,
-            body=body,
-            if_match=request.headers.get("If-Match") if operation.conditional else None,
-        )
-        writes = revisions.recording()
-        reply = await operation.handler(call)
+        with ExitStack() as closing:
+            upload = closing.enter_context(new_file()) if operation.upload else None
+            body, warnings = await _body(operation, request, upload)
+            call = Call(
+                platform=platform,
+                organisation=organisation,
+                caller=caller,
+                path=request.match_info,
+                query=validate_query(operation.query, request) if operation.query else None,
+                body=body,
+                if_match=request.headers.get("If-Match") if operation.conditional else None,
+                upload=upload,
+            )
+            writes = revisions.recording()
+            reply = await operation.handler(call)
         response = _response(operation, request, reply, warnings)
         if revision := writes.header():
             response.headers[revisions.HEADER] = revision
@@ -69,9 +74,13 @@ class Dispatcher:
             )
 
 
-async def _body(operation: Operation, request: web.Request) -> tuple[BaseModel | None, list[str]]:
+async def _body(
+    operation: Operation, request: web.Request, upload: BinaryIO | None
+) -> tuple[BaseModel | None, list[str]]:
     if operation.body is None:
         return None, []
+    if upload is not None:
+        return await read_upload(request, operation.body, upload, limit=operation.body_limit)
     raw = await read_body(request, limit=operation.body_limit)
     if not raw.strip():
         if not operation.body_optional:
@@ -91,9 +100,11 @@ def _response(operation: Operation, request: web.Request, reply: Reply, warnings
     condition = request.headers.get("If-None-Match")
     if condition and reply.etag and request.method == "GET" and unchanged(condition, reply.etag):
         return web.Response(status=304, headers=headers)
-    if reply.body is None and not operation.empty:
+    if reply.body is None and reply.content is None and not operation.empty:
         return web.Response(status=operation.success, headers=headers)
-    content = reply.body.model_dump_json(by_alias=True, exclude_none=True).encode() if reply.body else b"{}"
+    content = reply.content or b"{}"
+    if reply.body is not None:
+        content = reply.body.model_dump_json(by_alias=True, exclude_none=True).encode()
     return web.Response(
         status=operation.success,
         body=content,

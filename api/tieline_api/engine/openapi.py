@@ -39,6 +39,8 @@ _IDS = {
     "environment_id": "The environment",
     "activation_id": "The activation",
     "connection_template_id": "The connection template",
+    "connector_id": "The connector",
+    "definition_id": "The definition",
 }
 _ERROR_SCHEMA: Json = {
     "type": "object",
@@ -111,9 +113,29 @@ def _operation(operation: Operation, references: References) -> Json:
             content["example"] = dict(operation.example)
         result["requestBody"] = {
             "required": not operation.body_optional,
-            "content": {"application/json": content},
+            "content": {"multipart/form-data": _multipart(content)}
+            if operation.upload
+            else {"application/json": content},
         }
     return result
+
+
+def _multipart(metadata: Json) -> Json:
+    """The part with the JSON, and the one with the file."""
+    content: Json = {
+        "schema": {
+            "type": "object",
+            "required": ["metadata", "file"],
+            "properties": {
+                "metadata": metadata["schema"],
+                "file": {"type": "string", "contentMediaType": "application/octet-stream"},
+            },
+        },
+        "encoding": {"metadata": {"contentType": "application/json"}},
+    }
+    if "example" in metadata:
+        content["example"] = {"metadata": metadata["example"], "file": "openapi: 3.1.0 …"}
+    return content
 
 
 def _description(operation: Operation) -> str:

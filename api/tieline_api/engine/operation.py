@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
 
 from pydantic import BaseModel
 
@@ -41,6 +41,8 @@ class Call(Generic[Q, B]):
     body: B
     if_match: str | None = None
     """The value of If-Match; a write compares it with the object it changes."""
+    upload: BinaryIO | None = None
+    """The file of an operation with an upload; closed when the operation ends."""
 
     @property
     def namespace(self) -> str:
@@ -53,6 +55,8 @@ class Reply:
     """What a handler answers; the status is the operation's own."""
 
     body: BaseModel | None = None
+    content: bytes | None = None
+    """The answer as JSON, where it is too large to become models first."""
     etag: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -77,6 +81,8 @@ class Operation:
     body_optional: bool = False
     """Whether an absent body means an empty object."""
     body_limit: int = MIB
+    upload: bool = False
+    """Whether the body is multipart: ``body`` in the part metadata, and a file of at most ``body_limit``."""
     success: int = 200
     response: type[BaseModel] | None = None
     empty: bool = False

@@ -4,6 +4,7 @@ from tieline_api.engine.operation import Operation
 from tieline_api.operations import (
     activations,
     connections,
+    connectors,
     deployments,
     oauth2_initialise,
     project_logs,
@@ -25,4 +26,5 @@ OPERATIONS: tuple[Operation, ...] = (
     *templates.OPERATIONS,
     *users.OPERATIONS,
     *activations.OPERATIONS,
+    *connectors.OPERATIONS,
 )

@@ -26,6 +26,8 @@ WORDS: Mapping[str, str] = {
     "ProjectVersion": "version",
     "EndUser": "user",
     "Activation": "activation",
+    "Connector": "connector",
+    "ConnectorVersion": "connector version",
 }
 _NOT_READY = "The API has just started and is still reading the cluster: try again in a moment"
 
@@ -61,6 +63,10 @@ class World:
             kube.ACTIVATIONS,
             by={"environment": indexes.by_environment, "user": indexes.by_reference("endUserRef")},
         )
+        self.connectors = cache(kube.CONNECTORS)
+        self.connector_versions = cache(
+            kube.CONNECTOR_VERSIONS, by={"connector": indexes.by_reference("connectorRef")}
+        )
         self.secrets = Cache(kube_client, kube.SECRETS, field_selector=f"type={CREDENTIAL_TYPE}")
         self.api_keys = Cache(kube_client, kube.SECRETS, field_selector=f"type={API_KEY_TYPE}")
         self.namespaces = Cache(
@@ -92,6 +98,8 @@ class World:
             self.versions,
             self.users,
             self.activations,
+            self.connectors,
+            self.connector_versions,
             self.secrets,
             self.api_keys,
             self.namespaces,

@@ -17,7 +17,7 @@ from tieline_core.ids import new_id
 
 pytestmark = pytest.mark.cluster
 
-WITH_BODY = [operation for operation in OPERATIONS if operation.body is not None]
+WITH_BODY = [operation for operation in OPERATIONS if operation.body is not None and not operation.upload]
 JSON = st.recursive(
     st.none()
     | st.booleans()

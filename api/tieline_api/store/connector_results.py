@@ -1,0 +1,120 @@
+"""Results of imports: a ConnectorVersion with its ConfigMaps, written once and read in pieces."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.store import revisions
+from tieline_api.store.field_managers import MANAGER
+from tieline_core.connectors import storage
+from tieline_core.connectors.packing import Map, head_of, lines_of, runs, runs_between
+from tieline_core.kube import AlreadyExists, Cache, Kube, KubeError, NotFound
+from tieline_core.kube.resources import CONFIG_MAPS, CONNECTOR_VERSIONS
+
+Obj = dict[str, Any]
+
+_KEPT_BYTES = 32 * 1024 * 1024
+_AT_ONCE = 4
+
+
+class ConnectorResults:
+    """Writes and reads results. ConfigMaps never change: those read last are kept, up to a limit."""
+
+    def __init__(self, kube: Kube, cache: Cache) -> None:
+        self._kube = kube
+        self._cache = cache
+        self._kept: OrderedDict[tuple[str, str], Map] = OrderedDict()
+        self._bytes = 0
+        self._gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def store(self, connector: Obj, maps: Sequence[Map], *, name: str) -> Obj:
+        """A new version of ``connector``; 409 when there is one of this name.
+
+        Creating the version takes its name, whoever else imports at the same moment. When its ConfigMaps
+        cannot be written it is taken back.
+        """
+        manifest = storage.version_manifest(
+            connector, name=name, digest=head_of(maps[0])["digest"], maps=maps
+        )
+        try:
+            version = await self._kube.create(CONNECTOR_VERSIONS, manifest, field_manager=MANAGER)
+        except AlreadyExists:
+            raise version_exists(name) from None
+        try:
+            async with asyncio.TaskGroup() as group:
+                for config_map in storage.config_maps(version, maps):
+                    group.create_task(self._write(config_map))
+        except BaseExceptionGroup as failed:
+            metadata = version["metadata"]
+            with suppress(KubeError):
+                await self._kube.delete(
+                    CONNECTOR_VERSIONS, metadata["name"], metadata["namespace"], uid=metadata["uid"]
+                )
+            raise failed.exceptions[0] from None
+        self._cache.observe(version)
+        revisions.wrote(CONNECTOR_VERSIONS.plural, version)
+        return version
+
+    async def head(self, version: Obj) -> dict[str, Any]:
+        """A version's summary, with the index of its lists."""
+        return head_of((await self._maps(version, [0]))[0])
+
+    async def lines(self, version: Obj, head: Obj, name: str, start: int, end: int) -> list[bytes]:
+        """The items of a list from ``start`` to before ``end``, each as JSON."""
+        wanted, before = runs_between(runs(head, name), start, end)
+        maps = await self._maps(version, {number for run in wanted for number in run.maps})
+        found = await asyncio.to_thread(lambda: [line for run in wanted for line in lines_of(run, maps)])
+        return found[start - before : end - before]
+
+    @staticmethod
+    def lines_in(maps: Mapping[int, Map], head: Obj, name: str) -> list[bytes]:
+        """All items of a list of a result whose ConfigMaps are at hand."""
+        return [line for run in runs(head, name) for line in lines_of(run, maps)]
+
+    async def _maps(self, version: Obj, numbers: Iterable[int]) -> dict[int, Map]:
+        wanted = sorted(numbers)
+        namespace, names = version["metadata"]["namespace"], version["spec"]["configMaps"]
+        found = await asyncio.gather(*(self._map(namespace, names[number]) for number in wanted))
+        return dict(zip(wanted, found, strict=True))
+
+    async def _map(self, namespace: str, name: str) -> Map:
+        kept = self._kept.get((namespace, name))
+        if kept is not None:
+            self._kept.move_to_end((namespace, name))
+            return kept
+        async with self._gate:
+            try:
+                obj = await self._kube.get(CONFIG_MAPS, name, namespace)
+            except NotFound:
+                raise errors.conflict(
+                    f'The ConfigMap "{name}" with a part of the result is not there: import the description '
+                    "again under another version name"
+                ) from None
+        return self._keep(namespace, obj)
+
+    async def _write(self, manifest: dict[str, Any]) -> None:
+        async with self._gate:
+            with suppress(AlreadyExists):
+                await self._kube.create(CONFIG_MAPS, manifest, field_manager=MANAGER)
+
+    def _keep(self, namespace: str, obj: Obj) -> Map:
+        content = storage.content_of(obj)
+        place = (namespace, obj["metadata"]["name"])
+        if place not in self._kept:
+            self._kept[place] = content
+            self._bytes += sum(map(len, content.values()))
+        while self._bytes > _KEPT_BYTES:
+            _, gone = self._kept.popitem(last=False)
+            self._bytes -= sum(map(len, gone.values()))
+        return content
+
+
+def version_exists(name: str) -> errors.ApiError:
+    """409: a version of this name was imported before."""
+    return errors.conflict(
+        f'The connector has a version "{name}" already: versions never change, choose another name',
+        version=name,
+    )
