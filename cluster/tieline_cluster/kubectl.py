@@ -31,6 +31,12 @@ class Kubectl:
 
 def kubectl_for(cluster: Cluster, progress: Progress) -> Kubectl:
     """The ``kubectl`` of the machine, where there is one; else the one that the built-in cluster brings."""
-    own = shutil.which("kubectl")
+    own = shutil.which("kubectl", path=_path_without_ours())
     argv = (own,) if own else (str(ensure_binaries(progress).hyperkube), "kubectl")
     return Kubectl(argv=argv, kubeconfig=cluster.kubeconfig, context=cluster.context)
+
+
+def _path_without_ours() -> str:
+    """PATH without the demo's own folder, whose ``kubectl`` only calls the one that is looked for here."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(folder for folder in folders if Path(folder).parent.name != ".tieline")
