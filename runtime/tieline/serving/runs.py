@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from tieline import logs
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Activation
 from tieline.configuration.users import ConfiguredUsers, Users, UsersUnavailableError
@@ -79,7 +80,14 @@ class Runner:
                 response.headers[EXECUTION_ID_HEADER] = execution_id
                 if self.draining:
                     response.force_close()
-            _log(webhook, request, response.status, time.perf_counter() - started)
+            if logs.run_lines:
+                logs.run_lines.write(
+                    webhook=webhook.name,
+                    method=request.method,
+                    path=request.path,
+                    status=response.status,
+                    seconds=time.perf_counter() - started,
+                )
             return response
         finally:
             current_redactor.reset(redactor)
@@ -245,22 +253,4 @@ def _busy(execution_id: str) -> web.Response:
         "As many runs as this pod may have are active; try again in a moment",
         execution_id=execution_id,
         headers={"Retry-After": "1"},
-    )
-
-
-def _log(webhook: Webhook, request: web.Request, status: int, seconds: float) -> None:
-    if not logger.isEnabledFor(logging.INFO):
-        return
-    logger.info(
-        "Ran webhook %s",
-        webhook.name,
-        extra={
-            "httpRequest": {
-                "requestMethod": request.method,
-                "requestUrl": request.path,
-                "status": status,
-                "latency": f"{seconds:.6f}s",
-            },
-            "fields": {"webhook": webhook.name, "status": status, "durationMs": round(seconds * 1000, 3)},
-        },
     )

@@ -5,7 +5,9 @@ import io
 import json
 import logging
 import sys
+import time
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from tieline import logs, termination
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import parse
 from tieline.errors import CodeError
-from tieline.logs import Log, current_execution
+from tieline.logs import Log, current_execution, current_redactor
 from tieline.redaction import Redactor
 
 
@@ -48,6 +50,40 @@ def test_an_entry_has_time_severity_message_execution_and_fields(written: io.Str
     assert entry["executionId"] == "01EXECUTION"
     assert entry["fields"]["count"] == 2
     assert entry["timestamp"].endswith("Z")
+
+
+def test_a_run_has_one_line_with_request_status_and_duration(
+    written: io.StringIO, redactor: Redactor
+) -> None:
+    redactor.learn(["s3cr3t-path"])
+    token = current_execution.set("01EXECUTION")
+    assert logs.run_lines is not None
+    logs.run_lines.write(webhook="hook", method="GET", path='/"ü/s3cr3t-path', status=204, seconds=0.0123)
+    current_execution.reset(token)
+    (entry,) = entries(written)
+    assert abs(time.time() - datetime.fromisoformat(entry.pop("timestamp")).timestamp()) < 2
+    assert entry == {
+        "severity": "INFO",
+        "message": "Ran webhook hook",
+        "executionId": "01EXECUTION",
+        "httpRequest": {
+            "requestMethod": "GET",
+            "requestUrl": '/"ü/***',
+            "status": 204,
+            "latency": "0.012300s",
+        },
+        "fields": {"webhook": "hook", "status": 204, "durationMs": 12.3},
+    }
+
+
+def test_secrets_of_the_runs_user_are_replaced_in_its_lines_only(written: io.StringIO) -> None:
+    own = Redactor()
+    own.learn(["key-of-ann"])
+    token = current_redactor.set(lambda: own)
+    Log("01EXECUTION").info("Key is key-of-ann")
+    current_redactor.reset(token)
+    Log("01EXECUTION").info("Key is key-of-ann")
+    assert [entry["message"] for entry in entries(written)] == ["Key is ***", "Key is key-of-ann"]
 
 
 def test_exceptions_are_logged_with_their_traceback_in_one_line(written: io.StringIO) -> None:

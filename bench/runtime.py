@@ -1,0 +1,176 @@
+"""``python -m bench.runtime``: webhook in, outbound call, answer; beside the same work in bare aiohttp.
+
+One process on one core serves, another one is the external system and the caller. The floor and the
+runtime are measured in turns, so that what else the machine does befalls both.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+import aiohttp
+import uvloop
+from aiohttp import web
+
+from bench.figures import Load, load, table
+
+_REQUESTS, _IN_FLIGHT, _ROUNDS = 3000, 32, 3
+_KEY = "bench-key"
+
+CODE = """
+from tieline import Context, Integration, Request
+
+integration = Integration()
+
+@integration.webhook("orders")
+async def orders(ctx: Context, request: Request) -> dict:
+    order = await request.json()
+    response = await ctx.fetch("shop", "/orders", method="POST", json=order)
+    return {"created": (await response.json())["id"]}
+"""
+
+
+async def floor(port: int, shop: str) -> None:
+    """What a person would write with aiohttp alone."""
+    client = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
+
+    async def orders(request: web.Request) -> web.Response:
+        order = await request.json()
+        async with client.post(f"{shop}/orders", json=order, headers={"X-API-Key": _KEY}) as response:
+            return web.json_response({"created": (await response.json())["id"]})
+
+    application = web.Application()
+    application.router.add_post("/orders", orders)
+    await _serve(application, port)
+    await asyncio.Event().wait()
+
+
+async def _serve(application: web.Application, port: int) -> int:
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", port)
+    await site.start()
+    assert site._server is not None
+    return int(site._server.sockets[0].getsockname()[1])  # type: ignore[attr-defined]
+
+
+async def _shop(request: web.Request) -> web.Response:
+    assert request.headers["X-API-Key"] == _KEY
+    await request.read()
+    return web.json_response({"id": "1"})
+
+
+def _configuration(shop: str) -> dict[str, object]:
+    scheme = {"id": "k", "type": "api-key", "apiKey": {"name": "X-API-Key", "in": "header"}}
+    credential = {"id": "k", "type": "string", "authScheme": scheme, "data": {"value": _KEY}}
+    return {
+        "connections": {"shop": {"id": "1", "name": "Shop", "baseUrl": shop, "credentials": [credential]}},
+        "templates": {"shop": {"id": "1", "dynamic": False, "linked": True}},
+    }
+
+
+async def _measured(client: aiohttp.ClientSession, url: str) -> Load:
+    async def call() -> None:
+        async with client.post(url, json={"reference": "A-1", "lines": [{"sku": "x", "n": 2}]}) as response:
+            assert response.status == 200, await response.text()
+            await response.read()
+
+    return await load(call, requests=_REQUESTS, in_flight=_IN_FLIGHT)
+
+
+async def _until_up(client: aiohttp.ClientSession, url: str) -> None:
+    for _ in range(200):
+        try:
+            async with client.get(url):
+                return
+        except aiohttp.ClientError:
+            await asyncio.sleep(0.05)
+    raise TimeoutError(f"{url} does not answer")
+
+
+def _processor_time(pid: int) -> float:
+    """Seconds of processor time that a process has used: what neighbours on the machine do not change."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _resident(pid: int) -> str:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return f"{int(line.split()[1]) / 1024:.0f} MiB"
+    return "unknown"
+
+
+async def measure() -> None:
+    """Start both servers, load them in turns, print the medians."""
+    application = web.Application()
+    application.router.add_post("/orders", _shop)
+    shop = f"http://127.0.0.1:{await _serve(application, 0)}"
+    with tempfile.TemporaryDirectory() as folder:
+        code = Path(folder)
+        (code / "main.py").write_text(CODE)
+        (code / "connections.json").write_text(json.dumps(_configuration(shop)))
+        environment = {
+            **os.environ,
+            "TIELINE_CODE_DIR": folder,
+            "TIELINE_CONNECTIONS_FILE": str(code / "connections.json"),
+            "TIELINE_HOST": "127.0.0.1",
+            "TIELINE_PORT": "18480",
+            "TIELINE_HEALTH_PORT": "18481",
+            "TIELINE_DRAIN_SECONDS": "0",
+            "TIELINE_TERMINATION_LOG": str(code / "termination"),
+        }
+        bare = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "bench.runtime", "--floor", "18482", "--shop", shop
+        )
+        runtime = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "tieline.server", env=environment, stdout=asyncio.subprocess.DEVNULL
+        )
+        try:
+            async with aiohttp.ClientSession() as client:
+                urls = {
+                    "bare aiohttp": "http://127.0.0.1:18482/orders",
+                    "runtime": "http://127.0.0.1:18480/orders",
+                }
+                pids = {"bare aiohttp": bare.pid, "runtime": runtime.pid}
+                costs: dict[str, list[float]] = {name: [] for name in urls}
+                for url in urls.values():
+                    await _until_up(client, url)
+                idle = _resident(runtime.pid)
+                results: dict[str, list[Load]] = {name: [] for name in urls}
+                for _ in range(_ROUNDS):
+                    for name, url in urls.items():
+                        before = _processor_time(pids[name])
+                        results[name].append(await _measured(client, url))
+                        costs[name].append((_processor_time(pids[name]) - before) / _REQUESTS)
+        finally:
+            for process in (bare, runtime):
+                process.terminate()
+                await process.wait()
+    medians = {
+        name: sorted(loads, key=lambda one: one.per_second)[_ROUNDS // 2] for name, loads in results.items()
+    }
+    cost = {name: statistics.median(each) for name, each in costs.items()}
+    rows = [[name, *one.cells(), f"{cost[name] * 1e6:.0f}"] for name, one in medians.items()]
+    title = f"Webhook in, outbound call, answer ({_IN_FLIGHT} in flight, median of {_ROUNDS})"
+    print(table(title, ["what", "a second", "p50 ms", "p99 ms", "processor µs a request"], rows))
+    share = cost["bare aiohttp"] / cost["runtime"]
+    print(f"By processor time the runtime does {share:.0%} of bare aiohttp; idle it takes {idle}.")
+
+
+def main() -> None:
+    """The floor's server, or the measurement."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--floor", type=int)
+    parser.add_argument("--shop", default="")
+    arguments = parser.parse_args()
+    uvloop.run(floor(arguments.floor, arguments.shop) if arguments.floor else measure())
+
+
+if __name__ == "__main__":
+    main()
