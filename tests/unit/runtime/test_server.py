@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -222,3 +223,11 @@ async def test_settings_that_cannot_be_used_end_the_process(start: Start, name: 
     await pod.process.wait()
     assert pod.process.returncode == 1
     assert value in pod.termination_log.read_text()
+
+
+def test_a_pod_loads_no_cryptography_before_a_connection_needs_it() -> None:
+    code = "import sys, tieline.server; print({'cryptography', 'jwt', 'oauthlib'} & set(sys.modules))"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert result.stdout.strip() == "set()"
