@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from importlib.metadata import version
+from typing import Any
 
 from aiohttp import web
 
@@ -37,7 +38,7 @@ from tieline_core.names import TOKEN_AUDIENCE
 
 TITLE = "Tieline"
 # aiohttp answers longer ones by itself, in words that are not ours; tokens alone may have 16 KiB.
-HTTP_LIMITS = {"max_line_size": 32768, "max_field_size": 32768}
+HTTP_LIMITS: dict[str, Any] = {"max_line_size": 32768, "max_field_size": 32768}
 STALE_HEADER = "X-Tieline-Stale"
 
 

@@ -9,7 +9,7 @@ import uvloop
 from aiohttp import web
 
 from tieline_api import create_key
-from tieline_api.app import make_app, make_platform
+from tieline_api.app import HTTP_LIMITS, make_app, make_platform
 from tieline_api.auth.issuers import IssuersError
 from tieline_api.service import logs
 from tieline_api.settings import Settings, SettingsError
@@ -51,7 +51,10 @@ async def serve(settings: Settings) -> None:
     ) as kube:
         platform = make_platform(kube, settings)
         runner = web.AppRunner(
-            make_app(kube, platform), access_log=None, shutdown_timeout=settings.shutdown_seconds
+            make_app(kube, platform),
+            access_log=None,
+            shutdown_timeout=settings.shutdown_seconds,
+            **HTTP_LIMITS,
         )
         await runner.setup()
         await web.TCPSite(runner, settings.listen_host, settings.listen_port).start()

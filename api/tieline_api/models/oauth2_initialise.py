@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StrictBool, StringConstraints
 
 from tieline_api.models.base import Rest, UlidIn
 from tieline_core.resources.fields import Params, Scope, Url
@@ -28,7 +28,7 @@ class OAuth2Initialise(Rest):
     """The client's id at the system."""
     scopes: Annotated[list[Scope], Field(max_length=512)] | None = None
     """Scopes to request."""
-    disable_offline_access: bool | None = None
+    disable_offline_access: StrictBool | None = None
     """Whether to leave out the scope offline_access, which is added otherwise."""
     prompt: Annotated[str, StringConstraints(max_length=256)] | None = None
     """none, login (the default), consent, select_account or any other value; several joined with +."""

@@ -24,7 +24,14 @@ def _time(text: str) -> str:
 TimeIn = Annotated[
     str,
     AfterValidator(_time),
-    WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2026-11-21T10:00:00Z"]}),
+    WithJsonSchema(
+        {
+            "type": "string",
+            # As everywhere in a query, a parameter without a value counts as absent.
+            "anyOf": [{"format": "date-time"}, {"maxLength": 0}],
+            "examples": ["2026-11-21T10:00:00Z"],
+        }
+    ),
 ]
 
 

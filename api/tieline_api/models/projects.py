@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StrictBool, StringConstraints
 
 from tieline_api.models.base import JsonObject, PageQuery, Query, Rest, TimeOut, UlidIn, UlidOut
 from tieline_core.resources.fields import DisplayName, ShortText, Text
@@ -112,7 +112,7 @@ class ProjectCreate(Rest):
 class SettingsUpdate(Rest):
     """Changes of the settings; what is left out stays."""
 
-    accept_code_changes_automatically: bool | None = None
+    accept_code_changes_automatically: StrictBool | None = None
     """Whether deployed environments follow new files by themselves."""
 
 

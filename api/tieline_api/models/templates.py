@@ -1,5 +1,7 @@
 """Connection templates in REST: systems in a project's environment."""
 
+from pydantic import StrictBool
+
 from tieline_api.models.auth_schemes import AuthSchemeConfig
 from tieline_api.models.base import Rest, UlidIn, UlidOut
 from tieline_core.resources.connection_templates import TemplateName
@@ -46,7 +48,7 @@ class TemplateCreate(Rest):
     """The name by which code refers to it; unique in the environment."""
     environment_id: UlidIn | None = None
     """The environment; optional when the project has one."""
-    dynamic: bool = False
+    dynamic: StrictBool = False
     """Whether each user brings a connection; false (one connection) when left out."""
 
 
@@ -55,5 +57,5 @@ class TemplateUpdate(Rest):
 
     name: TemplateName | None = None
     """The name by which code refers to it; unique in the environment."""
-    dynamic: bool | None = None
+    dynamic: StrictBool | None = None
     """Whether each user brings a connection."""

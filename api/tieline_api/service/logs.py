@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
+from aiohttp.http_exceptions import HttpProcessingError
 
 _STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {
     "message",
@@ -31,9 +32,19 @@ class JsonLines(logging.Formatter):
         return orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
+def without_input(record: logging.LogRecord) -> bool:
+    """Takes out of aiohttp's complaints about malformed requests what was sent: it may be a token."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, HttpProcessingError):
+        record.exc_info = None
+        record.levelno, record.levelname = logging.INFO, "INFO"
+    return True
+
+
 def set_up(level: str) -> None:
     """Sends all logs to standard output as lines of JSON."""
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.getLogger("aiohttp.access").disabled = True
+    logging.getLogger("aiohttp.server").addFilter(without_input)

@@ -12,6 +12,7 @@ import time
 
 import orjson
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
 from tieline_api import errors
@@ -96,6 +97,8 @@ async def erring(request: web.Request, handler: Handler) -> web.StreamResponse:
         if isinstance(error, Unauthorized):
             logger.error("Kubernetes does not accept the API's own credentials")
         return error_response(errors.from_kube(error))
+    except HttpProcessingError:
+        return error_response(errors.malformed("The body is not what its Content-Type says"))
     except web.HTTPException as error:
         return error_response(_from_routing(request, error))
     except Exception:

@@ -15,13 +15,15 @@ import yaml
 from aiohttp import web
 
 from tests.harness.kubectl import ROOT, Kubectl, Organisation, make_organisation
-from tieline_api.app import make_app, make_platform
+from tieline_api.app import HTTP_LIMITS, make_app, make_platform
 from tieline_api.settings import Settings
+from tieline_core.ids import new_id
 from tieline_core.kube import Kube
 
 ORIGIN = "https://app.example"
 PUBLIC_URL = "https://tieline.example"
-_ACCOUNT = "tieline-api-under-test"
+# Sessions that share a cluster must not take it from each other.
+_ACCOUNT = f"tieline-api-under-test-{new_id()[-8:].lower()}"
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,8 @@ class Server:
         }
         settings = Settings(**chosen)
         self.platform = make_platform(self._kube, settings)
-        self._runner = web.AppRunner(make_app(self._kube, self.platform), access_log=None, shutdown_timeout=2)
+        app = make_app(self._kube, self.platform)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=2, **HTTP_LIMITS)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
