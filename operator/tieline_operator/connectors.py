@@ -1,34 +1,174 @@
-"""Connector and ConnectorVersion: what can be said of them before descriptions are imported here."""
+"""Connector and ConnectorVersion: imports a Connector's description, and tells what came of it."""
 
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
-from tieline_core.kube.resources import CONNECTOR_VERSIONS, CONNECTORS
+from tieline_core.connectors import storage
+from tieline_core.connectors.packing import Map, head_of
+from tieline_core.files import FilesMissing
+from tieline_core.ids import object_id, object_name
+from tieline_core.kube.resources import CONFIG_MAPS, CONNECTOR_VERSIONS, CONNECTORS
 from tieline_core.resources import Connector, ConnectorVersion
+from tieline_core.resources.connectors import ConnectorDescription
+from tieline_operator.connector_imports import Imports, Refusal
 from tieline_operator.elders import id_taken
-from tieline_operator.plans import Object, Plan, failed, in_progress, ready
+from tieline_operator.indexes import joined
+from tieline_operator.plans import Creation, Object, Plan, failed, in_progress, ready
 from tieline_operator.world import World
 
-
-async def reconcile(world: World, obj: Object, now: datetime) -> Plan:
-    """Looks at the Connector and decides."""
-    connector = Connector.read(obj)
-    taken = id_taken(obj, world[CONNECTORS])
-    if taken:
-        return Plan(outcome=taken)
-    if connector.spec.description:
-        message = "Descriptions in ConfigMaps are not imported by this version; import by the REST API"
-        return Plan(outcome=in_progress("ImportNotAvailable", message))
-    return Plan(outcome=ready("Accepted", "The connector can have versions"))
+_LOOK_AGAIN = 0.5
+_BUSY_SECONDS = 30.0
+_STORING_SECONDS = 60.0
+_MAX_MESSAGES = 64
 
 
-async def reconcile_version(world: World, obj: Object, now: datetime) -> Plan:
-    """Looks at the ConnectorVersion and decides."""
-    version = ConnectorVersion.read(obj)
-    taken = id_taken(obj, world[CONNECTOR_VERSIONS])
-    if taken:
-        return Plan(outcome=taken)
-    name = version.spec.connector_ref.name
-    if world[CONNECTORS].get(version.namespace, name) is None:
-        message = f'Connector "{name}" does not exist in namespace {version.namespace}; create it'
-        return Plan(outcome=failed("ConnectorNotFound", message))
-    return Plan(outcome=ready("Accepted", f'The version belongs to the connector "{name}"'))
+class Connectors:
+    """Reconciles connectors and their versions."""
+
+    def __init__(self, imports: Imports) -> None:
+        self._imports = imports
+
+    async def reconcile(self, world: World, obj: Object, now: datetime) -> Plan:
+        """Looks at the Connector and decides."""
+        connector = Connector.read(obj)
+        versions = world[CONNECTOR_VERSIONS].by_index(
+            "connector", joined(connector.namespace, connector.name)
+        )
+        status = _status(versions)
+        taken = id_taken(obj, world[CONNECTORS])
+        if taken:
+            return Plan(outcome=taken, status=status)
+        if connector.spec.description is None:
+            return Plan(outcome=ready("Accepted", "The connector can have versions"), status=status)
+        try:
+            return await self._import(world, obj, connector, connector.spec.description, status)
+        except FilesMissing as missing:
+            return Plan(outcome=failed("DescriptionMissing", str(missing)), status=status)
+
+    async def _import(
+        self,
+        world: World,
+        obj: Object,
+        connector: Connector,
+        description: ConnectorDescription,
+        status: dict[str, Any],
+    ) -> Plan:
+        name = description.version
+        if name.lower() in storage.RESERVED:
+            message = (
+                f'"{name}" always means a version that is there; choose another spec.description.version'
+            )
+            return Plan(outcome=failed("VersionReserved", message), status=status)
+        digest = await self._imports.digest(world, connector, description)
+        identifier = storage.version_id(object_id(obj), name)
+        version = world[CONNECTOR_VERSIONS].get(connector.namespace, object_name(identifier))
+        if version is not None and version["spec"]["digest"] != digest:
+            message = (
+                f'Version "{name}" was imported from another description, and versions never change; '
+                "name another one in spec.description.version"
+            )
+            return Plan(outcome=failed("VersionTaken", message), status=status)
+        if version is not None and not _missing(world, version):
+            self._imports.forget(digest)
+            return await self._imported(world, version, status)
+        result = await self._imports.result(world, connector, description, digest)
+        if result is None:
+            outcome = in_progress("Importing", f'The description is being imported as version "{name}"')
+            return Plan(outcome=outcome, status=status, requeue_after=_LOOK_AGAIN)
+        if isinstance(result, Refusal):
+            if result.again:
+                outcome = in_progress("WaitingToImport", result.message)
+                return Plan(outcome=outcome, status=status, requeue_after=_BUSY_SECONDS)
+            finding = {"text": result.message, "severity": "error"}
+            return Plan(
+                outcome=failed("DescriptionUnreadable", result.message),
+                status={**status, "messages": [finding]},
+            )
+        return _store(obj, name, version, result, status)
+
+    async def _imported(self, world: World, version: Object, status: dict[str, Any]) -> Plan:
+        head = await self._imports.head(world, version)
+        if head is None:
+            outcome = in_progress("Storing", "The result is being stored")
+            return Plan(outcome=outcome, status=status, requeue_after=_LOOK_AGAIN)
+        if head["messages"]:
+            status = {**status, "messages": head["messages"][:_MAX_MESSAGES]}
+        return Plan(outcome=ready("Imported", _told(version, head)), status=status)
+
+    async def reconcile_version(self, world: World, obj: Object, now: datetime) -> Plan:
+        """Looks at the ConnectorVersion and decides."""
+        version = ConnectorVersion.read(obj)
+        taken = id_taken(obj, world[CONNECTOR_VERSIONS])
+        if taken:
+            return Plan(outcome=taken)
+        name = version.spec.connector_ref.name
+        if world[CONNECTORS].get(version.namespace, name) is None:
+            message = f'Connector "{name}" does not exist in namespace {version.namespace}; create it'
+            return Plan(outcome=failed("ConnectorNotFound", message))
+        missing = _missing(world, obj)
+        head = None if missing else await self._imports.head(world, obj)
+        if head is None:
+            return _incomplete(version, missing, now)
+        status: dict[str, Any] = {key: head[key] for key in ("definitions", "actions", "triggers")}
+        if head["messages"]:
+            status["messages"] = head["messages"][:_MAX_MESSAGES]
+        return Plan(outcome=ready("Imported", _told(obj, head)), status=status)
+
+
+def _store(
+    obj: Object, name: str, version: Object | None, maps: Sequence[Map], status: dict[str, Any]
+) -> Plan:
+    """First the version, then (its uid makes them its own) the ConfigMaps with the result."""
+    if version is None:
+        manifest = storage.version_manifest(obj, name=name, digest=head_of(maps[0])["digest"], maps=maps)
+        creations = [Creation(resource=CONNECTOR_VERSIONS, desired=manifest)]
+    else:
+        creations = [
+            Creation(resource=CONFIG_MAPS, desired=desired) for desired in storage.config_maps(version, maps)
+        ]
+    return Plan(
+        outcome=in_progress("Storing", f'The result of version "{name}" is being stored'),
+        status=status,
+        creations=tuple(creations),
+        requeue_after=_LOOK_AGAIN,
+    )
+
+
+def _missing(world: World, version: Object) -> list[str]:
+    """The ConfigMaps of a version that are not there."""
+    namespace = version["metadata"]["namespace"]
+    names: Sequence[str] = version["spec"]["configMaps"]
+    return [name for name in names if world[CONFIG_MAPS].get(namespace, name) is None]
+
+
+def _incomplete(version: ConnectorVersion, missing: Sequence[str], now: datetime) -> Plan:
+    created = version.metadata.creation_timestamp
+    age = (now - created).total_seconds() if created else 0.0
+    if age < _STORING_SECONDS:
+        outcome = in_progress("Storing", "The result is being stored")
+        return Plan(outcome=outcome, requeue_after=max(_LOOK_AGAIN, _STORING_SECONDS - age))
+    message = (
+        f"{len(missing)} ConfigMaps of the result are not there; delete the version, and import it again"
+    )
+    return Plan(outcome=failed("ResultMissing", message))
+
+
+def _status(versions: Sequence[Object]) -> dict[str, Any]:
+    if not versions:
+        return {}
+    latest = max(
+        versions,
+        key=lambda item: (
+            item["spec"].get("publishedAt") or item["metadata"]["creationTimestamp"],
+            object_id(item),
+        ),
+    )
+    return {"latestVersion": latest["spec"]["name"]}
+
+
+def _told(version: Object, head: dict[str, Any]) -> str:
+    return (
+        f'Version "{version["spec"]["name"]}" has {head["actions"]} actions, {head["triggers"]} triggers '
+        f"and {head['definitions']} definitions"
+    )

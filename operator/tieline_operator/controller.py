@@ -13,7 +13,6 @@ from tieline_operator import (
     activations,
     connection_templates,
     connections,
-    connectors,
     end_users,
     systems,
 )
@@ -21,6 +20,8 @@ from tieline_operator.applying import Applier
 from tieline_operator.code import Code
 from tieline_operator.conditions import invalid
 from tieline_operator.config import Config
+from tieline_operator.connector_imports import Imports
+from tieline_operator.connectors import Connectors
 from tieline_operator.indexes import OWN
 from tieline_operator.metrics import Metrics
 from tieline_operator.plans import Key, Object, Plan
@@ -38,6 +39,7 @@ _BY_KIND: Mapping[str, Resource] = {resource.kind: resource for resource in OWN}
 
 def reconcilers(config: Config, code: Code) -> Mapping[str, Reconcile]:
     """One reconciler a kind."""
+    connectors = Connectors(Imports())
     return {
         r.SYSTEMS.kind: systems.reconcile,
         r.CONNECTIONS.kind: connections.reconcile,

@@ -102,6 +102,15 @@ def _source_config_maps(obj: Object) -> Iterable[str | None]:
     return (item.get("name") for item in obj["spec"].get("source", {}).get("configMaps", []))
 
 
+def _description_config_maps(obj: Object) -> Iterable[str | None]:
+    description = obj["spec"].get("description") or {}
+    return (item.get("name") for item in description.get("configMaps", []))
+
+
+def _result_config_maps(obj: Object) -> Iterable[str | None]:
+    return obj["spec"].get("configMaps") or ()
+
+
 def _version_config_maps(obj: Object) -> Iterable[str | None]:
     return (item.get("name") for item in obj["spec"].get("configMaps", []))
 
@@ -147,7 +156,11 @@ INDEXES: Mapping[Resource, Mapping[str, Index]] = {
         "template": _each(_activation_templates),
     },
     r.END_USERS: {BY_ID: _ID, "external": _by(_spec("externalId"))},
-    r.CONNECTORS: {BY_ID: _ID},
-    r.CONNECTOR_VERSIONS: {BY_ID: _ID, "connector": _by(_ref("connectorRef"))},
+    r.CONNECTORS: {BY_ID: _ID, "config-map": _each(_description_config_maps)},
+    r.CONNECTOR_VERSIONS: {
+        BY_ID: _ID,
+        "connector": _by(_ref("connectorRef")),
+        "config-map": _each(_result_config_maps),
+    },
     **dict.fromkeys((*CHILDREN, r.PODS, r.CONFIG_MAPS), _CHILD),
 }

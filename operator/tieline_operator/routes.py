@@ -132,7 +132,10 @@ def _connector(views: Views, obj: Object) -> Iterator[Key]:
 
 
 def _connector_version(views: Views, obj: Object) -> Iterator[Key]:
-    return _same_id(views, r.CONNECTOR_VERSIONS, obj)
+    connector = ref(obj, "connectorRef")
+    if connector:
+        yield Key(r.CONNECTORS.kind, namespace_of(obj), connector)
+    yield from _same_id(views, r.CONNECTOR_VERSIONS, obj)
 
 
 def _child(views: Views, obj: Object) -> Iterator[Key]:
@@ -144,6 +147,8 @@ def _config_map(views: Views, obj: Object) -> Iterator[Key]:
     place = namespace_of(obj), obj["metadata"]["name"]
     yield from _found(views, r.PROJECTS, "config-map", *place)
     yield from _found(views, r.PROJECT_VERSIONS, "config-map", *place)
+    yield from _found(views, r.CONNECTORS, "config-map", *place)
+    yield from _found(views, r.CONNECTOR_VERSIONS, "config-map", *place)
     yield from _child(views, obj)
 
 

@@ -1,0 +1,147 @@
+"""Imports of descriptions that Connectors refer to: in the background, and remembered."""
+
+import asyncio
+import hashlib
+import os
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tieline_core.connectors.findings import Unreadable
+from tieline_core.connectors.limits import Busy, Importer
+from tieline_core.connectors.packing import Map, head_of
+from tieline_core.connectors.storage import content_of
+from tieline_core.files import FilesMissing, contents
+from tieline_core.kube.resources import CONFIG_MAPS
+from tieline_core.resources import Connector
+from tieline_core.resources.connectors import ConnectorDescription
+from tieline_operator.plans import Object
+from tieline_operator.world import World
+
+_REMEMBERED = 1024
+_WAITING = 4
+_MAX_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a description was not imported."""
+
+    message: str
+    again: bool = False
+    """Whether it may work later."""
+
+
+class Imports:
+    """Reads descriptions from ConfigMaps, and imports each state of them once."""
+
+    def __init__(self, importer: Importer | None = None) -> None:
+        self._importer = importer or Importer(waiting=1024)
+        self._running: dict[str, asyncio.Task[list[Map] | Refusal]] = {}
+        self._refused: OrderedDict[str, Refusal] = OrderedDict()
+        self._digests: OrderedDict[tuple[str, ...], str] = OrderedDict()
+        self._heads: OrderedDict[str, dict[str, Any]] = OrderedDict()
+
+    async def digest(self, world: World, connector: Connector, description: ConnectorDescription) -> str:
+        """SHA-256 of the description as it is now. Raises FilesMissing."""
+        stamp = tuple(_stamps(world, connector, description))
+        if stamp not in self._digests:
+            data = await self._read(world, connector, description)
+            self._digests[stamp] = hashlib.sha256(data).hexdigest()
+            _forget(self._digests)
+        self._digests.move_to_end(stamp)
+        return self._digests[stamp]
+
+    async def result(
+        self, world: World, connector: Connector, description: ConnectorDescription, digest: str
+    ) -> list[Map] | Refusal | None:
+        """The result of importing what has this digest; None while it is being imported. Raises FilesMissing."""
+        if digest in self._refused:
+            return self._refused[digest]
+        task = self._running.get(digest)
+        if task is None:
+            self._let_go()
+            data = await self._read(world, connector, description)
+            self._running[digest] = asyncio.create_task(self._run(data), name=f"import {digest[:12]}")
+            return None
+        if not task.done():
+            return None
+        found = task.result()
+        if isinstance(found, Refusal):
+            del self._running[digest]
+            if not found.again:
+                self._refused[digest] = found
+                _forget(self._refused)
+        return found
+
+    def forget(self, digest: str) -> None:
+        """Lets go of a result that was stored."""
+        task = self._running.get(digest)
+        if task is not None and task.done():
+            del self._running[digest]
+
+    async def head(self, world: World, version: Object) -> dict[str, Any] | None:
+        """A version's summary; None while its first ConfigMap is not there."""
+        uid = version["metadata"]["uid"]
+        if uid not in self._heads:
+            names: Sequence[str] = version["spec"]["configMaps"]
+            found = await world.config_map(version["metadata"]["namespace"], names[0]) if names else None
+            if found is None:
+                return None
+            self._heads[uid] = head_of(content_of(found))
+            _forget(self._heads)
+        return self._heads[uid]
+
+    def _let_go(self) -> None:
+        """Drops results that nobody came for (their Connector was deleted meanwhile)."""
+        done = [digest for digest, task in self._running.items() if task.done()]
+        for digest in done[:-_WAITING]:
+            del self._running[digest]
+
+    async def _run(self, data: bytes) -> list[Map] | Refusal:
+        with os.fdopen(os.memfd_create("description"), "w+b") as file:
+            file.write(data)
+            file.flush()
+            try:
+                return await self._importer.run(file)
+            except Busy as busy:
+                return Refusal(str(busy), again=True)
+            except Unreadable as refused:
+                return Refusal(str(refused))
+
+    async def _read(self, world: World, connector: Connector, description: ConnectorDescription) -> bytes:
+        data = bytearray()
+        bodies: dict[str, dict[str, bytes]] = {}
+        for part in description.config_maps:
+            if part.name not in bodies:
+                found = await world.config_map(connector.namespace, part.name)
+                bodies[part.name] = contents(found) if found is not None else {}
+            if part.key not in bodies[part.name]:
+                raise FilesMissing(
+                    f'ConfigMap "{part.name}" has no key "{part.key}"; add it, or correct '
+                    "spec.description.configMaps"
+                )
+            data += bodies[part.name][part.key]
+            if len(data) > _MAX_BYTES:
+                raise FilesMissing("The description has more than 64 MiB; split it")
+        return bytes(data)
+
+
+def _stamps(world: World, connector: Connector, description: ConnectorDescription) -> list[str]:
+    """The state of each ConfigMap: a changed one has another resourceVersion."""
+    stamps = []
+    for part in description.config_maps:
+        found = world[CONFIG_MAPS].get(connector.namespace, part.name)
+        if found is None:
+            raise FilesMissing(
+                f'ConfigMap "{part.name}" does not exist in namespace {connector.namespace}; create it, '
+                "or remove it from spec.description.configMaps"
+            )
+        stamps.append(f"{found['metadata']['uid']}/{found['metadata']['resourceVersion']}/{part.key}")
+    return stamps
+
+
+def _forget(kept: OrderedDict[Any, Any]) -> None:
+    while len(kept) > _REMEMBERED:
+        kept.popitem(last=False)
