@@ -1,0 +1,1 @@
+"""Traces: OpenTelemetry's protocol in, an embedded store, and what is asked of it."""

@@ -1,0 +1,16 @@
+"""OTLP/HTTP requests of either content type."""
+
+from tieline_core.traces import otlp_json, otlp_protobuf
+from tieline_core.traces.batches import JSON, PROTOBUF, Batch
+
+CONTENT_TYPES = (PROTOBUF, JSON)
+
+
+def parse(content_type: str, body: bytes) -> Batch:
+    """The spans in ``body``, of one of CONTENT_TYPES; raises UnreadableError and TooManySpansError."""
+    return otlp_protobuf.parse(body) if content_type == PROTOBUF else otlp_json.parse(body)
+
+
+def answer(content_type: str, batch: Batch) -> bytes:
+    """What the exporter is told, in the content type of its request."""
+    return otlp_protobuf.answer(batch) if content_type == PROTOBUF else otlp_json.answer(batch)

@@ -1,0 +1,171 @@
+"""OTLP/HTTP with JSON bodies, by hand.
+
+OTLP's JSON is protobuf's with exceptions that protobuf's own reader does not know (ids are hexadecimal, the
+specification "OTLP/HTTP, JSON Protobuf Encoding"): it gets ids wrong, and takes twenty times as long.
+Fields that are not known are ignored, as the specification asks.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import orjson
+
+from tieline_core.traces.batches import EXCEPTION, MAX_DEPTH, TOO_DEEP, Batch, UnreadableError
+from tieline_core.traces.spans import (
+    MAX_ATTRIBUTES,
+    MAX_KEY,
+    MAX_VALUE,
+    RejectedSpanError,
+    Span,
+    make_resource,
+    make_span,
+)
+
+Json = dict[str, Any]
+_MAX_DIGITS = 20
+
+
+def parse(body: bytes) -> Batch:
+    """The spans of a request; raises UnreadableError and TooManySpansError."""
+    try:
+        request = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise UnreadableError(f"The body is no JSON: {error.msg} (line {error.lineno})") from None
+    batch = Batch()
+    for resource_spans in _objects(_object(request, "the body"), "resourceSpans"):
+        resource = make_resource(_attributes(_child(resource_spans, "resource")))
+        for scope_spans in _objects(resource_spans, "scopeSpans"):
+            found = _objects(scope_spans, "spans")
+            batch.need_room(len(found))
+            for item in found:
+                try:
+                    batch.spans.append(_span(item, resource))
+                except RejectedSpanError as error:
+                    batch.reject(error)
+    return batch
+
+
+def answer(batch: Batch) -> bytes:
+    """The answer to a request: an empty object when all was taken."""
+    if not batch.rejected:
+        return b"{}"
+    partial = {"rejectedSpans": str(batch.rejected), "errorMessage": batch.reason}
+    return orjson.dumps({"partialSuccess": partial})
+
+
+def _span(item: Json, resource: dict[str, str]) -> Span:
+    status = _child(item, "status")
+    return make_span(
+        trace_id=_hex(item, "traceId"),
+        span_id=_hex(item, "spanId"),
+        parent_id=_hex(item, "parentSpanId"),
+        name=_string(item, "name"),
+        kind=_number(item, "kind"),
+        flags=_number(item, "flags"),
+        start=_number(item, "startTimeUnixNano"),
+        end=_number(item, "endTimeUnixNano"),
+        status=_number(status, "code"),
+        message=_string(status, "message"),
+        attributes=_with_exception(item),
+        resource=resource,
+    )
+
+
+def _with_exception(item: Json) -> Iterator[tuple[str, str]]:
+    yield from _attributes(item)
+    for event in _objects(item, "events"):
+        if event.get("name") == EXCEPTION:
+            yield from _attributes(event)
+            return
+
+
+def _attributes(item: Json) -> Iterator[tuple[str, str]]:
+    for pair in _objects(item, "attributes")[:MAX_ATTRIBUTES]:
+        yield _string(pair, "key")[:MAX_KEY], _text(_child(pair, "value"))[:MAX_VALUE]
+
+
+def _text(value: Json) -> str:
+    text = value.get("stringValue")
+    if isinstance(text, str):
+        return text
+    plain = _plain(value, MAX_DEPTH)
+    return plain if isinstance(plain, str) else orjson.dumps(plain).decode()
+
+
+def _plain(value: Json, depth: int) -> Any:
+    if depth == 0:
+        return TOO_DEEP
+    match value:
+        case {"stringValue": str(text)} | {"bytesValue": str(text)}:
+            return text
+        case {"boolValue": bool(flag)}:
+            return flag
+        case {"intValue": _}:
+            return _number(value, "intValue")
+        case {"doubleValue": bool()}:
+            return ""
+        case {"doubleValue": int(number) | float(number)}:
+            return float(number)
+        case {"doubleValue": "NaN" | "Infinity" | "-Infinity"}:
+            return None
+        case {"arrayValue": dict(array)}:
+            return [_plain(item, depth - 1) for item in _objects(array, "values")]
+        case {"kvlistValue": dict(pairs)}:
+            return {
+                _string(pair, "key"): _plain(_child(pair, "value"), depth - 1)
+                for pair in _objects(pairs, "values")
+            }
+        case _:
+            return ""
+
+
+def _object(value: Any, what: str) -> Json:
+    if isinstance(value, dict):
+        return value
+    raise UnreadableError(f"In the JSON {what} must be an object")
+
+
+def _child(item: Json, name: str) -> Json:
+    value = item.get(name)
+    return {} if value is None else _object(value, name)
+
+
+def _objects(item: Json, name: str) -> list[Json]:
+    values = item.get(name)
+    if values is None:
+        return []
+    if not isinstance(values, list):
+        raise UnreadableError(f"In the JSON {name} must be a list")
+    for value in values:
+        _object(value, f"every item of {name}")
+    return values
+
+
+def _string(item: Json, name: str) -> str:
+    value = item.get(name)
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    raise UnreadableError(f"In the JSON {name} must be a string")
+
+
+def _number(item: Json, name: str) -> int:
+    """A whole number, also one that is written as a string (as 64-bit numbers are)."""
+    value = item.get(name)
+    if value is None:
+        return 0
+    if isinstance(value, str) and value.isascii() and len(value) <= _MAX_DIGITS:
+        with suppress(ValueError):
+            value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**64:
+        return value
+    raise UnreadableError(f"In the JSON {name} must be a whole number of 64 bits")
+
+
+def _hex(item: Json, name: str) -> bytes:
+    try:
+        return bytes.fromhex(_string(item, name))
+    except ValueError:
+        raise RejectedSpanError(f"a span has a {name} that is not hexadecimal") from None
