@@ -1,0 +1,63 @@
+"""What a pod is told for OAuth 1.0: also the secrets that its signatures need and REST does not show."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.harness.kubectl import Kubectl, Organisation
+from tests.integration.api.conftest import Client
+from tests.integration.api.objects import make_template, wait_for
+from tests.integration.api.test_rest_internal import _ask, account_token
+
+pytestmark = pytest.mark.cluster
+
+SCHEME: dict[str, Any] = {
+    "type": "oauth1",
+    "oauth1": {"id": "signed", "consumerKey": "consumer", "consumerSecret": "consumer-s3cr3t"},
+}
+
+
+def test_a_pod_is_told_the_consumers_and_the_tokens_secret(
+    client: Client, kubectl: Kubectl, org: Organisation
+) -> None:
+    project, template = make_template(client, schemes=[SCHEME])
+    items = [
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "token", "namespace": org.namespace},
+            "type": "tieline.dev/credential",
+            "stringData": {"oauthToken": "t0ken", "oauthTokenSecret": "t0ken-s3cr3t", "other": "unknown"},
+        },
+        {
+            "apiVersion": "tieline.dev/v1alpha1",
+            "kind": "Connection",
+            "metadata": {"name": "signing", "namespace": org.namespace},
+            "spec": {
+                "name": "Signing",
+                "systemRef": {"name": template["id"].lower()},
+                "credentials": [
+                    {
+                        "id": "signed",
+                        "type": "oauth1",
+                        "authSchemeConfigId": "signed",
+                        "secretRef": {"name": "token"},
+                    }
+                ],
+            },
+        },
+    ]
+    kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    shown = wait_for(client, f"/connections?system_id={template['id']}")["items"][0]
+    body = {"connectionTemplateId": template["connectionTemplateId"]}
+    client.ok("POST", f"/connections/{shown['id']}/link", body, status=201)
+    token = account_token(kubectl, org, project)
+    credential = _ask(client, token).json["connections"]["shop"]["credentials"][0]
+    assert credential["data"] == {
+        "oauthToken": "t0ken",
+        "oauthTokenSecret": "t0ken-s3cr3t",
+        "consumerSecret": "consumer-s3cr3t",
+    }
+    assert credential["authScheme"]["oauth1"]["consumerKey"] == "consumer"
+    assert "secretRef" not in credential["authScheme"]["oauth1"]
