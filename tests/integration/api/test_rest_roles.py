@@ -20,7 +20,8 @@ MAY = {
         listSystems getSystem listConnections getConnection listProjects getProject getFiles listVersions
         getVersionFiles getProjectLogs getVariablesSchema listStaticConnections listConnectionTemplates
         listEnvironmentSystems listUsers getUser listActivations getActivation listUserActivations
-        getActivationConnection
+        getActivationConnection listConnectors getConnector listConnectorVersions getConnectorVersion
+        listActions listTriggers listDefinitions getDefinition
     """,
     "editor": """
         initialiseOAuth2 createConnection updateConnection deleteConnection linkConnection unlinkConnection
@@ -30,7 +31,10 @@ MAY = {
         removeSystemFromEnvironmentByPut createUser deleteUser activateUser deleteActivation
         updateActivationVariables setActivationVariable updateStaticVariables
     """,
-    "admin": "createSystem updateSystem deleteSystem putAuthSchemeConfig deleteAuthSchemeConfig importConnector",
+    "admin": """
+        createSystem updateSystem deleteSystem putAuthSchemeConfig deleteAuthSchemeConfig importConnector
+        deleteConnector
+    """,
 }
 LEAST = {operation: role for role, operations in MAY.items() for operation in operations.split()}
 
