@@ -1,5 +1,6 @@
 """Runs for users: their variables and connections, and what happens when the API cannot be asked."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -209,3 +210,10 @@ async def test_the_memory_for_users_is_bounded(client: aiohttp.ClientSession, tm
     assert len(users._known) == 1000
     assert (await users.find("user-0")) is not None
     await api.server.close()
+
+
+async def test_runs_that_want_one_user_at_once_share_one_request(place: Place, external: External) -> None:
+    place.api.users["ann"] = activation("ann", external.url, "key-of-ann")
+    answers = await asyncio.gather(*(place.ask("/hook/users/ann") for _ in range(8)))
+    assert [status for status, _ in answers] == [200] * 8
+    assert place.api.asked == [("ann", 200)]
