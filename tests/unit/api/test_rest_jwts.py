@@ -1,20 +1,27 @@
 """JWTs of configured issuers: which are good, whom they name, and how keys rotate."""
 
+import asyncio
 import base64
 import json
+import logging
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import jwt
 import pytest
+from aiohttp import web
+from aiohttp.http_exceptions import InvalidHeader
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
+from tieline_api.auth import jwts
 from tieline_api.auth.issuers import Issuer, IssuersError, IssuersFile, parse
 from tieline_api.auth.jwts import JwtAuthenticator, caller_of
 from tieline_api.auth.key_sets import KeySets, KeysUnavailableError, parse_keys
 from tieline_api.errors import ApiError
+from tieline_api.service.logs import JsonLines, without_input
 
 ISSUER = "https://login.example"
 ORGANISATION = "01JD3Y000000000000000000RG"
@@ -281,3 +288,55 @@ async def test_a_change_that_cannot_be_used_leaves_the_issuers_in_place(tmp_path
     with pytest.raises(IssuersError):
         issuers.read()
     assert issuers.get(ISSUER) is not None
+
+
+@pytest.mark.parametrize(
+    ("status", "size", "good"), [(200, 0, True), (302, 0, False), (500, 0, False), (200, 600_000, False)]
+)
+async def test_a_key_set_is_read_over_http_whole_or_not_at_all(
+    aiohttp_server: Any, status: int, size: int, good: bool
+) -> None:
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        headers = {"Location": "/elsewhere"} if status == 302 else {}
+        text = json.dumps({"keys": [_jwk(RSA, "one")], "padding": "x" * size})
+        return web.Response(status=status, text=text, headers=headers)
+
+    app = web.Application()
+    app.router.add_get("/{path}", answer)
+    server = await aiohttp_server(app)
+    issuer = Issuer(issuer=ISSUER, jwksUrl=str(server.make_url("/keys")), audiences=("a",))
+    keys = KeySets()
+    if good:
+        assert await keys.key(issuer, "one") is not None
+    else:
+        with pytest.raises(KeysUnavailableError):
+            await keys.key(issuer, "one")
+    assert asked == ["/keys"], "redirects are not followed"
+
+
+async def test_a_changed_file_counts_without_a_restart(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await world.status(_token()) == 200
+    monkeypatch.setattr(jwts, "WATCH_SECONDS", 0.01)
+    following = asyncio.create_task(world.authenticator.keep_reading())
+    world.path.write_text("[")
+    await asyncio.sleep(0.1)
+    assert await world.status(_token()) == 200, "what cannot be used changes nothing"
+    world.path.write_text(json.dumps([{**world.issuer, "audiences": ["others"]}]))
+    until = time.monotonic() + 5
+    while await world.status(_token()) != 401:
+        assert time.monotonic() < until
+        await asyncio.sleep(0.02)
+    following.cancel()
+
+
+def test_complaints_about_malformed_requests_do_not_repeat_them() -> None:
+    try:
+        raise InvalidHeader("Authorization: Bearer s3cr3t")
+    except InvalidHeader:
+        record = logging.LogRecord("aiohttp.server", logging.ERROR, "", 0, "Error", (), sys.exc_info())
+    assert without_input(record)
+    assert "s3cr3t" not in JsonLines().format(record)
+    assert record.levelname == "INFO"
