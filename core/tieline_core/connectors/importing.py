@@ -22,6 +22,8 @@ def import_description(data: bytes) -> ImportResult:
         raise TooMuch(f"The description has more than {MAX_BYTES // 1024 // 1024} MiB: split it")
     findings = Findings()
     document = Document(read(data, findings), digest=hashlib.sha256(data).hexdigest(), findings=findings)
+    # Before anything is made of it: checking needs the most memory, and gives it back.
+    check(document)
     definitions = Definitions(document)
     if document.is_swagger:
         actions = swagger2.operations(document, definitions)
@@ -32,7 +34,6 @@ def import_description(data: bytes) -> ImportResult:
     url, variables = base_url(document)
     if not actions and not triggers:
         findings.warning("The description has no operations: neither paths nor webhooks")
-    check(document)
     info = map_of(document.root, "info")
     return ImportResult(
         digest=document.digest,

@@ -20,6 +20,10 @@ _CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
 _OWN = 192 * MIB
 _LEAST = 192 * MIB
 _MODULE = "tieline_core.connectors.child"
+# The YAML reader's allocator would take a GiB of address space at its start (in KiB).
+_RESERVATIONS = {"MIMALLOC_ARENA_RESERVE": "65536"}
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_WATCH_SECONDS = 0.05
 _LENGTH = struct.Struct(">Q")
 # What an interpreter needs to start and to find its modules; nothing that could be a secret.
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
@@ -34,7 +38,7 @@ class ImportLimits:
     """What one import may use."""
 
     memory: int = 1536 * MIB
-    """Bytes of address space."""
+    """Bytes that it may really use, and ask for beside what its parser reserves."""
     cpu_seconds: int = 60
     """Seconds of CPU."""
     seconds: float = 120.0
@@ -88,12 +92,16 @@ class Importer:
             stdin=source.fileno(),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+            env=_RESERVATIONS | {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
             start_new_session=True,
         )
         try:
             async with asyncio.timeout(limits.seconds):
-                output, _ = await process.communicate()
+                watching = asyncio.create_task(_watch(process, limits.memory))
+                try:
+                    output, _ = await process.communicate()
+                finally:
+                    watching.cancel()
         except TimeoutError:
             raise TooMuch(
                 f"The import did not end within {limits.seconds:g} s: split the description"
@@ -109,6 +117,24 @@ class Importer:
                 "or it makes its parser fail; split it, or check it with another tool"
             )
         return _maps(output)
+
+
+async def _watch(process: asyncio.subprocess.Process, memory: int) -> None:
+    """Ends the child when it really uses more than ``memory``; address space says little about that."""
+    while process.returncode is None:
+        if _resident(process.pid) > memory:
+            with suppress(ProcessLookupError):
+                process.kill()
+            return
+        await asyncio.sleep(_WATCH_SECONDS)
+
+
+def _resident(pid: int) -> int:
+    """Bytes of memory that a process really uses; 0 when it has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def _maps(output: bytes) -> list[Map]:

@@ -26,6 +26,7 @@ _MARKS = (
 )
 _LARGEST = 2**63
 _SHOWN = 5
+_SLICE = 1024 * 1024
 
 
 def read(data: bytes, findings: Findings) -> dict[str, Any]:
@@ -52,6 +53,13 @@ def read(data: bytes, findings: Findings) -> dict[str, Any]:
 
 def _decoded(data: bytes, findings: Findings) -> bytes:
     """The text as UTF-8, without a byte order mark and without NULs."""
+    if (
+        b"\0" not in data[:1024]
+        and not data.startswith(tuple(mark for mark, _ in _MARKS))
+        and b"\0" not in data
+    ):
+        # The usual case makes no copies: large descriptions must fit in little memory.
+        return _strict(data)
     encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "utf-8")
     try:
         text = data.decode(encoding)
@@ -64,6 +72,20 @@ def _decoded(data: bytes, findings: Findings) -> bytes:
     if "\0" in text:
         raise Unreadable("The file holds NUL characters: it is no text, or it is UTF-16 without a mark")
     return text.encode().strip()
+
+
+def _strict(data: bytes) -> bytes:
+    for start in range(0, len(data), _SLICE):
+        piece = data[start : start + _SLICE]
+        if not piece.isascii():
+            break
+    else:
+        return data
+    try:
+        codecs.decode(data, "utf-8")
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"The file is not UTF-8 (byte {error.start}): save it as UTF-8") from None
+    return data
 
 
 def _from_yaml(text: str, findings: Findings, *, json_error: orjson.JSONDecodeError) -> Any:
