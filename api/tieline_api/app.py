@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -16,7 +17,7 @@ from tieline_api.auth.key_sets import KeySets
 from tieline_api.auth.token_review import TokenReviewer
 from tieline_api.engine.dispatch import Dispatcher
 from tieline_api.engine.openapi import document
-from tieline_api.engine.operation import Operation
+from tieline_api.engine.operation import MIB, Operation
 from tieline_api.oauth.states import OAuthStates
 from tieline_api.operations import OPERATIONS
 from tieline_api.platform import Platform
@@ -24,6 +25,7 @@ from tieline_api.service.documentation import add_documentation
 from tieline_api.service.internal import add_internal
 from tieline_api.service.metrics import Metrics
 from tieline_api.service.middleware import cross_origin, erring, observed
+from tieline_api.service.otlp import add_traces
 from tieline_api.service.probes import add_probes
 from tieline_api.service.rates import RateLimit
 from tieline_api.settings import Settings
@@ -35,6 +37,7 @@ from tieline_api.store.writer import Writer
 from tieline_core.connectors.limits import Importer
 from tieline_core.kube import Kube
 from tieline_core.names import TOKEN_AUDIENCE
+from tieline_core.traces.store import Limits, TraceStore
 
 TITLE = "Tieline"
 # aiohttp answers longer ones by itself, in words that are not ours; tokens alone may have 16 KiB.
@@ -56,6 +59,10 @@ def make_platform(kube: Kube, settings: Settings) -> Platform:
         credentials=CredentialStore(kube, world.secrets),
         connectors=ConnectorResults(kube, world.connector_versions),
         importer=Importer(),
+        traces=TraceStore(
+            Path(settings.traces_file),
+            Limits(max_bytes=settings.traces_mebibytes * MIB, max_age_seconds=settings.traces_days * 86400),
+        ),
         authentication=Chain(
             [jwts, reviewer] if jwts else [reviewer], keys=ApiKeys(world.api_keys, world.namespace_of)
         ),
@@ -99,6 +106,8 @@ def make_app(kube: Kube, platform: Platform, operations: Iterable[Operation] = O
     add_probes(app, platform, metrics, openapi=document(table, title=TITLE, version=version("tieline")))
     add_documentation(app, title=TITLE)
     add_internal(app, platform)
+    add_traces(app, platform)
+    metrics.add_traces(platform.traces)
 
     async def caches(_app: web.Application) -> AsyncIterator[None]:
         await platform.world.start()

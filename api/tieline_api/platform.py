@@ -16,6 +16,7 @@ from tieline_api.store.world import World
 from tieline_api.store.writer import Writer
 from tieline_core.connectors.limits import Importer
 from tieline_core.kube import Kube
+from tieline_core.traces.store import TraceStore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,7 @@ class Platform:
     runtimes: Authenticator
     """Checks the tokens of environments' pods."""
     rates: RateLimit
+    traces: TraceStore
     importer: Importer
     """Imports descriptions in child processes."""
     stopping: asyncio.Event

@@ -18,6 +18,9 @@
 | TIELINE_AWAY_SECONDS | 300 | how much longer tokens and permissions count while Kubernetes is away (0 to 3600) |
 | TIELINE_STALE_SECONDS | 90 | silence of Kubernetes after which answers carry X-Tieline-Stale anyhow (5 to 3600) |
 | TIELINE_SHUTDOWN_SECONDS | 30 | how long requests in flight may take to finish at the end (1 to 300) |
+| TIELINE_TRACES_FILE | /tmp/tieline-traces.db | where traces are kept; on a PersistentVolume they outlive the pod |
+| TIELINE_TRACES_MEBIBYTES | 512 | what traces may take; beyond it the oldest go (16 to 1000000) |
+| TIELINE_TRACES_DAYS | 7 | how long traces are kept (0.01 to 3650) |
 | TIELINE_LOG_LEVEL | INFO | DEBUG, INFO, WARNING or ERROR |
 """
 
@@ -26,6 +29,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urlsplit
+
+DEFAULT_TRACES_FILE = "/tmp/tieline-traces.db"  # noqa: S108  (the pod's own emptyDir)
 
 
 class SettingsError(Exception):
@@ -52,6 +57,9 @@ class Settings:
     away_seconds: float = 300.0
     stale_seconds: float = 90.0
     shutdown_seconds: float = 30.0
+    traces_file: str = DEFAULT_TRACES_FILE
+    traces_mebibytes: int = 512
+    traces_days: float = 7.0
     log_level: str = "INFO"
 
     @classmethod
@@ -82,6 +90,11 @@ class Settings:
             away_seconds=_number(environment, "TIELINE_AWAY_SECONDS", default=300, low=0, high=3600),
             stale_seconds=_number(environment, "TIELINE_STALE_SECONDS", default=90, low=5, high=3600),
             shutdown_seconds=_number(environment, "TIELINE_SHUTDOWN_SECONDS", default=30, low=1, high=300),
+            traces_file=environment.get("TIELINE_TRACES_FILE") or DEFAULT_TRACES_FILE,
+            traces_mebibytes=int(
+                _number(environment, "TIELINE_TRACES_MEBIBYTES", default=512, low=16, high=1_000_000)
+            ),
+            traces_days=_number(environment, "TIELINE_TRACES_DAYS", default=7, low=0.01, high=3650),
             log_level=_level(environment.get("TIELINE_LOG_LEVEL") or "INFO"),
         )
 

@@ -11,6 +11,7 @@ from tieline_api.operations import (
     projects,
     systems,
     templates,
+    traces,
     users,
     variables_schema,
 )
@@ -27,4 +28,5 @@ OPERATIONS: tuple[Operation, ...] = (
     *users.OPERATIONS,
     *activations.OPERATIONS,
     *connectors.OPERATIONS,
+    *traces.OPERATIONS,
 )

@@ -42,7 +42,7 @@ def add_internal(app: web.Application, platform: Platform) -> None:
 
 async def answer(request: web.Request, platform: Platform) -> web.Response:
     """200 with the configuration, or 304 when it stayed the same for as long as the pod wants to wait."""
-    namespace, workload = await _workload(request, platform)
+    namespace, workload = await authenticated_workload(request, platform)
     until = time.monotonic() + _wait(request)
     condition = request.headers.get("If-None-Match")
     while True:
@@ -63,8 +63,8 @@ async def answer_user(request: web.Request, platform: Platform) -> web.Response:
     Asked for one user at a time, so that an environment of many costs its pods no more than those that
     they run for.
     """
-    namespace, workload = await _workload(request, platform)
-    organisation, project, name = _place(request, platform, namespace, workload)
+    namespace, workload = await authenticated_workload(request, platform)
+    organisation, project, name = place(request, platform, namespace, workload)
     external_id = request.match_info["external_id"]
     found = user_activation(platform.world, organisation, project, name, external_id)
     if found is None:
@@ -81,13 +81,13 @@ def _etag(body: bytes) -> str:
 
 
 def _current(request: web.Request, platform: Platform, namespace: str, workload: str) -> bytes:
-    organisation, project, name = _place(request, platform, namespace, workload)
+    organisation, project, name = place(request, platform, namespace, workload)
     return orjson.dumps(
         configuration(platform.world, organisation, project, name), option=orjson.OPT_SORT_KEYS
     )
 
 
-def _place(
+def place(
     request: web.Request, platform: Platform, namespace: str, workload: str
 ) -> tuple[Organisation, Mapping[str, Any], str]:
     """Organisation, project and environment of the workload; ApiError 403 when it has none."""
@@ -99,7 +99,8 @@ def _place(
     return organisation, *found
 
 
-async def _workload(request: web.Request, platform: Platform) -> tuple[str, str]:
+async def authenticated_workload(request: web.Request, platform: Platform) -> tuple[str, str]:
+    """Namespace and workload of the pod whose token came; ApiError 401 and 403 for any other."""
     caller = await platform.runtimes.authenticate(bearer_token(request.headers))
     if caller is None:
         raise errors.unauthenticated(
@@ -108,7 +109,7 @@ async def _workload(request: web.Request, platform: Platform) -> tuple[str, str]
     request[USER] = caller.username
     account = _ACCOUNT.fullmatch(caller.username)
     if account is None:
-        raise errors.forbidden("Only pods of environments may ask for their configuration")
+        raise errors.forbidden("Only pods of environments may use this endpoint")
     platform.world.need_sync()
     return account["namespace"], account["name"]
 

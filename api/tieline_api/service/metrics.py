@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from tieline_core.kube import Kube
+from tieline_core.traces.store import TraceStore
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -25,6 +26,27 @@ class _KubeRequests(Collector):
         for (verb, resource), count in self._kube.requests.items():
             family.add_metric([verb, resource], count)
         yield family
+
+
+class _Spans(Collector):
+    """Spans, as the store counts them."""
+
+    def __init__(self, store: TraceStore) -> None:
+        self._store = store
+
+    def collect(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily]:
+        yield CounterMetricFamily(
+            "tieline_api_spans_written", "Spans that were stored", value=self._store.written
+        )
+        dropped = CounterMetricFamily(
+            "tieline_api_spans_dropped", "Spans that could not be stored", labels=["reason"]
+        )
+        for reason, count in self._store.dropped.copy().items():
+            dropped.add_metric([reason], count)
+        yield dropped
+        yield GaugeMetricFamily(
+            "tieline_api_spans_queued", "Spans that wait to be stored", value=self._store.queued
+        )
 
 
 class Metrics:
@@ -54,6 +76,10 @@ class Metrics:
         """One request was answered."""
         self._requests.labels(operation, str(status)).inc()
         self._seconds.labels(operation).observe(seconds)
+
+    def add_traces(self, store: TraceStore) -> None:
+        """Count what the store of traces keeps, and what it has to drop."""
+        self._registry.register(_Spans(store))
 
     def render(self) -> bytes:
         """All metrics as text."""

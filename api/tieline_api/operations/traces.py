@@ -1,0 +1,200 @@
+"""The traces of a project: what its runs did, and how long it took."""
+
+import asyncio
+import base64
+import binascii
+import re
+import sqlite3
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+import orjson
+
+from tieline_api import errors
+from tieline_api.engine.operation import Call, Operation, Reply, permission
+from tieline_api.models import traces as rest
+from tieline_api.operations.project_views import need_environment, need_project
+from tieline_api.operations.projects import PROJECT
+from tieline_core.ids import environment_id, object_id
+from tieline_core.traces.database import TooSlowError
+from tieline_core.traces.filters import BadFilterError, parse_filter
+from tieline_core.traces.questions import Position, Wanted
+from tieline_core.traces.spans import Owner, Span
+
+T = TypeVar("T")
+
+_VERSION = 1
+_MAX_TOKEN = 1024
+_MAX_INT = 2**63 - 1
+_TRACE_ID = re.compile("[0-9a-fA-F]{32}")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+async def get_trace(call: Call[None, None]) -> Reply:
+    """A trace with all its spans, of all the project's environments. It appears within a second or two."""
+    project = need_project(call)
+    text = call.path["trace_id"]
+    store, organisation = call.platform.traces, call.organisation.id
+    spans: list[Span] = []
+    if _TRACE_ID.fullmatch(text):
+        identifier = object_id(project)
+        spans = await _ask(lambda: store.trace(organisation, identifier, bytes.fromhex(text)))
+    if not spans:
+        raise errors.not_found("trace", text)
+    return Reply(body=rest.Trace(trace_id=text.lower(), spans=[_span(span) for span in spans]))
+
+
+async def list_traces(call: Call[rest.TracesQuery, None]) -> Reply:
+    """The runs of an environment, newest first, each with its trace."""
+    query = call.query
+    project = need_project(call)
+    project_id = object_id(project)
+    owner = Owner(
+        organisation=call.organisation.id,
+        project=project_id,
+        environment=environment_id(project_id, need_environment(project, name=query.project_env)),
+    )
+    try:
+        terms = parse_filter(query.filter or "")
+    except BadFilterError as error:
+        raise errors.invalid("filter", str(error)) from None
+    wanted = Wanted(
+        first=query.first,
+        start=_nanoseconds(query.start) if query.start else None,
+        end=_nanoseconds(query.end) if query.end else None,
+        filter=terms,
+        error=query.error,
+        task=query.task,
+        beyond=_decode(owner.environment, query.next_token) if query.next_token else None,
+    )
+    page = await _ask(lambda: call.platform.traces.runs(owner, wanted))
+    return Reply(
+        body=rest.TracePage(
+            items=[_item(span) for span in page.entries],
+            next_token=_encode(owner.environment, page.last) if page.last else None,
+        )
+    )
+
+
+async def _ask(question: Callable[[], T]) -> T:
+    try:
+        return await asyncio.to_thread(question)
+    except TooSlowError:
+        raise errors.unavailable(
+            "Looking for traces took too long: narrow it down by start, end, task or executionId"
+        ) from None
+    except sqlite3.Error:
+        raise errors.unavailable("The stored traces cannot be read at the moment") from None
+
+
+def _item(span: Span) -> rest.TraceItem:
+    return rest.TraceItem(
+        trace_id=span.trace_id.hex(),
+        span_id=span.span_id.hex(),
+        name=span.name,
+        service_name=span.service,
+        start_time=_time(span.start),
+        duration=(span.end - span.start) / 1_000_000,
+        execution_id=span.execution_id or None,
+    )
+
+
+def _span(span: Span) -> rest.TraceSpan:
+    return rest.TraceSpan(
+        span_id=span.span_id.hex(),
+        parent_span_id=span.parent_id.hex() or None,
+        name=span.name,
+        start_time=_time(span.start),
+        end_time=_time(span.end),
+        attributes=[rest.SpanAttribute(key=key, value=value) for key, value in span.attributes.items()],
+        status=rest.SpanStatus(code=span.status, message=span.message or None),
+    )
+
+
+def _time(nanoseconds: int) -> str:
+    seconds, rest_of_second = divmod(nanoseconds, 1_000_000_000)
+    moment = (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None)
+    return f"{moment.isoformat(timespec='seconds')}.{rest_of_second:09d}Z"
+
+
+def _nanoseconds(text: str) -> int:
+    """The nanoseconds of a time with nine digits after the point, as far as spans may lie."""
+    moment = datetime.fromisoformat(text[:26]).replace(tzinfo=UTC) - _EPOCH
+    return max(-_MAX_INT, min(_MAX_INT, moment // timedelta(microseconds=1) * 1000))
+
+
+def _encode(scope: str, position: Position) -> str:
+    text = orjson.dumps([_VERSION, "traces", scope, *position])
+    return base64.urlsafe_b64encode(text).decode().rstrip("=")
+
+
+def _decode(scope: str, token: str) -> Position:
+    refused = errors.malformed(
+        "next_token is none of this list: pass the nextToken of the page before, unchanged, with the same environment"
+    )
+    if len(token) > _MAX_TOKEN or not token.isascii():
+        raise refused
+    try:
+        text = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
+        content = orjson.loads(text)
+    except (binascii.Error, ValueError) as error:
+        raise refused from error
+    match content:
+        case [version, "traces", str(where), int(start), int(number)] if (
+            version == _VERSION and where == scope and 0 <= start <= _MAX_INT and 0 <= number <= _MAX_INT
+        ):
+            return start, number
+    raise refused
+
+
+_TIMES = {"startTime": "2026-11-21T10:00:00.123456789Z"}
+_IDS = {"traceId": "4bf92f3577b34da6a3ce929d0e0e4736", "spanId": "00f067aa0ba902b7"}
+OPERATIONS = (
+    Operation(
+        id="listProjectTraces",
+        method="GET",
+        path=f"{PROJECT}/traces",
+        summary="List project traces",
+        tag="Traces",
+        handler=list_traces,
+        permissions=permission("get", "projects"),
+        query=rest.TracesQuery,
+        response=rest.TracePage,
+        response_example={
+            "items": [
+                {
+                    **_IDS,
+                    "name": "orders",
+                    "serviceName": "Shop sync",
+                    **_TIMES,
+                    "duration": 12.5,
+                    "executionId": "01JD3YEKHBZX9KQW8T2V4N6P0J",
+                }
+            ]
+        },
+    ),
+    Operation(
+        id="getTrace",
+        method="GET",
+        path=f"{PROJECT}/traces/{{trace_id}}",
+        summary="Get trace",
+        tag="Traces",
+        handler=get_trace,
+        permissions=permission("get", "projects"),
+        response=rest.Trace,
+        response_example={
+            "traceId": _IDS["traceId"],
+            "spans": [
+                {
+                    "spanId": _IDS["spanId"],
+                    "name": "orders",
+                    **_TIMES,
+                    "endTime": "2026-11-21T10:00:00.135956789Z",
+                    "attributes": [{"key": "executionId", "value": "01JD3YEKHBZX9KQW8T2V4N6P0J"}],
+                    "status": {"code": "OK"},
+                }
+            ],
+        },
+    ),
+)
