@@ -1,0 +1,56 @@
+"""Trace context of W3C (https://www.w3.org/TR/trace-context/): the headers traceparent and tracestate."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+TRACEPARENT = "traceparent"
+TRACESTATE = "tracestate"
+_LONGEST_STATE = 512
+_PARENT = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?P<trace>[0-9a-f]{32})-(?P<span>[0-9a-f]{16})-[0-9a-f]{2}(?P<more>-.*)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SpanContext:
+    """What others need to know of a span to make theirs a part of it; ids are hexadecimal."""
+
+    trace_id: str
+    span_id: str
+    state: str = ""
+
+
+def incoming(headers: Mapping[str, str]) -> SpanContext | None:
+    """The caller's span, or None when it tells none (or one that cannot be: then a trace begins anew)."""
+    found = _PARENT.fullmatch(headers.get(TRACEPARENT, "").strip())
+    if found is None or not found["trace"].strip("0") or not found["span"].strip("0"):
+        return None
+    if found["more"] and found[0].startswith("00"):
+        return None
+    state = headers.get(TRACESTATE, "")
+    usable = len(state) <= _LONGEST_STATE and state.isascii() and state.isprintable()
+    return SpanContext(found["trace"], found["span"], state if usable else "")
+
+
+def outgoing(context: SpanContext) -> dict[str, str]:
+    """The headers that tell ``context`` to the called system.
+
+    >>> outgoing(SpanContext("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"))
+    {'traceparent': '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'}
+    """
+    headers = {TRACEPARENT: f"00-{context.trace_id}-{context.span_id}-01"}
+    if context.state:
+        headers[TRACESTATE] = context.state
+    return headers
+
+
+def new_trace_id() -> str:
+    """32 random hexadecimal digits."""
+    return os.urandom(16).hex()
+
+
+def new_span_id() -> str:
+    """16 random hexadecimal digits."""
+    return os.urandom(8).hex()
