@@ -1,0 +1,287 @@
+"""Token requests (RFC 6749, section 3.2): oauthlib writes and reads them, aiohttp carries them.
+
+Nothing that is raised here holds a secret: of an answer only a known error code is repeated, because
+providers quote what they were sent in their descriptions.
+"""
+
+import json
+import ssl
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+from urllib.parse import parse_qsl, quote_plus
+
+import aiohttp
+from oauthlib.oauth2.rfc6749.errors import OAuth2Error  # type: ignore[import-untyped]
+from oauthlib.oauth2.rfc6749.parameters import (  # type: ignore[import-untyped]
+    parse_token_response,
+    prepare_token_request,
+)
+
+from tieline_core.oauth.egress import EgressRefusedError
+
+TIMEOUT = 20.0
+MAX_ANSWER = 256 * 1024
+
+_REFUSALS = frozenset(
+    {
+        "access_denied",
+        "bad_verification_code",
+        "incorrect_client_credentials",
+        "invalid_client",
+        "invalid_grant",
+        "invalid_request",
+        "invalid_scope",
+        "invalid_target",
+        "unauthorized_client",
+        "unsupported_grant_type",
+    }
+)
+_PASSING = frozenset({"server_error", "temporarily_unavailable", "slow_down"})
+_PASSING_STATUSES = frozenset({408, 425, 429})
+
+
+class TokenError(Exception):
+    """No token came of a request."""
+
+
+class RefusedError(TokenError):
+    """The provider has said no to the credentials: asking again gives the same answer."""
+
+    def __init__(self, message: str, *, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class UnreachableError(TokenError):
+    """The provider could not be asked or could not answer now: says nothing about the credentials."""
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class MisconfiguredError(TokenError):
+    """The URL is no token endpoint that may be used: says nothing about the credentials."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """Where tokens come from, and as whom they are asked for."""
+
+    token_url: str
+    client_id: str
+    client_secret: str = field(default="", repr=False)
+    refresh_url: str = ""
+    """Where tokens are refreshed, when that is not ``token_url``."""
+    authentication: Literal["header", "body"] = "header"
+    additional_params: str = field(default="", repr=False)
+    """Form-encoded, sent with every request."""
+    tls: ssl.SSLContext | None = field(default=None, repr=False)
+    """For mutual TLS; see ``client_certificate``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokens:
+    """What a provider has issued."""
+
+    access_token: str = field(repr=False)
+    refresh_token: str = field(default="", repr=False)
+    token_type: str = "Bearer"  # noqa: S105  (the type's name)
+    scopes: tuple[str, ...] = ()
+    """What was granted; what was asked for where the answer does not say (RFC 6749, section 5.1)."""
+    issued_at: datetime
+    expires_at: datetime | None = None
+    """None where the provider does not say."""
+
+
+def client_certificate(*, certificate: str, key: str, ca: str = "") -> ssl.SSLContext:
+    """The TLS context of a certificate credential; MisconfiguredError where the three do not fit."""
+    context = ssl.create_default_context()
+    try:
+        if ca:
+            context.load_verify_locations(cadata=ca)
+        # OpenSSL reads a chain from a file alone; this one is the process's own and gone at once.
+        with tempfile.NamedTemporaryFile("w", suffix=".pem") as chain:
+            chain.write(f"{certificate.strip()}\n{key.strip()}\n")
+            chain.flush()
+            context.load_cert_chain(chain.name, password=lambda: b"")
+    except (ssl.SSLError, ValueError):
+        raise MisconfiguredError(
+            "The client certificate cannot be used; give certificate and unencrypted key as PEM that fit"
+        ) from None
+    return context
+
+
+class TokenClient:
+    """Asks token endpoints. The session's connector decides what may be reached (see ``egress``)."""
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        *,
+        timeout: float = TIMEOUT,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._session = session
+        self._timeout = aiohttp.ClientTimeout(total=timeout)
+        self._now = now
+
+    async def exchange(
+        self, endpoint: Endpoint, *, code: str, redirect_uri: str, verifier: str = ""
+    ) -> Tokens:
+        """The tokens for an authorisation code, with the PKCE verifier where there is one (RFC 7636)."""
+        return await self._ask(
+            endpoint, "authorization_code", code=code, redirect_uri=redirect_uri, code_verifier=verifier
+        )
+
+    async def client_credentials(self, endpoint: Endpoint, *, scopes: Sequence[str] = ()) -> Tokens:
+        """A token for the client itself."""
+        return await self._ask(endpoint, "client_credentials", scopes=scopes)
+
+    async def password(
+        self, endpoint: Endpoint, *, username: str, password: str, scopes: Sequence[str] = ()
+    ) -> Tokens:
+        """A token for a user's name and password."""
+        return await self._ask(endpoint, "password", scopes=scopes, username=username, password=password)
+
+    async def refresh(self, endpoint: Endpoint, *, refresh_token: str, scopes: Sequence[str] = ()) -> Tokens:
+        """New tokens. The refresh token stays the old one where the answer has none.
+
+        ``scopes`` are those of the old tokens: they are not sent, and kept where the answer names none.
+        """
+        return await self._ask(
+            endpoint, "refresh_token", keep=refresh_token, granted=scopes, refresh_token=refresh_token
+        )
+
+    async def _ask(
+        self,
+        endpoint: Endpoint,
+        grant: str,
+        *,
+        scopes: Sequence[str] = (),
+        granted: Sequence[str] = (),
+        keep: str = "",
+        **params: str,
+    ) -> Tokens:
+        url = (grant == "refresh_token" and endpoint.refresh_url) or endpoint.token_url
+        body, headers = _written(endpoint, grant, scopes=scopes, params=params)
+        asked_at = self._now()
+        status, retry_after, answer = await self._send(url, body=body, headers=headers, tls=endpoint.tls)
+        found = _read(status, answer, retry_after=retry_after)
+        lifetime = _seconds(found.get("expires_in"))
+        return Tokens(
+            access_token=found["access_token"],
+            refresh_token=found.get("refresh_token") or keep,
+            token_type=found.get("token_type") or "Bearer",
+            scopes=tuple(found.get("scope") or scopes or granted),
+            issued_at=asked_at,
+            expires_at=None if lifetime is None else asked_at + timedelta(seconds=lifetime),
+        )
+
+    async def _send(
+        self, url: str, *, body: str, headers: dict[str, str], tls: ssl.SSLContext | None
+    ) -> tuple[int, float | None, bytes]:
+        try:
+            async with self._session.post(
+                url,
+                data=body.encode(),
+                headers=headers,
+                ssl=tls if tls is not None else True,
+                allow_redirects=False,
+                timeout=self._timeout,
+            ) as response:
+                answer = bytearray()
+                async for chunk in response.content.iter_chunked(16 * 1024):
+                    answer += chunk
+                    if len(answer) > MAX_ANSWER:
+                        raise MisconfiguredError("The token URL's answer is too long for a token's")
+                return response.status, _seconds(response.headers.get("Retry-After")), bytes(answer)
+        except aiohttp.InvalidURL:
+            raise MisconfiguredError("The token URL is not a URL") from None
+        except aiohttp.ClientConnectorError as error:
+            if isinstance(error.os_error, EgressRefusedError):
+                raise MisconfiguredError(f"The token URL may not be reached: {error.os_error}") from None
+            raise UnreachableError("The token URL cannot be connected to; it is tried again") from None
+        except TimeoutError:
+            raise UnreachableError("The token URL did not answer in time; it is tried again") from None
+        except (aiohttp.ClientError, OSError):
+            raise UnreachableError("The connection to the token URL broke; it is tried again") from None
+
+
+def _written(
+    endpoint: Endpoint, grant: str, *, scopes: Sequence[str], params: dict[str, str]
+) -> tuple[str, dict[str, str]]:
+    """Body and headers. A public client (without secret) names itself in the body (section 3.2.1)."""
+    given = {name: value for name, value in params.items() if value}
+    if scopes:
+        given["scope"] = " ".join(scopes)
+    headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
+    by_header = endpoint.authentication == "header" and bool(endpoint.client_secret)
+    if by_header:
+        # Both are form-encoded before they are joined (section 2.3.1): a colon or an umlaut survives.
+        name, secret = quote_plus(endpoint.client_id), quote_plus(endpoint.client_secret)
+        headers["Authorization"] = aiohttp.encode_basic_auth(name, secret)
+    else:
+        given["client_id"] = endpoint.client_id
+        if endpoint.client_secret:
+            given["client_secret"] = endpoint.client_secret
+    reserved = {"grant_type", *given}
+    extra = [
+        (name, value)
+        for name, value in parse_qsl(endpoint.additional_params, keep_blank_values=True)
+        if name not in reserved
+    ]
+    encoded = "&".join(f"{quote_plus(name)}={quote_plus(value)}" for name, value in extra)
+    body: str = prepare_token_request(grant, body=encoded, **given)
+    return body, headers
+
+
+def _read(status: int, answer: bytes, *, retry_after: float | None) -> dict[str, Any]:
+    """The answer's parameters. What a status says about the server goes before what the body says."""
+    if status >= 500 or status in _PASSING_STATUSES:
+        raise UnreachableError(f"The token URL answered {status}; it is tried again", retry_after=retry_after)
+    if 300 <= status < 400:
+        raise MisconfiguredError(f"The token URL redirects ({status}); set it to where it redirects to")
+    try:
+        text = answer.decode()
+        code = _error_code(text)
+        if code in _PASSING:
+            raise UnreachableError(
+                f"The provider answered {code}; it is tried again", retry_after=retry_after
+            )
+        if code in _REFUSALS or status == 401:
+            named = code if code in _REFUSALS else "HTTP 401"
+            raise RefusedError(
+                f"The provider refused the credentials ({named}); connect again, or correct the client",
+                code=code if code in _REFUSALS else "",
+            )
+        if status < 300 and not code:
+            found: dict[str, Any] = parse_token_response(text)
+            if isinstance(found.get("access_token"), str):
+                return found
+    except (OAuth2Error, ValueError, TypeError, AttributeError):
+        pass
+    raise MisconfiguredError(
+        f"The token URL answered {status} without a token; check that it is a token endpoint"
+    )
+
+
+def _error_code(text: str) -> str:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = dict(parse_qsl(text))
+    code = found.get("error") if isinstance(found, dict) else None
+    return code if isinstance(code, str) else "unknown" if code else ""
+
+
+def _seconds(value: Any) -> float | None:
+    """A duration in seconds; None where it is absent, no number (a date), or not positive."""
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        return None
+    return seconds if 0 < seconds < 10 * 365 * 86400 else None
