@@ -119,7 +119,7 @@ def test_only_pods_may_bring_spans(client: Client, kubectl: Kubectl, org: Organi
     assert send(client, None, b"{}").status == 401
     assert send(client, "nonsense", b"{}").status == 401
     assert send(client, client.token, b"{}").status == 401, "a token for the API is none for this endpoint"
-    other = kubectl("create", "token", "tracer", "--audience=tieline", namespace=org.namespace).stdout.strip()
+    other = kubectl("create", "token", "admin", "--audience=tieline", namespace=org.namespace).stdout.strip()
     assert send(client, other, b"{}").status == 403
 
 
