@@ -1,0 +1,118 @@
+"""Four processes with fifty calls each want one expired, rotating token: the provider is asked once."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tieline_core.kube.client import Kube
+from tieline_core.kube.resources import SECRETS
+from tieline_core.oauth import stored
+from tieline_core.oauth.tokens import Tokens
+
+pytestmark = pytest.mark.cluster
+
+WORKER = """
+import asyncio, json, sys
+from datetime import timedelta
+import aiohttp
+from tieline_core.kube.client import Kube
+from tieline_core.oauth.egress import Egress
+from tieline_core.oauth.refreshing import Refresher
+from tieline_core.oauth.tokens import Endpoint, TokenClient
+
+async def main(kubeconfig, namespace, url):
+    connector = Egress.parse(allowed=["127.0.0.0/8"]).connector()
+    async with await Kube.connect(kubeconfig=kubeconfig) as kube, aiohttp.ClientSession(connector=connector) as s:
+        client, endpoint = TokenClient(s), Endpoint(token_url=url, client_id="me")
+        one = Refresher(kube, claim=timedelta(seconds=4), poll=0.05)
+        ask = lambda old: client.refresh(endpoint, refresh_token=old.refresh_token)
+        found = await asyncio.gather(*(one.fresh(namespace, "grant", ask=ask) for _ in range(50)))
+        print(json.dumps([t.access_token for t in found]))
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@dataclass
+class Provider:
+    """Rotates, detects reuse, and can hold the first request until its asker is dead."""
+
+    hold_first: bool = False
+    url: str = ""
+    asked: list[str] = field(default_factory=list)
+    held: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def token(self, request: web.Request) -> web.Response:
+        used = str((await request.post())["refresh_token"])
+        if self.hold_first and not self.held.is_set():
+            self.held.set()  # received, and never processed: its asker is killed
+            await asyncio.sleep(30)
+        self.asked.append(used)
+        if self.asked.count(used) > 1:
+            return web.json_response({"error": "invalid_grant"}, status=400)
+        number = len(self.asked) + 1
+        answer: dict[str, Any] = {"access_token": f"at{number}", "refresh_token": f"rt{number}"}
+        return web.json_response({**answer, "expires_in": 3600})
+
+
+@contextlib.asynccontextmanager
+async def serving(provider: Provider) -> AsyncIterator[Provider]:
+    app = web.Application()
+    app.router.add_post("/token", provider.token)
+    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    provider.url = f"http://127.0.0.1:{runner.addresses[0][1]}/token"
+    yield provider
+    await runner.cleanup()
+
+
+async def store_expired(kube: Kube, namespace: str) -> None:
+    then = datetime.now(UTC) - timedelta(hours=2)
+    expired = Tokens(
+        access_token="at1", refresh_token="rt1", issued_at=then, expires_at=then + timedelta(hours=1)
+    )
+    blank = {"type": "tieline.dev/credential", "metadata": {"name": "grant", "namespace": namespace}}
+    await kube.create(SECRETS, stored.with_tokens(blank, expired))
+
+
+async def worker(kubeconfig: Path, namespace: str, url: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-c", WORKER, str(kubeconfig), namespace, url, stdout=asyncio.subprocess.PIPE
+    )
+
+
+@pytest.mark.parametrize("_round", range(3))
+@pytest.mark.parametrize("killed", [False, True])
+async def test_a_storm_makes_one_token_request(
+    kubeconfig: Path, namespace: str, killed: bool, _round: int
+) -> None:
+    async with (
+        await Kube.connect(kubeconfig=str(kubeconfig)) as kube,
+        serving(Provider(hold_first=killed)) as provider,
+    ):
+        await store_expired(kube, namespace)
+        if killed:
+            holder = await worker(kubeconfig, namespace, provider.url)
+            await asyncio.wait_for(provider.held.wait(), 15)
+        others = [await worker(kubeconfig, namespace, provider.url) for _ in range(4 - killed)]
+        if killed:
+            os.kill(holder.pid, signal.SIGKILL)
+            await holder.wait()
+        answers = await asyncio.wait_for(asyncio.gather(*(one.communicate() for one in others)), 25)
+        assert provider.asked == ["rt1"]
+        assert [json.loads(out) for out, _ in answers] == [["at2"] * 50] * len(others)
+        secret = await kube.get(SECRETS, "grant", namespace)
+        assert stored.read(secret).tokens.refresh_token == "rt2"
+        assert stored.read(secret).claimed_by == ""
