@@ -1,6 +1,7 @@
 """What a run is given: its log, its variables, and the way to external systems."""
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Activation
 from tieline.logs import Log
 from tieline.outbound.session import Session, fetch
+from tieline.tracing.spans import Span, Tracer, Value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +37,15 @@ class Surroundings:
 class Context:
     """One run's view of its environment."""
 
-    __slots__ = ("_client", "_configuration", "activation", "execution_id", "log", "surroundings")
+    __slots__ = (
+        "_client",
+        "_configuration",
+        "_tracer",
+        "activation",
+        "execution_id",
+        "log",
+        "surroundings",
+    )
 
     def __init__(
         self,
@@ -45,6 +55,7 @@ class Context:
         client: aiohttp.ClientSession,
         surroundings: Surroundings,
         activation: Activation | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.execution_id = execution_id
         """The run's id; also in the answer's header X-Tieline-Execution-Id and in every log line."""
@@ -55,6 +66,7 @@ class Context:
         self.surroundings = surroundings
         self._configuration = configuration
         self._client = client
+        self._tracer = tracer or Tracer(lambda _: None)
 
     @property
     def variables(self) -> Mapping[str, Any]:
@@ -94,8 +106,14 @@ class Context:
         """
         self._configuration.current.connection(template, self.activation)
         return Session(
-            self._client, lambda: self._configuration.current.connection(template, self.activation)
+            self._client,
+            lambda: self._configuration.current.connection(template, self.activation),
+            self._tracer,
         )
+
+    def trace(self, name: str, **attributes: Value) -> AbstractContextManager[Span]:
+        """A span of one's own in the run's trace: ``with ctx.trace("parse", rows=3) as span: …``."""
+        return self._tracer.span(name, attributes=attributes)
 
     async def fetch(
         self, template: str, url: str | URL = "", *, method: str = "GET", **options: Any

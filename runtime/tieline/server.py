@@ -27,6 +27,9 @@ from tieline.redaction import Redactor
 from tieline.serving.applications import health_application, webhook_application
 from tieline.serving.runs import Limits, Runner
 from tieline.settings import Settings
+from tieline.tracing.destination import destination
+from tieline.tracing.exporter import Exporter
+from tieline.tracing.spans import Tracer, Value
 
 logger = logging.getLogger("tieline")
 
@@ -60,6 +63,7 @@ async def serve(settings: Settings, webhooks: Mapping[str, Webhook], redactor: R
     stop = _stop_signals()
     source = _source(settings)
     configuration = Configuration(redactor=redactor, needed=source is not None)
+    exporter = _exporter(settings, redactor)
     async with new_client() as client:
         runner = Runner(
             limits=Limits(
@@ -69,6 +73,7 @@ async def serve(settings: Settings, webhooks: Mapping[str, Webhook], redactor: R
             client=client,
             surroundings=_surroundings(settings),
             users=_users(settings, configuration, client),
+            tracer=Tracer(exporter.take),
         )
         webhook_server = await _listen(
             webhook_application(webhooks, runner, max_body=settings.max_body),
@@ -83,6 +88,7 @@ async def serve(settings: Settings, webhooks: Mapping[str, Webhook], redactor: R
             grace=1,
         )
         feed = asyncio.create_task(source.run(configuration.publish)) if source else None
+        sending = asyncio.create_task(exporter.run())
         logger.info("Serving the webhooks %s", ", ".join(sorted(webhooks)) or "(none)")
         try:
             await _until_stopped(stop, feed)
@@ -93,6 +99,8 @@ async def serve(settings: Settings, webhooks: Mapping[str, Webhook], redactor: R
             await webhook_server.cleanup()
             await health_server.cleanup()
             await _cancel(feed)
+            await _cancel(sending)
+            await exporter.flush()
             runner.close()
     logger.info("Stopped")
 
@@ -142,6 +150,16 @@ def _users(settings: Settings, configuration: Configuration, client: aiohttp.Cli
     if settings.connections_file is not None or settings.api_url is None:
         return ConfiguredUsers(configuration)
     return ApiUsers(client, settings.api_url, settings.token_file, time.monotonic)
+
+
+def _exporter(settings: Settings, redactor: Redactor) -> Exporter:
+    resource: dict[str, Value] = {
+        "service.name": settings.project_name or "tieline",
+        "service.version": settings.version,
+        "deployment.environment.name": settings.environment,
+    }
+    target = destination(os.environ, api_url=settings.api_url, token_file=settings.token_file)
+    return Exporter(target, resource=resource, redact=redactor)
 
 
 def _surroundings(settings: Settings) -> Surroundings:

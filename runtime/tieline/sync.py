@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Coroutine, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import aiohttp
@@ -13,6 +14,7 @@ from yarl import URL
 from tieline.configuration.snapshot import Activation
 from tieline.context import Context, Named
 from tieline.logs import Log
+from tieline.tracing.spans import Span, Value
 
 T = TypeVar("T")
 
@@ -157,6 +159,10 @@ class SyncContext:
     def public_url(self) -> str:
         """Where the environment's webhooks are reached from outside."""
         return self._context.public_url
+
+    def trace(self, name: str, **attributes: Value) -> AbstractContextManager[Span]:
+        """A span of one's own in the run's trace; see Context.trace."""
+        return self._context.trace(name, **attributes)
 
     def fetch(
         self, template: str, url: str | URL = "", *, method: str = "GET", **options: Any

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.harness.kubectl import ROOT, Kubectl, Organisation
-from tests.harness.world import Platform, Rest, World, eventually
+from tests.harness.world import Platform, Rest, World, administrator
 from tieline_cluster.kubectl import kubectl_for
 from tieline_cluster.platform import deploy
 from tieline_cluster.progress import Silence
@@ -35,20 +35,7 @@ def platform(
 @pytest.fixture
 def rest(platform: Platform, organisation: Organisation) -> Rest:
     """The API as an administrator of the test's organisation."""
-    kubectl, namespace = platform.kubectl, organisation.namespace
-    kubectl("create", "serviceaccount", "admin", namespace=namespace)
-    kubectl(
-        "create",
-        "rolebinding",
-        "admin",
-        "--clusterrole=tieline-admin",
-        f"--serviceaccount={namespace}:admin",
-        namespace=namespace,
-    )
-    token = kubectl("create", "token", "admin", "--duration=1h", namespace=namespace).stdout.strip()
-    client = Rest(url=platform.url, token=token, organisation=organisation.id)
-    eventually("the organisation known", lambda: client("GET", "/projects").status == 200, within=30)
-    return client
+    return administrator(platform, organisation)
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.harness.kubectl import ROOT
-from tests.harness.world import Answer, Platform, World, eventually, http
+from tests.harness.kubectl import ROOT, Organisation
+from tests.harness.world import Answer, Platform, World, administrator, eventually, http
 from tieline_cluster.platform import with_images
 
 pytestmark = pytest.mark.e2e
@@ -36,6 +36,42 @@ def test_an_order_that_arrives_by_webhook_is_in_the_shop(quickstart: World):
     assert "A-1001" in shop_orders(quickstart)
 
 
+def test_a_run_is_a_trace_with_its_outbound_request_and_no_secret(
+    quickstart: World, platform: Platform
+) -> None:
+    environment = quickstart.until("order-sync", "running")
+    url = f"{environment['publicUrl']}/orders"
+    order = storefront_order("A-1003")
+    answer = eventually("an order that is taken", lambda: accepted(http("POST", url, body=order)), within=10)
+    execution = answer.headers["X-Tieline-Execution-Id"]
+    rest = administrator(platform, Organisation(id=organisation_of(quickstart), namespace="acme"))
+    project = eventually(
+        "the project listed", lambda: rest("GET", "/projects").json["projects"][0]["id"], within=30
+    )
+    path = f"/projects/{project}/traces"
+
+    def listed() -> dict[str, Any]:
+        found = rest("GET", f"{path}?filter=executionId:{execution}").json["items"]
+        return dict(found[0])
+
+    run = eventually("the run's trace", listed, within=30)
+    assert (run["name"], run["executionId"]) == ("orders", execution)
+
+    def whole() -> dict[str, Any] | None:
+        trace = rest("GET", f"{path}/{run['traceId']}")
+        assert trace.status == 200, trace
+        return dict(trace.json) if len(trace.json["spans"]) == 2 else None
+
+    trace = eventually("both spans", whole, within=10)
+    trigger = next(span for span in trace["spans"] if span["spanId"] == run["spanId"])
+    outbound = next(span for span in trace["spans"] if span["spanId"] != run["spanId"])
+    assert outbound["parentSpanId"] == trigger["spanId"]
+    told = {pair["key"]: pair["value"] for pair in outbound["attributes"]}
+    assert told["connection.template"] == "shop"
+    assert told["url.full"] == "http://shop.acme.svc/orders"
+    assert "demo-shop-key" not in str(trace)
+
+
 def test_a_changed_secret_is_used_without_a_restart(quickstart: World):
     environment = quickstart.until("order-sync", "running")
     before = {pod["metadata"]["uid"] for pod in quickstart.pods("order-sync")}
@@ -48,6 +84,12 @@ def test_a_changed_secret_is_used_without_a_restart(quickstart: World):
         "the shop refusing the new key", lambda: http("POST", url, body=order).status >= 500, within=30
     )
     assert {pod["metadata"]["uid"] for pod in quickstart.pods("order-sync")} == before
+
+
+def organisation_of(world: World) -> str:
+    """The id of the quickstart's organisation."""
+    namespace = world.get("namespace", world.namespace)
+    return str(namespace["metadata"]["labels"]["tieline.dev/organisation"])
 
 
 def accepted(answer: Answer) -> Answer | None:

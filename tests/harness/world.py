@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from tests.harness.kubectl import Kubectl
+from tests.harness.kubectl import Kubectl, Organisation
 
 T = TypeVar("T")
 
@@ -87,6 +87,18 @@ class Rest:
             body=body,
             headers={"Authorization": f"Bearer {self.token}", **headers},
         )
+
+
+def administrator(platform: Platform, organisation: Organisation) -> Rest:
+    """The API as an administrator of the organisation, once it knows both."""
+    kubectl, namespace = platform.kubectl, organisation.namespace
+    kubectl("create", "serviceaccount", "admin", namespace=namespace)
+    account = f"--serviceaccount={namespace}:admin"
+    kubectl("create", "rolebinding", "admin", "--clusterrole=tieline-admin", account, namespace=namespace)
+    token = kubectl("create", "token", "admin", "--duration=1h", namespace=namespace).stdout.strip()
+    client = Rest(url=platform.url, token=token, organisation=organisation.id)
+    eventually("the organisation known", lambda: client("GET", "/projects").status == 200, within=30)
+    return client
 
 
 @dataclass

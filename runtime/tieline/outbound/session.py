@@ -14,6 +14,8 @@ from tieline.outbound.prepared import PreparedRequest, UnusableValueError
 from tieline.outbound.retries import RETRIES, send_again
 from tieline.outbound.schemes import authenticate, check
 from tieline.outbound.urls import join, origin, without_values
+from tieline.tracing.outbound import traced
+from tieline.tracing.spans import Tracer
 
 TIMEOUT = aiohttp.ClientTimeout(total=30, connect=10)
 """What a request may take when its author says nothing else, in seconds."""
@@ -34,11 +36,12 @@ class Session:
     sees new credentials.
     """
 
-    __slots__ = ("_client", "_look_up")
+    __slots__ = ("_client", "_look_up", "_tracer")
 
-    def __init__(self, client: aiohttp.ClientSession, look_up: LookUp) -> None:
+    def __init__(self, client: aiohttp.ClientSession, look_up: LookUp, tracer: Tracer | None = None) -> None:
         self._client = client
         self._look_up = look_up
+        self._tracer = tracer
 
     async def __aenter__(self) -> "Session":
         return self
@@ -54,7 +57,14 @@ class Session:
         connection = self._look_up()
         check(connection)
         target = join(base=connection.base_url, path=url, template=connection.template)
-        middlewares = (*(options.pop("middlewares", None) or ()), _applying(connection, target))
+        # Outside of what authenticates: the span sees no credential, and its context is signed with the rest.
+        tracing = (
+            (traced(self._tracer, template=connection.template, connection_id=connection.id),)
+            if self._tracer
+            else ()
+        )
+        given = options.pop("middlewares", None) or ()
+        middlewares = (*given, *tracing, _applying(connection, target))
         return self._client.request(method, target, middlewares=middlewares, **options)
 
     def get(self, url: str | URL = "", **options: Any) -> _RequestContextManager:

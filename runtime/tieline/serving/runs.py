@@ -25,6 +25,7 @@ from tieline.serving.bodies import bound
 from tieline.serving.inbound import unauthenticated, verify
 from tieline.serving.refusals import RefusedError
 from tieline.sync import SyncContext, SyncRequest
+from tieline.tracing.spans import Span, Tracer, Value
 from tieline.ulids import new_ulid
 
 logger = logging.getLogger("tieline.run")
@@ -50,6 +51,7 @@ class Runner:
         client: aiohttp.ClientSession,
         surroundings: Surroundings,
         users: Users | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.draining = False
         """Set when the server stops: connections are closed after their answer."""
@@ -58,6 +60,7 @@ class Runner:
         self._client = client
         self._surroundings = surroundings
         self._users = users or ConfiguredUsers(configuration)
+        self._tracer = tracer or Tracer(_let_go)
         self._active = 0
         self._threads = ThreadPoolExecutor(max_workers=max(limits.max_runs, 1), thread_name_prefix="run")
 
@@ -75,7 +78,7 @@ class Runner:
             if self._active >= self._limits.max_runs:
                 response: web.StreamResponse = _busy(execution_id)
             else:
-                response = await self._limited(webhook, request, execution_id)
+                response = await self._traced(webhook, request, execution_id)
             if not response.prepared:
                 response.headers[EXECUTION_ID_HEADER] = execution_id
                 if self.draining:
@@ -93,13 +96,38 @@ class Runner:
             current_redactor.reset(redactor)
             current_execution.reset(token)
 
-    async def _limited(self, webhook: Webhook, request: web.Request, execution_id: str) -> web.StreamResponse:
+    async def _traced(self, webhook: Webhook, request: web.Request, execution_id: str) -> web.StreamResponse:
+        """One run is one trace, or a part of the caller's."""
+        attributes: dict[str, Value] = {
+            "http.request.method": request.method,
+            "http.route": request.match_info.route.resource.canonical
+            if request.match_info.route.resource
+            else "",
+        }
+        with self._tracer.run(
+            webhook.name,
+            execution_id=execution_id,
+            task=webhook.name,
+            headers=request.headers,
+            attributes=attributes,
+        ) as span:
+            response = await self._limited(webhook, request, execution_id, span)
+            span.update({"http.response.status_code": response.status})
+            if response.status >= 500 and span.error is None:
+                span.fail(str(response.status))
+            return response
+
+    async def _limited(
+        self, webhook: Webhook, request: web.Request, execution_id: str, span: Span
+    ) -> web.StreamResponse:
         self._active += 1
         slot = _Slot(self._release)
         try:
             async with asyncio.timeout(self._limits.run_timeout or None) as deadline:
                 await bound(request, self._limits.max_body)
                 activation = await self._admit(webhook, request)
+                if activation.id:
+                    span.set(activation=activation.id)
                 return answer(await self._call(webhook, request, execution_id, slot, activation))
         except web.HTTPException as raised:
             return _plain_response(raised)
@@ -114,6 +142,7 @@ class Runner:
         except Exception as error:
             if isinstance(error, TimeoutError) and deadline.expired():
                 return self._timed_out(webhook, execution_id)
+            span.fail(error)
             logger.exception("Webhook %s failed: %s", webhook.name, error)
             return error_answer(
                 500,
@@ -196,6 +225,7 @@ class Runner:
             client=self._client,
             surroundings=self._surroundings,
             activation=activation,
+            tracer=self._tracer,
         )
         if webhook.is_async:
             return await webhook.handler(*(context, request)[: webhook.arguments])
@@ -232,6 +262,10 @@ class _Slot:
     def free(self) -> None:
         """The thread that kept it has ended."""
         self._release()
+
+
+def _let_go(_: Span) -> None:
+    """Where spans go when nobody wants them."""
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
