@@ -187,12 +187,15 @@ def test_ids_that_are_none_are_not_found(
         assert answer.status in (404, 422), answer.raw
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+# Deletions have no query parameters, and would succeed.
+@pytest.mark.parametrize(
+    "operation",
+    [operation for operation in OPERATIONS if operation.method != "DELETE"],
+    ids=lambda operation: operation.id,
+)
 def test_query_parameters_of_every_kind_are_no_internal_error(
     client: Client, known: dict[str, str], operation: Operation
 ) -> None:
-    if operation.method == "DELETE":
-        pytest.skip("it would succeed")
     values = {**known, "{project_id}": make_project(client)["id"]} if operation.method != "GET" else known
     names = [*(operation.query.model_fields if operation.query else ()), "unknown"]
     for value in ("", "x", "-1", "%00", "%F0%9F%92%A9", "9" * 400, new_id()):
