@@ -21,7 +21,7 @@ MAY = {
         getVersionFiles getProjectLogs getVariablesSchema listStaticConnections listConnectionTemplates
         listEnvironmentSystems listUsers getUser listActivations getActivation listUserActivations
         getActivationConnection listConnectors getConnector listConnectorVersions getConnectorVersion
-        listActions listTriggers listDefinitions getDefinition
+        listActions listTriggers listDefinitions getDefinition listProjectTraces getTrace
     """,
     "editor": """
         initialiseOAuth2 createConnection updateConnection deleteConnection linkConnection unlinkConnection
