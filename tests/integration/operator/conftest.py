@@ -12,7 +12,7 @@ from tests.integration.operator.cluster_objects import Acting
 from tests.integration.operator.running_operator import RunningOperator
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def organisations(kubectl: Kubectl, crds_installed: None) -> Iterator[tuple[Organisation, Organisation]]:
     """One with the restricted Pod Security standard enforced, and one whose quota allows no pods."""
     usual, crowded = make_organisation(kubectl), make_organisation(kubectl)
@@ -22,7 +22,7 @@ def organisations(kubectl: Kubectl, crds_installed: None) -> Iterator[tuple[Orga
     kubectl("delete", "namespace", usual.namespace, crowded.namespace, "--wait=false")
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def operator(
     kubeconfig: Path,
     organisations: tuple[Organisation, Organisation],
