@@ -1,7 +1,8 @@
 """``python -m bench.runtime``: webhook in, outbound call, answer; beside the same work in bare aiohttp.
 
-One process on one core serves, another one is the external system and the caller. The floor and the
-runtime are measured in turns, so that what else the machine does befalls both.
+One process on one core serves, another one is the external system, the receiver of traces, and the caller.
+The floor and the runtime are measured in turns, so that what else the machine does befalls both. The runtime
+makes a trace of each run and exports it, and logs a line; the floor does neither.
 """
 
 import argparse
@@ -74,6 +75,11 @@ def _configuration(shop: str) -> dict[str, object]:
     }
 
 
+async def _traces(request: web.Request) -> web.Response:
+    await request.read()
+    return web.json_response({})
+
+
 async def _measured(client: aiohttp.ClientSession, url: str) -> Load:
     async def call() -> None:
         async with client.post(url, json={"reference": "A-1", "lines": [{"sku": "x", "n": 2}]}) as response:
@@ -108,8 +114,9 @@ def _resident(pid: int) -> str:
 
 async def measure() -> None:
     """Start both servers, load them in turns, print the medians."""
-    application = web.Application()
+    application = web.Application(client_max_size=16 * 1024 * 1024)
     application.router.add_post("/orders", _shop)
+    application.router.add_post("/v1/traces", _traces)
     shop = f"http://127.0.0.1:{await _serve(application, 0)}"
     with tempfile.TemporaryDirectory() as folder:
         code = Path(folder)
@@ -124,6 +131,7 @@ async def measure() -> None:
             "TIELINE_HEALTH_PORT": "18481",
             "TIELINE_DRAIN_SECONDS": "0",
             "TIELINE_TERMINATION_LOG": str(code / "termination"),
+            "OTEL_EXPORTER_OTLP_ENDPOINT": shop,
         }
         bare = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "bench.runtime", "--floor", "18482", "--shop", shop

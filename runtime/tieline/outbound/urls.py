@@ -1,6 +1,7 @@
 """URLs of requests: a connection's base URL joined with what code asks for."""
 
 import re
+from functools import lru_cache
 from urllib.parse import quote, unquote_plus
 
 from yarl import URL
@@ -70,6 +71,7 @@ def rebuilt(url: URL, *, path: str, query: str) -> URL:
     )
 
 
+@lru_cache(maxsize=256)
 def _base(base: str, template: str) -> URL:
     if "{" in base:
         raise InvalidPathError(

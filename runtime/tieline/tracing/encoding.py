@@ -1,9 +1,10 @@
 """Spans as OTLP in JSON (opentelemetry-proto 1.x), written by hand: the image needs no protobuf for it."""
 
-import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+import orjson
 
 from tieline.tracing.spans import Span, Value
 
@@ -14,18 +15,50 @@ _REMOTE, _LOCAL = 0x301, 0x101
 _SCOPE = {"name": "tieline"}
 
 
-def encode(spans: Iterable[Span], *, resource: Mapping[str, Value], redact: Redact) -> bytes:
+def encode(spans: Sequence[Span], *, resource: Mapping[str, Value], redact: Redact) -> bytes:
     """The body of an export request. ``redact`` sees every text that code or callers have chosen."""
+    # Looking once through all texts costs a tenth of looking through each, and hardly ever finds anything.
+    texts = "\0".join(_texts(spans, resource))
+    masked = redact if redact(texts) != texts else _as_it_is
     request = {
         "resourceSpans": [
             {
-                "resource": {"attributes": _attributes(resource, redact)},
-                "scopeSpans": [{"scope": _SCOPE, "spans": [_span(span, redact) for span in spans]}],
+                "resource": {"attributes": _attributes(resource, masked)},
+                "scopeSpans": [{"scope": _SCOPE, "spans": [_span(span, masked) for span in spans]}],
             }
         ]
     }
-    # Lone surrogates, which no UTF-8 has, become question marks.
-    return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+    try:
+        return orjson.dumps(request)
+    except (orjson.JSONEncodeError, UnicodeEncodeError):
+        # Lone surrogates, which no UTF-8 has, become question marks.
+        return orjson.dumps(_replaced(request))
+
+
+def _texts(spans: Iterable[Span], resource: Mapping[str, Value]) -> Iterable[str]:
+    for values in (resource, *(span.attributes for span in spans)):
+        for key, value in values.items():
+            yield key
+            if isinstance(value, str):
+                yield value
+    for span in spans:
+        yield span.name
+        if span.error is not None:
+            yield span.error
+
+
+def _as_it_is(text: str) -> str:
+    return text
+
+
+def _replaced(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, dict):
+        return {_replaced(key): _replaced(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_replaced(item) for item in value]
+    return value
 
 
 def _span(span: Span, redact: Redact) -> dict[str, Any]:
@@ -49,7 +82,13 @@ def _span(span: Span, redact: Redact) -> dict[str, Any]:
 
 
 def _attributes(values: Mapping[str, Value], redact: Redact) -> list[dict[str, Any]]:
-    return [{"key": redact(key), "value": _value(value, redact)} for key, value in values.items()]
+    return [
+        {
+            "key": redact(key),
+            "value": {"stringValue": redact(value)} if value.__class__ is str else _value(value, redact),
+        }
+        for key, value in values.items()
+    ]
 
 
 def _value(value: Value, redact: Redact) -> dict[str, Any]:

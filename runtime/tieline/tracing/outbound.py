@@ -41,5 +41,5 @@ def shown(url: URL) -> str:
     >>> shown(URL("https://user:secret@shop.example/orders?key=secret#part"))
     'https://shop.example/orders?***'
     """
-    plain = url.with_user(None).with_query(None).with_fragment(None)
-    return f"{plain}?***" if url.query_string else str(plain)
+    place = f"{url.scheme}://{url.host_port_subcomponent or ''}{url.raw_path}"
+    return f"{place}?***" if url.raw_query_string else place
