@@ -1,6 +1,7 @@
 """Operations on activations: an environment for one user, and its variables."""
 
 import re
+from contextlib import suppress
 from typing import Any
 
 from tieline_api import cursors, errors
@@ -23,8 +24,8 @@ from tieline_api.operations.connections import connection_reply
 from tieline_api.operations.users import need_user
 from tieline_api.store.etags import etag
 from tieline_api.store.world import position
-from tieline_api.store.writer import put_or_leave_out
-from tieline_core.ids import child_id, object_id, static_activation_id
+from tieline_api.store.writer import Change, IdTakenError, put_or_leave_out
+from tieline_core.ids import child_id, object_id, object_name, static_activation_id
 
 Obj = dict[str, Any]
 ACTIVATIONS = f"{ORGANISATION}/environments/{{environment_id}}/activations"
@@ -55,13 +56,9 @@ async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
             }
         )
     active = next((one for one in activations_at(call, place) if _is_of(one, user)), None)
-    if active is None:
-        spec = {**_spec(place), "endUserRef": {"name": user["metadata"]["name"]}}
-        put_or_leave_out(spec, "connections", connections)
-        put_or_leave_out(spec, "variables", body.dynamic_variables)
-        identifier = child_id(place.id, f"user/{object_id(user)}")
-        obj = await platform.writer.create(world.activations, call.namespace, identifier, spec)
-        return Reply(body=activation_to_rest(call, place, obj))
+    spec = {**_spec(place), "endUserRef": {"name": user["metadata"]["name"]}}
+    put_or_leave_out(spec, "connections", connections)
+    put_or_leave_out(spec, "variables", body.dynamic_variables)
 
     def change(_live: Obj, mine: Obj) -> None:
         kept = {item["connectionTemplate"]: item for item in mine["spec"].get("connections") or ()}
@@ -70,10 +67,9 @@ async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
         if body.dynamic_variables is not None:
             mine["spec"]["variables"] = body.dynamic_variables
 
-    changed = await platform.writer.change(
-        world.activations, call.namespace, active["metadata"]["name"], change
-    )
-    return Reply(body=activation_to_rest(call, place, changed))
+    identifier = child_id(place.id, f"user/{object_id(user)}")
+    obj = await _create_or_change(call, active, identifier, spec=spec, change=change)
+    return Reply(body=activation_to_rest(call, place, obj))
 
 
 async def list_activations(call: Call[rest.ActivationsQuery, None]) -> Reply:
@@ -151,26 +147,45 @@ async def patch_static_variables(call: Call[None, rest.Variables]) -> Reply:
 
 
 async def _merge(call: Call[Any, Any], identifier: str, variables: dict[str, Any]) -> Reply:
-    platform, place = call.platform, need_place(call)
-    world = platform.world
+    place = need_place(call)
     obj = find_activation(call, place, identifier)
     if obj is None:
         check_variables(place.project, variables)
-        spec = {**_spec(place), "variables": variables}
-        obj = await platform.writer.create(
-            world.activations, call.namespace, static_activation_id(place.id), spec, chosen_by_client=True
-        )
-        return Reply(body=rest.Variables(obj["spec"].get("variables") or {}), etag=etag(obj))
 
     def change(live: Obj, mine: Obj) -> None:
         merged = {**(live["spec"].get("variables") or {}), **variables}
         check_variables(place.project, merged)
         mine["spec"]["variables"] = merged
 
-    changed = await platform.writer.change(
-        world.activations, call.namespace, obj["metadata"]["name"], change, if_match=call.if_match
+    changed = await _create_or_change(
+        call,
+        obj,
+        static_activation_id(place.id),
+        spec={**_spec(place), "variables": variables},
+        change=change,
+        if_match=call.if_match,
     )
     return Reply(body=rest.Variables(changed["spec"].get("variables") or {}), etag=etag(changed))
+
+
+async def _create_or_change(
+    call: Call[Any, Any],
+    obj: Obj | None,
+    identifier: str,
+    *,
+    spec: Obj,
+    change: Change,
+    if_match: str | None = None,
+) -> Obj:
+    """Changes the activation, or creates it; where another replica has just done so, changes that one."""
+    writer, cache = call.platform.writer, call.platform.world.activations
+    name = obj["metadata"]["name"] if obj else object_name(identifier)
+    if obj is None:
+        if if_match is not None:
+            raise errors.precondition_failed()
+        with suppress(IdTakenError):
+            return await writer.create(cache, call.namespace, identifier, spec, chosen_by_client=True)
+    return await writer.change(cache, call.namespace, name, change, if_match=if_match)
 
 
 def _spec(place: Place) -> Obj:

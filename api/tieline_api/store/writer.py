@@ -16,7 +16,7 @@ from tieline_api.store import revisions
 from tieline_api.store.etags import matches
 from tieline_api.store.field_managers import MANAGER, Step, other_managers
 from tieline_core.ids import ID_LABEL, object_id, object_name
-from tieline_core.kube import Cache, Conflict, Kube, NotFound, Resource, owned
+from tieline_core.kube import Cache, Conflict, Kube, NotFound, owned
 
 Obj = dict[str, Any]
 Change = Callable[[Obj, Obj], None]
@@ -24,6 +24,16 @@ Change = Callable[[Obj, Obj], None]
 
 TRIES = 5
 _FIRST_PAUSE = 0.02
+# An apply that names a version creates what is not there, and conflicts with what is, unless that is at just
+# this version. No object of ours ever is: etcd's first revision is taken before there can be one.
+_NEW = "1"
+
+
+class IdTakenError(errors.ApiError):
+    """409: there is an object with this id already."""
+
+    def __init__(self, identifier: str) -> None:
+        super().__init__(409, "conflict", f"The id {identifier} is taken", details={"id": identifier})
 
 
 class Writer:
@@ -32,7 +42,6 @@ class Writer:
     def __init__(self, kube: Kube, *, pause: Callable[[float], Any] = asyncio.sleep) -> None:
         self._kube = kube
         self._pause = pause
-        self._creating: set[tuple[str, str, str]] = set()
 
     async def create(
         self,
@@ -44,40 +53,33 @@ class Writer:
         chosen_by_client: bool = False,
         owner: Mapping[str, Any] | None = None,
     ) -> Obj:
-        """A new object named after its id. 409 when an id that the client chose is taken.
+        """A new object named after its id. IdTakenError when an id that somebody chose is taken.
 
-        An apply would change an object that has the name already, so it is looked for first. Two replicas
-        that are asked for the same id in the same instant can both find nothing: then the second apply
-        reports that it created nothing, and the caller gets the 409 although the first one's spec was
-        replaced. Ids that the API makes up are never the same.
+        Of those who ask for one id in the same instant, through whichever replicas, one creates it. Ids that
+        the API makes up are never the same: those applies may be tried again when an answer is lost.
         """
         resource = cache.resource
-        name = object_name(identifier)
-        place = (resource.plural, namespace, name)
-        taken = errors.conflict(f"The id {identifier} is taken", id=identifier)
-        if place in self._creating or cache.by_index("id", f"{namespace}/{identifier}"):
-            raise taken
-        self._creating.add(place)
-        metadata: Obj = {"name": name, "namespace": namespace, "labels": {ID_LABEL: identifier}}
+        if cache.by_index("id", f"{namespace}/{identifier}"):
+            raise IdTakenError(identifier)
+        metadata: Obj = {
+            "name": object_name(identifier),
+            "namespace": namespace,
+            "labels": {ID_LABEL: identifier},
+        }
         if owner:
             metadata["ownerReferences"] = [dict(owner)]
+        if chosen_by_client:
+            metadata["resourceVersion"] = _NEW
+        manifest = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": metadata,
+            "spec": dict(spec),
+        }
         try:
-            if chosen_by_client and await self._exists(resource, name, namespace):
-                raise taken
-            applied = await self._kube.apply(
-                resource,
-                {
-                    "apiVersion": resource.api_version,
-                    "kind": resource.kind,
-                    "metadata": metadata,
-                    "spec": dict(spec),
-                },
-                field_manager=MANAGER,
-            )
-        finally:
-            self._creating.discard(place)
-        if chosen_by_client and not applied.created:
-            raise taken
+            applied = await self._kube.apply(resource, manifest, field_manager=MANAGER)
+        except Conflict:
+            raise IdTakenError(identifier) from None
         cache.observe(applied.object)
         revisions.wrote(resource.plural, applied.object)
         return applied.object
@@ -130,13 +132,6 @@ class Writer:
             await self.delete(cache, obj)
         except NotFound:
             return
-
-    async def _exists(self, resource: Resource, name: str, namespace: str) -> bool:
-        try:
-            await self._kube.get(resource, name, namespace)
-        except NotFound:
-            return False
-        return True
 
 
 def put_or_leave_out(spec: Obj, field: str, value: Any) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.harness.kubectl import Organisation
 from tests.integration.api.conftest import Client
 from tests.integration.api.objects import API_KEY, make_system
 from tests.integration.api.relay import Relay, through_relay
+from tieline_core.ids import new_id
 
 pytestmark = pytest.mark.cluster
 
@@ -147,3 +149,42 @@ def test_a_replica_that_is_behind_says_so_rather_than_answer_with_something_olde
 
 def test_a_revision_that_is_none_is_400(replicas: tuple[Client, Client]) -> None:
     assert replicas[0]("GET", "/systems", X_Tieline_Revision="nonsense").status == 400
+
+
+def test_of_two_who_choose_one_id_at_once_one_has_it_and_its_name(replicas: tuple[Client, Client]) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        for number in range(10):
+            identifier = new_id()
+            bodies = [{"name": f"Of {place} {number}", "id": identifier} for place in ("one", "two")]
+            answers = list(
+                pool.map(
+                    lambda pair: pair[0]("POST", "/projects", pair[1]), zip(replicas, bodies, strict=True)
+                )
+            )
+            assert sorted(answer.status for answer in answers) == [200, 409]
+            won = next(answer for answer in answers if answer.status == 200)
+            lost = next(answer for answer in answers if answer.status == 409)
+            assert lost.json["details"] == {"id": identifier}
+            path, revision = f"/projects/{identifier}", won.headers[REVISION]
+            for replica in replicas:
+                assert replica("GET", path, X_Tieline_Revision=revision).json["name"] == won.json["name"]
+
+
+def test_two_who_activate_one_user_at_once_both_have_their_say(replicas: tuple[Client, Client]) -> None:
+    one, _ = replicas
+    project = one("POST", "/projects", {"name": "Activated twice"})
+    environment = project.json["environments"][0]["id"]
+    static = f"/environments/{environment}/variables"
+    with ThreadPoolExecutor(2) as pool:
+        answers = list(
+            pool.map(
+                lambda pair: pair[0](
+                    "PATCH", static, {pair[1]: True}, X_Tieline_Revision=project.headers[REVISION]
+                ),
+                zip(replicas, ("a", "b"), strict=True),
+            )
+        )
+    assert [answer.status for answer in answers] == [200, 200]
+    versions = (int(answer.headers[REVISION].rpartition(":")[2]) for answer in answers)
+    whole = one("PATCH", static, {}, X_Tieline_Revision=f"activations:{max(versions)}")
+    assert whole.json == {"a": True, "b": True}

@@ -8,7 +8,7 @@ from tieline_api.errors import ApiError
 from tieline_api.settings import Settings, SettingsError
 from tieline_api.store.etags import etag, matches, unchanged
 from tieline_api.store.field_managers import other_managers
-from tieline_api.store.writer import TRIES, Writer, refuse_removal
+from tieline_api.store.writer import TRIES, IdTakenError, Writer, refuse_removal
 from tieline_core.kube import Applied, Conflict, Resource
 from tieline_core.kube.resources import SYSTEMS
 
@@ -90,6 +90,25 @@ class Cache:
 
     def observe(self, obj: dict[str, Any]) -> None:
         self.seen = obj
+
+    def by_index(self, _index: str, _key: str) -> list[dict[str, Any]]:
+        return []
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+async def test_an_id_that_somebody_chose_is_created_only_where_nothing_is(chosen: bool) -> None:
+    server = Server(busy=1)
+    with pytest.raises(IdTakenError) as caught:
+        await Writer(server).create(  # type: ignore[arg-type]
+            Cache(),  # type: ignore[arg-type]
+            "acme",
+            "01JD3Y7M5RZX9KQW8T2V4N6P0A",
+            {},
+            chosen_by_client=chosen,
+        )
+    assert (caught.value.status, caught.value.code) == (409, "conflict")
+    # Only an apply with a version tells a new object from one that is there.
+    assert ("resourceVersion" in server.applied[0]["metadata"]) is chosen
 
 
 async def _no_pause(_seconds: float) -> None:
