@@ -1,6 +1,7 @@
 """``python -m tieline.server``: loads a project's code and serves its webhooks until told to stop."""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -46,11 +47,22 @@ def main() -> None:
         settings = Settings.from_environment(os.environ)
         logging.getLogger().setLevel(settings.log_level)
         webhooks = load(settings.code_dir)
+        _collect_seldom()
         uvloop.run(serve(settings, webhooks, redactor))
     except (CodeError, ConfigurationError) as error:
         logger.critical("Cannot start: %s", error, exc_info=error.__cause__)
         termination.write(termination_log, error, redactor)
         sys.exit(1)
+
+
+def _collect_seldom() -> None:
+    """Tell the garbage collector that what is loaded stays, and that runs make few cycles.
+
+    Spans that wait for their export make it look for cycles in vain: a tenth of a run's processor time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 async def serve(settings: Settings, webhooks: Mapping[str, Webhook], redactor: Redactor) -> None:

@@ -131,7 +131,8 @@ def _applying(connection: Connection, target: URL) -> ClientMiddlewareType:
         nonlocal given
         if given is not None and request.body:
             await request.update_body(given)
-        if origin(request.url) != home:
+        # The first hop goes to the very URL that was joined; only redirects need a closer look.
+        if request.url is not target and origin(request.url) != home:
             _strip(request, connection)
             return await send(request)
         before = request.body

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 TRACEPARENT = "traceparent"
 TRACESTATE = "tracestate"
@@ -13,8 +13,7 @@ _PARENT = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SpanContext:
+class SpanContext(NamedTuple):
     """What others need to know of a span to make theirs a part of it; ids are hexadecimal."""
 
     trace_id: str
