@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, TextIO
 
 from tieline.redaction import Redactor
@@ -28,6 +29,12 @@ _run_logger = logging.getLogger("tieline.run")
 _PRINTED_LINE_LIMIT = 64 * 1024
 # Made once: json.dumps makes a new encoder on each call that is given options.
 _encode = json.JSONEncoder(ensure_ascii=False, skipkeys=True, default=str).encode
+
+
+@lru_cache(maxsize=256)
+def _name(text: str) -> str:
+    """The text as it stands between JSON's quotation marks; names come again in every line."""
+    return _encode(text)[1:-1]
 
 
 class JsonFormatter(logging.Formatter):
@@ -78,10 +85,10 @@ class RunLines:
             self._second, self._prefix = second, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
         line = self._redact(
             f'{{"timestamp": "{self._prefix}.{int((now - second) * 1000):03d}Z", "severity": "INFO", '
-            f'"message": {_encode("Ran webhook " + webhook)}, "executionId": "{current_execution.get()}", '
-            f'"httpRequest": {{"requestMethod": {_encode(method)}, "requestUrl": {_encode(path)}, '
+            f'"message": "Ran webhook {_name(webhook)}", "executionId": "{current_execution.get()}", '
+            f'"httpRequest": {{"requestMethod": "{_name(method)}", "requestUrl": {_encode(path)}, '
             f'"status": {status}, "latency": "{seconds:.6f}s"}}, '
-            f'"fields": {{"webhook": {_encode(webhook)}, "status": {status}, "durationMs": {seconds * 1000:.3f}}}}}'
+            f'"fields": {{"webhook": "{_name(webhook)}", "status": {status}, "durationMs": {seconds * 1000:.3f}}}}}'
         )
         if own := current_redactor.get():
             line = own()(line)

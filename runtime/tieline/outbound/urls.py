@@ -20,8 +20,13 @@ def join(*, base: str, path: str | URL, template: str) -> URL:
     and ``/orders?b=2`` give ``https://h/v2/orders?a=1&b=2``. Percent-encoding stays as it was written.
     Raises ForeignOriginError and InvalidPathError.
     """
+    return _joined(base, str(path), template)
+
+
+# Most code asks for the same few paths again and again.
+@lru_cache(maxsize=512)
+def _joined(base: str, text: str, template: str) -> URL:
     root = _base(base, template)
-    text = str(path)
     if _ABSOLUTE.match(text):
         return _same_origin(text, root, template)
     if not text.startswith(("/", "?", "#")):
@@ -71,7 +76,6 @@ def rebuilt(url: URL, *, path: str, query: str) -> URL:
     )
 
 
-@lru_cache(maxsize=256)
 def _base(base: str, template: str) -> URL:
     if "{" in base:
         raise InvalidPathError(

@@ -1,5 +1,7 @@
 """A span for each outbound request, and its context for the called system."""
 
+from functools import lru_cache
+
 from aiohttp import ClientHandlerType, ClientMiddlewareType, ClientRequest, ClientResponse
 from yarl import URL
 
@@ -25,7 +27,8 @@ def traced(tracer: Tracer, *, template: str, connection_id: str = "") -> ClientM
         if connection_id:
             attributes["connection"] = connection_id
         with tracer.span(request.method, kind="CLIENT", attributes=attributes) as span:
-            request.headers.update(outgoing(span.context))
+            for name, value in outgoing(span.context).items():
+                request.headers[name] = value
             response = await send(request)
             span.update({"http.response.status_code": response.status})
             if response.status >= 400:
@@ -35,6 +38,7 @@ def traced(tracer: Tracer, *, template: str, connection_id: str = "") -> ClientM
     return send_traced
 
 
+@lru_cache(maxsize=512)
 def shown(url: URL) -> str:
     """``url`` without what may be secret: user, password, fragment, and all that the query says.
 
