@@ -61,6 +61,7 @@ ACTIVATIONS = _tieline("activations", "Activation")
 END_USERS = _tieline("endusers", "EndUser")
 CONNECTORS = _tieline("connectors", "Connector")
 CONNECTOR_VERSIONS = _tieline("connectorversions", "ConnectorVersion")
+CREDENTIAL_GRANTS = _tieline("credentialgrants", "CredentialGrant")
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 PODS = Resource("", "v1", "pods", "Pod")

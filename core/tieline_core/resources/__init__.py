@@ -5,6 +5,7 @@ from tieline_core.resources.connection_templates import ConnectionTemplate
 from tieline_core.resources.connections import Connection
 from tieline_core.resources.connector_versions import ConnectorVersion
 from tieline_core.resources.connectors import Connector
+from tieline_core.resources.credential_grants import CredentialGrant
 from tieline_core.resources.end_users import EndUser
 from tieline_core.resources.kinds import CustomResource
 from tieline_core.resources.project_versions import ProjectVersion
@@ -21,6 +22,7 @@ KINDS: tuple[type[CustomResource], ...] = (
     EndUser,
     Connector,
     ConnectorVersion,
+    CredentialGrant,
 )
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "ConnectionTemplate",
     "Connector",
     "ConnectorVersion",
+    "CredentialGrant",
     "CustomResource",
     "EndUser",
     "Project",
