@@ -25,11 +25,13 @@ from tieline.errors import (
     TemplateNotLinkedError,
     TielineError,
     UnknownTemplateError,
+    UnknownVariableError,
     UnsupportedAuthSchemeError,
 )
 from tieline.integration import Integration
 from tieline.outbound.session import Session
 from tieline.sync import SyncContext, SyncRequest, SyncResponse
+from tieline.variables import Variables
 
 __version__ = "0.1.0"
 
@@ -53,5 +55,7 @@ __all__ = [
     "TemplateNotLinkedError",
     "TielineError",
     "UnknownTemplateError",
+    "UnknownVariableError",
     "UnsupportedAuthSchemeError",
+    "Variables",
 ]

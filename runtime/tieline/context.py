@@ -1,11 +1,11 @@
 """What a run is given: its log, its variables, and the way to external systems."""
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, cast
 
 import aiohttp
+from typing_extensions import TypeVar
 from yarl import URL
 
 from tieline.configuration.current import Configuration
@@ -13,6 +13,10 @@ from tieline.configuration.snapshot import Activation
 from tieline.logs import Log
 from tieline.outbound.session import Session, fetch
 from tieline.tracing.spans import Span, Tracer, Value
+from tieline.variables import Variables, with_defaults
+
+V = TypeVar("V", default=Variables)
+"""What describes the variables: a TypedDict that `tieline types` writes, or else Variables."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,13 +38,17 @@ class Surroundings:
     public_url: str
 
 
-class Context:
-    """One run's view of its environment."""
+class Context(Generic[V]):
+    """One run's view of its environment.
+
+    ``Context[Settings]`` tells type checkers what the variables are; see ``tieline types``.
+    """
 
     __slots__ = (
         "_client",
         "_configuration",
         "_tracer",
+        "_variables",
         "activation",
         "execution_id",
         "log",
@@ -67,11 +75,15 @@ class Context:
         self._configuration = configuration
         self._client = client
         self._tracer = tracer or Tracer(lambda _: None)
+        self._variables: Variables | None = None
 
     @property
-    def variables(self) -> Mapping[str, Any]:
-        """The activation's variables, as they were when the run began."""
-        return self.activation.variables
+    def variables(self) -> V:
+        """The activation's variables with the defaults of the project's schema; the run's own copy."""
+        if self._variables is None:
+            schema = self._configuration.current.variables_schema
+            self._variables = with_defaults(self.activation.variables, schema)
+        return cast(V, self._variables)
 
     @property
     def organisation_id(self) -> str:

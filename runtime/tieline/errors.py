@@ -19,6 +19,21 @@ class ReturnValueError(TielineError):
     """A webhook returned something that has no form as an HTTP answer."""
 
 
+class UnknownVariableError(TielineError, KeyError):
+    """The code reads a variable that the activation does not have, and the schema has no default for."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        names = ", ".join(repr(name) for name in sorted(known)) or "none"
+        super().__init__(
+            f"There is no variable {name!r} (there are: {names}); add it to the activation's variables, or give it "
+            "a default in the project's schema of dynamic variables"
+        )
+
+    def __str__(self) -> str:
+        # KeyError would show the message as a Python literal.
+        return str(self.args[0])
+
+
 class UnknownTemplateError(TielineError):
     """The code names a connection template that the environment does not have."""
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Coroutine, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import aiohttp
 from aiohttp import web
@@ -12,7 +12,7 @@ from multidict import CIMultiDictProxy, MultiMapping
 from yarl import URL
 
 from tieline.configuration.snapshot import Activation
-from tieline.context import Context, Named
+from tieline.context import Context, Named, V
 from tieline.logs import Log
 from tieline.tracing.spans import Span, Value
 
@@ -106,12 +106,12 @@ class SyncRequest:
         return json.loads(self.content)
 
 
-class SyncContext:
+class SyncContext(Generic[V]):
     """One run's view of its environment, for code that runs in a thread. See Context."""
 
     __slots__ = ("_context", "_loop")
 
-    def __init__(self, context: Context, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, context: Context[V], loop: asyncio.AbstractEventLoop) -> None:
         self._context = context
         self._loop = loop
 
@@ -126,8 +126,8 @@ class SyncContext:
         return self._context.log
 
     @property
-    def variables(self) -> Mapping[str, Any]:
-        """The activation's variables, as they were when the run began."""
+    def variables(self) -> V:
+        """The activation's variables with the defaults of the project's schema; the run's own copy."""
         return self._context.variables
 
     @property

@@ -117,6 +117,8 @@ class Snapshot:
     """Everything that runs read from the configuration. Replaced as a whole, never changed."""
 
     variables: Mapping[str, Any] = field(default_factory=_frozen)
+    variables_schema: Mapping[str, Any] = field(default_factory=_frozen)
+    """The project's JSON Schema of variables."""
     connections: Mapping[str, Connection] = field(default_factory=_frozen)
     templates: Mapping[str, Template] = field(default_factory=_frozen)
     public_url: str = ""
@@ -185,6 +187,7 @@ def parse(body: Any) -> Snapshot:
         raise ConfigurationError("The configuration is not a JSON object")
     return Snapshot(
         variables=MappingProxyType(_mapping(body, "variables")),
+        variables_schema=MappingProxyType(_mapping(body, "variablesSchema")),
         connections=_connections(body),
         templates={
             name: Template(
