@@ -13,6 +13,7 @@ from tieline_operator import (
     activations,
     connection_templates,
     connections,
+    credential_grants,
     end_users,
     systems,
 )
@@ -50,6 +51,7 @@ def reconcilers(config: Config, code: Code) -> Mapping[str, Reconcile]:
         r.END_USERS.kind: end_users.reconcile,
         r.CONNECTORS.kind: connectors.reconcile,
         r.CONNECTOR_VERSIONS.kind: connectors.reconcile_version,
+        r.CREDENTIAL_GRANTS.kind: credential_grants.reconcile,
     }
 
 

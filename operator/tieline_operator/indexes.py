@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from tieline_core.ids import object_id
+from tieline_core.ids import ORGANISATION_LABEL, object_id, parse_id
 from tieline_core.kube import Resource
 from tieline_core.kube import resources as r
 from tieline_core.names import PROJECT_LABEL, label_value
+from tieline_core.oauth.linking import canonical, credential_ids
 from tieline_operator.plans import Object
 
 Index = Callable[[Object], Iterable[str]]
@@ -21,6 +22,7 @@ OWN = (
     r.END_USERS,
     r.CONNECTORS,
     r.CONNECTOR_VERSIONS,
+    r.CREDENTIAL_GRANTS,
 )
 CHILDREN = (
     r.SERVICE_ACCOUNTS,
@@ -90,6 +92,35 @@ def _credential_secrets(obj: Object) -> Iterable[str | None]:
         yield (credential.get("secretRef") or {}).get("name")
 
 
+def _holders(obj: Object) -> Iterable[str]:
+    return [joined(namespace_of(obj), identifier) for identifier in credential_ids(obj)]
+
+
+def _clients(obj: Object) -> Iterable[Mapping[str, str]]:
+    """The OAuth clients that the schemes of a System or a Connection name."""
+    spec = obj.get("spec", {})
+    inline = [item.get("authSchemeConfig") for item in spec.get("credentials", [])]
+    for scheme in (*spec.get("authSchemeConfigs", []), *inline):
+        grant = ((scheme or {}).get("oauth2") or {}).get("grant", {})
+        for client in (grant.get("authorizationCode"), grant.get("password")):
+            if client and client.get("credentialId"):
+                yield client
+
+
+def _named_clients(obj: Object) -> Iterable[str]:
+    """By the credentials that schemes name, whoever owns them."""
+    return {canonical(client["credentialId"]) for client in _clients(obj)}
+
+
+def _granted_connections(obj: Object) -> Iterable[str | None]:
+    return (item.get("connection") for item in obj["spec"].get("to", []))
+
+
+def _organisation(obj: Object) -> Iterable[str]:
+    found = parse_id(obj["metadata"].get("labels", {}).get(ORGANISATION_LABEL, ""))
+    return [found] if found else []
+
+
 def _activation_connections(obj: Object) -> Iterable[str | None]:
     return ((item.get("connectionRef") or {}).get("name") for item in obj["spec"].get("connections", []))
 
@@ -120,13 +151,15 @@ _ENVIRONMENT = (_ref("projectRef"), _spec("environment"))
 _CHILD = {"project": _by(_label(PROJECT_LABEL))}
 
 INDEXES: Mapping[Resource, Mapping[str, Index]] = {
-    r.SYSTEMS: {BY_ID: _ID, "secret": _each(_scheme_secrets)},
+    r.SYSTEMS: {BY_ID: _ID, "secret": _each(_scheme_secrets), "client": _named_clients},
     r.CONNECTIONS: {
         BY_ID: _ID,
         "system": _by(_ref("systemRef")),
         "user": _by(_ref("endUserRef")),
         "name": _by(_ref("systemRef"), _optional(_ref("endUserRef")), _spec("name")),
         "secret": _each(_credential_secrets),
+        "client": _named_clients,
+        "credential": _holders,
     },
     r.CONNECTION_TEMPLATES: {
         BY_ID: _ID,
@@ -162,5 +195,7 @@ INDEXES: Mapping[Resource, Mapping[str, Index]] = {
         "connector": _by(_ref("connectorRef")),
         "config-map": _each(_result_config_maps),
     },
+    r.CREDENTIAL_GRANTS: {BY_ID: _ID, "connection": _each(_granted_connections)},
+    r.NAMESPACES: {"organisation": _organisation},
     **dict.fromkeys((*CHILDREN, r.PODS, r.CONFIG_MAPS), _CHILD),
 }

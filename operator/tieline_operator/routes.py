@@ -7,6 +7,7 @@ from tieline_core.ids import object_id
 from tieline_core.kube import Change, Resource
 from tieline_core.kube import resources as r
 from tieline_core.names import PROJECT_LABEL
+from tieline_operator.borrowing import concerned_by_connection, concerned_by_grant
 from tieline_operator.conditions import find
 from tieline_operator.indexes import BY_ID, CHILDREN, OWN, joined, namespace_of, ref
 from tieline_operator.plans import Key, Object
@@ -83,6 +84,12 @@ def _connection(views: Views, obj: Object) -> Iterator[Key]:
     claim = (ref(obj, "systemRef"), ref(obj, "endUserRef"), obj["spec"].get("name"))
     yield from _found(views, r.CONNECTIONS, "name", namespace, *claim)
     yield from _same_id(views, r.CONNECTIONS, obj)
+    yield from concerned_by_connection(views, obj)
+
+
+def _grant(views: Views, obj: Object) -> Iterator[Key]:
+    yield from concerned_by_grant(views, obj)
+    yield from _same_id(views, r.CREDENTIAL_GRANTS, obj)
 
 
 def _template(views: Views, obj: Object) -> Iterator[Key]:
@@ -174,6 +181,7 @@ def _routes() -> Iterable[tuple[Resource, Route]]:
     yield r.END_USERS, _end_user
     yield r.CONNECTORS, _connector
     yield r.CONNECTOR_VERSIONS, _connector_version
+    yield r.CREDENTIAL_GRANTS, _grant
     yield r.CONFIG_MAPS, _config_map
     yield r.SECRETS, _secret
     yield r.NAMESPACES, _namespace

@@ -88,7 +88,9 @@ class World:
     def build(cls, kube: Kube, namespaces: Sequence[str]) -> "World":
         """Stores for the whole cluster, or for ``namespaces`` only."""
         stores = {resource: _store(kube, resource, namespaces) for resource in _WATCHED}
-        stores[r.NAMESPACES] = Store({None: Cache(kube, r.NAMESPACES, metadata_only=True)})
+        stores[r.NAMESPACES] = Store(
+            {None: Cache(kube, r.NAMESPACES, metadata_only=True, indexes=dict(INDEXES[r.NAMESPACES]))}
+        )
         return cls(kube, stores)
 
     def __getitem__(self, resource: Resource) -> Store:

@@ -1,0 +1,70 @@
+"""CredentialGrant: are the credentials there that another organisation may use?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from tieline_core.kube.resources import CREDENTIAL_GRANTS
+from tieline_core.oauth.linking import Linked, Problem, granted
+from tieline_core.resources import CredentialGrant
+from tieline_core.resources.credential_grants import GrantedCredential
+from tieline_operator.elders import id_taken
+from tieline_operator.lookups import CacheDirectory
+from tieline_operator.plans import Object, Outcome, Plan, failed, ready
+from tieline_operator.world import World
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """A CredentialGrant, and what its credentials are."""
+
+    grant: CredentialGrant
+    organisation: str | None
+    """The organisation that the namespace is."""
+    taken: Outcome | None = None
+    found: Sequence[tuple[GrantedCredential, Linked | Problem]]
+
+
+async def reconcile(world: World, obj: Object, now: datetime) -> Plan:
+    """Looks at the CredentialGrant and decides."""
+    grant = CredentialGrant.read(obj)
+    directory = CacheDirectory(world)
+    return plan(
+        Observed(
+            grant=grant,
+            organisation=directory.organisation_of(grant.namespace),
+            taken=id_taken(obj, world[CREDENTIAL_GRANTS]),
+            found=[(given, granted(directory, grant.namespace, given)) for given in grant.spec.to],
+        )
+    )
+
+
+def plan(observed: Observed) -> Plan:
+    """Ready when every credential can be used; those that can are granted all the same."""
+    problems = [found for _, found in observed.found if isinstance(found, Problem)]
+    status = {"credentials": [_status(given, found) for given, found in observed.found]}
+    return Plan(outcome=observed.taken or _outcome(observed, problems), status=status)
+
+
+def _outcome(observed: Observed, problems: Sequence[Problem]) -> Outcome:
+    if observed.organisation is None:
+        return failed(
+            "NotAnOrganisation",
+            f"Namespace {observed.grant.namespace} is no organisation, so nobody can name its credentials; "
+            "label it with tieline.dev/organisation",
+        )
+    if problems:
+        return failed(problems[0].reason, "; ".join(problem.message for problem in problems))
+    count, others = len(observed.found), len(observed.grant.spec.from_)
+    return ready(
+        "Granted",
+        f"{count} credential{'s' * (count > 1)} of organisation {observed.organisation} may be used by "
+        f"{others} other organisation{'s' * (others > 1)}",
+    )
+
+
+def _status(given: GrantedCredential, found: Linked | Problem) -> dict[str, object]:
+    status: dict[str, object] = {"connection": given.connection, "credentialId": given.credential_id}
+    if isinstance(found, Problem):
+        return {**status, "errors": [found.message]}
+    return {**status, "id": found.id, "tokenUrls": sorted(found.urls or ())}
