@@ -17,20 +17,20 @@ RETRIES = 2
 _IDEMPOTENT = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PUT"})
 _TEMPORARY = frozenset({429, 502, 503, 504})
 _FIRST_WAIT = 0.25
+_PLAIN = (str, bytes, int, float)
 # What asks for more patience than this is for the code to decide about: a run has a time-out.
 _LONGEST_WAIT = 10.0
 
 Send = Callable[[], Awaitable[aiohttp.ClientResponse]]
-Sleep = Callable[[float], Awaitable[None]]
+
+
+async def pause(seconds: float) -> None:
+    """Wait before a request is sent again. Of its own, so that tests need not wait."""
+    await asyncio.sleep(seconds)
 
 
 async def send_again(
-    send: Send,
-    *,
-    method: str,
-    options: Mapping[str, Any],
-    retries: int,
-    sleep: Sleep = asyncio.sleep,
+    send: Send, *, method: str, options: Mapping[str, Any], retries: int
 ) -> aiohttp.ClientResponse:
     """The answer of ``send``, which is called up to ``retries`` more times.
 
@@ -47,7 +47,7 @@ async def send_again(
             response = await send()
         except (aiohttp.ClientConnectorCertificateError, aiohttp.InvalidURL):
             raise
-        except aiohttp.ClientConnectorError:
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
             pass
         except aiohttp.ClientConnectionError:
             if not idempotent:
@@ -59,13 +59,23 @@ async def send_again(
                 wait = _seconds(asked)
             if wait > _LONGEST_WAIT:
                 return response
-        await sleep(wait)
+            response.release()
+        await pause(wait)
     return await send()
 
 
 def _repeatable(options: Mapping[str, Any]) -> bool:
-    """Whether the body is there again for a second time."""
-    return isinstance(options.get("data"), None | bytes | str | dict)
+    """Whether the body is there again for a second time: files, forms with files and generators are not."""
+    match options.get("data"):
+        case None | bytes() | str():
+            return True
+        case Mapping() as fields:
+            return all(isinstance(value, _PLAIN) for value in fields.values())
+        case list() | tuple() as pairs:
+            return all(
+                isinstance(pair, tuple) and all(isinstance(part, _PLAIN) for part in pair) for pair in pairs
+            )
+    return False
 
 
 def _backoff(attempt: int) -> float:

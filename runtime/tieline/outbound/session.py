@@ -1,6 +1,6 @@
 """Requests through a connection: base URL and credentials are applied to each, and nowhere else."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import aiohttp
@@ -33,7 +33,8 @@ class Session:
 
     Every method takes aiohttp's own options and returns what aiohttp returns, to be awaited or used with
     ``async with``. The template's connection is looked up for each request, so a session that lives long
-    sees new credentials.
+    sees new credentials. What is safe to repeat is sent again up to ``retries`` times (2 unless given) until an
+    answer begins; what happens while its body is read is not repeated.
     """
 
     __slots__ = ("_client", "_look_up", "_tracer")
@@ -49,13 +50,22 @@ class Session:
     async def __aexit__(self, *_exception: object) -> None:
         """Nothing to close: the connection pool is shared by all runs."""
 
-    def request(self, method: str, url: str | URL = "", **options: Any) -> _RequestContextManager:
+    def request(
+        self, method: str, url: str | URL = "", *, retries: int = RETRIES, **options: Any
+    ) -> _RequestContextManager:
         """A request to a path under the connection's base URL, or to a URL of the same origin.
 
         Raises the errors of tieline.errors about templates, credentials and URLs, and aiohttp's.
         """
+        check(self._look_up())
+
+        async def send() -> ClientResponse:
+            return await self._once(method, url, options)
+
+        return _RequestContextManager(send_again(send, method=method, options=options, retries=retries))
+
+    def _once(self, method: str, url: str | URL, options: Mapping[str, Any]) -> _RequestContextManager:
         connection = self._look_up()
-        check(connection)
         target = join(base=connection.base_url, path=url, template=connection.template)
         # Outside of what authenticates: the span sees no credential, and its context is signed with the rest.
         tracing = (
@@ -63,9 +73,8 @@ class Session:
             if self._tracer
             else ()
         )
-        given = options.pop("middlewares", None) or ()
-        middlewares = (*given, *tracing, _applying(connection, target))
-        return self._client.request(method, target, middlewares=middlewares, **options)
+        middlewares = (*(options.get("middlewares") or ()), *tracing, _applying(connection, target))
+        return self._client.request(method, target, **{**options, "middlewares": middlewares})
 
     def get(self, url: str | URL = "", **options: Any) -> _RequestContextManager:
         """GET."""
@@ -105,7 +114,7 @@ async def fetch(
     """
 
     async def send() -> ClientResponse:
-        response = await session.request(method, url, **options)
+        response = await session.request(method, url, retries=0, **options)
         try:
             await response.read()
         except BaseException:

@@ -1,7 +1,7 @@
 """Requests that are sent again: what is safe to repeat, bounded, and as late as the other side asks."""
 
 import io
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -12,7 +12,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 
-from tests.unit.runtime.external_systems import ContextFor, api_key, environment
+from tests.unit.runtime.external_systems import ContextFor, api_key, configured, context, environment
+from tieline.configuration.snapshot import parse
 from tieline.outbound import retries
 
 
@@ -55,8 +56,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         found.append(seconds)
 
-    assert retries.send_again.__kwdefaults__ is not None
-    monkeypatch.setitem(retries.send_again.__kwdefaults__, "sleep", sleep)
+    monkeypatch.setattr(retries, "pause", sleep)
     return found
 
 
@@ -140,9 +140,72 @@ async def test_a_lost_connection_is_tried_again(
     assert set(flaky.bodies) == {b'{"a": 1}'}
 
 
+@pytest.mark.parametrize("wrap", [lambda file: file, lambda file: {"file": file}, lambda file: [("f", file)]])
 async def test_a_body_that_is_read_once_is_sent_once(
-    flaky: Flaky, context_for: ContextFor, waits: list[float]
+    flaky: Flaky, context_for: ContextFor, waits: list[float], wrap: Callable[[io.BytesIO], Any]
 ) -> None:
     flaky.answers = [(503, {})]
-    response = await context_for(body_for(flaky)).fetch("shop", method="PUT", data=io.BytesIO(b"file"))
-    assert (response.status, flaky.bodies) == (503, [b"file"])
+    data = wrap(io.BytesIO(b"file"))
+    response = await context_for(body_for(flaky)).fetch("shop", method="PUT", data=data)
+    assert (response.status, len(flaky.bodies)) == (503, 1)
+    assert b"file" in flaky.bodies[0]
+
+
+@pytest.mark.parametrize("data", [{"a": "1"}, [("a", "1")], "a=1"])
+async def test_a_form_is_sent_again_as_it_was(
+    flaky: Flaky, context_for: ContextFor, waits: list[float], data: Any
+) -> None:
+    flaky.answers = [(503, {})]
+    assert (await context_for(body_for(flaky)).fetch("shop", method="PUT", data=data)).status == 200
+    assert flaky.bodies == [b"a=1"] * 2
+
+
+async def test_a_session_repeats_what_is_safe_until_an_answer_begins(
+    flaky: Flaky, context_for: ContextFor, waits: list[float]
+) -> None:
+    flaky.answers = [(503, {"Retry-After": "4"}), None]
+    async with context_for(body_for(flaky)).session("shop") as shop:
+        async with shop.get("/export") as response:
+            assert response.status == 200
+        assert waits[0] == 4
+        flaky.answers = [(503, {}), (503, {})]
+        async with shop.get("/export", retries=0) as response:
+            assert response.status == 503
+        async with shop.post("/export") as response:
+            assert response.status == 503
+    assert (len(flaky.bodies), flaky.keys) == (5, ["key-1234"] * 5)
+
+
+async def test_a_repeated_request_uses_the_credentials_of_that_moment(
+    flaky: Flaky, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configuration = configured(body_for(flaky))
+
+    async def rotate(_seconds: float) -> None:
+        url = str(flaky.server.make_url("")).rstrip("/")
+        configuration.publish(parse(environment(url, api_key("header", "key-5678"))))
+
+    monkeypatch.setattr(retries, "pause", rotate)
+    flaky.answers = [(503, {})]
+    assert (await context(client, configuration).fetch("shop")).status == 200
+    assert flaky.keys == ["key-1234", "key-5678"]
+
+
+async def test_all_runs_share_connections(flaky: Flaky, client: aiohttp.ClientSession) -> None:
+    ports: set[int] = set()
+    on = flaky.handle
+
+    async def handle(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        ports.add(request.transport.get_extra_info("peername")[1])
+        return await on(request)
+
+    application = web.Application()
+    application.router.add_get("/{path:.*}", handle)
+    async with TestServer(application) as server:
+        configuration = configured(environment(str(server.make_url("")).rstrip("/"), api_key("header")))
+        for _ in range(3):
+            await context(client, configuration).fetch("shop", "/x")
+            async with context(client, configuration).session("shop").get("/x") as response:
+                await response.read()
+    assert len(ports) == 1
