@@ -5,12 +5,15 @@ import re
 from typing import Any
 from urllib.parse import unquote
 
-from ulid import ULID
-
 from tieline_core.connectors.findings import Findings, Unreadable, cut, pointer
 
 Json = dict[str, Any]
 _MAX_HOPS = 64
+_NOWHERE = object()
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+# Base 32 as ULIDs write it (Crockford's letters), two letters at a time.
+_PAIRS = [one + two for one in _CROCKFORD for two in _CROCKFORD]
+_TEN_BITS = tuple(range(70, -1, -10))
 _VERSION = re.compile(r"^3\.([0-2])(\.\d+)?(-.+)?$")
 
 
@@ -23,6 +26,9 @@ class Document:
         self.findings = findings
         self.version = _version(root)
         self._seed = bytes.fromhex(digest)
+        # The first ten letters of ids are a ULID's time: 48 bits, with two more in front that are zero.
+        self._first = _letters(b"\0\0\0\0" + self._seed[:6])[6:]
+        self._found: dict[str, Any] = {}
 
     @property
     def is_swagger(self) -> bool:
@@ -35,10 +41,16 @@ class Document:
         Its first ten letters come from the description's digest; they are no time.
         """
         random = hashlib.sha256(self._seed + place.encode("utf-8", "surrogatepass")).digest()[:10]
-        return str(ULID.from_bytes(self._seed[:6] + random))
+        return self._first + _letters(random)
 
     def find(self, reference: str) -> Any:
-        """What a local reference points to, or None."""
+        """What a local reference points to, or None. Most references are used many times."""
+        found = self._found.get(reference, _NOWHERE)
+        if found is _NOWHERE:
+            found = self._found[reference] = self._searched(reference)
+        return found
+
+    def _searched(self, reference: str) -> Any:
         if reference == "#":
             return self.root
         if not reference.startswith("#/"):
@@ -68,6 +80,8 @@ class Document:
 
     def mapping(self, node: Any, place: str) -> tuple[Json, str]:
         """A resolved object; empty where there is none."""
+        if isinstance(node, dict) and "$ref" not in node:
+            return node, place
         found, place = self.resolved(node, place)
         return (found if isinstance(found, dict) else {}), place
 
@@ -77,6 +91,12 @@ class Document:
         for step in steps:
             node = node.get(step) if isinstance(node, dict) else None
         return (node if isinstance(node, dict) else {}), pointer(steps)
+
+
+def _letters(content: bytes) -> str:
+    """Ten bytes as 16 letters."""
+    number = int.from_bytes(content, "big")
+    return "".join([_PAIRS[number >> bits & 1023] for bits in _TEN_BITS])
 
 
 def _version(root: Json) -> str:

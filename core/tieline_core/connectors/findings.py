@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tieline_core.resources.fields import Severity
+from tieline_core.severity import Severity
 
 MAX_MESSAGES = 500
 _MAX_TEXT = 512

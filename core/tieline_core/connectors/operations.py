@@ -8,7 +8,7 @@ from typing import Any
 from tieline_core.connectors.definitions import Definitions
 from tieline_core.connectors.document import Document, Json, list_of, map_of, text_of
 from tieline_core.connectors.findings import cut, escaped
-from tieline_core.resources.fields import Severity
+from tieline_core.severity import Severity
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
 _METHOD = re.compile(r"^[A-Za-z][A-Za-z0-9-]{0,31}$")

@@ -20,9 +20,11 @@ LISTS = ("definitions", "schemas", "actions", "triggers")
 INDEX = "index"
 # Kubernetes refuses a ConfigMap with more than 1 MiB of values.
 MAP_BYTES = 900 * 1024
+MAX_MAPS = 256
+"""The most ConfigMaps that a ConnectorVersion refers to."""
 _PIECE_BYTES = 512 * 1024
 _PIECE_ITEMS = 500
-_LEVEL = 6
+_LEVEL = 3
 
 Map = dict[str, bytes]
 """What one ConfigMap holds: parts of pieces, by the piece's key and the part's number."""

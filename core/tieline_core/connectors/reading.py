@@ -26,7 +26,6 @@ _MARKS = (
 )
 _LARGEST = 2**63
 _SHOWN = 5
-_SLICE = 1024 * 1024
 
 
 def read(data: bytes, findings: Findings) -> dict[str, Any]:
@@ -39,7 +38,7 @@ def read(data: bytes, findings: Findings) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         if text[:1] == b"{" and "recursion limit" in str(error).lower():
             raise Unreadable("The file is nested deeper than 1,024 levels: it is no description") from None
-        value = _from_yaml(text.decode(), findings, json_error=error)
+        value = _from_yaml(_text(text), findings, json_error=error)
         written = _written(value)
     else:
         written = _written(value)
@@ -58,8 +57,8 @@ def _decoded(data: bytes, findings: Findings) -> bytes:
         and not data.startswith(tuple(mark for mark, _ in _MARKS))
         and b"\0" not in data
     ):
-        # The usual case makes no copies: large descriptions must fit in little memory.
-        return _strict(data)
+        # The usual case makes no copies, and the JSON parser checks the encoding as it reads.
+        return data
     encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "utf-8")
     try:
         text = data.decode(encoding)
@@ -74,18 +73,11 @@ def _decoded(data: bytes, findings: Findings) -> bytes:
     return text.encode().strip()
 
 
-def _strict(data: bytes) -> bytes:
-    for start in range(0, len(data), _SLICE):
-        piece = data[start : start + _SLICE]
-        if not piece.isascii():
-            break
-    else:
-        return data
+def _text(data: bytes) -> str:
     try:
-        codecs.decode(data, "utf-8")
+        return data.decode()
     except UnicodeDecodeError as error:
         raise Unreadable(f"The file is not UTF-8 (byte {error.start}): save it as UTF-8") from None
-    return data
 
 
 def _from_yaml(text: str, findings: Findings, *, json_error: orjson.JSONDecodeError) -> Any:

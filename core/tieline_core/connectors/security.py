@@ -6,7 +6,7 @@ from typing import Any
 
 from tieline_core.connectors.document import Document, Json, list_of, map_of, text_of
 from tieline_core.connectors.findings import Finding, cut, escaped
-from tieline_core.resources.fields import Severity
+from tieline_core.severity import Severity
 
 _PARAMETER = re.compile(r"^[!#$%&'*+.^_`|~0-9A-Za-z\[\]-]{1,128}$")
 _URL = re.compile(r"^https?://\S+$")

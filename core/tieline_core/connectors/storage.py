@@ -17,8 +17,6 @@ Json = dict[str, Any]
 
 CONNECTOR_LABEL = "tieline.dev/connector-version"
 RESERVED = frozenset({"latest", "default"})
-MAX_MAPS = 256
-"""The most ConfigMaps that a ConnectorVersion refers to."""
 
 
 def version_id(connector_id: str, name: str) -> str:

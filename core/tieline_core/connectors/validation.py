@@ -18,7 +18,7 @@ import orjson
 from tieline_core.connectors.document import Document, Json
 from tieline_core.connectors.findings import cut, pointer
 
-_REFERENCE = re.compile(rb'"\$ref":"([^"\\]*)"')
+_REFERENCE = b'"$ref":"'
 _PATTERN = re.compile(rb'"pattern":("(?:[^"\\]|\\.)*")')
 _NOT_SCHEMAS = frozenset({"example", "examples", "default", "enum", "const"})
 _MAX_FINDINGS = 50
@@ -29,9 +29,9 @@ def check(document: Document) -> None:
     """Adds findings about the whole description."""
     _against_meta_schema(document)
     text = orjson.dumps(document.root)
-    references = {raw.decode("utf-8", "replace") for raw in dict.fromkeys(_REFERENCE.findall(text))}
+    references = {raw.decode("utf-8", "replace") for raw in _references(text)}
     broken = {reference for reference in references if not _leads_somewhere(document, reference)}
-    patterns = {_decoded(raw) for raw in dict.fromkeys(_PATTERN.findall(text))}
+    patterns = {_decoded(raw) for raw in set(_PATTERN.findall(text))} if b'"pattern":' in text else set()
     wrong = {pattern for pattern in patterns if not _is_pattern(pattern)}
     if not broken and not wrong:
         return
@@ -71,6 +71,12 @@ def _meta_schema(version: str) -> Json:
     path = Path(places[0]) / "resources" / "schemas" / f"v{version}" / "schema.json"
     found: Json = orjson.loads(path.read_bytes())
     return found
+
+
+def _references(text: bytes) -> set[bytes]:
+    """All references of a JSON text; splitting is several times faster than a regular expression."""
+    found = {piece[: piece.find(b'"')] for piece in text.split(_REFERENCE)[1:]}
+    return {reference for reference in found if b"\\" not in reference}
 
 
 def _leads_somewhere(document: Document, reference: str) -> bool:

@@ -1,11 +1,12 @@
 """Types of fields that several kinds share, each with the bounds that keep CEL costs and etcd in check."""
 
 from datetime import datetime
-from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic.alias_generators import to_camel
+
+from tieline_core.severity import Severity
 
 
 class Shape(BaseModel):
@@ -108,14 +109,6 @@ Labels = Annotated[
         ),
     ),
 ]
-
-
-class Severity(StrEnum):
-    """How much a finding matters."""
-
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
 
 
 class Reference(Shape):
