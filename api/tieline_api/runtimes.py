@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tieline_api.conversion import auth_schemes
-from tieline_api.conversion.connections import credential_id, scheme_item
+from tieline_api.conversion.connections import scheme_item
 from tieline_api.conversion.credential_values import from_secret
 from tieline_api.conversion.projects import environment_status
 from tieline_api.store.indexes import environment_names
 from tieline_api.store.organisations import Organisation
 from tieline_api.store.world import World
-from tieline_core.ids import environment_id, object_id, static_activation_id
+from tieline_core.ids import credential_id, environment_id, object_id, static_activation_id
 from tieline_core.names import CREDENTIAL_TYPE, workload_name
 from tieline_core.resources.auth_schemes import AuthSchemeType
 from tieline_core.resources.connections import CredentialType

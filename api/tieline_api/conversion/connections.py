@@ -11,7 +11,7 @@ from tieline_api.conversion.systems import auth_scheme_item, auth_scheme_items, 
 from tieline_api.conversion.times import created_at, updated_at
 from tieline_api.models import connections as rest
 from tieline_api.models.auth_schemes import AuthSchemeConfig
-from tieline_core.ids import child_id, new_id, object_id
+from tieline_core.ids import credential_id, new_id, object_id
 from tieline_core.resources.connections import CredentialType
 
 Obj = Mapping[str, Any]
@@ -56,11 +56,6 @@ def connection_to_rest(
         system_id=object_id(system) if system else None,
         connection_template_id=object_id(template) if template else None,
     )
-
-
-def credential_id(connection: str, item: Mapping[str, Any]) -> str:
-    """The id of a credential: the one it was given, or derived from the connection's."""
-    return item.get("credentialId") or child_id(connection, f"credential/{item['id']}")
 
 
 def scheme_item(item: Mapping[str, Any], system: Obj | None) -> Mapping[str, Any] | None:

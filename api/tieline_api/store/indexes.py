@@ -5,6 +5,7 @@ from typing import Any
 
 from tieline_core.ids import environment_id, object_id
 from tieline_core.names import workload_name
+from tieline_core.oauth.linking import credential_ids
 from tieline_core.resources.projects import DEFAULT_ENVIRONMENT
 
 Obj = Mapping[str, Any]
@@ -55,6 +56,12 @@ def by_environment(obj: Obj) -> Iterable[str]:
     """Templates and activations by project and environment."""
     spec = obj["spec"]
     return (key(obj["metadata"]["namespace"], spec["projectRef"]["name"], spec["environment"]),)
+
+
+def by_credential_id(connection: Obj) -> Iterable[str]:
+    """Connections by the ids of their credentials."""
+    namespace = connection["metadata"]["namespace"]
+    return [key(namespace, identifier) for identifier in credential_ids(connection)]
 
 
 def by_external_id(obj: Obj) -> Iterable[str]:

@@ -43,7 +43,11 @@ class World:
         self.systems = cache(kube.SYSTEMS)
         self.connections = cache(
             kube.CONNECTIONS,
-            by={"system": indexes.by_reference("systemRef"), "user": indexes.by_reference("endUserRef")},
+            by={
+                "system": indexes.by_reference("systemRef"),
+                "user": indexes.by_reference("endUserRef"),
+                "credential": indexes.by_credential_id,
+            },
         )
         self.templates = cache(
             kube.CONNECTION_TEMPLATES,
@@ -67,6 +71,7 @@ class World:
         self.connector_versions = cache(
             kube.CONNECTOR_VERSIONS, by={"connector": indexes.by_reference("connectorRef")}
         )
+        self.grants = cache(kube.CREDENTIAL_GRANTS)
         self.secrets = Cache(kube_client, kube.SECRETS, field_selector=f"type={CREDENTIAL_TYPE}")
         self.api_keys = Cache(kube_client, kube.SECRETS, field_selector=f"type={API_KEY_TYPE}")
         self.namespaces = Cache(
@@ -100,6 +105,7 @@ class World:
             self.activations,
             self.connectors,
             self.connector_versions,
+            self.grants,
             self.secrets,
             self.api_keys,
             self.namespaces,
