@@ -8,6 +8,7 @@ ENVIRONMENT_LABEL = "tieline.dev/environment"
 ENVIRONMENT_ID_LABEL = "tieline.dev/environment-id"
 VERSION_ANNOTATION = "tieline.dev/version"
 CREDENTIAL_TYPE = "tieline.dev/credential"
+TOKENS_LABEL = "tieline.dev/tokens"
 TOKEN_AUDIENCE = "tieline"  # noqa: S105  (the audience of a token, no token)
 
 # A Service's name is a DNS-1035 label of at most 63 characters; Deployment pods add 17 ("-<hash>-<5>").
@@ -15,6 +16,9 @@ _LONGEST = 46
 _HASH = 6
 _LABEL = 63
 _LABEL_CUT = _LABEL - _HASH - 1
+# A Secret's name has up to 253 characters; a dot that would end the readable part goes.
+_TOKENS_READABLE = 200
+_TOKENS_HASH = 10
 
 
 def workload_name(project: str, environment: str) -> str:
@@ -35,3 +39,9 @@ def label_value(name: str) -> str:
     if len(name) <= _LABEL:
         return name
     return f"{name[:_LABEL_CUT].rstrip('-.')}-{hashlib.sha256(name.encode()).hexdigest()[:_HASH]}"
+
+
+def tokens_name(connection: str, credential: str) -> str:
+    """The Secret with the tokens that the platform holds for a connection's credential (its id in there)."""
+    digest = hashlib.sha256(f"tokens/{connection}/{credential}".encode()).hexdigest()[:_TOKENS_HASH]
+    return f"{connection[:_TOKENS_READABLE].rstrip('-.')}-tokens-{digest}"

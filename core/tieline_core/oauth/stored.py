@@ -12,7 +12,11 @@ from tieline_core.oauth.tokens import Tokens
 EARLY = timedelta(minutes=15)
 IDLE = timedelta(days=1)
 
+SOURCE = "tieline.dev/source"
+"""A fingerprint of the inputs that the tokens came from."""
 ISSUED_AT = "tieline.dev/issued-at"
+DUE_AT = "tieline.dev/refresh-due-at"
+"""When they are to be refreshed, for those who see metadata only; absent where that cannot be done."""
 CLAIMED_BY = "tieline.dev/refresh-claimed-by"
 CLAIMED_UNTIL = "tieline.dev/refresh-claimed-until"
 NOT_BEFORE = "tieline.dev/refresh-not-before"
@@ -25,12 +29,20 @@ class Stored:
     """What a credential's Secret says."""
 
     tokens: Tokens
+    source: str = ""
     claimed_by: str = ""
     claimed_until: datetime | None = None
     not_before: datetime | None = None
-    """When the provider may be asked again after it could not be reached."""
+    """When the provider may be asked again after it could not be reached, or after it has refused."""
+    paused: str = ""
+    """The fingerprint of what was asked with when ``not_before`` was set."""
     refused: str = ""
-    """The fingerprint of the tokens that the provider has refused, and its error code."""
+    """The fingerprint of what the provider has refused, and its error code after a colon."""
+
+    @property
+    def refusal(self) -> str | None:
+        """The error code of a refusal that is recorded, which may be empty; None where there is none."""
+        return self.refused.partition(":")[2] if self.refused else None
 
 
 def due_at(tokens: Tokens) -> datetime:
@@ -38,52 +50,73 @@ def due_at(tokens: Tokens) -> datetime:
     daily = tokens.issued_at + IDLE
     if tokens.expires_at is None:
         return daily
-    lifetime = tokens.expires_at - tokens.issued_at
+    lifetime = max(tokens.expires_at - tokens.issued_at, timedelta())
     return min(daily, tokens.expires_at - min(EARLY, lifetime / 2))
 
 
-def needs_refresh(tokens: Tokens, *, now: datetime, rejected: str = "") -> bool:
-    """Whether these tokens are due, or their access token is the one that was answered with 401."""
-    return tokens.access_token == rejected or now >= due_at(tokens)
+def good(tokens: Tokens, *, now: datetime, rejected: str = "", renewable: bool = True) -> bool:
+    """Whether these tokens may be used and need nothing done.
+
+    They are due, or their access token was answered with 401 (``rejected``). What cannot be renewed is
+    good until it ends.
+    """
+    if not tokens.access_token or tokens.access_token == rejected:
+        return False
+    if renewable:
+        return now < due_at(tokens)
+    return tokens.expires_at is None or now < tokens.expires_at
 
 
-def fingerprint(tokens: Tokens) -> str:
-    """Tells one set of tokens from another without giving them away."""
-    text = f"{tokens.refresh_token}\0{tokens.access_token}"
+def fingerprint(tokens: Tokens, *asked_with: str) -> str:
+    """Tells one set of tokens, and what is asked with, from another without giving them away."""
+    text = "\0".join((tokens.refresh_token, tokens.access_token, *asked_with))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def read(secret: Mapping[str, Any]) -> Stored:
     """The tokens and marks of a Secret. A moment that cannot be read counts as absent."""
-    data = {key: b64decode(value).decode() for key, value in (secret.get("data") or {}).items()}
+    data = {
+        key: b64decode(value).decode("utf-8", "replace") for key, value in (secret.get("data") or {}).items()
+    }
     metadata = secret["metadata"]
     notes = metadata.get("annotations") or {}
-    issued = _moment(notes.get(ISSUED_AT)) or _moment(metadata.get("creationTimestamp"))
-    tokens = Tokens(
-        access_token=data.get("accessToken", ""),
-        refresh_token=data.get("refreshToken", ""),
-        token_type=data.get("tokenType", "Bearer"),
-        scopes=tuple(data.get("scopes", "").split()),
-        issued_at=issued or datetime.fromtimestamp(0, UTC),
-        expires_at=_moment(data.get("expiresAt")),
-    )
+    issued = moment(notes.get(ISSUED_AT)) or moment(metadata.get("creationTimestamp"))
+    not_before, _, paused = notes.get(NOT_BEFORE, "").partition(" ")
     return Stored(
-        tokens=tokens,
+        tokens=from_values(data, issued_at=issued or datetime.fromtimestamp(0, UTC)),
+        source=notes.get(SOURCE, ""),
         claimed_by=notes.get(CLAIMED_BY, ""),
-        claimed_until=_moment(notes.get(CLAIMED_UNTIL)),
-        not_before=_moment(notes.get(NOT_BEFORE)),
+        claimed_until=moment(notes.get(CLAIMED_UNTIL)),
+        not_before=moment(not_before),
+        paused=paused,
         refused=notes.get(REFUSED, ""),
     )
 
 
-def marked(secret: Mapping[str, Any], marks: Mapping[str, str]) -> dict[str, Any]:
-    """The Secret with these marks in place of those that it had."""
+def from_values(values: Mapping[str, str], *, issued_at: datetime) -> Tokens:
+    """The tokens in a credential's values, which have the specification's names."""
+    return Tokens(
+        access_token=values.get("accessToken", ""),
+        refresh_token=values.get("refreshToken", ""),
+        token_type=values.get("tokenType") or "Bearer",
+        scopes=tuple(values.get("scopes", "").split()),
+        issued_at=issued_at,
+        expires_at=moment(values.get("expiresAt")),
+    )
+
+
+def marked(
+    secret: Mapping[str, Any], marks: Mapping[str, str], notes: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The Secret with these marks in place of those that it had, and ``notes`` beside its other annotations."""
     metadata = secret["metadata"]
     kept = {k: v for k, v in (metadata.get("annotations") or {}).items() if k not in _PASSING}
-    return {**secret, "metadata": {**metadata, "annotations": {**kept, **marks}}}
+    return {**secret, "metadata": {**metadata, "annotations": {**kept, **(notes or {}), **marks}}}
 
 
-def with_tokens(secret: Mapping[str, Any], tokens: Tokens) -> dict[str, Any]:
+def with_tokens(
+    secret: Mapping[str, Any], tokens: Tokens, *, source: str = "", renewable: bool = True
+) -> dict[str, Any]:
     """The Secret with new tokens and without marks. Other keys stay."""
     values = {
         "accessToken": tokens.access_token,
@@ -94,15 +127,21 @@ def with_tokens(secret: Mapping[str, Any], tokens: Tokens) -> dict[str, Any]:
     }
     data = {key: value for key, value in (secret.get("data") or {}).items() if key not in values}
     data |= {key: b64encode(value.encode()).decode() for key, value in values.items() if value}
-    return {**marked(secret, {ISSUED_AT: written(tokens.issued_at)}), "data": data}
+    due = written(due_at(tokens)) if renewable else ""
+    told = {ISSUED_AT: written(tokens.issued_at), SOURCE: source, DUE_AT: due}
+    result = marked(secret, told)
+    notes = result["metadata"]["annotations"]
+    result["metadata"]["annotations"] = {key: value for key, value in notes.items() if value}
+    return {**result, "data": data}
 
 
-def written(moment: datetime) -> str:
+def written(at: datetime) -> str:
     """A moment as text (RFC 3339, UTC)."""
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _moment(text: str | None) -> datetime | None:
+def moment(text: str | None) -> datetime | None:
+    """The moment that a text says (RFC 3339 with its zone); None where it says none."""
     try:
         found = datetime.fromisoformat(text or "")
     except ValueError:

@@ -130,11 +130,25 @@ class TokenClient:
         self._now = now
 
     async def exchange(
-        self, endpoint: Endpoint, *, code: str, redirect_uri: str, verifier: str = ""
+        self,
+        endpoint: Endpoint,
+        *,
+        code: str,
+        redirect_uri: str,
+        verifier: str = "",
+        scopes: Sequence[str] = (),
     ) -> Tokens:
-        """The tokens for an authorisation code, with the PKCE verifier where there is one (RFC 7636)."""
+        """The tokens for an authorisation code, with the PKCE verifier where there is one (RFC 7636).
+
+        ``scopes`` are those that the user was asked for: they are not sent, and kept where the answer names none.
+        """
         return await self._ask(
-            endpoint, "authorization_code", code=code, redirect_uri=redirect_uri, code_verifier=verifier
+            endpoint,
+            "authorization_code",
+            granted=scopes,
+            code=code,
+            redirect_uri=redirect_uri,
+            code_verifier=verifier,
         )
 
     async def client_credentials(self, endpoint: Endpoint, *, scopes: Sequence[str] = ()) -> Tokens:
