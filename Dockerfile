@@ -46,6 +46,7 @@ print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependenc
 
 FROM build AS platform-code
 COPY core/tieline_core core/tieline_core
+COPY core/tieline_rules core/tieline_rules
 COPY operator/tieline_operator operator/tieline_operator
 COPY api/tieline_api api/tieline_api
 # Installed where it ends up (the console scripts name that interpreter), then moved out as a layer of its own.
@@ -59,6 +60,7 @@ RUN /opt/build/bin/pip wheel -q --no-index --no-deps --no-build-isolation -w dis
 
 FROM build AS runtime-code
 COPY runtime/tieline /code/lib/tieline
+COPY core/tieline_rules /code/lib/tieline_rules
 RUN python3 -m compileall -qf --invalidation-mode unchecked-hash \
         -s /code/lib -p /opt/tieline/lib/python3.11/site-packages /code/lib
 

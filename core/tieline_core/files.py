@@ -14,12 +14,12 @@ from typing import Any
 
 from tieline_core.names import PROJECT_LABEL, label_value
 from tieline_core.resources.projects import FilesConfigMap, KeyToPath, ProjectSource
+from tieline_rules.files import MAX_FILE_BYTES as MAX_FILE_BYTES  # noqa: PLC0414  (others have it from here)
+from tieline_rules.files import MAX_TOTAL_BYTES as MAX_TOTAL_BYTES  # noqa: PLC0414  (others have it from here)
 
 Files = Mapping[str, bytes]
 """Contents by relative path."""
 
-MAX_FILE_BYTES = 1024 * 1024
-MAX_TOTAL_BYTES = 8 * 1024 * 1024
 # Kubernetes refuses a ConfigMap with more than 1 MiB of values; the rest is room for a file of just that.
 PACK_BYTES = 900 * 1024
 

@@ -9,9 +9,9 @@ from types import ModuleType
 
 from tieline.errors import CodeError
 from tieline.integration import Integration, Webhook
+from tieline_rules.image import REQUIREMENTS, REQUIREMENTS_REFUSED
 
 MAIN = "main.py"
-_REQUIREMENTS = "requirements.txt"
 
 
 def load(code_dir: Path) -> Mapping[str, Webhook]:
@@ -23,11 +23,8 @@ def load(code_dir: Path) -> Mapping[str, Webhook]:
     main = code_dir / MAIN
     if not main.is_file():
         raise CodeError(f"The project has no {MAIN}; that is the file that is run")
-    if (code_dir / _REQUIREMENTS).exists():
-        raise CodeError(
-            f"The project has a {_REQUIREMENTS}, and pods install no packages; build an image with them, based "
-            "on Tieline's runtime image, name it in the project's spec.runtime.image, and remove the file"
-        )
+    if (code_dir / REQUIREMENTS).exists():
+        raise CodeError(f"{REQUIREMENTS}: {REQUIREMENTS_REFUSED}")
     if str(code_dir) not in sys.path:
         sys.path.insert(0, str(code_dir))
     importlib.invalidate_caches()

@@ -1,0 +1,4 @@
+"""What a project must be so that it can be deployed: one set of rules for the operator, the API and one's own desk.
+
+It stands alone and executes nothing of what it looks at.
+"""

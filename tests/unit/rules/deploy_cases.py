@@ -1,0 +1,110 @@
+"""What refuses a deploy, as one table: the operator, the API and ``tieline check`` must all say this."""
+
+from dataclasses import dataclass, field
+
+GOOD = b"""\
+from tieline import Integration
+
+integration = Integration()
+
+
+@integration.webhook("ping")
+def ping() -> str:
+    return "pong"
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """Files, and where and how they are refused; without words they are not."""
+
+    name: str
+    files: dict[str, bytes]
+    place: tuple[str | None, int | None] = (None, None)
+    words: tuple[str, ...] = ()
+    labels: dict[str, str] = field(default_factory=dict)
+    templates: frozenset[str] = frozenset({"shop"})
+
+    def __str__(self) -> str:
+        return self.name.replace(" ", "-")
+
+
+CASES = (
+    Case(name="sound files", files={"main.py": GOOD, "shop/orders.py": b"", "data.json": b"{"}),
+    Case(name="no main.py", files={"other.py": GOOD}, words=("there is no main.py",)),
+    Case(
+        name="code that does not parse",
+        files={"main.py": GOOD, "shop.py": b"x = 1\ndef f(:\n"},
+        place=("shop.py", 2),
+        words=("Python cannot read this", "invalid syntax"),
+    ),
+    Case(
+        name="required packages",
+        files={"main.py": GOOD, "requirements.txt": b"requests"},
+        place=("requirements.txt", None),
+        words=("not installed on deploy", "Python 3.11 with aiohttp", "pip install", "spec.runtime.image"),
+    ),
+    Case(
+        name="required packages in a folder",
+        files={"main.py": GOOD, "shop/requirements.txt": b""},
+        place=("shop/requirements.txt", None),
+        words=("not installed on deploy",),
+    ),
+    Case(
+        name="a template that is not there",
+        files={"main.py": GOOD + b'\nasync def f(ctx):\n    await ctx.fetch("shopp")\n'},
+        place=("main.py", 11),
+        words=('"shopp"', "create a ConnectionTemplate"),
+    ),
+    Case(
+        name="a file that is too large",
+        files={"main.py": GOOD, "large.bin": bytes(1024 * 1024 + 1)},
+        place=("large.bin", None),
+        words=("1,048,577 bytes",),
+    ),
+    Case(
+        name="files that are too large together",
+        files={"main.py": GOOD, **{f"{n}.bin": bytes(1024 * 1024) for n in range(8)}},
+        words=("8.0 MiB together",),
+    ),
+    Case(
+        name="a name of a file and a folder",
+        files={"main.py": GOOD, "shop": b"", "shop/orders.py": b""},
+        place=("shop", None),
+        words=("file and of a folder",),
+    ),
+    Case(
+        name="a part of a path that is too long",
+        files={"main.py": GOOD, "x" * 256: b""},
+        place=("x" * 256, None),
+        words=("more than 255 bytes",),
+    ),
+    Case(
+        name="a label key that is none",
+        files={"main.py": GOOD},
+        labels={"9lives": "cat"},
+        words=('"9lives"', "start with a letter"),
+    ),
+)
+
+# Names that a folder cannot hold twice, or at all: only a manifest or a request can.
+UNSAVED = (
+    Case(
+        name="a path that leaves the project",
+        files={"main.py": GOOD, "../main.py": b""},
+        place=("../main.py", None),
+        words=('".."',),
+    ),
+    Case(
+        name="an absolute path",
+        files={"main.py": GOOD, "/etc/passwd": b""},
+        place=("/etc/passwd", None),
+        words=("absolute",),
+    ),
+    Case(
+        name="a path with a backslash",
+        files={"main.py": GOOD, "a\\b.py": b""},
+        place=("a\\b.py", None),
+        words=("backslash",),
+    ),
+)
