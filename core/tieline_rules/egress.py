@@ -7,6 +7,7 @@ that changes its answer between the two gains nothing. Whatever is no plain addr
 The platform keeps it for token requests, project pods for what they send through connections.
 """
 
+import errno
 import re
 import socket
 import time
@@ -38,6 +39,12 @@ _OPENED_SECONDS = 60.0
 
 class EgressRefusedError(OSError):
     """The address may not be reached. An OSError, so that aiohttp treats it as a failed connection."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(errno.EACCES, message)
+
+    def __str__(self) -> str:
+        return str(self.strerror)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -68,6 +68,39 @@ def test_an_administrator_opens_and_closes_networks() -> None:
     assert not egress.permits("8.8.8.8")
 
 
+def test_what_is_configured_is_read_checked_and_handed_on() -> None:
+    environment = {
+        "TIELINE_EGRESS_ALLOWED": "10.5.0.0/16, shop.acme.svc ,*.Corp.example,fd00::/8",
+        "TIELINE_EGRESS_DENIED": "8.8.8.0/24",
+        "KUBERNETES_SERVICE_HOST": "9.9.9.9",
+    }
+    egress = Egress.from_environment(environment)
+    assert egress.permits("10.5.0.1")
+    assert egress.permits("fd00::1")
+    assert not egress.permits("9.9.9.9"), "the API server, wherever it is"
+    assert egress.opens("shop.acme.svc.")
+    assert egress.opens("wiki.corp.example")
+    assert not egress.opens("corp.example")
+    assert not egress.opens("evilcorp.example")
+    assert Egress.from_environment(egress.to_environment()) == egress
+    assert Egress.from_environment({}) == Egress()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TIELINE_EGRESS_ALLOWED", "10.0.0.1/8"),
+        ("TIELINE_EGRESS_ALLOWED", "http://shop.example"),
+        ("TIELINE_EGRESS_ALLOWED", "2130706433"),
+        ("TIELINE_EGRESS_ALLOWED", "*"),
+        ("TIELINE_EGRESS_DENIED", "shop.example"),
+    ],
+)
+def test_what_is_neither_a_network_nor_a_name_is_named(name: str, value: str) -> None:
+    with pytest.raises(ValueError, match=f"{name}.*{value[:4].replace('*', '.')}"):
+        Egress.from_environment({name: value})
+
+
 async def _served() -> tuple[web.AppRunner, int]:
     async def answer(_: web.Request) -> web.Response:
         return web.Response(text="inside")
@@ -111,3 +144,50 @@ async def test_an_allowed_network_is_reached_by_name_and_by_address() -> None:
                     assert await response.text() == "inside"
     finally:
         await runner.cleanup()
+
+
+async def test_an_allowed_name_is_reached_wherever_it_is_and_no_other_name_there() -> None:
+    runner, port = await _served()
+    egress = Egress.parse(allowed=["shop.acme.svc"])
+    try:
+        connector = egress.connector(resolver=FixedResolver("127.0.0.1"))
+        async with aiohttp.ClientSession(connector=connector) as session:
+            with pytest.raises(aiohttp.ClientConnectorError, match="TIELINE_EGRESS_ALLOWED"):
+                await session.get(f"http://127.0.0.1:{port}/")
+            async with session.get(f"http://shop.acme.svc:{port}/") as response:
+                assert await response.text() == "inside"
+            with pytest.raises(aiohttp.ClientConnectorError):
+                await session.get(f"http://other.acme.svc:{port}/")
+    finally:
+        await runner.cleanup()
+
+
+async def test_a_name_that_changes_its_address_after_the_check_gains_nothing() -> None:
+    """The check is of the address that the socket goes to, not of the name."""
+
+    class Rebinding(FixedResolver):
+        async def resolve(
+            self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+        ) -> list[ResolveResult]:
+            found = await super().resolve(host, port, family)
+            self.addresses = ("127.0.0.1",)
+            return found
+
+    runner, port = await _served()
+    resolver = Rebinding("192.0.2.1")
+    try:
+        async with aiohttp.ClientSession(connector=Egress().connector(resolver=resolver)) as session:
+            for _ in range(2):
+                with pytest.raises(aiohttp.ClientConnectorError):
+                    await session.get(f"http://public.example:{port}/")
+        assert resolver.addresses == ("127.0.0.1",)
+    finally:
+        await runner.cleanup()
+
+
+async def test_a_name_of_the_cluster_is_refused_even_where_its_range_is_public() -> None:
+    connector = Egress().connector(resolver=FixedResolver("8.8.8.8"))
+    async with aiohttp.ClientSession(connector=connector) as session:
+        for name in ("api.tieline-system.svc", "kubernetes.default.svc.cluster.local"):
+            with pytest.raises(aiohttp.ClientConnectorError, match="no public address"):
+                await session.get(f"http://{name}/")
