@@ -6,7 +6,8 @@ item comes twice and none that stayed is left out.
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -70,7 +71,29 @@ def cut(
     before: str | None = None,
     newest_first: bool = False,
 ) -> Slice[T]:
-    """The page of ``items`` after (or before) a cursor.
+    """The page of ``items``, which may be in any order, after (or before) a cursor: see cut_sorted."""
+    return cut_sorted(
+        sorted(items, key=position),
+        kind=kind,
+        position=position,
+        first=first,
+        after=after,
+        before=before,
+        newest_first=newest_first,
+    )
+
+
+def cut_sorted(
+    ordered: Sequence[T],
+    *,
+    kind: str,
+    position: Callable[[T], Position],
+    first: int = DEFAULT_FIRST,
+    after: str | None = None,
+    before: str | None = None,
+    newest_first: bool = False,
+) -> Slice[T]:
+    """The page of ``ordered`` (by position) after or before a cursor, found without looking at the rest.
 
     With both cursors the page lies between them and starts after the first. Raises ApiError (400) for
     cursors of other lists.
@@ -79,18 +102,18 @@ def cut(
     high = decode(kind, before) if before else None
     if newest_first:
         low, high = high, low
-    ordered = sorted(items, key=position)
-    inside = [
-        item
-        for item in ordered
-        if (low is None or position(item) > low) and (high is None or position(item) < high)
-    ]
+    begin = bisect_right(ordered, low, key=position) if low else 0
+    end = bisect_left(ordered, high, key=position) if high else len(ordered)
     from_the_end = bool(before and not after) != newest_first
-    page = inside[-first:] if from_the_end else inside[:first]
+    if from_the_end:
+        begin = max(begin, end - first)
+    else:
+        end = min(end, begin + first)
+    page = list(ordered[begin:end])
     if not page:
         return Slice(items=[], total=len(ordered), next=None, prev=None)
-    earlier = encode(kind, position(page[0])) if page[0] is not ordered[0] else None
-    later = encode(kind, position(page[-1])) if page[-1] is not ordered[-1] else None
+    earlier = encode(kind, position(page[0])) if begin > 0 else None
+    later = encode(kind, position(page[-1])) if end < len(ordered) else None
     if newest_first:
         page.reverse()
         earlier, later = later, earlier

@@ -109,20 +109,15 @@ def _connections_of(world: World, activation: Obj, user: Obj) -> Iterator[tuple[
             yield template["spec"]["name"], _connection(world, connection, template)
 
 
-def _static_activation(world: World, namespace: str, project: str, environment: str) -> Obj | None:
-    found = world.referring(world.activations, "environment", namespace, project, environment)
-    return next((activation for activation in found if not activation["spec"].get("endUserRef")), None)
-
-
 def _static_activation_id(world: World, namespace: str, project: Obj, environment: str) -> str:
-    activation = _static_activation(world, namespace, project["metadata"]["name"], environment)
+    activation = world.static_activation(namespace, project["metadata"]["name"], environment)
     if activation is not None:
         return object_id(activation)
     return static_activation_id(environment_id(object_id(project), environment))
 
 
 def _static_variables(world: World, namespace: str, project: str, environment: str) -> Json:
-    activation = _static_activation(world, namespace, project, environment)
+    activation = world.static_activation(namespace, project, environment)
     return _variables(activation) if activation is not None else {}
 
 

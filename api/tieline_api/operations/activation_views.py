@@ -11,7 +11,7 @@ from tieline_api.engine.operation import Call
 from tieline_api.errors import FieldError
 from tieline_api.models import users as rest
 from tieline_api.operations.connections import connection_reply
-from tieline_api.store import indexes
+from tieline_api.store import indexes, orders
 from tieline_core.ids import environment_id, object_id, parse_id, static_activation_id
 from tieline_core.variables import InvalidSchema, variable_errors
 
@@ -49,21 +49,29 @@ def need_place(call: Call[Any, Any]) -> Place:
     return place
 
 
-def activations_at(call: Call[Any, Any], place: Place, *, users: bool = True) -> list[Obj]:
-    """The activations of an environment, oldest first: those of users, or the static one."""
-    world = call.platform.world
-    name = place.project["metadata"]["name"]
-    found = world.referring(world.activations, "environment", call.namespace, name, place.name)
-    return [one for one in found if bool(one["spec"].get("endUserRef")) is users]
+def activations_at(call: Call[Any, Any], place: Place) -> orders.Rows:
+    """The activations of users on an environment, oldest first."""
+    group = indexes.key(call.namespace, place.project["metadata"]["name"], place.name)
+    return call.platform.world.ordered.activations.rows(group)
+
+
+def activations_of(call: Call[Any, Any], place: Place, user: Obj) -> list[Obj]:
+    """The activations of one user on an environment, oldest first."""
+    world, project = call.platform.world, place.project["metadata"]["name"]
+    found = world.referring(world.activations, "user", call.namespace, user["metadata"]["name"])
+    return [
+        one
+        for one in found
+        if one["spec"]["projectRef"]["name"] == project and one["spec"]["environment"] == place.name
+    ]
 
 
 def find_activation(call: Call[Any, Any], place: Place, identifier: str) -> Obj | None:
     """The activation with this id; None for the static one while there is no object for it. 404 otherwise."""
     world = call.platform.world
     canonical = parse_id(identifier)
-    static = next(iter(activations_at(call, place, users=False)), None)
     if canonical == static_activation_id(place.id):
-        return static
+        return world.static_activation(call.namespace, place.project["metadata"]["name"], place.name)
     found = world.need(world.activations, call.namespace, identifier)
     spec = found["spec"]
     if spec["projectRef"]["name"] != place.project["metadata"]["name"] or spec["environment"] != place.name:

@@ -4,7 +4,7 @@ import re
 from contextlib import suppress
 from typing import Any
 
-from tieline_api import cursors, errors
+from tieline_api import errors
 from tieline_api.engine.operation import ORGANISATION, Call, Operation, Permission, Reply, permission
 from tieline_api.models import users as rest
 from tieline_api.models.base import Empty
@@ -14,6 +14,7 @@ from tieline_api.operations.activation_views import (
     Place,
     activation_to_rest,
     activations_at,
+    activations_of,
     check_variables,
     find_activation,
     find_place,
@@ -22,8 +23,8 @@ from tieline_api.operations.activation_views import (
 from tieline_api.operations.connection_writes import create_connection_object
 from tieline_api.operations.connections import connection_reply
 from tieline_api.operations.users import need_user
+from tieline_api.store import orders
 from tieline_api.store.etags import etag
-from tieline_api.store.world import position
 from tieline_api.store.writer import Change, IdTakenError, put_or_leave_out
 from tieline_core.ids import child_id, object_id, object_name, static_activation_id
 
@@ -55,7 +56,7 @@ async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
                 "connectionRef": {"name": connection["metadata"]["name"]},
             }
         )
-    active = next((one for one in activations_at(call, place) if _is_of(one, user)), None)
+    active = next(iter(activations_of(call, place, user)), None)
     spec = {**_spec(place), "endUserRef": {"name": user["metadata"]["name"]}}
     put_or_leave_out(spec, "connections", connections)
     put_or_leave_out(spec, "variables", body.dynamic_variables)
@@ -75,12 +76,8 @@ async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
 async def list_activations(call: Call[rest.ActivationsQuery, None]) -> Reply:
     """The activations of users on an environment; a Link header leads on."""
     place, query = need_place(call), call.query
-    page = cursors.cut(
-        activations_at(call, place),
-        kind=f"activations/{place.id}",
-        position=position,
-        first=query.first,
-        after=query.after,
+    page = orders.page(
+        activations_at(call, place), kind=f"activations/{place.id}", first=query.first, after=query.after
     )
     headers = {}
     if page.next:
@@ -94,7 +91,7 @@ async def list_user_activations(call: Call[None, None]) -> Reply:
     """The activations of one user on an environment."""
     place = need_place(call)
     user = need_user(call, call.path["external_user_id"])
-    found = [one for one in activations_at(call, place) if _is_of(one, user)]
+    found = activations_of(call, place, user)
     return Reply(body=rest.ActivationList([activation_to_rest(call, place, obj) for obj in found]))
 
 
@@ -190,10 +187,6 @@ async def _create_or_change(
 
 def _spec(place: Place) -> Obj:
     return {"projectRef": {"name": place.project["metadata"]["name"]}, "environment": place.name}
-
-
-def _is_of(activation: Obj, user: Obj) -> bool:
-    return bool(activation["spec"]["endUserRef"]["name"] == user["metadata"]["name"])
 
 
 def _dynamic_template(call: Call[Any, Any], place: Place, given: rest.GivenConnection, index: int) -> Obj:

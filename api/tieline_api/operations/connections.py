@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from tieline_api import cursors, errors
+from tieline_api import errors
 from tieline_api.conversion import connections as convert
+from tieline_api.cursors import Slice
 from tieline_api.engine.operation import MIB, ORGANISATION, Call, Operation, Permission, Reply, permission
 from tieline_api.models import connections as rest
 from tieline_api.models.base import Empty
@@ -15,8 +16,9 @@ from tieline_api.operations.connection_writes import (
     refuse_taken_name,
     unused_secrets,
 )
+from tieline_api.store import indexes, orders
 from tieline_api.store.etags import etag
-from tieline_api.store.world import World, position
+from tieline_api.store.world import World
 from tieline_api.store.writer import put_or_leave_out, refuse_removal
 from tieline_core.ids import object_id
 
@@ -34,29 +36,19 @@ def connection_reply(world: World, obj: Obj, *, organisation: str) -> rest.Conne
     )
 
 
-def page_of_connections(
-    world: World, found: list[Obj], query: Any, *, kind: str, organisation: str
-) -> rest.ConnectionPage:
+def page_of_connections(world: World, page: Slice[Obj], *, organisation: str) -> rest.ConnectionPage:
     """A page of connections, oldest first."""
-    page = cursors.cut(
-        found, kind=kind, position=position, first=query.first, after=query.after, before=query.before
-    )
     items = [connection_reply(world, obj, organisation=organisation) for obj in page.items]
     return rest.ConnectionPage(total_count=page.total, items=items, next=page.next, prev=page.prev)
 
 
 async def list_connections(call: Call[rest.ConnectionsQuery, None]) -> Reply:
     """A page of connections, of a system or of a user where asked for."""
-    world, query = call.platform.world, call.query
-    found = world.connections.list(call.namespace)
-    if query.system_id is not None:
-        system = world.find(world.systems, call.namespace, query.system_id)
-        found = [obj for obj in found if system and _refers(obj, "systemRef", system)]
-    if query.end_user_id is not None:
-        user = world.user(call.namespace, query.end_user_id)
-        found = [obj for obj in found if user and _refers(obj, "endUserRef", user)]
-    body = page_of_connections(world, found, query, kind="connections", organisation=call.organisation.id)
-    return Reply(body=body)
+    query = call.query
+    page = orders.page(
+        _chosen(call), kind="connections", first=query.first, after=query.after, before=query.before
+    )
+    return Reply(body=page_of_connections(call.platform.world, page, organisation=call.organisation.id))
 
 
 async def get_connection(call: Call[None, None]) -> Reply:
@@ -170,6 +162,21 @@ async def _unlink(call: Call[Any, Any], template: Obj, connection: Obj) -> None:
 
     templates = call.platform.world.templates
     await call.platform.writer.change(templates, call.namespace, template["metadata"]["name"], change)
+
+
+def _chosen(call: Call[rest.ConnectionsQuery, None]) -> orders.Rows:
+    """The connections that the query asks for, in order; none of a system or a user that is not there."""
+    world, query, namespace = call.platform.world, call.query, call.namespace
+    system = world.find(world.systems, namespace, query.system_id) if query.system_id is not None else None
+    user = world.user(namespace, query.end_user_id) if query.end_user_id is not None else None
+    if (query.system_id is not None and system is None) or (query.end_user_id is not None and user is None):
+        return []
+    if user is not None:
+        rows = world.ordered.connections_of_user.rows(indexes.key(namespace, user["metadata"]["name"]))
+        return [row for row in rows if system is None or _refers(row.obj, "systemRef", system)]
+    if system is not None:
+        return world.ordered.connections_of_system.rows(indexes.key(namespace, system["metadata"]["name"]))
+    return world.ordered.connections.rows(namespace)
 
 
 def _refers(obj: Obj, field: str, target: Obj) -> bool:

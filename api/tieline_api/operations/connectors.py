@@ -12,7 +12,7 @@ from tieline_api.models import connectors as rest
 from tieline_api.models.base import PageQuery, SearchQuery
 from tieline_api.operations import connector_examples as examples
 from tieline_api.store.connector_results import version_exists
-from tieline_api.store.world import position
+from tieline_api.store.orders import position
 from tieline_core.connectors.findings import Finding, TooMuch, Unreadable
 from tieline_core.connectors.importing import MAX_BYTES
 from tieline_core.connectors.limits import Busy

@@ -21,8 +21,8 @@ from tieline_api.operations.project_views import (
 from tieline_api.operations.projects import PROJECT
 from tieline_api.platform import Platform
 from tieline_api.store.field_managers import other_managers
+from tieline_api.store.orders import position
 from tieline_api.store.secrets import owner_reference
-from tieline_api.store.world import position
 from tieline_api.store.writer import put_or_leave_out, refuse_removal
 from tieline_core.checks import MAIN, check_files
 from tieline_core.files import MAX_FILE_BYTES, MAX_TOTAL_BYTES, files_digest

@@ -7,7 +7,6 @@ from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply, p
 from tieline_api.models import projects as rest
 from tieline_api.operations import examples
 from tieline_api.operations.project_views import need_project, project_reply
-from tieline_api.store.world import position
 from tieline_core.ids import new_id
 
 PROJECT = f"{ORGANISATION}/projects/{{project_id}}"
@@ -16,7 +15,7 @@ Obj = dict[str, Any]
 
 async def list_projects(call: Call[None, None]) -> Reply:
     """S7: all projects, oldest first."""
-    found = sorted(call.platform.world.projects.list(call.namespace), key=position)
+    found = call.platform.world.ordered.projects.objects(call.namespace)
     return Reply(body=rest.ProjectList(projects=[convert.project_item(obj) for obj in found]))
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tieline_api import cursors, errors
+from tieline_api import errors
 from tieline_api.conversion import auth_schemes as schemes
 from tieline_api.conversion import systems as convert
 from tieline_api.conversion.connections import PlannedSecret
@@ -11,9 +11,9 @@ from tieline_api.models import systems as rest
 from tieline_api.models.auth_schemes import SUB_OBJECTS, AuthSchemeConfig
 from tieline_api.models.base import SearchQuery
 from tieline_api.operations import examples
+from tieline_api.store import orders
 from tieline_api.store.etags import etag
 from tieline_api.store.secrets import secret_name
-from tieline_api.store.world import position
 from tieline_api.store.writer import put_or_leave_out, refuse_removal
 from tieline_core.ids import new_id
 
@@ -25,15 +25,8 @@ _KIND = "System"
 async def list_systems(call: Call[SearchQuery, None]) -> Reply:
     """S1: a page of systems, oldest first."""
     query = call.query
-    needle = (query.search or "").casefold()
-    found = [
-        obj
-        for obj in call.platform.world.systems.list(call.namespace)
-        if needle in obj["spec"]["name"].casefold() or needle in obj["spec"]["domain"].casefold()
-    ]
-    page = cursors.cut(
-        found, kind="systems", position=position, first=query.first, after=query.after, before=query.before
-    )
+    rows = call.platform.world.ordered.systems.rows(call.namespace, search=query.search)
+    page = orders.page(rows, kind="systems", first=query.first, after=query.after, before=query.before)
     items = [convert.system_to_rest(obj) for obj in page.items]
     return Reply(body=rest.SystemPage(total_count=page.total, items=items, next=page.next, prev=page.prev))
 

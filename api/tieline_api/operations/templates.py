@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tieline_api import errors
+from tieline_api import cursors, errors
 from tieline_api.conversion.templates import template_to_rest
 from tieline_api.engine.operation import Call, Operation, Reply, permission
 from tieline_api.models import templates as rest
@@ -13,6 +13,7 @@ from tieline_api.operations import examples
 from tieline_api.operations.connections import page_of_connections
 from tieline_api.operations.project_views import need_environment, need_project
 from tieline_api.operations.projects import PROJECT
+from tieline_api.store.orders import position
 from tieline_api.store.world import World
 from tieline_core.ids import new_id, object_id
 
@@ -43,9 +44,16 @@ async def list_static_connections(call: Call[EnvironmentPageQuery, None]) -> Rep
         and (connection := world.referred(world.connections, template, "connectionRef")) is not None
     ]
     distinct = list({connection["metadata"]["name"]: connection for connection in linked}.values())
-    kind = f"static-connections/{object_id(need_project(call))}"
-    body = page_of_connections(world, distinct, call.query, kind=kind, organisation=call.organisation.id)
-    return Reply(body=body)
+    query = call.query
+    page = cursors.cut(
+        distinct,
+        kind=f"static-connections/{object_id(need_project(call))}",
+        position=position,
+        first=query.first,
+        after=query.after,
+        before=query.before,
+    )
+    return Reply(body=page_of_connections(world, page, organisation=call.organisation.id))
 
 
 async def create_template(call: Call[None, rest.TemplateCreate]) -> Reply:

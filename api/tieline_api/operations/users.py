@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from tieline_api import cursors, errors
+from tieline_api import errors
 from tieline_api.conversion.users import user_to_rest
 from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply, permission
 from tieline_api.models import users as rest
 from tieline_api.operations import examples
-from tieline_api.store import indexes
+from tieline_api.operations.activation_views import activations_at, find_place
+from tieline_api.store import indexes, orders
 from tieline_api.store.etags import etag
-from tieline_api.store.world import position
-from tieline_core.ids import child_id, environment_id, object_id
+from tieline_core.ids import child_id
 
 Obj = dict[str, Any]
 USERS = f"{ORGANISATION}/users"
@@ -36,17 +36,11 @@ async def create_user(call: Call[None, rest.UserCreate]) -> Reply:
 async def list_users(call: Call[rest.UsersQuery, None]) -> Reply:
     """A page of users, oldest first."""
     world, query = call.platform.world, call.query
-    needle = (query.search or "").casefold()
-    found = [
-        obj
-        for obj in world.users.list(call.namespace)
-        if needle in obj["spec"]["externalId"].casefold() or needle in obj["spec"]["displayName"].casefold()
-    ]
+    rows = world.ordered.users.rows(call.namespace, search=query.search)
     if query.activated is not None:
-        found = [obj for obj in found if _is_activated(call, obj, query.environment_id) is query.activated]
-    page = cursors.cut(
-        found, kind="users", position=position, first=query.first, after=query.after, before=query.before
-    )
+        active = _activated(call, query.environment_id)
+        rows = [row for row in rows if (row.name in active) is query.activated]
+    page = orders.page(rows, kind="users", first=query.first, after=query.after, before=query.before)
     users = [user_to_rest(obj, organisation=call.organisation.id) for obj in page.items]
     return Reply(body=rest.UserPage(total_count=page.total, users=users, next=page.next, prev=page.prev))
 
@@ -76,16 +70,16 @@ def need_user(call: Call[Any, Any], identifier: str) -> Obj:
     return found
 
 
-def _is_activated(call: Call[Any, Any], user: Obj, environment: str | None) -> bool:
+def _activated(call: Call[Any, Any], environment: str | None) -> set[str]:
+    """The names of the users who are activated, on one environment where that is given."""
     world = call.platform.world
-    for activation in world.referring(world.activations, "user", call.namespace, user["metadata"]["name"]):
-        if environment is None:
-            return True
-        project = world.referred(world.projects, activation, "projectRef")
-        name = activation["spec"]["environment"]
-        if project and environment_id(object_id(project), name) == environment.upper():
-            return True
-    return False
+    if environment is None:
+        found = world.activations.list(call.namespace)
+        return {one["spec"]["endUserRef"]["name"] for one in found if one["spec"].get("endUserRef")}
+    place = find_place(call, environment)
+    if place is None:
+        return set()
+    return {row.obj["spec"]["endUserRef"]["name"] for row in activations_at(call, place)}
 
 
 def _user(call: Call[Any, Any], obj: Obj) -> Reply:

@@ -64,6 +64,11 @@ def by_credential_id(connection: Obj) -> Iterable[str]:
     return [key(namespace, identifier) for identifier in credential_ids(connection)]
 
 
+def by_environment_itself(activation: Obj) -> Iterable[str]:
+    """The static activations by project and environment."""
+    return () if activation["spec"].get("endUserRef") else by_environment(activation)
+
+
 def by_external_id(obj: Obj) -> Iterable[str]:
     """Users by the id that the customer's own application has for them."""
     return (key(obj["metadata"]["namespace"], obj["spec"]["externalId"]),)

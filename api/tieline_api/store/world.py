@@ -9,8 +9,9 @@ from tieline_api.auth.api_keys import API_KEY_TYPE
 from tieline_api.conversion.times import remember_update
 from tieline_api.store import indexes
 from tieline_api.store.changes import Changes
+from tieline_api.store.orders import Orders, position
 from tieline_api.store.organisations import Organisation, organisation_keys
-from tieline_core.ids import ORGANISATION_LABEL, object_id, parse_id
+from tieline_core.ids import ORGANISATION_LABEL, parse_id
 from tieline_core.kube import Cache, Kube, Resource
 from tieline_core.kube import resources as kube
 from tieline_core.kube.cache import lean
@@ -65,13 +66,24 @@ class World:
         self.users = cache(kube.END_USERS, by={"external": indexes.by_external_id})
         self.activations = cache(
             kube.ACTIVATIONS,
-            by={"environment": indexes.by_environment, "user": indexes.by_reference("endUserRef")},
+            by={
+                "environment": indexes.by_environment,
+                "static": indexes.by_environment_itself,
+                "user": indexes.by_reference("endUserRef"),
+            },
         )
         self.connectors = cache(kube.CONNECTORS)
         self.connector_versions = cache(
             kube.CONNECTOR_VERSIONS, by={"connector": indexes.by_reference("connectorRef")}
         )
         self.grants = cache(kube.CREDENTIAL_GRANTS)
+        self.ordered = Orders(
+            systems=self.systems,
+            connections=self.connections,
+            projects=self.projects,
+            users=self.users,
+            activations=self.activations,
+        )
         self.secrets = Cache(kube_client, kube.SECRETS, field_selector=f"type={CREDENTIAL_TYPE}")
         self.api_keys = Cache(kube_client, kube.SECRETS, field_selector=f"type={API_KEY_TYPE}")
         self.namespaces = Cache(
@@ -193,6 +205,10 @@ class World:
         found = self.find(self.users, namespace, identifier)
         return found or _oldest(self.users.by_index("external", indexes.key(namespace, identifier)))
 
+    def static_activation(self, namespace: str, project: str, environment: str) -> Obj | None:
+        """The activation of an environment itself, if there is an object for it: the oldest one."""
+        return _oldest(self.activations.by_index("static", indexes.key(namespace, project, environment)))
+
     def referred(self, cache: Cache, obj: Mapping[str, Any], field: str) -> Obj | None:
         """The object that ``spec.<field>`` names, if it is there."""
         name = (obj["spec"].get(field) or {}).get("name")
@@ -202,11 +218,6 @@ class World:
         """The objects that an index has under a key, oldest first."""
         found: Iterable[Obj] = cache.by_index(index, indexes.key(namespace, *parts))
         return sorted(found, key=position)
-
-
-def position(obj: Mapping[str, Any]) -> tuple[str, str]:
-    """Where an object stands in lists: creation time and id."""
-    return obj["metadata"]["creationTimestamp"], object_id(obj)
 
 
 def _remembered(obj: Obj) -> Obj:
