@@ -123,6 +123,7 @@ class Refresher:
     ) -> Tokens:
         claim = uuid.uuid4().hex
         lifted: stored.Stored | None = None
+        first: str | None = None
         while True:
             secret = seen or await self._read(namespace, name, wanted)
             seen = None
@@ -130,6 +131,10 @@ class Refresher:
             if wanted.retry and lifted is None:
                 lifted = found
             known = found.source == wanted.source
+            if first is None:
+                first = found.source
+            elif not known and found.source != first:
+                raise UnreachableError("The credential is being changed; it is tried again")
             tokens = found.tokens if known else blank(self._now())
             renewable = wanted.renewable(tokens)
             if stored.good(tokens, now=self._now(), rejected=wanted.rejected, renewable=renewable):

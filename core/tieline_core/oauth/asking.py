@@ -1,0 +1,173 @@
+"""The token request that a credential's grant stands for, and what an authorisation must fit."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from tieline_core.ids import credential_id, object_id
+from tieline_core.names import tokens_name
+from tieline_core.oauth import stored
+from tieline_core.oauth.linking import Linked, Object, Problem, canonical, client_of, scheme_of
+from tieline_core.oauth.refreshing import Wanted, not_renewable
+from tieline_core.oauth.resolving import Grant, Lookups, Resolved
+from tieline_core.oauth.states import OAuthStates, Pending, StateRefusedError
+from tieline_core.oauth.tokens import Endpoint, RefusedError, TokenClient, TokenError, Tokens
+from tieline_core.resources import Connection
+from tieline_core.resources.auth_schemes import OAuth2Client
+
+RENEWING = (Grant.CLIENT_CREDENTIALS, Grant.PASSWORD)
+"""Grants that bring new tokens without a refresh token."""
+
+
+class UnresolvedError(TokenError):
+    """Something is missing or wrong before anybody could be asked; ``problems`` say what to do."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__(problems[0].message)
+        self.problems = problems
+
+
+class Asking:
+    """The token request of one credential, as the grant makes it."""
+
+    def __init__(
+        self,
+        *,
+        client: TokenClient,
+        lookups: Lookups,
+        states: OAuthStates,
+        connection: Object,
+        item_id: str,
+        resolved: Resolved,
+        wanted: Wanted,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._client = client
+        self._lookups = lookups
+        self._states = states
+        self._connection = connection
+        self._item_id = item_id
+        self._resolved = resolved
+        self._wanted = wanted
+        self._now = now
+        self.exchanged = False
+
+    async def __call__(self, old: Tokens) -> Tokens:
+        if old.refresh_token:
+            try:
+                return await self._refreshed(old)
+            except RefusedError as error:
+                # The refresh token has ended; the client or the user's password gets another one.
+                if self._resolved.grant not in RENEWING or error.code != "invalid_grant":
+                    raise
+        return await self._obtained()
+
+    async def _obtained(self) -> Tokens:
+        resolved, inputs = self._resolved, self._resolved.inputs
+        match resolved.grant:
+            case Grant.AUTHORIZATION_CODE:
+                return await self._exchanged()
+            case Grant.CLIENT_CREDENTIALS:
+                return await self._client.client_credentials(self._endpoint(), scopes=resolved.scopes)
+            case Grant.PASSWORD:
+                return await self._client.password(
+                    self._endpoint(),
+                    username=inputs["username"],
+                    password=inputs.get("password", ""),
+                    scopes=resolved.scopes,
+                )
+        given = stored.from_values(inputs, issued_at=self._now())
+        renewable = self._wanted.renewable(given)
+        if stored.good(given, now=self._now(), rejected=self._wanted.rejected, renewable=renewable):
+            return given
+        if not renewable:
+            raise not_renewable()
+        return await self._refreshed(given)
+
+    async def _refreshed(self, old: Tokens) -> Tokens:
+        return await self._client.refresh(
+            self._endpoint(), refresh_token=old.refresh_token, scopes=old.scopes
+        )
+
+    async def _exchanged(self) -> Tokens:
+        inputs = self._resolved.inputs
+        namespace, name = place(self._connection, self._item_id)
+        pending = await self._states.bind(
+            inputs.get("state", ""), namespace=namespace, holder=holder_of(name, self._resolved.source)
+        )
+        client_begun_with(self._lookups, self._connection, self._item_id, pending)
+        endpoint = self._endpoint()
+        if pending.client_id != endpoint.client_id:
+            raise StateRefusedError(
+                f'The authorisation was begun for the client "{pending.client_id}", and the auth scheme names '
+                "another one; connect again with that one",
+                code="client_mismatch",
+            )
+        tokens = await self._client.exchange(
+            endpoint,
+            code=inputs["code"],
+            redirect_uri=pending.redirect_uri,
+            verifier=pending.code_verifier,
+            scopes=pending.scopes.split(),
+        )
+        self.exchanged = True
+        return tokens
+
+    def _endpoint(self) -> Endpoint:
+        if self._resolved.endpoint is None:
+            raise UnresolvedError(
+                (Problem("UrlWrong", "The auth scheme names no usable token URL; correct it"),)
+            )
+        return self._resolved.endpoint
+
+
+def place(connection: Object, item_id: str) -> tuple[str, str]:
+    """Namespace and name of the Secret with a credential's tokens."""
+    metadata = connection["metadata"]
+    return metadata["namespace"], tokens_name(metadata["name"], item_id)
+
+
+def holder_of(name: str, source: str) -> str:
+    """Whom a state is bound to: the credential (by the Secret of its tokens) and the very code."""
+    return f"{name}/{source}"
+
+
+def client_begun_with(
+    lookups: Lookups, connection: Object, item_id: str, pending: Pending
+) -> OAuth2Client | None:
+    """The client of an authorisation, where that is not the one of the credential's auth scheme.
+
+    Raises StateRefusedError where the authorisation is not for this credential: it was begun for another
+    organisation, system or credential.
+    """
+    read = Connection.read(connection)
+    system = lookups.system(read.namespace, read.spec.system_ref.name)
+    item = next((one for one in read.spec.credentials if one.id == item_id), None)
+    organisation = lookups.organisation_of(read.namespace)
+    if item is None or system is None or pending.organisation_id != organisation:
+        raise _foreign()
+    if pending.system_id != object_id(system):
+        raise _foreign()
+    wanted = canonical(pending.credential_id)
+    if wanted in (canonical(item.id), canonical(credential_id(read.id, item.to_dict()))):
+        return None
+    scheme = scheme_of(lookups, read, item)
+    named = scheme.oauth2.grant.authorization_code if scheme and scheme.oauth2 else None
+    owner = pending.credential_organisation_id or organisation
+    if (
+        named
+        and canonical(named.credential_id) == wanted
+        and (named.organisation_id or organisation) == owner
+    ):
+        return None
+    client = OAuth2Client(
+        credential_id=pending.credential_id, organisation_id=owner, client_id=pending.client_id
+    )
+    if not isinstance(client_of(lookups, read.namespace, client), Linked):
+        raise _foreign()
+    return client
+
+
+def _foreign() -> StateRefusedError:
+    return StateRefusedError(
+        "This authorisation was begun for another system or credential; connect again", code="state_foreign"
+    )
