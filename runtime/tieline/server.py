@@ -5,6 +5,7 @@ import gc
 import logging
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Mapping
@@ -91,12 +92,14 @@ async def serve(settings: Settings, webhooks: Mapping[str, Webhook], redactor: R
             webhook_application(webhooks, runner, max_body=settings.max_body),
             host=settings.host,
             port=settings.port,
+            descriptor=settings.listen_fd,
             grace=settings.grace,
         )
         health_server = await _listen(
             health_application(ready=lambda: _not_ready(runner, configuration)),
             host=settings.host,
             port=settings.health_port,
+            descriptor=settings.health_listen_fd,
             grace=1,
         )
         feed = asyncio.create_task(source.run(configuration.publish)) if source else None
@@ -185,12 +188,15 @@ def _surroundings(settings: Settings) -> Surroundings:
 
 
 async def _listen(
-    application: web.Application, *, host: str | None, port: int, grace: float
+    application: web.Application, *, host: str | None, port: int, descriptor: int | None, grace: float
 ) -> web.AppRunner:
     server = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=grace)
     await server.setup()
     try:
-        await web.TCPSite(server, host, port).start()
+        if descriptor is None:
+            await web.TCPSite(server, host, port).start()
+        else:
+            await web.SockSite(server, socket.socket(fileno=descriptor)).start()
     except OSError as error:
         await server.cleanup()
         raise ConfigurationError(f"Port {port} cannot be listened on: {error.strerror}") from error

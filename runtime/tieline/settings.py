@@ -21,6 +21,9 @@ class Settings:
     host: str | None
     port: int
     health_port: int
+    listen_fd: int | None
+    """A socket that is listened on already, instead of the port; ``tieline run`` hands it on from version to version."""
+    health_listen_fd: int | None
     drain_delay: float
     grace: float
     max_body: int
@@ -48,6 +51,8 @@ class Settings:
             host=env.get("TIELINE_HOST") or None,
             port=int(_number(env, "TIELINE_PORT", 8080)),
             health_port=int(_number(env, "TIELINE_HEALTH_PORT", 8081)),
+            listen_fd=_descriptor(env, "TIELINE_LISTEN_FD"),
+            health_listen_fd=_descriptor(env, "TIELINE_HEALTH_LISTEN_FD"),
             drain_delay=_number(env, "TIELINE_DRAIN_SECONDS", 3),
             grace=_number(env, "TIELINE_GRACE_SECONDS", 25),
             max_body=int(_number(env, "TIELINE_MAX_BODY_BYTES", 10 * _MIB)),
@@ -75,6 +80,10 @@ def _number(env: Mapping[str, str], name: str, default: float) -> float:
     if not 0 <= value < float("inf"):
         raise ConfigurationError(f"{name} must be a number of at least 0, not {text!r}")
     return value
+
+
+def _descriptor(env: Mapping[str, str], name: str) -> int | None:
+    return int(_number(env, name, 0)) if env.get(name) else None
 
 
 def _log_level(env: Mapping[str, str]) -> str:
