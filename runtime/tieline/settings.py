@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tieline.errors import ConfigurationError
+from tieline_rules.egress import ALLOWED, Egress
 
 _MIB = 1024 * 1024
 
@@ -22,7 +23,7 @@ class Settings:
     port: int
     health_port: int
     listen_fd: int | None
-    """A socket that is listened on already, instead of the port; ``tieline run`` hands it on from version to version."""
+    """A socket that is listened on already, instead of the port: ``tieline run`` hands it from version to version."""
     health_listen_fd: int | None
     drain_delay: float
     grace: float
@@ -37,6 +38,8 @@ class Settings:
     environment: str
     version: str
     public_url: str
+    egress: Egress | None = None
+    """Where requests of connections may go; None (the operator always says) leaves that open, on one's own desk."""
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> "Settings":
@@ -66,6 +69,7 @@ class Settings:
             environment=env.get("TIELINE_ENVIRONMENT", ""),
             version=env.get("TIELINE_VERSION", ""),
             public_url=env.get("TIELINE_PUBLIC_URL", ""),
+            egress=_egress(env),
         )
 
 
@@ -84,6 +88,15 @@ def _number(env: Mapping[str, str], name: str, default: float) -> float:
 
 def _descriptor(env: Mapping[str, str], name: str) -> int | None:
     return int(_number(env, name, 0)) if env.get(name) else None
+
+
+def _egress(env: Mapping[str, str]) -> Egress | None:
+    if ALLOWED not in env:
+        return None
+    try:
+        return Egress.from_environment(env)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
 
 
 def _log_level(env: Mapping[str, str]) -> str:

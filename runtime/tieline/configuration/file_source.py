@@ -1,52 +1,47 @@
-"""Configuration from a JSON file of the internal endpoint's shape, for development and tests."""
+"""Configuration from a file, for one's own desk and for tests."""
 
 import asyncio
-import json
 import logging
+import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from tieline.configuration.connections_file import read
 from tieline.configuration.current import Publish
-from tieline.configuration.snapshot import Snapshot, parse
+from tieline.configuration.snapshot import parse
 from tieline.errors import ConfigurationError
 
 logger = logging.getLogger("tieline.configuration")
 
 
 class FileSource:
-    """Reads a file at the start and again whenever it changes."""
+    """Reads a connections file at the start and again whenever it, or a file that it names, changes."""
 
-    def __init__(self, path: Path, *, every: float = 1.0) -> None:
+    def __init__(self, path: Path, *, env: Mapping[str, str] | None = None, every: float = 1.0) -> None:
         self._path = path
+        self._env = os.environ if env is None else env
         self._every = every
 
     async def run(self, publish: Publish) -> None:
         """Publish the file's content; a file that cannot be read later on leaves what is there."""
-        seen = self._content()
-        publish(self.load(seen))
+        seen = self._read()
+        publish(parse(seen))
+        refused = ""
         while True:
             await asyncio.sleep(self._every)
             try:
-                content = self._content()
-                if content == seen:
+                body = self._read()
+                if body == seen:
+                    refused = ""
                     continue
-                seen = content
-                publish(self.load(content))
+                publish(parse(body))
+                seen, refused = body, ""
                 logger.info("Read the changed connections file %s", self._path)
             except ConfigurationError as error:
-                logger.warning("Keeping the last configuration: %s", error)
+                if str(error) != refused:
+                    logger.warning("Keeping the last configuration: %s", error)
+                refused = str(error)
 
-    def _content(self) -> bytes:
-        try:
-            return self._path.read_bytes()
-        except OSError as error:
-            raise ConfigurationError(
-                f"The connections file {self._path} cannot be read: {error.strerror}"
-            ) from error
-
-    def load(self, content: bytes) -> Snapshot:
-        """The snapshot in ``content``; raises ConfigurationError."""
-        try:
-            body = json.loads(content)
-        except ValueError as error:
-            raise ConfigurationError(f"The connections file {self._path} is not JSON: {error}") from error
-        return parse(body)
+    def _read(self) -> dict[str, Any]:
+        return read(self._path, self._env)

@@ -1,0 +1,147 @@
+"""Connections of one's own desk: a YAML or JSON file of the internal endpoint's shape, with secrets from elsewhere.
+
+``${NAME}`` in a text stands for an environment variable, ``${file:path}`` for a file's content (relative to the
+connections file), ``$${`` for ``${`` itself. Templates that the file does not list follow from its connections.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tieline.errors import ConfigurationError
+
+NAMES = tuple(f"connections.{ending}" for ending in ("yaml", "yml", "json"))
+_PLACE = re.compile(r"\$(?P<escaped>\$\{)|\$\{(?P<file>file:)?(?P<name>[^}]*)\}")
+
+Missing = Callable[[str], str | None]
+"""Stands in for an environment variable or file that is not there; None: it is an error."""
+
+
+class ConnectionsFileError(ConfigurationError):
+    """The file cannot be used; the message begins with its place."""
+
+    def __init__(self, path: Path, problem: str, *, line: int | None = None) -> None:
+        super().__init__(f"{path}:{line}: {problem}" if line else f"{path}: {problem}")
+        self.problem = problem
+        self.line = line
+
+
+def no_stand_in(_name: str) -> str | None:
+    """What is missing is an error."""
+    return None
+
+
+def read(path: Path, env: Mapping[str, str], *, missing: Missing = no_stand_in) -> dict[str, Any]:
+    """The body that ``configuration.snapshot.parse`` takes; raises ConnectionsFileError."""
+    text = text_of(path)
+    body = _resolved(parsed(path, text), path, text, env, missing)
+    body["templates"] = {**_implied_templates(body), **_object(body.get("templates"))}
+    return body
+
+
+def text_of(path: Path) -> str:
+    """The file's text; raises ConnectionsFileError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConnectionsFileError(path, f"the connections file cannot be read: {reason}") from error
+
+
+def parsed(path: Path, text: str) -> dict[str, Any]:
+    """The file's object, with placeholders as they are; raises ConnectionsFileError."""
+    if path.suffix == ".json":
+        try:
+            body = json.loads(text)
+        except ValueError as error:
+            line = error.lineno if isinstance(error, json.JSONDecodeError) else None
+            raise ConnectionsFileError(path, f"this is not JSON: {error}", line=line) from error
+    else:
+        body = _parsed_yaml(path, text)
+    if not isinstance(body, dict):
+        raise ConnectionsFileError(
+            path, "the file is not an object with connections, variables or users", line=1
+        )
+    return body
+
+
+def _parsed_yaml(path: Path, text: str) -> Any:
+    # Pods have JSON only, and no YAML library.
+    import yaml  # noqa: PLC0415
+
+    try:
+        return yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error)
+        line = mark.line + 1 if mark else None
+        raise ConnectionsFileError(path, f"this is not YAML: {problem}", line=line) from error
+
+
+def _resolved(
+    body: dict[str, Any], path: Path, text: str, env: Mapping[str, str], missing: Missing
+) -> dict[str, Any]:
+    def resolve(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {str(key): resolve(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [resolve(item) for item in value]
+        return _PLACE.sub(put_in, value) if isinstance(value, str) else value
+
+    def put_in(found: re.Match[str]) -> str:
+        if found["escaped"]:
+            return "${"
+        name = found["name"]
+        value = _file(path, name) if found["file"] else env.get(name)
+        if value is None:
+            value = missing(name)
+        if value is None:
+            what = (
+                f"the file {name} cannot be read"
+                if found["file"]
+                else f"the environment variable {name} is not set"
+            )
+            raise ConnectionsFileError(
+                path, f"{what}; provide it, or write $${{ for a plain ${{", line=_line(text, found[0])
+            )
+        return value
+
+    resolved = resolve(body)
+    assert isinstance(resolved, dict)  # noqa: S101  (a dict stays one)
+    return resolved
+
+
+def _file(path: Path, name: str) -> str | None:
+    """The file's text without the line break that editors put at its end."""
+    try:
+        return (
+            (path.parent / name)
+            .expanduser()
+            .read_text(encoding="utf-8")
+            .removesuffix("\n")
+            .removesuffix("\r")
+        )
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _line(text: str, part: str) -> int | None:
+    before, found, _ = text.partition(part)
+    return before.count("\n") + 1 if found else None
+
+
+def _implied_templates(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A template of a user's connection is dynamic, one of the file's own is static and linked."""
+    users = [_object(user) for user in _object(body.get("users")).values()]
+    dynamic = {name for user in users for name in _object(user.get("connections"))}
+    static = _object(body.get("connections"))
+    return {
+        **{name: {"id": name, "dynamic": True, "linked": False} for name in dynamic},
+        **{name: {"id": name, "dynamic": False, "linked": True} for name in static},
+    }
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
