@@ -54,6 +54,11 @@ def static_activation_id(environment: str) -> str:
     return child_id(environment, "static-activation")
 
 
+def project_connector_id(project: str) -> str:
+    """The id of the connector that the project with this id has."""
+    return child_id(project, "connector")
+
+
 def credential_id(connection_id: str, item: Mapping[str, Any]) -> str:
     """The id of a connection's credential: the one it was given, or derived from the connection's."""
     return item.get("credentialId") or child_id(connection_id, f"credential/{item['id']}")

@@ -4,12 +4,14 @@ The caches hold ConfigMaps without their contents (they would be most of the ope
 are read when they are needed: to digest new files, to make a version, and to check one.
 """
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from tieline_core.checks import check_files, named_templates
+from tieline_core.connectors.webhooks import Interface, interface_of
 from tieline_core.files import (
     MAX_FILE_BYTES,
     MAX_TOTAL_BYTES,
@@ -37,6 +39,8 @@ class Analysis:
     findings: tuple[Finding, ...]
     templates: Mapping[str, tuple[str, int]]
     """The connection templates that the code names, with file and line."""
+    interface: Interface
+    """What the files offer to others."""
 
 
 class Code:
@@ -71,13 +75,20 @@ class Code:
         """What is in a version's files (they never change). Raises FilesMissing."""
         known = self._analyses.get((version.metadata.uid,))
         if known is None:
-            references = version.spec.config_maps
-            bodies = await self._bodies(version.namespace, (item.name for item in references))
-            files = unpack(references, bodies)
-            findings = check_files(files, version.spec.labels, None)
-            known = Analysis(findings=tuple(findings), templates=named_templates(files))
+            files = await self._version_files(version)
+            found = await asyncio.to_thread(_analysed, files, version.spec.labels)
+            # The description may have megabytes: who needs it asks for ``interface``.
+            known = replace(found, interface=replace(found.interface, description=b""))
             self._analyses.put((version.metadata.uid,), known)
         return known
+
+    async def interface(self, version: ProjectVersion) -> Interface:
+        """What a version's files offer to others, with the text of its description. Raises FilesMissing."""
+        return await asyncio.to_thread(interface_of, await self._version_files(version))
+
+    async def _version_files(self, version: ProjectVersion) -> list[tuple[str, bytes]]:
+        references = version.spec.config_maps
+        return unpack(references, await self._bodies(version.namespace, (item.name for item in references)))
 
     def _stamps(self, project: Project) -> Iterable[str]:
         """The state of each source ConfigMap: a changed one has another resourceVersion."""
@@ -97,6 +108,14 @@ class Code:
             if body is not None:
                 bodies[name] = body
         return bodies
+
+
+def _analysed(files: list[tuple[str, bytes]], labels: Mapping[str, str]) -> Analysis:
+    return Analysis(
+        findings=tuple(check_files(files, labels, None)),
+        templates=named_templates(files),
+        interface=interface_of(files),
+    )
 
 
 class _Recent(Generic[T]):

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import os
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,22 +47,23 @@ class Imports:
         """SHA-256 of the description as it is now. Raises FilesMissing."""
         stamp = tuple(_stamps(world, connector, description))
         if stamp not in self._digests:
-            data = await self._read(world, connector, description)
+            data = await self.read(world, connector, description)
             self._digests[stamp] = hashlib.sha256(data).hexdigest()
             _forget(self._digests)
         self._digests.move_to_end(stamp)
         return self._digests[stamp]
 
-    async def result(
-        self, world: World, connector: Connector, description: ConnectorDescription, digest: str
-    ) -> list[Map] | Refusal | None:
-        """The result of importing what has this digest; None while it is being imported. Raises FilesMissing."""
+    async def result(self, digest: str, read: Callable[[], Awaitable[bytes]]) -> list[Map] | Refusal | None:
+        """The result of importing what has this digest; None while it is being imported.
+
+        ``read`` gives the description, and may raise FilesMissing.
+        """
         if digest in self._refused:
             return self._refused[digest]
         task = self._running.get(digest)
         if task is None:
             self._let_go()
-            data = await self._read(world, connector, description)
+            data = await read()
             self._running[digest] = asyncio.create_task(self._run(data), name=f"import {digest[:12]}")
             return None
         if not task.done():
@@ -110,7 +111,8 @@ class Imports:
             except Unreadable as refused:
                 return Refusal(str(refused))
 
-    async def _read(self, world: World, connector: Connector, description: ConnectorDescription) -> bytes:
+    async def read(self, world: World, connector: Connector, description: ConnectorDescription) -> bytes:
+        """The description that a Connector refers to, joined. Raises FilesMissing."""
         data = bytearray()
         bodies: dict[str, dict[str, bytes]] = {}
         for part in description.config_maps:

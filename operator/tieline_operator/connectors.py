@@ -5,29 +5,38 @@ from datetime import datetime
 from typing import Any
 
 from tieline_core.connectors import storage
-from tieline_core.connectors.packing import Map, head_of
 from tieline_core.files import FilesMissing
 from tieline_core.ids import object_id, object_name
-from tieline_core.kube.resources import CONFIG_MAPS, CONNECTOR_VERSIONS, CONNECTORS
+from tieline_core.kube.resources import CONNECTOR_VERSIONS, CONNECTORS
 from tieline_core.resources import Connector, ConnectorVersion
 from tieline_core.resources.connectors import ConnectorDescription
+from tieline_operator.code import Code
 from tieline_operator.connector_imports import Imports, Refusal
+from tieline_operator.connector_results import (
+    BUSY_SECONDS,
+    LOOK_AGAIN,
+    MAX_MESSAGES,
+    imported,
+    missing_config_maps,
+    newest_first,
+    store,
+    told,
+)
 from tieline_operator.elders import id_taken
 from tieline_operator.indexes import joined
-from tieline_operator.plans import Creation, Object, Plan, failed, in_progress, ready
+from tieline_operator.plans import Object, Plan, failed, in_progress, ready
+from tieline_operator.project_connectors import ProjectConnectors
 from tieline_operator.world import World
 
-_LOOK_AGAIN = 0.5
-_BUSY_SECONDS = 30.0
 _STORING_SECONDS = 60.0
-_MAX_MESSAGES = 64
 
 
 class Connectors:
     """Reconciles connectors and their versions."""
 
-    def __init__(self, imports: Imports) -> None:
+    def __init__(self, imports: Imports, code: Code) -> None:
         self._imports = imports
+        self._of_projects = ProjectConnectors(imports, code)
 
     async def reconcile(self, world: World, obj: Object, now: datetime) -> Plan:
         """Looks at the Connector and decides."""
@@ -39,9 +48,11 @@ class Connectors:
         taken = id_taken(obj, world[CONNECTORS])
         if taken:
             return Plan(outcome=taken, status=status)
-        if connector.spec.description is None:
+        if connector.spec.description is None and connector.spec.project_ref is None:
             return Plan(outcome=ready("Accepted", "The connector can have versions"), status=status)
         try:
+            if connector.spec.description is None:
+                return await self._of_projects.reconcile(world, obj, connector, versions)
             return await self._import(world, obj, connector, connector.spec.description, status)
         except FilesMissing as missing:
             return Plan(outcome=failed("DescriptionMissing", str(missing)), status=status)
@@ -69,32 +80,23 @@ class Connectors:
                 "name another one in spec.description.version"
             )
             return Plan(outcome=failed("VersionTaken", message), status=status)
-        if version is not None and not _missing(world, version):
+        if version is not None and not missing_config_maps(world, version):
             self._imports.forget(digest)
-            return await self._imported(world, version, status)
-        result = await self._imports.result(world, connector, description, digest)
+            return await imported(self._imports, world, version, status)
+        result = await self._imports.result(digest, lambda: self._imports.read(world, connector, description))
         if result is None:
             outcome = in_progress("Importing", f'The description is being imported as version "{name}"')
-            return Plan(outcome=outcome, status=status, requeue_after=_LOOK_AGAIN)
+            return Plan(outcome=outcome, status=status, requeue_after=LOOK_AGAIN)
         if isinstance(result, Refusal):
             if result.again:
                 outcome = in_progress("WaitingToImport", result.message)
-                return Plan(outcome=outcome, status=status, requeue_after=_BUSY_SECONDS)
+                return Plan(outcome=outcome, status=status, requeue_after=BUSY_SECONDS)
             finding = {"text": result.message, "severity": "error"}
             return Plan(
                 outcome=failed("DescriptionUnreadable", result.message),
                 status={**status, "messages": [finding]},
             )
-        return _store(obj, name, version, result, status)
-
-    async def _imported(self, world: World, version: Object, status: dict[str, Any]) -> Plan:
-        head = await self._imports.head(world, version)
-        if head is None:
-            outcome = in_progress("Storing", "The result is being stored")
-            return Plan(outcome=outcome, status=status, requeue_after=_LOOK_AGAIN)
-        if head["messages"]:
-            status = {**status, "messages": head["messages"][:_MAX_MESSAGES]}
-        return Plan(outcome=ready("Imported", _told(version, head)), status=status)
+        return store(obj, name, version, result, status, digest=digest)
 
     async def reconcile_version(self, world: World, obj: Object, now: datetime) -> Plan:
         """Looks at the ConnectorVersion and decides."""
@@ -106,40 +108,14 @@ class Connectors:
         if world[CONNECTORS].get(version.namespace, name) is None:
             message = f'Connector "{name}" does not exist in namespace {version.namespace}; create it'
             return Plan(outcome=failed("ConnectorNotFound", message))
-        missing = _missing(world, obj)
+        missing = missing_config_maps(world, obj)
         head = None if missing else await self._imports.head(world, obj)
         if head is None:
             return _incomplete(version, missing, now)
         status: dict[str, Any] = {key: head[key] for key in ("definitions", "actions", "triggers")}
         if head["messages"]:
-            status["messages"] = head["messages"][:_MAX_MESSAGES]
-        return Plan(outcome=ready("Imported", _told(obj, head)), status=status)
-
-
-def _store(
-    obj: Object, name: str, version: Object | None, maps: Sequence[Map], status: dict[str, Any]
-) -> Plan:
-    """First the version, then (its uid makes them its own) the ConfigMaps with the result."""
-    if version is None:
-        manifest = storage.version_manifest(obj, name=name, digest=head_of(maps[0])["digest"], maps=maps)
-        creations = [Creation(resource=CONNECTOR_VERSIONS, desired=manifest)]
-    else:
-        creations = [
-            Creation(resource=CONFIG_MAPS, desired=desired) for desired in storage.config_maps(version, maps)
-        ]
-    return Plan(
-        outcome=in_progress("Storing", f'The result of version "{name}" is being stored'),
-        status=status,
-        creations=tuple(creations),
-        requeue_after=_LOOK_AGAIN,
-    )
-
-
-def _missing(world: World, version: Object) -> list[str]:
-    """The ConfigMaps of a version that are not there."""
-    namespace = version["metadata"]["namespace"]
-    names: Sequence[str] = version["spec"]["configMaps"]
-    return [name for name in names if world[CONFIG_MAPS].get(namespace, name) is None]
+            status["messages"] = head["messages"][:MAX_MESSAGES]
+        return Plan(outcome=ready("Imported", told(obj, head)), status=status)
 
 
 def _incomplete(version: ConnectorVersion, missing: Sequence[str], now: datetime) -> Plan:
@@ -147,7 +123,7 @@ def _incomplete(version: ConnectorVersion, missing: Sequence[str], now: datetime
     age = (now - created).total_seconds() if created else 0.0
     if age < _STORING_SECONDS:
         outcome = in_progress("Storing", "The result is being stored")
-        return Plan(outcome=outcome, requeue_after=max(_LOOK_AGAIN, _STORING_SECONDS - age))
+        return Plan(outcome=outcome, requeue_after=max(LOOK_AGAIN, _STORING_SECONDS - age))
     message = (
         f"{len(missing)} ConfigMaps of the result are not there; delete the version, and import it again"
     )
@@ -155,20 +131,4 @@ def _incomplete(version: ConnectorVersion, missing: Sequence[str], now: datetime
 
 
 def _status(versions: Sequence[Object]) -> dict[str, Any]:
-    if not versions:
-        return {}
-    latest = max(
-        versions,
-        key=lambda item: (
-            item["spec"].get("publishedAt") or item["metadata"]["creationTimestamp"],
-            object_id(item),
-        ),
-    )
-    return {"latestVersion": latest["spec"]["name"]}
-
-
-def _told(version: Object, head: dict[str, Any]) -> str:
-    return (
-        f'Version "{version["spec"]["name"]}" has {head["actions"]} actions, {head["triggers"]} triggers '
-        f"and {head['definitions']} definitions"
-    )
+    return {"latestVersion": newest_first(versions)[0]["spec"]["name"]} if versions else {}

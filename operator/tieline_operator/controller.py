@@ -40,7 +40,7 @@ _BY_KIND: Mapping[str, Resource] = {resource.kind: resource for resource in OWN}
 
 def reconcilers(config: Config, code: Code) -> Mapping[str, Reconcile]:
     """One reconciler a kind."""
-    connectors = Connectors(Imports())
+    connectors = Connectors(Imports(), code)
     return {
         r.SYSTEMS.kind: systems.reconcile,
         r.CONNECTIONS.kind: connections.reconcile,

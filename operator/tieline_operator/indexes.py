@@ -151,7 +151,12 @@ _ENVIRONMENT = (_ref("projectRef"), _spec("environment"))
 _CHILD = {"project": _by(_label(PROJECT_LABEL))}
 
 INDEXES: Mapping[Resource, Mapping[str, Index]] = {
-    r.SYSTEMS: {BY_ID: _ID, "secret": _each(_scheme_secrets), "client": _named_clients},
+    r.SYSTEMS: {
+        BY_ID: _ID,
+        "secret": _each(_scheme_secrets),
+        "client": _named_clients,
+        "connector": _by(_ref("connectorRef")),
+    },
     r.CONNECTIONS: {
         BY_ID: _ID,
         "system": _by(_ref("systemRef")),
@@ -189,7 +194,11 @@ INDEXES: Mapping[Resource, Mapping[str, Index]] = {
         "template": _each(_activation_templates),
     },
     r.END_USERS: {BY_ID: _ID, "external": _by(_spec("externalId"))},
-    r.CONNECTORS: {BY_ID: _ID, "config-map": _each(_description_config_maps)},
+    r.CONNECTORS: {
+        BY_ID: _ID,
+        "config-map": _each(_description_config_maps),
+        "project": _by(_ref("projectRef")),
+    },
     r.CONNECTOR_VERSIONS: {
         BY_ID: _ID,
         "connector": _by(_ref("connectorRef")),

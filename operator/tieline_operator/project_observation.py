@@ -4,11 +4,19 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from tieline_core.files import FilesMissing
-from tieline_core.ids import ORGANISATION_LABEL, derived_id, parse_id, parse_time
+from tieline_core.ids import (
+    ORGANISATION_LABEL,
+    derived_id,
+    object_name,
+    parse_id,
+    parse_time,
+    project_connector_id,
+)
 from tieline_core.kube import Resource
 from tieline_core.kube.resources import (
     CONFIG_MAPS,
     CONNECTION_TEMPLATES,
+    CONNECTORS,
     DEPLOYMENTS,
     NAMESPACES,
     PODS,
@@ -63,6 +71,7 @@ class Projects:
             analyses=await self._analyses(versions, environments, source),
             config_maps=packs,
             environments=environments,
+            connector=world[CONNECTORS].get(namespace, object_name(project_connector_id(project.id))),
             strays=_strays(world, project, label),
         )
 

@@ -57,6 +57,8 @@ class ProjectView:
     config_maps: Mapping[str, Object] = field(default_factory=dict)
     """The ConfigMaps that hold versions' files, by name (metadata only)."""
     environments: Mapping[str, EnvironmentView]
+    connector: Object | None = None
+    """The project's connector."""
     strays: Sequence[tuple[Resource, Object]] = ()
     """Children of environments that the spec no longer has."""
 

@@ -11,6 +11,7 @@ from tieline_operator.choices import current_version
 from tieline_operator.environments import Judged, judge, status_of
 from tieline_operator.plans import Child, Creation, Deletion, Outcome, Plan, failed, in_progress, ready
 from tieline_operator.pods import Failure
+from tieline_operator.project_connectors import connector_child
 from tieline_operator.project_view import ProjectView
 from tieline_operator.rollouts import Rollout, rollout
 from tieline_operator.snapshots import missing_packs, new_version, superfluous_objects
@@ -42,10 +43,8 @@ def plan(view: ProjectView, now: datetime, refusals: Mapping[str, str] | None = 
         outcome=_outcome(view, environments),
         status=_status(view, environments, current, now),
         creations=creations,
-        children=_children(environments),
-        on_refusal=lambda child, message: plan(
-            view, now, {child.desired["metadata"]["labels"][ENVIRONMENT_LABEL]: message}
-        ),
+        children=(*_children(environments), *connector_child(view, _serving(environments))),
+        on_refusal=lambda child, message: _refused(view, now, child, message),
         deletions=(*_stray_deletions(view, environments), *deletions),
         requeue_after=min(
             (
@@ -56,6 +55,13 @@ def plan(view: ProjectView, now: datetime, refusals: Mapping[str, str] | None = 
             default=None,
         ),
     )
+
+
+def _refused(view: ProjectView, now: datetime, child: Child, message: str) -> Plan:
+    environment = child.desired["metadata"]["labels"].get(ENVIRONMENT_LABEL)
+    if environment is None:  # the connector: no environment is the worse for it
+        return replace(plan(view, now), outcome=failed("ConnectorRefused", message))
+    return plan(view, now, {environment: message})
 
 
 def _environment(planned: Rollout, refusal: str | None, now: datetime) -> _Environment:
@@ -91,6 +97,10 @@ def _not_an_organisation(view: ProjectView) -> Outcome | None:
 
 def _children(environments: Sequence[_Environment]) -> tuple[Child, ...]:
     return tuple(child for item in environments for child in item.planned.children)
+
+
+def _serving(environments: Sequence[_Environment]) -> frozenset[str | None]:
+    return frozenset(item.judged.serving for item in environments)
 
 
 def _stray_deletions(view: ProjectView, environments: Sequence[_Environment]) -> tuple[Deletion, ...]:

@@ -52,6 +52,9 @@ def gist(obj: Object) -> tuple[Any, ...]:
         condition.get("message"),
         status.get("state"),
         status.get("latestVersion"),
+        status.get("defaultVersion"),
+        status.get("interface"),
+        status.get("fromConnector"),
         environments,
     )
 
@@ -109,6 +112,7 @@ def _project(views: Views, obj: Object) -> Iterator[Key]:
     yield from _found(views, r.CONNECTION_TEMPLATES, "project", *place)
     yield from _found(views, r.ACTIVATIONS, "project", *place)
     yield from _found(views, r.PROJECT_VERSIONS, "project", *place)
+    yield from _found(views, r.CONNECTORS, "project", *place)
     yield from _same_id(views, r.PROJECTS, obj)
 
 
@@ -116,6 +120,7 @@ def _version(views: Views, obj: Object) -> Iterator[Key]:
     project = ref(obj, "projectRef")
     if project:
         yield Key(r.PROJECTS.kind, namespace_of(obj), project)
+        yield from _found(views, r.CONNECTORS, "project", namespace_of(obj), project)
     yield from _same_id(views, r.PROJECT_VERSIONS, obj)
 
 
@@ -134,7 +139,12 @@ def _end_user(views: Views, obj: Object) -> Iterator[Key]:
 
 
 def _connector(views: Views, obj: Object) -> Iterator[Key]:
-    yield from _found(views, r.CONNECTOR_VERSIONS, "connector", namespace_of(obj), obj["metadata"]["name"])
+    place = namespace_of(obj), obj["metadata"]["name"]
+    yield from _found(views, r.CONNECTOR_VERSIONS, "connector", *place)
+    yield from _found(views, r.SYSTEMS, "connector", *place)
+    project = ref(obj, "projectRef")
+    if project:
+        yield Key(r.PROJECTS.kind, namespace_of(obj), project)
     yield from _same_id(views, r.CONNECTORS, obj)
 
 
@@ -142,6 +152,7 @@ def _connector_version(views: Views, obj: Object) -> Iterator[Key]:
     connector = ref(obj, "connectorRef")
     if connector:
         yield Key(r.CONNECTORS.kind, namespace_of(obj), connector)
+        yield from _found(views, r.SYSTEMS, "connector", namespace_of(obj), connector)
     yield from _same_id(views, r.CONNECTOR_VERSIONS, obj)
 
 

@@ -6,10 +6,11 @@ from datetime import datetime
 from typing import Any
 
 from tieline_core.checks import has_errors, summary
+from tieline_core.connectors.webhooks import Interface
 from tieline_core.files import FilesMissing
 from tieline_core.kube.resources import CONFIG_MAPS, PROJECT_VERSIONS, PROJECTS
 from tieline_core.resources import Project, ProjectVersion
-from tieline_core.resources.project_versions import Finding, VersionState
+from tieline_core.resources.project_versions import Finding, VersionInterface, VersionState
 from tieline_operator.choices import age_key
 from tieline_operator.code import Code
 from tieline_operator.elders import id_taken
@@ -27,6 +28,7 @@ class Observed:
     project: Project | None = None
     siblings: Sequence[ProjectVersion] = ()
     findings: Sequence[Finding] = ()
+    interface: VersionInterface | None = None
     problem: str = ""
     """Why the files cannot be read."""
 
@@ -43,7 +45,7 @@ class Versions:
         name = version.spec.project_ref.name
         project = world[PROJECTS].get(version.namespace, name)
         siblings = world[PROJECT_VERSIONS].by_index("project", joined(version.namespace, name))
-        findings, problem = await self._findings(world, version)
+        findings, interface, problem = await self._findings(world, version)
         return plan(
             Observed(
                 version=version,
@@ -51,22 +53,27 @@ class Versions:
                 project=Project.read(project) if project else None,
                 siblings=[ProjectVersion.read(item) for item in siblings],
                 findings=findings,
+                interface=interface,
                 problem=problem,
             )
         )
 
-    async def _findings(self, world: World, version: ProjectVersion) -> tuple[Sequence[Finding], str]:
+    async def _findings(
+        self, world: World, version: ProjectVersion
+    ) -> tuple[Sequence[Finding], VersionInterface | None, str]:
         """What the check of the files found. They never change, so it is done once."""
         for item in version.spec.config_maps:
             if world[CONFIG_MAPS].get(version.namespace, item.name) is None:
-                return (), f'ConfigMap "{item.name}" with files of this version does not exist; restore it'
-        condition = version.condition("Ready")
-        if version.status.state and condition and condition.reason != "FilesMissing":
-            return version.status.findings, ""
+                problem = f'ConfigMap "{item.name}" with files of this version does not exist; restore it'
+                return (), version.status.interface, problem
+        condition, interface = version.condition("Ready"), version.status.interface
+        if version.status.state and interface and condition and condition.reason != "FilesMissing":
+            return version.status.findings, interface, ""
         try:
-            return (await self._code.analyse(version)).findings, ""
+            analysis = await self._code.analyse(version)
         except FilesMissing as error:
-            return (), str(error)
+            return (), None, str(error)
+        return analysis.findings, _interface(analysis.interface), ""
 
 
 def plan(observed: Observed) -> Plan:
@@ -79,17 +86,26 @@ def plan(observed: Observed) -> Plan:
         message = f'Project "{name}" does not exist in namespace {version.namespace}; create it'
         return Plan(outcome=failed("ProjectNotFound", message))
     status: dict[str, Any] = {}
+    if observed.interface:
+        status["interface"] = observed.interface.to_dict()
     if observed.findings:
         status["findings"] = [finding.to_dict() for finding in observed.findings]
     if observed.problem:
         return Plan(
-            outcome=failed("FilesMissing", observed.problem), status={"state": str(VersionState.FAILED)}
+            outcome=failed("FilesMissing", observed.problem),
+            status={**status, "state": str(VersionState.FAILED)},
         )
     if has_errors(observed.findings):
         told = f"The files are refused: {summary(observed.findings)}; correct them and deploy again"
         return Plan(outcome=failed("Refused", told), status={**status, "state": str(VersionState.FAILED)})
     state = _state(version, project, observed.siblings)
     return Plan(outcome=ready("Checked", _MESSAGES[state]), status={**status, "state": str(state)})
+
+
+def _interface(found: Interface) -> VersionInterface:
+    names = [webhook.name for webhook in found.webhooks]
+    described = {"description_file": found.description_file} if found.description_file else {}
+    return VersionInterface(digest=found.digest, webhooks=names, **described)
 
 
 _MESSAGES = {

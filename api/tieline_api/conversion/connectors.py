@@ -23,8 +23,12 @@ def published(version: Obj) -> tuple[str, str]:
 
 
 def default_of(connector: Obj, versions: list[Obj]) -> Obj | None:
-    """The version that is used when none is named, of versions newest first."""
-    name = connector["spec"].get("defaultVersion")
+    """The version that is used when none is named, of versions newest first.
+
+    Where nobody says which, a project's connector has the one of what the project serves.
+    """
+    status = connector.get("status") or {}
+    name = connector["spec"].get("defaultVersion") or status.get("defaultVersion")
     return next(
         (version for version in versions if version["spec"]["name"] == name),
         versions[0] if versions else None,
@@ -52,7 +56,13 @@ def version_to_rest(
 
 
 def connector_to_rest(
-    connector: Obj, versions: list[Obj], *, organisation: str, shown: Obj | None, head: Obj | None
+    connector: Obj,
+    versions: list[Obj],
+    *,
+    organisation: str,
+    shown: Obj | None,
+    head: Obj | None,
+    project: Obj | None = None,
 ) -> rest.Connector:
     """The REST form of a connector; schemes and base URL are those of the version ``shown`` with ``head``."""
     spec = connector["spec"]
@@ -76,6 +86,7 @@ def connector_to_rest(
         created_at=created_at(connector),
         updated_at=updated_at(connector),
         base_url=spec.get("baseUrl") or found.get("baseUrl", ""),
+        project_id=object_id(project) if project else None,
     )
 
 

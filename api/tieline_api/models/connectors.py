@@ -106,6 +106,8 @@ class Connector(Rest):
     """When it was last changed."""
     base_url: str
     """The base URL, perhaps with variables in curly braces; empty when the description names none."""
+    project_id: UlidOut | None = None
+    """The project that it belongs to: its webhooks are the triggers, its openapi.json has the actions."""
 
 
 class ConnectorPage(Rest):

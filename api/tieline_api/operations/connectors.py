@@ -53,6 +53,9 @@ async def import_description(call: Call[None, rest.ImportMetadata]) -> Reply:
     if name.lower() in RESERVED:
         raise errors.invalid("version", f'"{name}" always means a version that is there; choose another name')
     world = platform.world
+    known = world.find(world.connectors, call.namespace, identifier)
+    if known is not None:
+        _refuse_if_a_projects(known, "deploy the project to change it, or import into another connector")
     if world.find(world.connector_versions, call.namespace, version_id(identifier, name)):
         raise version_exists(name)
     assert call.upload is not None, "the operation's row says that there is an upload"  # noqa: S101
@@ -115,8 +118,9 @@ async def get_connector(call: Call[None, None]) -> Reply:
 
 async def delete_connector(call: Call[None, None]) -> Reply:
     """Removes a connector with all its versions."""
-    platform = call.platform
-    await platform.writer.delete(platform.world.connectors, _found(call))
+    platform, connector = call.platform, _found(call)
+    _refuse_if_a_projects(connector, "it goes with the project")
+    await platform.writer.delete(platform.world.connectors, connector)
     return Reply()
 
 
@@ -241,7 +245,21 @@ async def _connector(call: Call[Any, Any], obj: Obj) -> rest.Connector:
     versions = _versions(call, obj)
     shown = convert.default_of(obj, versions)
     head = await call.platform.connectors.head(shown) if shown else None
-    return convert.connector_to_rest(obj, versions, organisation=call.organisation.id, shown=shown, head=head)
+    return convert.connector_to_rest(
+        obj,
+        versions,
+        organisation=call.organisation.id,
+        shown=shown,
+        head=head,
+        project=call.platform.world.referred(call.platform.world.projects, obj, "projectRef"),
+    )
+
+
+def _refuse_if_a_projects(connector: Obj, instead: str) -> None:
+    """409 for what would change the connector that belongs to a project."""
+    project = connector["spec"].get("projectRef")
+    if project:
+        raise errors.conflict(f'The connector belongs to the project "{project["name"]}": {instead}')
 
 
 _READ = permission("get", "connectorversions")
@@ -297,6 +315,7 @@ OPERATIONS = (
         handler=delete_connector,
         permissions=permission("delete", "connectors"),
         success=204,
+        errors=(409,),
     ),
     Operation(
         id="listConnectorVersions",

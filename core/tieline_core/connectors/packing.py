@@ -5,7 +5,7 @@ A *piece* holds some hundred items of one list as JSON Lines. Pieces lie in maps
 """
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,10 +52,34 @@ def pack(result: ImportResult) -> list[Map]:
         name: [shelf.put(f"{name}-{number:04d}", lines) for number, lines in enumerate(_groups(lists[name]))]
         for name in LISTS
     }
-    head = zlib.compress(orjson.dumps({**result.summary(), "index": index}), _LEVEL)
-    if len(head) > MAP_BYTES:
+    return [_first({**result.summary(), "index": index}), *shelf.maps]
+
+
+def _first(head: Json) -> Map:
+    content = zlib.compress(orjson.dumps(head), _LEVEL)
+    if len(content) > MAP_BYTES:
         raise TooMuch("The description has too many auth schemes and findings: split it")
-    return [{f"{INDEX}.0": head}, *shelf.maps]
+    return {f"{INDEX}.0": content}
+
+
+def extended(maps: Sequence[Map], *, triggers: Sequence[Json], messages: Sequence[Json]) -> list[Map]:
+    """The same result with more triggers and messages. Raises TooMuch when its summary does not fit then."""
+    head = head_of(maps[0])
+    shelf = _Shelf(maps[1:])
+    start = len(head["index"]["triggers"])
+    more = [
+        shelf.put(f"triggers-{number:04d}", lines) for number, lines in enumerate(_groups(triggers), start)
+    ]
+    head["index"]["triggers"] += more
+    head["triggers"] += len(triggers)
+    head["messages"] = [*messages, *head["messages"]]
+    return [_first(head), *shelf.maps]
+
+
+def all_lines(maps: Sequence[Map], name: str) -> list[bytes]:
+    """All items of a list of a result that is at hand as a whole, each as JSON."""
+    known = dict(enumerate(maps))
+    return [line for run in runs(head_of(maps[0]), name) for line in lines_of(run, known)]
 
 
 def head_of(first: Map) -> Json:
@@ -94,8 +118,8 @@ def lines_of(run: Run, maps: Mapping[int, Map]) -> list[bytes]:
 class _Shelf:
     """Fills ConfigMaps one after the other; a piece that does not fit goes on in the next."""
 
-    def __init__(self) -> None:
-        self.maps: list[Map] = []
+    def __init__(self, maps: Sequence[Map] = ()) -> None:
+        self.maps: list[Map] = [dict(content) for content in maps]
         self._room = 0
 
     def put(self, key: str, lines: list[bytes]) -> tuple[str, int, int, int]:

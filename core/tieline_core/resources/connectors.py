@@ -2,15 +2,18 @@
 
 from typing import Annotated, ClassVar
 
-from pydantic import Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
 
 from tieline_core.resources.fields import (
     DisplayName,
     ObjectName,
+    Reference,
     Shape,
     Status,
     Url,
     ValidationMessage,
+    immutable,
+    rules,
 )
 from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind
 from tieline_core.resources.projects import ConfigMapKey
@@ -41,6 +44,15 @@ class ConnectorDescription(Shape):
 class ConnectorSpec(Shape):
     """The connector as its users describe it."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "!has(self.description) || !has(self.projectRef)",
+                "a project's connector is made from its files; leave out description",
+            )
+        )
+    )
+
     name: DisplayName
     """The connector's name, for people."""
     public: bool = False
@@ -57,6 +69,8 @@ class ConnectorSpec(Shape):
     """The version that is used when none is named; the latest when absent."""
     description: ConnectorDescription | None = None
     """A description that the operator imports."""
+    project_ref: Annotated[Reference, Field(json_schema_extra=immutable("projectRef"))] | None = None
+    """The project whose webhooks and openapi.json it has; the operator makes such connectors."""
 
 
 class ConnectorStatus(Status):
@@ -64,6 +78,8 @@ class ConnectorStatus(Status):
 
     latest_version: VersionName | None = None
     """The name of the newest version."""
+    default_version: VersionName | None = None
+    """Of a project's connector: the version of what the project serves."""
     messages: Annotated[list[ValidationMessage], Field(max_length=64)] = []
     """Findings of the last import."""
 

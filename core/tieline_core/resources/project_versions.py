@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
+from tieline_core.connectors.webhooks import MAX_WEBHOOKS
 from tieline_core.resources.fields import (
     Digest,
     Filename,
@@ -60,6 +61,19 @@ class Finding(Shape):
     """What was found, and what to do."""
 
 
+class VersionInterface(Shape):
+    """What the version offers to others, read from its files; it becomes the project's connector."""
+
+    digest: Digest
+    """The same for versions that offer the same."""
+    webhooks: Annotated[
+        list[Annotated[str, StringConstraints(max_length=128)]], Field(max_length=MAX_WEBHOOKS)
+    ] = []
+    """The webhooks that the code declares by name."""
+    description_file: Filename | None = None
+    """The file with the project's own API description."""
+
+
 class ProjectVersionStatus(Status):
     """What the operator saw of the version."""
 
@@ -67,6 +81,8 @@ class ProjectVersionStatus(Status):
     """draft (not deployed yet), ready (deployed, or the newest), failed (refused), or superseded by a newer one."""
     findings: Annotated[list[Finding], Field(max_length=64)] = []
     """What the checks of its files found."""
+    interface: VersionInterface | None = None
+    """What the version offers to others."""
 
 
 class ProjectVersion(CustomResource):

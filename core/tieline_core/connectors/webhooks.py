@@ -1,0 +1,157 @@
+"""What a project offers to others, read from its files without running them: webhooks, and a description.
+
+Webhooks are seen where code says ``….webhook("name", methods=[…])`` with constants. A name that is computed
+cannot be seen, nor that a file with a webhook is never imported: findings tell the first.
+"""
+
+import ast
+import hashlib
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from tieline_core.connectors.findings import Finding, cut
+from tieline_core.severity import Severity
+
+MAX_WEBHOOKS = 256
+DESCRIPTIONS = ("openapi.json", "openapi.yaml", "openapi.yml")
+
+_DECORATOR = "webhook"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+_USUAL = ("POST",)
+_MAX_TEXT = 2048
+
+Files = Mapping[str, bytes] | Sequence[tuple[str, bytes]]
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, kw_only=True)
+class Webhook:
+    """A webhook as the code declares it."""
+
+    name: str
+    methods: tuple[str, ...] = _USUAL
+    description: str = ""
+    """The function's docstring."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interface:
+    """What a project's files offer to others."""
+
+    digest: str
+    """Over all that others see of it: the same for files that only differ elsewhere."""
+    webhooks: tuple[Webhook, ...] = ()
+    """In the order of their names."""
+    findings: tuple[Finding, ...] = ()
+    """What could not be seen."""
+    description_file: str | None = None
+    """The file with the project's own API description."""
+    description: bytes = b""
+    """What is in it."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing for others in it."""
+        return not self.webhooks and self.description_file is None
+
+
+def interface_of(files: Files) -> Interface:
+    """What the files offer. Files that do not parse offer nothing; the check of the files tells about them."""
+    pairs = sorted(files.items() if isinstance(files, Mapping) else files)
+    webhooks: dict[str, Webhook] = {}
+    findings: list[Finding] = []
+    for path, content in pairs:
+        if path.endswith(".py") and b"webhook" in content:
+            for found in _declared(path, content):
+                if isinstance(found, Finding):
+                    findings.append(found)
+                else:
+                    webhooks.setdefault(found.name, found)
+    chosen = [webhooks[name] for name in sorted(webhooks)]
+    if len(chosen) > MAX_WEBHOOKS:
+        text = f"Of {len(chosen)} webhooks the first {MAX_WEBHOOKS} are triggers"
+        findings.append(Finding(text, Severity.WARNING))
+    described, description = _description(pairs)
+    chosen = chosen[:MAX_WEBHOOKS]
+    seen = [[item.name, item.methods, item.description] for item in chosen]
+    told = [[item.text, item.place] for item in findings]
+    parts = orjson.dumps([seen, told, described, hashlib.sha256(description).hexdigest()])
+    return Interface(
+        digest=hashlib.sha256(parts).hexdigest(),
+        webhooks=tuple(chosen),
+        findings=tuple(findings),
+        description_file=described,
+        description=description,
+    )
+
+
+def _description(pairs: Sequence[tuple[str, bytes]]) -> tuple[str | None, bytes]:
+    """The project's API description: the one nearest to the top, JSON before YAML."""
+    found = [pair for pair in pairs if pair[0].rpartition("/")[2] in DESCRIPTIONS]
+    if not found:
+        return None, b""
+    return min(found, key=lambda pair: (pair[0].count("/"), DESCRIPTIONS.index(pair[0].rpartition("/")[2])))
+
+
+def _declared(path: str, content: bytes) -> Iterator[Webhook | Finding]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(content, filename=path)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
+        return
+    for call, function in _registrations(tree):
+        name = _argument(call, 0, "name")
+        if not isinstance(name, ast.Constant) or not isinstance(name.value, str):
+            text = "A webhook's name is computed: only names that stand in the code become triggers"
+            yield Finding(text, Severity.WARNING, f"{path} line {call.lineno}")
+            continue
+        if not _NAME.fullmatch(name.value):
+            continue
+        methods = _methods(_argument(call, None, "methods"))
+        if methods is None:
+            text = f'The methods of the webhook "{name.value}" are computed: POST is taken'
+            yield Finding(text, Severity.WARNING, f"{path} line {call.lineno}")
+        described = (ast.get_docstring(function) or "") if function else ""
+        yield Webhook(
+            name=name.value, methods=methods or _USUAL, description=_cut(described.strip(), _MAX_TEXT)
+        )
+
+
+def _registrations(tree: ast.Module) -> Iterator[tuple[ast.Call, Function | None]]:
+    """Calls of ``….webhook(…)`` that decorate a function, or that are called with one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from ((call, node) for found in node.decorator_list for call in _webhook_call(found))
+        elif isinstance(node, ast.Call):
+            yield from ((call, None) for call in _webhook_call(node.func))
+
+
+def _webhook_call(node: ast.expr) -> Iterator[ast.Call]:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == _DECORATOR:
+        yield node
+
+
+def _argument(call: ast.Call, position: int | None, keyword: str) -> ast.expr | None:
+    if position is not None and len(call.args) > position:
+        return call.args[position]
+    return next((item.value for item in call.keywords if item.arg == keyword), None)
+
+
+def _methods(node: ast.expr | None) -> tuple[str, ...] | None:
+    """The methods as they stand in the code; None when they are computed."""
+    if node is None:
+        return _USUAL
+    items = node.elts if isinstance(node, ast.List | ast.Tuple | ast.Set) else [node]
+    found = {item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)}
+    return tuple(sorted(found)) if len(items) == len(found) and found and found <= _METHODS else None
+
+
+def _cut(text: str, limit: int) -> str:
+    """Text of several lines, at most ``limit`` long."""
+    return "\n".join(cut(line, limit) for line in text[:limit].splitlines())

@@ -1,0 +1,176 @@
+"""The connector of a project: what it serves becomes triggers and actions, in versions. Nothing runs for it.
+
+The Project's plan has the Connector as a child; the Connector's own reconcile makes its versions.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from tieline_core.connectors import storage
+from tieline_core.connectors.packing import Map
+from tieline_core.connectors.project_results import webhooks_alone, with_webhooks
+from tieline_core.ids import ID_LABEL, object_id, object_name, project_connector_id
+from tieline_core.kube.resources import CONNECTOR_VERSIONS, CONNECTORS, PROJECT_VERSIONS, PROJECTS, SYSTEMS
+from tieline_core.resources import Connector, Project, ProjectVersion
+from tieline_core.resources.project_versions import VersionInterface
+from tieline_operator.choices import age_key
+from tieline_operator.code import Code
+from tieline_operator.connector_imports import Imports, Refusal
+from tieline_operator.connector_results import (
+    BUSY_SECONDS,
+    LOOK_AGAIN,
+    imported,
+    missing_config_maps,
+    newest_first,
+    store,
+)
+from tieline_operator.indexes import joined
+from tieline_operator.plans import Child, Deletion, Object, Plan, failed, in_progress, ready
+from tieline_operator.project_view import ProjectView
+from tieline_operator.world import World
+
+VERSIONS_KEPT = 20
+_MAX_NAME = 128
+
+
+def connector_child(view: ProjectView, serving: Collection[str | None]) -> tuple[Child, ...]:
+    """The project's Connector: there once a version serves that offers something, and from then on."""
+    project = view.project
+    served = served_version(view.versions, serving)
+    offers = served is not None and _offers(served.status.interface)
+    if view.connector is None and not offers:
+        return ()
+    identifier = project_connector_id(project.id)
+    desired = {
+        "apiVersion": "tieline.dev/v1alpha1",
+        "kind": "Connector",
+        "metadata": {
+            "name": object_name(identifier),
+            "namespace": project.namespace,
+            "labels": {ID_LABEL: identifier},
+            "ownerReferences": [view.owner],
+        },
+        "spec": {"name": project.spec.name, "projectRef": {"name": project.name}},
+    }
+    return (Child(resource=CONNECTORS, desired=desired, actual=view.connector),)
+
+
+def served_version(
+    versions: Sequence[ProjectVersion], serving: Collection[str | None]
+) -> ProjectVersion | None:
+    """The newest version that an environment serves, once its files were read."""
+    found = [version for version in versions if version.name in serving and version.status.interface]
+    return max(found, key=age_key, default=None)
+
+
+def _offers(interface: VersionInterface | None) -> bool:
+    return interface is not None and bool(interface.webhooks or interface.description_file)
+
+
+class ProjectConnectors:
+    """Makes the versions of projects' connectors."""
+
+    def __init__(self, imports: Imports, code: Code) -> None:
+        self._imports = imports
+        self._code = code
+
+    async def reconcile(
+        self, world: World, obj: Object, connector: Connector, versions: Sequence[Object]
+    ) -> Plan:
+        """Looks at a Connector with a project, and decides. Raises FilesMissing."""
+        namespace, reference = connector.namespace, connector.spec.project_ref
+        name = reference.name if reference else ""
+        found = world[PROJECTS].get(namespace, name)
+        status = _kept_status(connector, versions)
+        if found is None:
+            message = f'Project "{name}" does not exist in namespace {namespace}; delete this connector'
+            return Plan(outcome=failed("ProjectNotFound", message), status=status)
+        served = _served(world, Project.read(found))
+        interface = served.status.interface if served else None
+        if served is None or interface is None:
+            return Plan(outcome=ready("NothingServed", "The project serves nothing now"), status=status)
+        version = next((item for item in versions if item["spec"]["digest"] == interface.digest), None)
+        if version is not None:
+            status["defaultVersion"] = version["spec"]["name"]
+            if not missing_config_maps(world, version):
+                self._imports.forget(interface.digest)
+                plan = await imported(self._imports, world, version, status)
+                return _pruned(plan, world, obj, versions, kept=version)
+        result = await self._result(connector, served, interface)
+        if result is None:
+            message = f'What version "{served.name}" offers is being imported'
+            return Plan(outcome=in_progress("Importing", message), status=status, requeue_after=LOOK_AGAIN)
+        if isinstance(result, Refusal):
+            outcome = in_progress("WaitingToImport", result.message)
+            return Plan(outcome=outcome, status=status, requeue_after=BUSY_SECONDS)
+        label = version["spec"]["name"] if version else _free_name(served, interface, versions)
+        return store(obj, label, version, result, status, digest=interface.digest)
+
+    async def _result(
+        self, connector: Connector, served: ProjectVersion, interface: VersionInterface
+    ) -> Sequence[Map] | Refusal | None:
+        """What to store; None while the description is being imported, a Refusal when that must wait."""
+        if interface.description_file is None:
+            return webhooks_alone(await self._code.interface(served), title=connector.spec.name)
+
+        async def read() -> bytes:
+            return (await self._code.interface(served)).description
+
+        found = await self._imports.result(interface.digest, read)
+        if found is None or (isinstance(found, Refusal) and found.again):
+            return found
+        whole = await self._code.interface(served)
+        if isinstance(found, Refusal):
+            return webhooks_alone(whole, title=connector.spec.name, refused=found.message)
+        return with_webhooks(whole, found)
+
+
+def _served(world: World, project: Project) -> ProjectVersion | None:
+    owned = world[PROJECT_VERSIONS].by_index("project", joined(project.namespace, project.name))
+    serving = {environment.version for environment in project.status.environments}
+    return served_version([ProjectVersion.read(item) for item in owned], serving)
+
+
+def _kept_status(connector: Connector, versions: Sequence[Object]) -> dict[str, Any]:
+    """What stays true while nothing new is: the newest version, and the one that was served last."""
+    if not versions:
+        return {}
+    names = [version["spec"]["name"] for version in newest_first(versions)]
+    status = {"latestVersion": names[0]}
+    if connector.status.default_version in names:
+        status["defaultVersion"] = connector.status.default_version
+    return status
+
+
+def _free_name(served: ProjectVersion, interface: VersionInterface, versions: Sequence[Object]) -> str:
+    """The version is called as the project's version is, unless another has that name already."""
+    taken = {version["spec"]["name"] for version in versions}
+    for name in (served.spec.version_name, served.name):
+        if name and len(name) <= _MAX_NAME and name not in taken and name.lower() not in storage.RESERVED:
+            return name
+    return interface.digest[:32]
+
+
+def _pruned(plan: Plan, world: World, obj: Object, versions: Sequence[Object], *, kept: Object) -> Plan:
+    """The plan, with the deletion of old versions that nothing names."""
+    place = joined(obj["metadata"]["namespace"], obj["metadata"]["name"])
+    named = {
+        (system["spec"]["connectorRef"].get("version") or "default")
+        for system in world[SYSTEMS].by_index("connector", place)
+    }
+    default: Mapping[str, Any] = obj["spec"]
+    named |= {kept["spec"]["name"], default.get("defaultVersion")}
+    old = [
+        version
+        for version in newest_first(versions)[VERSIONS_KEPT:]
+        if version["spec"]["name"] not in named and object_id(version) not in named
+    ]
+    if not old:
+        return plan
+    deletions = tuple(Deletion.of(CONNECTOR_VERSIONS, version) for version in old)
+    return Plan(
+        outcome=plan.outcome,
+        status=plan.status,
+        deletions=deletions,
+        requeue_after=plan.requeue_after,
+    )

@@ -1,0 +1,181 @@
+"""Deploying a project updates its connector: triggers from its code, actions from its description."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import orjson
+
+from tests.unit.operator.memory_world import MemoryWorld
+from tests.unit.operator.objects import NAMESPACE, namespace, project
+from tests.unit.operator.reconciling import Reconciling
+from tieline_core.connectors.packing import all_lines
+from tieline_core.connectors.storage import content_of
+from tieline_core.ids import object_id, object_name, project_connector_id
+from tieline_core.kube import resources as r
+from tieline_operator.project_connectors import VERSIONS_KEPT
+
+
+def code(*names: str, more: str = "") -> str:
+    return more + "".join(f'@integration.webhook("{name}")\ndef f(ctx): ...\n' for name in names)
+
+
+def files(text: str, description: dict[str, Any] | str | None = None) -> dict[str, Any]:
+    found = [{"filename": "main.py", "content": text}]
+    if description is not None:
+        content = description if isinstance(description, str) else json.dumps(description)
+        found.append({"filename": "openapi.json", "content": content})
+    return {"files": found}
+
+
+def described(path: str = "/a") -> dict[str, Any]:
+    return {"openapi": "3.1.0", "info": {"title": "T", "version": "1"}, "paths": {path: {"get": {}}}}
+
+
+async def deployed(there: Reconciling, source: dict[str, Any]) -> None:
+    """A user changes the project's files, and its pods come up."""
+    stored = there.world.objects[r.PROJECTS].get((NAMESPACE, "order-sync"))
+    if stored is None:
+        there.world.put(r.PROJECTS, project(source=source))
+    else:
+        stored["spec"]["source"] = source
+        stored["metadata"]["generation"] += 1
+    await there.until_quiet()
+    there.kubelet()
+    for _ in range(60):
+        await there.until_quiet()
+        connector = the_connector(there)
+        if connector is None or there.ready(r.CONNECTORS, connector["metadata"]["name"])[0] != "Unknown":
+            return
+        await asyncio.sleep(0.05)  # a description is imported by a process of its own
+    raise AssertionError(there.ready(r.CONNECTORS, connector["metadata"]["name"]))
+
+
+def new() -> Reconciling:
+    world = MemoryWorld()
+    world.put(r.NAMESPACES, namespace())
+    return Reconciling(world)
+
+
+def the_connector(there: Reconciling) -> Any:
+    return next(iter(there.world[r.CONNECTORS].list()), None)
+
+
+def versions(there: Reconciling) -> list[Any]:
+    return sorted(there.world[r.CONNECTOR_VERSIONS].list(), key=lambda item: item["spec"]["publishedAt"])
+
+
+def items(there: Reconciling, version: Any, name: str) -> list[str]:
+    maps = [content_of(there.world.contents[name]) for name in version["spec"]["configMaps"]]
+    return [orjson.loads(line)["name"] for line in all_lines(maps, name)]
+
+
+def default(there: Reconciling) -> Any:
+    name = the_connector(there)["status"]["defaultVersion"]
+    return next(version for version in versions(there) if version["spec"]["name"] == name)
+
+
+async def test_a_deployed_project_has_a_connector_with_its_webhooks_as_triggers() -> None:
+    there = new()
+    await deployed(there, files(code("orders", "returns")))
+    connector = the_connector(there)
+    owner = there.world[r.PROJECTS].get(NAMESPACE, "order-sync")
+    identifier = project_connector_id(object_id(owner))
+    assert (object_id(connector), connector["metadata"]["name"]) == (identifier, object_name(identifier))
+    assert connector["metadata"]["ownerReferences"][0]["uid"] == owner["metadata"]["uid"]
+    assert connector["spec"] == {"name": "Order sync", "projectRef": {"name": "order-sync"}}
+    (version,) = versions(there)
+    (of_the_project,) = there.world[r.PROJECT_VERSIONS].list()
+    assert version["spec"]["name"] == of_the_project["metadata"]["name"]
+    assert items(there, version, "triggers") == ["orders", "returns"]
+    assert of_the_project["status"]["interface"]["webhooks"] == ["orders", "returns"]
+
+
+async def test_its_openapi_file_gives_the_actions() -> None:
+    there = new()
+    await deployed(there, files(code("orders"), described()))
+    assert items(there, default(there), "actions") == ["get_a"]
+    assert items(there, default(there), "triggers") == ["orders"]
+    await deployed(there, files(code("orders"), described("/b")))
+    assert items(there, default(there), "actions") == ["get_b"]
+    assert len(versions(there)) == 2
+
+
+async def test_a_description_that_cannot_be_read_is_told_and_the_webhooks_work() -> None:
+    there = new()
+    await deployed(there, files(code("orders"), "{"))
+    connector = the_connector(there)
+    assert items(there, default(there), "triggers") == ["orders"]
+    assert connector["status"]["messages"][0]["severity"] == "error"
+    assert there.ready(r.CONNECTORS, connector["metadata"]["name"])[:2] == ("True", "Imported")
+
+
+async def test_a_deploy_that_changes_nothing_for_others_makes_no_version() -> None:
+    there = new()
+    await deployed(there, files(code("orders")))
+    await deployed(there, files(code("orders", more="x = 1\n")))
+    assert len(there.world[r.PROJECT_VERSIONS].list()) == 2
+    assert len(versions(there)) == 1
+    assert await Reconciling(there.world).until_quiet() == 0
+
+
+async def test_a_deploy_that_changes_webhooks_makes_a_version_and_rolling_back_makes_none() -> None:
+    there = new()
+    await deployed(there, files(code("one")))
+    await deployed(there, files(code("one", "two")))
+    assert items(there, default(there), "triggers") == ["one", "two"]
+    first, second = versions(there)
+    assert the_connector(there)["status"]["latestVersion"] == second["spec"]["name"]
+    await deployed(there, files(code("one")))
+    assert len(versions(there)) == 2
+    assert default(there)["spec"]["name"] == first["spec"]["name"]
+
+
+async def test_code_that_never_serves_changes_nothing() -> None:
+    there = new()
+    await deployed(there, files(code("one")))
+    stored = there.world.objects[r.PROJECTS][NAMESPACE, "order-sync"]
+    stored["spec"]["source"] = files(code("two"))
+    stored["metadata"]["generation"] += 1
+    await there.until_quiet()
+    assert len(versions(there)) == 1
+    assert items(there, default(there), "triggers") == ["one"]
+
+
+async def test_a_project_that_offers_nothing_has_no_connector() -> None:
+    there = new()
+    await deployed(there, files("x = 1\n"))
+    assert the_connector(there) is None
+
+
+async def test_a_project_that_offers_nothing_any_more_keeps_its_connector_empty() -> None:
+    there = new()
+    await deployed(there, files(code("one")))
+    await deployed(there, files("x = 1\n"))
+    assert items(there, default(there), "triggers") == []
+
+
+async def test_what_was_deleted_or_changed_by_hand_comes_back() -> None:
+    there = new()
+    await deployed(there, files(code("one")))
+    (version,) = versions(there)
+    name = the_connector(there)["metadata"]["name"]
+    there.world.remove(r.CONNECTOR_VERSIONS, version["metadata"]["name"])
+    there.world.objects[r.CONNECTORS][NAMESPACE, name]["spec"]["name"] = "Mine"
+    await there.until_quiet()
+    assert items(there, default(there), "triggers") == ["one"]
+    assert the_connector(there)["spec"]["name"] == "Order sync"
+    there.world.remove(r.CONNECTORS, name)
+    await there.until_quiet()
+    assert the_connector(there) is not None
+
+
+async def test_old_versions_go_and_what_is_served_stays() -> None:
+    there = new()
+    for number in range(VERSIONS_KEPT + 3):
+        await deployed(there, files(code(f"w{number}")))
+    assert len(versions(there)) == VERSIONS_KEPT
+    assert items(there, default(there), "triggers") == [f"w{VERSIONS_KEPT + 2}"]
+    assert await Reconciling(there.world).until_quiet() == 0
