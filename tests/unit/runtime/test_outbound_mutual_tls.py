@@ -3,8 +3,6 @@
 import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +10,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from tests.harness.authority import Authority, pem
 from tests.unit.runtime.external_systems import (
     ContextFor,
     External,
@@ -27,53 +23,6 @@ from tests.unit.runtime.external_systems import (
 )
 from tieline import CredentialError
 from tieline.configuration.snapshot import parse
-
-DAY = timedelta(days=1)
-
-
-def pem(key: ec.EllipticCurvePrivateKey, password: bytes | None = None) -> str:
-    encryption = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption
-    ).decode()
-
-
-class Authority:
-    """Issues certificates for 127.0.0.1."""
-
-    def __init__(self) -> None:
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Test authority")])
-        self._certificate = self._sign(self._name, self._key, authority=True)
-        self.ca = self._pem(self._certificate)
-
-    def issue(self, name: str) -> tuple[str, ec.EllipticCurvePrivateKey]:
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        return self._pem(self._sign(subject, key, authority=False)), key
-
-    def _sign(
-        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, authority: bool
-    ) -> x509.Certificate:
-        now = datetime.now(UTC)
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(self._name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - DAY)
-            .not_valid_after(now + DAY)
-            .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
-        )
-        if not authority:
-            address = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
-            builder = builder.add_extension(address, critical=False)
-        return builder.sign(self._key, hashes.SHA256())
-
-    @staticmethod
-    def _pem(certificate: x509.Certificate) -> str:
-        return certificate.public_bytes(serialization.Encoding.PEM).decode()
 
 
 @dataclass
