@@ -21,6 +21,8 @@
 | TIELINE_TRACES_FILE | /tmp/tieline-traces.db | where traces are kept; on a PersistentVolume they outlive the pod |
 | TIELINE_TRACES_MEBIBYTES | 512 | what traces may take; beyond it the oldest go (16 to 1000000) |
 | TIELINE_TRACES_DAYS | 7 | how long traces are kept (0.01 to 3650) |
+| TIELINE_EGRESS_ALLOWED | (none) | inner networks and names that token requests may reach, separated by commas |
+| TIELINE_EGRESS_DENIED | (none) | public networks that they may not reach, separated by commas |
 | TIELINE_LOG_LEVEL | INFO | DEBUG, INFO, WARNING or ERROR |
 """
 
@@ -29,6 +31,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urlsplit
+
+from tieline_rules.egress import PUBLIC_ONLY, Egress
 
 DEFAULT_TRACES_FILE = "/tmp/tieline-traces.db"  # noqa: S108  (the pod's own emptyDir)
 
@@ -60,6 +64,7 @@ class Settings:
     traces_file: str = DEFAULT_TRACES_FILE
     traces_mebibytes: int = 512
     traces_days: float = 7.0
+    egress: Egress = PUBLIC_ONLY
     log_level: str = "INFO"
 
     @classmethod
@@ -95,8 +100,16 @@ class Settings:
                 _number(environment, "TIELINE_TRACES_MEBIBYTES", default=512, low=16, high=1_000_000)
             ),
             traces_days=_number(environment, "TIELINE_TRACES_DAYS", default=7, low=0.01, high=3650),
+            egress=_egress(environment),
             log_level=_level(environment.get("TIELINE_LOG_LEVEL") or "INFO"),
         )
+
+
+def _egress(environment: Mapping[str, str]) -> Egress:
+    try:
+        return Egress.from_environment(environment)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
 
 
 def _listed(environment: Mapping[str, str], name: str) -> list[str]:

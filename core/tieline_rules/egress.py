@@ -130,6 +130,10 @@ class Egress:
         )
 
 
+PUBLIC_ONLY = Egress()
+"""What may be reached where the administrator says nothing."""
+
+
 class _Opened:
     """The addresses that opened names had just now."""
 

@@ -13,6 +13,8 @@
 | TIELINE_HEALTH_PORT | 8080 | liveness: GET /healthz |
 | TIELINE_METRICS_PORT | 9090 | Prometheus: GET /metrics |
 | TIELINE_LOG_LEVEL | INFO | DEBUG, INFO, WARNING or ERROR |
+| TIELINE_EGRESS_ALLOWED | (none) | inner networks and names that token requests and pods may reach, with commas |
+| TIELINE_EGRESS_DENIED | (none) | public networks that they may not reach, separated by commas |
 | TIELINE_WATCH_TIMEOUT | 180 | seconds without a word from a watch until it counts as dead |
 """
 
@@ -20,6 +22,8 @@ import string
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from tieline_rules.egress import PUBLIC_ONLY, Egress
 
 # What a public URL may be made of: "https://{environment}-{project}.hooks.example", say.
 PLACEHOLDERS = frozenset({"clusterIP", "name", "namespace", "environmentId", "environment", "project"})
@@ -49,6 +53,7 @@ class Config:
     metrics_port: int = 9090
     log_level: str = "INFO"
     watch_timeout: float = 180.0
+    egress: Egress = PUBLIC_ONLY
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> "Config":
@@ -67,6 +72,7 @@ class Config:
             metrics_port=read.number("TIELINE_METRICS_PORT", cls.metrics_port, 1, _MAX_PORT),
             log_level=read.choice("TIELINE_LOG_LEVEL", cls.log_level, _LEVELS),
             watch_timeout=read.number("TIELINE_WATCH_TIMEOUT", int(cls.watch_timeout), 10, 3600),
+            egress=read.egress(),
         )
         if read.problems:
             raise ConfigError("; ".join(read.problems))
@@ -128,6 +134,13 @@ class _Reader:
         if value not in _TRUE + _FALSE:
             self.problems.append(f"{name} must be true or false, it is {value!r}")
         return value in _TRUE
+
+    def egress(self) -> Egress:
+        try:
+            return Egress.from_environment(self._env)
+        except ValueError as error:
+            self.problems.append(str(error))
+            return PUBLIC_ONLY
 
     def choice(self, name: str, default: str, options: tuple[str, ...]) -> str:
         value = (self._env.get(name) or default).upper()

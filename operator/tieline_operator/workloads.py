@@ -16,12 +16,14 @@ from tieline_core.names import (
     label_value,
 )
 from tieline_core.resources.projects import FilesConfigMap, Runtime
+from tieline_operator import network_policies
 from tieline_operator.differences import amount, stamped
+from tieline_operator.network_policies import HTTP_PORT
+from tieline_rules.egress import PUBLIC_ONLY, Egress
 
 REVISION_ANNOTATION = "tieline.dev/revision"
 CODE_DIR = "/app/code"
 TOKEN_DIR = "/var/run/secrets/tieline"  # noqa: S105  (a path)
-HTTP_PORT = 8080
 HEALTH_PORT = 8081
 SERVICE_PORT = 80
 # Long enough for the in-flight requests that the runtime drains on SIGTERM.
@@ -32,8 +34,6 @@ _TOKEN_SECONDS = 3600
 _REVISION = 12
 _REQUESTS = {"cpu": "50m", "memory": "96Mi"}
 _LIMITS = {"memory": "512Mi"}
-# Cloud metadata services hand out the node's own credentials.
-_METADATA_V4, _METADATA_V6 = "169.254.169.254/32", "fd00:ec2::254/128"
 
 Manifest = dict[str, Any]
 
@@ -57,6 +57,8 @@ class Workload:
     replicas: int
     api_url: str
     public_url: str
+    egress: Egress = PUBLIC_ONLY
+    """Where the pods may go."""
 
     @property
     def selector(self) -> dict[str, str]:
@@ -94,17 +96,8 @@ def service(workload: Workload) -> Manifest:
 
 
 def network_policy(workload: Workload) -> Manifest:
-    """In: webhooks only. Out: everywhere (integrations do that) but the cloud's metadata service."""
-    everywhere = [
-        {"ipBlock": {"cidr": "0.0.0.0/0", "except": [_METADATA_V4]}},
-        {"ipBlock": {"cidr": "::/0", "except": [_METADATA_V6]}},
-    ]
-    spec = {
-        "podSelector": {"matchLabels": workload.selector},
-        "policyTypes": ["Ingress", "Egress"],
-        "ingress": [{"ports": [{"port": HTTP_PORT, "protocol": "TCP"}]}],
-        "egress": [{"to": everywhere}],
-    }
+    """Where pods may go, and what may come in."""
+    spec = network_policies.spec(workload.selector, egress=workload.egress, api_url=workload.api_url)
     return _object(workload, "networking.k8s.io/v1", "NetworkPolicy", spec=spec)
 
 
@@ -196,6 +189,7 @@ def _environment(workload: Workload, version: str) -> dict[str, str]:
         "TIELINE_ENVIRONMENT": workload.environment,
         "TIELINE_VERSION": version,
         "TIELINE_PUBLIC_URL": workload.public_url,
+        **workload.egress.to_environment(),
     }
 
 

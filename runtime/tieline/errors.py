@@ -104,5 +104,16 @@ class ForeignOriginError(TielineError):
         )
 
 
+class ForeignRedirectError(TielineError):
+    """The system answered with a redirect to another origin. Nothing was sent there."""
+
+    def __init__(self, *, template: str, origin: str, base_origin: str) -> None:
+        super().__init__(
+            f"The connection of template {template!r} redirects from {base_origin} to {origin}, and redirects to "
+            "another origin are not followed; pass allow_redirects=False to get the redirect itself, and request "
+            "its Location with a template for that system or a client of your own"
+        )
+
+
 class InvalidPathError(TielineError):
     """The path or the connection's base URL cannot be turned into a URL to request."""

@@ -77,7 +77,8 @@ async def serve(settings: Settings, webhooks: Mapping[str, Webhook], redactor: R
     source = _source(settings)
     configuration = Configuration(redactor=redactor, needed=source is not None)
     exporter = _exporter(settings, redactor)
-    async with new_client() as client:
+    # The API is inside of the cluster, where connections may not go.
+    async with new_client(settings.egress) as client, new_client() as to_api:
         runner = Runner(
             limits=Limits(
                 max_body=settings.max_body, max_runs=settings.max_runs, run_timeout=settings.run_timeout
@@ -85,7 +86,7 @@ async def serve(settings: Settings, webhooks: Mapping[str, Webhook], redactor: R
             configuration=configuration,
             client=client,
             surroundings=_surroundings(settings),
-            users=_users(settings, configuration, client),
+            users=_users(settings, configuration, to_api),
             tracer=Tracer(exporter.take),
         )
         webhook_server = await _listen(

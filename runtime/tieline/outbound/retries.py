@@ -10,6 +10,8 @@ from typing import Any
 
 import aiohttp
 
+from tieline_rules.egress import EgressRefusedError
+
 RETRIES = 2
 """How often a request is sent again when its author says nothing else."""
 
@@ -47,8 +49,9 @@ async def send_again(
             response = await send()
         except (aiohttp.ClientConnectorCertificateError, aiohttp.InvalidURL):
             raise
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
-            pass
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            if isinstance(getattr(error, "os_error", None), EgressRefusedError):
+                raise
         except aiohttp.ClientConnectionError:
             if not idempotent:
                 raise

@@ -10,12 +10,14 @@ from aiohttp.payload import BytesPayload
 from yarl import URL
 
 from tieline.configuration.snapshot import Connection
+from tieline.errors import ForeignRedirectError
 from tieline.outbound.prepared import PreparedRequest, UnusableValueError
 from tieline.outbound.retries import RETRIES, send_again
 from tieline.outbound.schemes import authenticate, check
-from tieline.outbound.urls import join, origin, without_values
+from tieline.outbound.urls import join, origin, shown
 from tieline.tracing.outbound import traced
 from tieline.tracing.spans import Tracer
+from tieline_rules.egress import Egress
 
 TIMEOUT = aiohttp.ClientTimeout(total=30, connect=10)
 """What a request may take when its author says nothing else, in seconds."""
@@ -23,9 +25,13 @@ TIMEOUT = aiohttp.ClientTimeout(total=30, connect=10)
 LookUp = Callable[[], Connection]
 
 
-def new_client() -> aiohttp.ClientSession:
-    """The connection pool that all runs share. It keeps no cookies: runs must not see each other's."""
-    return aiohttp.ClientSession(timeout=TIMEOUT, cookie_jar=aiohttp.DummyCookieJar())
+def new_client(egress: Egress | None = None) -> aiohttp.ClientSession:
+    """The connection pool that all runs share. It keeps no cookies: runs must not see each other's.
+
+    With ``egress`` each address is checked when its socket is made, that of every redirect as well.
+    """
+    connector = egress.connector() if egress is not None else None
+    return aiohttp.ClientSession(timeout=TIMEOUT, cookie_jar=aiohttp.DummyCookieJar(), connector=connector)
 
 
 class Session:
@@ -142,8 +148,9 @@ def _applying(connection: Connection, target: URL) -> ClientMiddlewareType:
             await request.update_body(given)
         # The first hop goes to the very URL that was joined; only redirects need a closer look.
         if request.url is not target and origin(request.url) != home:
-            _strip(request, connection)
-            return await send(request)
+            raise ForeignRedirectError(
+                template=connection.template, origin=shown(request.url), base_origin=shown(target)
+            )
         before = request.body
         prepared = PreparedRequest(
             method=request.method, url=request.url, headers=request.headers, read=_body_of(request)
@@ -164,12 +171,6 @@ def _applying(connection: Connection, target: URL) -> ClientMiddlewareType:
 
 def _payload(request: ClientRequest, content: bytes) -> BytesPayload:
     return BytesPayload(content, content_type=request.headers.get("Content-Type", "application/octet-stream"))
-
-
-def _strip(request: ClientRequest, connection: Connection) -> None:
-    """Take out what a redirect to another origin has copied from an authenticated request's query."""
-    secrets = {secret for credential in connection.credentials for secret in credential.secrets()}
-    request.url = without_values(request.url, secrets)
 
 
 def _body_of(request: ClientRequest) -> Callable[[], Awaitable[bytes]]:

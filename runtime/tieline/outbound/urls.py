@@ -53,13 +53,6 @@ def without_parameter(url: URL, name: str) -> URL:
     return rebuilt(url, path=url.raw_path, query="&".join(_others(url.raw_query_string, name)))
 
 
-def without_values(url: URL, values: set[str]) -> URL:
-    """``url`` without the query parameters whose value is one of ``values``."""
-    parts = [part for part in url.raw_query_string.split("&") if part]
-    kept = [part for part in parts if unquote_plus(part.partition("=")[2]) not in values]
-    return url if len(kept) == len(parts) else rebuilt(url, path=url.raw_path, query="&".join(kept))
-
-
 def origin(url: URL) -> tuple[str, str, int | None]:
     """Scheme, host and port (the scheme's own when none is written): what credentials are bound to."""
     return url.scheme, (url.raw_host or "").lower(), url.port
@@ -94,13 +87,14 @@ def _same_origin(text: str, root: URL, template: str) -> URL:
     if not url.raw_host or origin(url) != origin(root):
         raise ForeignOriginError(
             template=template,
-            origin=_origin_text(url),
-            base_origin=_origin_text(root),
+            origin=shown(url),
+            base_origin=shown(root),
         )
     return url.with_fragment(None)
 
 
-def _origin_text(url: URL) -> str:
+def shown(url: URL) -> str:
+    """The origin as text, for messages."""
     return f"{url.scheme}://{url.raw_authority.rpartition('@')[2]}"
 
 

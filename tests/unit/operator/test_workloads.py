@@ -9,6 +9,7 @@ import pytest
 from tieline_core.resources.projects import FilesConfigMap, KeyToPath, Runtime
 from tieline_operator import workloads
 from tieline_operator.workloads import Workload, merged_runtime
+from tieline_rules.egress import Egress
 
 
 def workload(**changes: Any) -> Workload:
@@ -56,6 +57,8 @@ def test_the_pod_is_told_who_it_is_and_nothing_secret() -> None:
         "TIELINE_ENVIRONMENT": "production",
         "TIELINE_VERSION": "v1",
         "TIELINE_PUBLIC_URL": "http://10.0.0.1",
+        "TIELINE_EGRESS_ALLOWED": "",
+        "TIELINE_EGRESS_DENIED": "",
     }
 
 
@@ -118,7 +121,33 @@ def test_an_environment_overrides_the_runtime_field_by_field() -> None:
     }
 
 
-def test_pods_may_call_the_world_but_not_the_clouds_metadata_service() -> None:
-    spec = workloads.network_policy(workload())["spec"]
-    assert spec["egress"][0]["to"][0]["ipBlock"]["except"] == ["169.254.169.254/32"]
+def test_pods_may_call_the_world_and_nothing_inside_but_names_and_the_api() -> None:
+    changes = {"api_url": "http://tieline-api.tieline-system.svc"}
+    spec = workloads.network_policy(workload(**changes))["spec"]
+    names, others = spec["egress"]
+    assert {item["port"] for item in names["ports"]} == {53, 5353}
+    v4, v6, api = others["to"]
+    assert {"10.0.0.0/8", "169.254.0.0/16", "127.0.0.0/8"} < set(v4["ipBlock"]["except"])
+    assert {"fc00::/7", "fe80::/10"} < set(v6["ipBlock"]["except"])
+    assert api == {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "tieline-system"}}}
     assert spec["ingress"] == [{"ports": [{"port": 8080, "protocol": "TCP"}]}]
+
+
+def test_pods_may_go_where_the_administrator_allows() -> None:
+    egress = Egress.parse(
+        allowed=["10.5.0.0/16", "fd00::/8", "shop.acme.svc", "*.svc.cluster.local", "wiki.corp.example"],
+        denied=["9.9.9.0/24"],
+    )
+    spec = workloads.network_policy(workload(egress=egress, api_url="http://10.0.0.9:8080"))["spec"]
+    v4, _, *opened = spec["egress"][1]["to"]
+    assert "9.9.9.0/24" in v4["ipBlock"]["except"]
+    assert opened == [
+        {"ipBlock": {"cidr": "10.5.0.0/16"}},
+        {"ipBlock": {"cidr": "fd00::/8"}},
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "acme"}}},
+        {"namespaceSelector": {}},
+        {"ipBlock": {"cidr": "10.0.0.9/32"}},
+    ]
+    (container,) = pod_template(egress=egress)["spec"]["containers"]
+    told = {item["name"]: item["value"] for item in container["env"]}
+    assert Egress.from_environment(told) == egress

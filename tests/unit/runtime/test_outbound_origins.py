@@ -1,17 +1,29 @@
 """Credentials reach the connection's origin and nothing else; URLs are joined without losses."""
 
+import aiohttp
 import pytest
 from yarl import URL
 
-from tests.unit.runtime.external_systems import ContextFor, External, api_key, basic, environment
+from tests.unit.runtime.external_systems import (
+    ContextFor,
+    External,
+    api_key,
+    basic,
+    configured,
+    context,
+    environment,
+)
 from tieline import (
     DynamicTemplateError,
     ForeignOriginError,
+    ForeignRedirectError,
     InvalidPathError,
     TemplateNotLinkedError,
     UnknownTemplateError,
 )
+from tieline.outbound.session import new_client
 from tieline.outbound.urls import join
+from tieline_rules.egress import Egress
 
 ALL = (
     api_key("header", "header-key", id="h"),
@@ -23,25 +35,17 @@ ALL = (
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_a_redirect_to_another_origin_is_followed_without_any_credential(
+async def test_a_redirect_to_another_origin_is_not_followed(
     external: External, elsewhere: External, context_for: ContextFor, status: int, method: str
 ) -> None:
     external.redirects["/orders"] = (status, f"{elsewhere.url}/away?page=2&key=query-key")
-    await context_for(environment(external.url, *ALL)).fetch("shop", "/orders", method=method)
-    assert external.last.headers["X-API-Key"] == "header-key"
-    assert elsewhere.last.url.raw_path_qs == "/away?page=2"
-    assert elsewhere.last.cookies == {}
-    assert not {"Authorization", "X-API-Key"} & set(elsewhere.last.headers)
-
-
-async def test_a_redirect_back_is_authenticated_again(
-    external: External, elsewhere: External, context_for: ContextFor
-) -> None:
-    external.redirects["/orders"] = (302, f"{elsewhere.url}/away")
-    elsewhere.redirects["/away"] = (302, f"{external.url}/back")
-    await context_for(environment(external.url, *ALL)).fetch("shop", "/orders")
-    assert external.last.url.raw_path_qs == "/back?key=query-key"
-    assert external.last.headers["X-API-Key"] == "header-key"
+    ctx = context_for(environment(external.url, *ALL))
+    with pytest.raises(ForeignRedirectError, match=elsewhere.url) as caught:
+        await ctx.fetch("shop", "/orders", method=method, data=b"x" if method == "POST" else None)
+    assert elsewhere.seen == []
+    assert "query-key" not in str(caught.value)
+    response = await ctx.fetch("shop", "/orders", method=method, allow_redirects=False)
+    assert (response.status, elsewhere.seen) == (status, [])
 
 
 async def test_a_redirect_within_the_origin_keeps_the_credentials(
@@ -54,6 +58,17 @@ async def test_a_redirect_within_the_origin_keeps_the_credentials(
     assert external.last.headers["X-API-Key"] == "header-key"
     assert external.last.url.raw_path_qs == "/v2/orders?key=query-key"
     assert external.last.body == b"\x00\xff"
+
+
+async def test_inner_addresses_are_refused_at_once_unless_they_are_allowed(external: External) -> None:
+    body = environment(external.url)
+    async with new_client(Egress()) as closed:
+        with pytest.raises(aiohttp.ClientConnectorError, match="TIELINE_EGRESS_ALLOWED"):
+            await context(closed, configured(body)).fetch("shop", "/orders")
+    assert external.seen == []
+    async with new_client(Egress.parse(allowed=["127.0.0.0/8"])) as opened:
+        await context(opened, configured(body)).fetch("shop", "/orders")
+    assert len(external.seen) == 1
 
 
 async def test_an_absolute_url_of_another_origin_is_refused(
