@@ -15,6 +15,7 @@ from tieline_core.ids import credential_id, environment_id, object_id, static_ac
 from tieline_core.names import CREDENTIAL_TYPE, workload_name
 from tieline_core.resources.auth_schemes import AuthSchemeType
 from tieline_core.resources.connections import CredentialType
+from tieline_core.variables import in_effect
 
 Obj = Mapping[str, Any]
 Json = dict[str, Any]
@@ -32,7 +33,8 @@ def environment_of_workload(world: World, namespace: str, workload: str) -> tupl
 def configuration(world: World, organisation: Organisation, project: Obj, environment: str) -> Json:
     """Everything that code in this environment may know."""
     namespace, project_name = organisation.namespace, project["metadata"]["name"]
-    project_id = object_id(project)
+    project_id, schema = object_id(project), project["spec"].get("dynamicVariablesSchema")
+    activation = world.static_activation(namespace, project_name, environment)
     templates = world.referring(world.templates, "environment", namespace, project_name, environment)
     # Where two templates have one name, the oldest has it.
     named = {template["spec"]["name"]: template for template in reversed(templates)}
@@ -47,10 +49,12 @@ def configuration(world: World, organisation: Organisation, project: Obj, enviro
         "projectId": project_id,
         "projectName": project["spec"]["name"],
         "environment": {"id": environment_id(project_id, environment), "name": environment},
-        "activationId": _static_activation_id(world, namespace, project, environment),
+        "activationId": object_id(activation)
+        if activation is not None
+        else static_activation_id(environment_id(project_id, environment)),
         "publicUrl": environment_status(project, environment).get("publicUrl") or "",
-        "variables": _static_variables(world, namespace, project_name, environment),
-        "variablesSchema": project["spec"].get("dynamicVariablesSchema") or {},
+        "variables": in_effect(schema, activation) if activation is not None else {},
+        "variablesSchema": schema or {},
         "connections": {
             name: _connection(world, connection, template)
             for name, (template, connection) in sorted(static.items())
@@ -85,7 +89,7 @@ def user_activation(
                     "externalId": user["spec"]["externalId"],
                     "displayName": user["spec"].get("displayName") or "",
                 },
-                "variables": _variables(activation),
+                "variables": in_effect(project["spec"].get("dynamicVariablesSchema"), activation),
                 "connections": dict(sorted(_connections_of(world, activation, user))),
             }
     return None
@@ -107,26 +111,6 @@ def _connections_of(world: World, activation: Obj, user: Obj) -> Iterator[tuple[
         owner = connection["spec"].get("endUserRef")
         if owner is None or owner["name"] == user["metadata"]["name"]:
             yield template["spec"]["name"], _connection(world, connection, template)
-
-
-def _static_activation_id(world: World, namespace: str, project: Obj, environment: str) -> str:
-    activation = world.static_activation(namespace, project["metadata"]["name"], environment)
-    if activation is not None:
-        return object_id(activation)
-    return static_activation_id(environment_id(object_id(project), environment))
-
-
-def _static_variables(world: World, namespace: str, project: str, environment: str) -> Json:
-    activation = world.static_activation(namespace, project, environment)
-    return _variables(activation) if activation is not None else {}
-
-
-def _variables(activation: Obj) -> Json:
-    """An activation's variables; while they break the schema, the last ones that did not."""
-    status = activation.get("status") or {}
-    if status.get("variableErrors"):
-        return dict(status.get("lastValidVariables") or {})
-    return dict(activation["spec"].get("variables") or {})
 
 
 def _connection(world: World, connection: Obj, template: Obj) -> Json:

@@ -69,6 +69,15 @@ class ActivationConnection(Rest):
     """The connection; absent when it does not exist (any more)."""
 
 
+class VariableError(Rest):
+    """Where and how a variable breaks the project's schema."""
+
+    field: str
+    """The variable, such as ``limits.daily``; empty for the whole."""
+    message: str
+    """What is wrong."""
+
+
 class Activation(Rest):
     """A project's environment for one user."""
 
@@ -82,6 +91,10 @@ class Activation(Rest):
     """The user's connections."""
     dynamic_variables: dict[str, Any]
     """The values that were set."""
+    variable_errors: list[VariableError] | None = None
+    """Where these values break the project's schema (which was changed since); absent while they follow it."""
+    last_valid_variables: dict[str, Any] | None = None
+    """With ``variableErrors``: the last values without errors, with which the code goes on."""
 
 
 class ActivationList(RootModel[list[Activation]]):

@@ -13,7 +13,7 @@ from tieline_api.models import users as rest
 from tieline_api.operations.connections import connection_reply
 from tieline_api.store import indexes, orders
 from tieline_core.ids import environment_id, object_id, parse_id, static_activation_id
-from tieline_core.variables import InvalidSchema, variable_errors
+from tieline_core.variables import InvalidSchema, in_effect, variable_errors
 
 Obj = dict[str, Any]
 
@@ -99,19 +99,22 @@ def activation_to_rest(call: Call[Any, Any], place: Place, obj: Mapping[str, Any
                 else None,
             )
         )
+    broken = _variable_errors(place.project, obj)
     return rest.Activation(
         id=object_id(obj),
         user=user_to_rest(user, organisation=call.organisation.id) if user else None,
         environment=shown,
         connections=connections,
         dynamic_variables=obj["spec"].get("variables") or {},
+        variable_errors=broken or None,
+        last_valid_variables=in_effect(_schema(place.project), obj) if broken else None,
     )
 
 
 def check_variables(project: Mapping[str, Any], variables: Mapping[str, Any], *, field: str = "") -> None:
     """ApiError 422 naming the variables that break the project's schema."""
     try:
-        found = variable_errors(project["spec"].get("dynamicVariablesSchema"), variables)
+        found = variable_errors(_schema(project), variables)
     except InvalidSchema as error:
         raise errors.conflict(f"The project's variables schema cannot be used: {error}") from error
     if found:
@@ -119,3 +122,17 @@ def check_variables(project: Mapping[str, Any], variables: Mapping[str, Any], *,
         raise errors.invalid_fields(
             FieldError(f"{prefix}{one.path}" if one.path else field, one.message) for one in found
         )
+
+
+def _variable_errors(project: Obj, activation: Mapping[str, Any]) -> list[rest.VariableError]:
+    """Where an activation's variables break the schema as it is now."""
+    variables = activation["spec"].get("variables") or {}
+    try:
+        found = variable_errors(_schema(project), variables)
+    except InvalidSchema as error:
+        return [rest.VariableError(field="", message=f"The project's schema cannot be used: {error}")]
+    return [rest.VariableError(field=one.path, message=one.message) for one in found]
+
+
+def _schema(project: Mapping[str, Any]) -> Any:
+    return project["spec"].get("dynamicVariablesSchema")

@@ -99,7 +99,8 @@ async def get_activation(call: Call[None, None]) -> Reply:
     """One activation; the static one exists by definition."""
     place = need_place(call)
     obj = find_activation(call, place, call.path["activation_id"])
-    return Reply(body=activation_to_rest(call, place, obj), etag=etag(obj) if obj else None)
+    # What it shows of the environment, and of the variables that no longer fit, changes with the project.
+    return Reply(body=activation_to_rest(call, place, obj), etag=etag(obj, place.project) if obj else None)
 
 
 async def delete_activation(call: Call[None, None]) -> Reply:

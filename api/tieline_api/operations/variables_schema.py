@@ -1,5 +1,6 @@
 """The JSON Schema of a project's dynamic variables."""
 
+import asyncio
 import copy
 from typing import Any
 
@@ -14,14 +15,17 @@ from tieline_api.models import projects as rest
 from tieline_api.operations import examples
 from tieline_api.operations.project_views import need_project
 from tieline_api.operations.projects import PROJECT
+from tieline_api.store import indexes
 from tieline_api.store.etags import etag
 from tieline_api.store.field_managers import other_managers
-from tieline_core.variables import schema_problem
+from tieline_core.variables import fit, schema_problem
 
 Obj = dict[str, Any]
 VARIABLES = f"{PROJECT}/variables"
 MAX_SCHEMA_BYTES = 256 * 1024
 _PROPERTIES = "/properties/"
+_AT_ONCE = 200
+"""Activations that are looked at before others have their turn."""
 
 
 async def get_schema(call: Call[None, None]) -> Reply:
@@ -73,7 +77,8 @@ def check_schema(schema: Obj) -> None:
 
 async def _write(call: Call[Any, Any], compute: Any) -> Reply:
     platform = call.platform
-    name = need_project(call)["metadata"]["name"]
+    before = need_project(call)
+    name = before["metadata"]["name"]
 
     def change(live: Obj, mine: Obj) -> None:
         old = _schema(live)
@@ -90,7 +95,33 @@ async def _write(call: Call[Any, Any], compute: Any) -> Reply:
     changed = await platform.writer.change(
         platform.world.projects, call.namespace, name, change, if_match=call.if_match
     )
-    return Reply(body=rest.VariablesSchema(_schema(changed)), etag=etag(changed))
+    broken = await _broken_by(call, before, changed)
+    return Reply(body=rest.VariablesSchema(_schema(changed)), etag=etag(changed), warnings=broken)
+
+
+async def _broken_by(call: Call[Any, Any], before: Obj, project: Obj) -> tuple[str, ...]:
+    """A warning when activations have values that no longer fit."""
+    old, new = _schema(before), _schema(project)
+    if old == new:
+        return ()
+    count = 0
+    for number, activation in enumerate(_activations(call, project)):
+        count += not fit(new, activation["spec"].get("variables") or {})
+        if number % _AT_ONCE == _AT_ONCE - 1:
+            await asyncio.sleep(0)
+    if not count:
+        return ()
+    which = "One activation has" if count == 1 else f"{count} activations have"
+    return (f"{which} values that no longer fit (see variableErrors): code keeps the last ones that did",)
+
+
+def _activations(call: Call[Any, Any], project: Obj) -> list[Obj]:
+    """All activations of a project."""
+    name, cache = project["metadata"]["name"], call.platform.world.activations
+    places = [
+        indexes.key(call.namespace, name, environment) for environment in indexes.environment_names(project)
+    ]
+    return [activation for place in places for activation in cache.by_index("environment", place)]
 
 
 def _schema(project: Obj) -> Obj:

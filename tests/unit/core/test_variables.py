@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tieline_core.variables import MAX_ERRORS, InvalidSchema, schema_problem, variable_errors
+from tieline_core.variables import MAX_ERRORS, InvalidSchema, in_effect, schema_problem, variable_errors
 
 SCHEMA = {
     "type": "object",
@@ -75,3 +75,21 @@ def test_a_regular_expression_made_to_explode_answers_at_once() -> None:
     began = time.perf_counter()
     assert variable_errors(schema, {"a": "a" * 50_000 + "!"})
     assert time.perf_counter() - began < 1
+
+
+@pytest.mark.parametrize(
+    ("schema", "variables", "last", "run"),
+    [
+        (SCHEMA, {"region": "eu"}, {"region": "us"}, {"region": "eu"}),
+        (SCHEMA, {"region": "mars"}, {"region": "us"}, {"region": "us"}),
+        (SCHEMA, {"region": "mars"}, None, {}),
+        (None, {"anything": 1}, {"region": "us"}, {"anything": 1}),
+        ({"type": "array"}, {"region": "eu"}, {"region": "us"}, {"region": "us"}),
+    ],
+    ids=["they fit", "they no longer fit", "they never fitted", "there is no schema", "the schema is none"],
+)
+def test_code_runs_with_the_last_values_that_fitted(
+    schema: dict | None, variables: dict, last: dict | None, run: dict
+) -> None:
+    status = {"lastValidVariables": last} if last else {}
+    assert in_effect(schema, {"spec": {"variables": variables}, "status": status}) == run

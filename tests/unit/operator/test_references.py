@@ -149,6 +149,28 @@ async def test_while_variables_are_invalid_the_last_valid_ones_stay() -> None:
     assert stored["status"]["variableErrors"][0].startswith("region: ")
 
 
+async def test_a_schema_that_changes_under_values_is_told_on_the_activation_and_drops_nothing() -> None:
+    there = Reconciling(world())
+    await there.until_quiet()
+    changed = {**SCHEMA, "properties": {"region": {"type": "integer"}}}
+    environments = [{"name": "production"}]
+    await there.changed(r.PROJECTS, o.project(dynamicVariablesSchema=changed, environments=environments))
+    assert there.ready(*ACTIVATION)[:2] == ("False", "VariablesInvalid")
+    stored = there.world.objects[r.ACTIVATIONS][o.NAMESPACE, "for-ann"]
+    assert stored["spec"]["variables"] == {"region": "eu"}
+    assert stored["status"]["lastValidVariables"] == {"region": "eu"}
+    await there.changed(r.PROJECTS, o.project(dynamicVariablesSchema=SCHEMA, environments=environments))
+    assert there.ready(*ACTIVATION)[0] == "True"
+
+
+async def test_variables_that_do_not_fit_are_told_also_where_something_else_is_wrong() -> None:
+    there = Reconciling(world(without("end_user"), spec("activation", variables={"region": 3})))
+    await there.until_quiet()
+    assert there.ready(*ACTIVATION)[1] == "EndUserNotFound"
+    stored = there.world.objects[r.ACTIVATIONS][o.NAMESPACE, "for-ann"]
+    assert stored["status"]["variableErrors"][0].startswith("region: ")
+
+
 @pytest.mark.parametrize(
     ("resource", "make", "reason"),
     [
@@ -211,7 +233,8 @@ async def test_a_system_with_an_incomplete_scheme_says_which() -> None:
     assert (status, reason) == ("False", "SecretNotFound")
     assert "authorizeUrl" in message
     stored = there.world[r.SYSTEMS].get(o.NAMESPACE, "shop")
-    assert len(stored["status"]["authSchemes"][0]["validationMessages"]) == 2
+    messages = stored["status"]["authSchemes"][0]["validationMessages"]
+    assert [message["severity"] for message in messages].count("error") == 2
 
 
 async def test_conditions_follow_kstatus_and_keep_their_time() -> None:
