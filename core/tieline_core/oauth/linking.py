@@ -25,7 +25,7 @@ class Directory(Protocol):
         """A System by its name."""
 
     def connection(self, namespace: str, name: str) -> Object | None:
-        """A Connection by its name or, in upper case, its id."""
+        """A Connection by its name or its id, the latter in either case."""
 
     def connections_of(self, namespace: str, system: str) -> Sequence[Object]:
         """The Connections of a System (by its name)."""

@@ -77,7 +77,7 @@ class MemoryLookups:
         return self._one("System", namespace, name)
 
     def connection(self, namespace: str, name: str) -> Mapping[str, Any] | None:
-        by_id = (obj for obj in self._all("Connection", namespace) if object_id(obj) == name)
+        by_id = (obj for obj in self._all("Connection", namespace) if object_id(obj) == name.upper())
         return self._one("Connection", namespace, name) or next(by_id, None)
 
     def connections_of(self, namespace: str, system: str) -> Sequence[Mapping[str, Any]]:
