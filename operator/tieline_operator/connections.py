@@ -1,41 +1,24 @@
-"""Connection: are the system, its auth schemes and the Secrets there?"""
+"""Connection: are the system, its auth schemes and the credentials fit for use, and which have expired?"""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
+from tieline_core.credentials.checking import Known, findings, has_expired, looks_again
+from tieline_core.credentials.facts import SecretFacts, TokenFacts
+from tieline_core.credentials.links import Links, links_of
+from tieline_core.credentials.secrets import Finding
 from tieline_core.kube.resources import CONNECTIONS, END_USERS, SECRETS, SYSTEMS
+from tieline_core.oauth.resolving import Grant
 from tieline_core.resources import Connection, System
-from tieline_core.resources.auth_schemes import AuthSchemeType
-from tieline_core.resources.connections import ConnectionCredential, CredentialType
+from tieline_core.resources.auth_schemes import AuthSchemeConfig
+from tieline_core.resources.connections import ConnectionCredential
 from tieline_operator.elders import elder, id_taken
 from tieline_operator.indexes import joined
-from tieline_operator.plans import Object, Outcome, Plan, failed, ready
-from tieline_operator.pods import Failure
-from tieline_operator.secrets import NEEDED_KEYS, SecretFacts, look_up, secret_problem
+from tieline_operator.lookups import CacheDirectory
+from tieline_operator.plans import Deletion, Object, Outcome, Plan, failed, in_progress, ready
+from tieline_operator.secrets import cached_facts, is_owned, look_up, tokens_facts, tokens_secret
 from tieline_operator.world import World
-
-_OAUTH2 = frozenset(
-    {
-        CredentialType.OAUTH2_CLIENT,
-        CredentialType.OAUTH2_CODE,
-        CredentialType.OAUTH2_PASSWORD,
-        CredentialType.OAUTH2_TOKEN,
-    }
-)
-_VALUES = frozenset({CredentialType.STRING, CredentialType.BINARY})
-# Which credentials an auth scheme can work with.
-FITTING: Mapping[AuthSchemeType, frozenset[CredentialType]] = {
-    AuthSchemeType.NONE: frozenset(CredentialType),
-    AuthSchemeType.API_KEY: _VALUES,
-    AuthSchemeType.BASIC_AUTH: frozenset({CredentialType.BASIC_AUTH}),
-    AuthSchemeType.OAUTH2: _OAUTH2,
-    AuthSchemeType.HMAC: _VALUES,
-    AuthSchemeType.JWT_BEARER: _VALUES | {CredentialType.JWT_BEARER, CredentialType.CERTIFICATE},
-    AuthSchemeType.CERTIFICATE: frozenset({CredentialType.CERTIFICATE}),
-    AuthSchemeType.OAUTH1: frozenset({CredentialType.OAUTH1}),
-    AuthSchemeType.SECRET: _VALUES,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,108 +32,166 @@ class Observed:
     system: System | None = None
     user_found: bool = True
     secrets: Mapping[str, SecretFacts]
+    tokens: Mapping[str, TokenFacts] = field(default_factory=dict)
+    """By the credential's id: the tokens that the platform keeps."""
+    links: Mapping[str, Links] = field(default_factory=dict)
+    """By the credential's id."""
+    expired: tuple[Deletion, ...] = ()
+    """The Secrets of expired credentials, as far as the platform has made them."""
 
 
 async def reconcile(world: World, obj: Object, now: datetime) -> Plan:
     """Looks at the Connection and decides."""
     connection = Connection.read(obj)
     spec, namespace = connection.spec, connection.namespace
-    system = world[SYSTEMS].get(namespace, spec.system_ref.name)
+    found = world[SYSTEMS].get(namespace, spec.system_ref.name)
+    system = System.read(found) if found else None
     user = spec.end_user_ref.name if spec.end_user_ref else None
     key = joined(namespace, spec.system_ref.name, user, spec.name)
     older = elder(obj, world[CONNECTIONS].by_index("name", key))
-    names = {credential.secret_ref.name for credential in spec.credentials if credential.secret_ref}
+    directory, secrets = CacheDirectory(world), world[SECRETS]
+    tokens = {item.id: tokens_facts(secrets, obj, item.id) for item in spec.credentials}
     observed = Observed(
         connection=connection,
         taken=id_taken(obj, world[CONNECTIONS]),
         namesake=older["metadata"]["name"] if older else None,
-        system=System.read(system) if system else None,
+        system=system,
         user_found=user is None or world[END_USERS].get(namespace, user) is not None,
-        secrets=await look_up(world, world[SECRETS], namespace, names),
+        secrets=await look_up(world, secrets, namespace, _secret_names(connection, system, now)),
+        tokens={item_id: facts for item_id, facts in tokens.items() if facts},
+        links={
+            item.id: links_of(
+                directory,
+                lambda where, name: cached_facts(secrets, where, name),
+                obj,
+                item,
+                _scheme(item, system),
+            )
+            for item in spec.credentials
+            if not has_expired(item, now)
+        },
+        expired=tuple(_expired(world, obj, connection, now)),
     )
     return plan(observed, now)
 
 
 def plan(observed: Observed, now: datetime) -> Plan:
     """Ready when every credential can be used; the first problem gives the reason."""
-    connection, spec = observed.connection, observed.connection.spec
+    spec = observed.connection.spec
     problems = list(_problems(observed))
     credentials = []
-    for credential in spec.credentials:
-        found = list(_credential_problems(credential, observed, now)) if observed.system else []
-        problems += [Failure(p.reason, f'Credential "{credential.id}": {p.message}') for p in found]
-        credentials.append({"id": credential.id, "errors": [problem.message for problem in found]})
+    again: list[datetime] = []
+    for item in spec.credentials:
+        known = _known(item, observed)
+        found = findings(known, now) if observed.system else []
+        again += looks_again(known, now)
+        problems += [Finding(one.reason, f'Credential "{item.id}": {one.message}') for one in found]
+        entry = {"id": item.id, "errors": [one.message[:2048] for one in found][:16]}
+        credentials.append(entry | ({"expired": True} if has_expired(item, now) else {}))
+    waiting = next(_waiting(observed, now), None)
     if observed.taken:
         outcome = observed.taken
     elif problems:
         outcome = failed(problems[0].reason, "; ".join(problem.message for problem in problems))
+    elif waiting:
+        outcome = waiting
     else:
         outcome = ready("Valid", f'The connection to "{spec.system_ref.name}" can be used')
     return Plan(
         outcome=outcome,
         status={"credentials": credentials} if credentials and observed.system else {},
-        requeue_after=_until_expiry(connection, now),
+        deletions=observed.expired,
+        requeue_after=min(((moment - now).total_seconds() for moment in again), default=None),
     )
 
 
-def _problems(observed: Observed) -> Iterator[Failure]:
+def _problems(observed: Observed) -> Iterator[Finding]:
     spec, namespace = observed.connection.spec, observed.connection.namespace
     if observed.system is None:
-        yield Failure(
+        yield Finding(
             "SystemNotFound",
             f'System "{spec.system_ref.name}" does not exist in namespace {namespace}; '
             "create it or correct spec.systemRef.name",
         )
     if not observed.user_found and spec.end_user_ref:
-        yield Failure(
+        yield Finding(
             "EndUserNotFound",
             f'EndUser "{spec.end_user_ref.name}" does not exist in namespace {namespace}; create it',
         )
     if observed.namesake:
-        yield Failure(
+        yield Finding(
             "NameTaken",
             f'The older connection "{observed.namesake}" of this system is named "{spec.name}" too; '
             "change spec.name",
         )
 
 
-def _credential_problems(
-    credential: ConnectionCredential, observed: Observed, now: datetime
-) -> Iterator[Failure]:
-    scheme = _scheme_type(credential, observed.system)
-    if scheme is None:
-        yield Failure(
-            "AuthSchemeNotFound",
-            f'System "{observed.connection.spec.system_ref.name}" has no auth scheme '
-            f'"{credential.auth_scheme_config_id}"; correct authSchemeConfigId or add the scheme',
-        )
-    elif credential.type is not CredentialType.NONE and credential.type not in FITTING[scheme]:
-        usable = ", ".join(sorted(FITTING[scheme]))
-        yield Failure(
-            "CredentialTypeWrong",
-            f"An auth scheme of type {scheme} cannot use a credential of type {credential.type}; use {usable}",
-        )
-    if credential.secret_ref and credential.type is not CredentialType.NONE:
-        facts = observed.secrets[credential.secret_ref.name]
-        problem = secret_problem(facts, NEEDED_KEYS[credential.type], observed.connection.namespace)
-        if problem:
-            yield problem
-    if credential.expires_at and credential.expires_at <= now:
-        yield Failure("CredentialExpired", "The credential has expired; replace it, or change expiresAt")
+def _waiting(observed: Observed, now: datetime) -> Iterator[Outcome]:
+    """Credentials whose tokens are still to come: nothing is wrong with them."""
+    for item in observed.connection.spec.credentials:
+        grant = observed.links.get(item.id, Links()).grant
+        tokens = observed.tokens.get(item.id)
+        given = grant is Grant.TOKEN and tokens is None
+        if grant is None or given or _can_be_used(tokens, now):
+            continue
+        if tokens and tokens.not_before:
+            yield in_progress(
+                "ProviderUnavailable",
+                f'Credential "{item.id}": the provider could not be asked for tokens; it is asked again and again',
+            )
+        else:
+            yield in_progress("TokensPending", f'Credential "{item.id}": its tokens are being asked for')
 
 
-def _scheme_type(credential: ConnectionCredential, system: System | None) -> AuthSchemeType | None:
-    if credential.auth_scheme_config:
-        return credential.auth_scheme_config.type
+def _can_be_used(tokens: TokenFacts | None, now: datetime) -> bool:
+    return tokens is not None and tokens.obtained and (tokens.expires_at is None or tokens.expires_at > now)
+
+
+def _known(item: ConnectionCredential, observed: Observed) -> Known:
+    scheme = _scheme(item, observed.system)
+    consumer = scheme.oauth1.secret_ref if scheme and scheme.oauth1 else None
+    return Known(
+        item=item,
+        scheme=scheme,
+        namespace=observed.connection.namespace,
+        system=observed.connection.spec.system_ref.name,
+        secret=observed.secrets.get(item.secret_ref.name) if item.secret_ref else None,
+        consumer=observed.secrets.get(consumer.name) if consumer else None,
+        tokens=observed.tokens.get(item.id),
+        links=observed.links.get(item.id, Links()).problems,
+    )
+
+
+def _scheme(item: ConnectionCredential, system: System | None) -> AuthSchemeConfig | None:
+    if item.auth_scheme_config:
+        return item.auth_scheme_config
     schemes = system.spec.auth_scheme_configs if system else []
-    found = (scheme.type for scheme in schemes if scheme.id == credential.auth_scheme_config_id)
-    return next(found, None)
+    return next((scheme for scheme in schemes if scheme.id == item.auth_scheme_config_id), None)
 
 
-def _until_expiry(connection: Connection, now: datetime) -> float | None:
-    left = [
-        (credential.expires_at - now).total_seconds()
-        for credential in connection.spec.credentials
-        if credential.expires_at and credential.expires_at > now
-    ]
-    return min(left, default=None)
+def _secret_names(connection: Connection, system: System | None, now: datetime) -> set[str]:
+    """The Secrets whose facts are needed; those of expired credentials are gone, or about to be."""
+    names = set()
+    for item in connection.spec.credentials:
+        scheme = _scheme(item, system)
+        references = (item.secret_ref, scheme.oauth1.secret_ref if scheme and scheme.oauth1 else None)
+        if not has_expired(item, now):
+            names |= {reference.name for reference in references if reference}
+    return names
+
+
+def _expired(world: World, obj: Object, connection: Connection, now: datetime) -> Iterator[Deletion]:
+    """The Secrets that go with expired credentials: made by the platform, and used by no other credential."""
+    secrets = world[SECRETS]
+    gone = [item for item in connection.spec.credentials if has_expired(item, now)]
+    kept = {
+        item.secret_ref.name
+        for item in connection.spec.credentials
+        if item.secret_ref and not has_expired(item, now)
+    }
+    names = {item.secret_ref.name for item in gone if item.secret_ref} - kept
+    found = [secrets.get(connection.namespace, name) for name in sorted(names)]
+    found += [tokens_secret(secrets, obj, item.id) for item in gone]
+    for secret in found:
+        if secret is not None and is_owned(secret, obj):
+            yield Deletion.of(SECRETS, secret)

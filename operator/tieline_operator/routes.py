@@ -171,9 +171,17 @@ def _config_map(views: Views, obj: Object) -> Iterator[Key]:
 
 
 def _secret(views: Views, obj: Object) -> Iterator[Key]:
-    place = namespace_of(obj), obj["metadata"]["name"]
-    yield from _found(views, r.SYSTEMS, "secret", *place)
-    yield from _found(views, r.CONNECTIONS, "secret", *place)
+    namespace = namespace_of(obj)
+    place = namespace, obj["metadata"]["name"]
+    for system in views[r.SYSTEMS].by_index("secret", joined(*place)):
+        yield key_of(r.SYSTEMS, system)
+        yield from _found(views, r.CONNECTIONS, "system", namespace, system["metadata"]["name"])
+    for connection in views[r.CONNECTIONS].by_index("secret", joined(*place)):
+        yield key_of(r.CONNECTIONS, connection)
+        yield from concerned_by_connection(views, connection)
+    for owner in obj["metadata"].get("ownerReferences") or ():
+        if owner.get("kind") == r.CONNECTIONS.kind:
+            yield Key(r.CONNECTIONS.kind, namespace, owner["name"])
 
 
 def _namespace(views: Views, obj: Object) -> Iterator[Key]:

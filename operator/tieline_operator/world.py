@@ -11,6 +11,7 @@ from tieline_core.kube.cache import lean
 from tieline_core.names import CREDENTIAL_TYPE, ENVIRONMENT_ID_LABEL
 from tieline_operator.indexes import CHILDREN, INDEXES, OWN
 from tieline_operator.plans import Object
+from tieline_operator.secret_cache import facts_only
 
 logger = logging.getLogger(__name__)
 
@@ -180,15 +181,8 @@ def _slim_pod(obj: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": metadata, "status": obj.get("status", {})}
 
 
-def _names_only(obj: dict[str, Any]) -> dict[str, Any]:
-    """A Secret's keys, and whether each holds something. The values are never kept."""
-    keys = {key: bool(value) for key, value in (obj.get("data") or {}).items()}
-    metadata = {key: obj["metadata"].get(key) for key in ("name", "namespace", "uid", "resourceVersion")}
-    return {"metadata": metadata, "type": obj.get("type"), "keys": keys}
-
-
 _TRANSFORMS: Mapping[Resource, Callable[[dict[str, Any]], dict[str, Any]]] = {
     r.CONFIG_MAPS: _metadata_alone,
     r.PODS: _slim_pod,
-    r.SECRETS: _names_only,
+    r.SECRETS: facts_only,
 }

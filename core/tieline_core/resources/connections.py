@@ -109,6 +109,8 @@ class CredentialStatus(Shape):
     """The credential's id in this connection."""
     errors: Annotated[list[Text], Field(max_length=16)] = []
     """What is wrong with it; empty when it was checked and is valid."""
+    expired: bool = False
+    """Whether its expiresAt has come: it is not used any more, and what the platform kept of it is deleted."""
 
 
 class ConnectionStatus(Status):

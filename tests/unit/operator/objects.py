@@ -6,6 +6,7 @@ import hashlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tieline_core.credentials.facts import ValueFacts
 from tieline_core.ids import format_time
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -52,8 +53,8 @@ def connection(name: str = "login", *, age: float = 600, title: str = "", **spec
 def secret(name: str = "login", *keys: str) -> dict[str, Any]:
     """A Secret as the cache keeps it."""
     metadata = {"name": name, "namespace": NAMESPACE, "uid": name, "resourceVersion": "1"}
-    filled = dict.fromkeys(keys or ("username", "password"), True)
-    return {"metadata": metadata, "type": "tieline.dev/credential", "keys": filled}
+    values = ValueFacts(keys=frozenset(keys or ("username", "password")))
+    return {"metadata": metadata, "type": "tieline.dev/credential", "values": values, "tokens": None}
 
 
 def template(name: str = "shop-template", *, age: float = 600, **spec: Any) -> dict[str, Any]:

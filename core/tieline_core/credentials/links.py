@@ -1,0 +1,119 @@
+"""What a credential's or a scheme's references lead to, found without any value.
+
+``resolve`` decides it, over stand-ins for the values: so what is told beforehand is what a token request would meet.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tieline_core.credentials.facts import SecretFacts
+from tieline_core.oauth.linking import Directory, Linked, Object, Problem, certificate_of, client_of
+from tieline_core.oauth.resolving import Grant, resolve
+from tieline_core.resources import Connection
+from tieline_core.resources.auth_schemes import AuthSchemeConfig
+from tieline_core.resources.connections import ConnectionCredential
+
+Facts = Callable[[str, str], SecretFacts]
+"""The facts of a Secret by namespace and name."""
+
+_CERTIFICATE_WRONG = "CertificateWrong"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Links:
+    """What is known of a credential's tokens before anybody is asked."""
+
+    grant: Grant | None = None
+    """None for a credential that has no tokens."""
+    problems: tuple[Problem, ...] = ()
+
+
+class FactsLookups:
+    """``resolving.Lookups`` with a stand-in for each value that is no public one."""
+
+    def __init__(self, directory: Directory, facts: Facts) -> None:
+        self._directory = directory
+        self._facts = facts
+
+    async def secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
+        facts = self._facts(namespace, name)
+        if not facts.right_type:
+            return None
+        public = {key: value.encode() for key, value in facts.values.public.items()}
+        return {**dict.fromkeys(facts.keys, b"x"), **public}
+
+    def system(self, namespace: str, name: str) -> Object | None:
+        return self._directory.system(namespace, name)
+
+    def connection(self, namespace: str, name: str) -> Object | None:
+        return self._directory.connection(namespace, name)
+
+    def connections_of(self, namespace: str, system: str) -> Sequence[Object]:
+        return self._directory.connections_of(namespace, system)
+
+    def holders(self, namespace: str, credential_id: str) -> Sequence[Object]:
+        return self._directory.holders(namespace, credential_id)
+
+    def grants(self, namespace: str) -> Sequence[Object]:
+        return self._directory.grants(namespace)
+
+    def organisation_of(self, namespace: str) -> str | None:
+        return self._directory.organisation_of(namespace)
+
+    def namespace_of(self, organisation: str) -> str | None:
+        return self._directory.namespace_of(organisation)
+
+
+def links_of(
+    directory: Directory,
+    facts: Facts,
+    connection: Object,
+    item: ConnectionCredential,
+    scheme: AuthSchemeConfig | None,
+) -> Links:
+    """The grant of a credential, and what is wrong with its client, its certificate and its URLs."""
+    if scheme is None or scheme.oauth2 is None:
+        return Links()
+    lookups = FactsLookups(directory, facts)
+    pending = resolve(lookups, connection, item.id)
+    try:
+        pending.send(None)
+    except StopIteration as done:
+        resolved = done.value
+    else:
+        pending.close()
+        raise RuntimeError("A look-up of facts has waited for something")
+    problems = [one for one in resolved.problems if one.reason != _CERTIFICATE_WRONG]
+    if len(problems) < len(resolved.problems):
+        problems += _certificate(directory, facts, connection, item, scheme)
+    return Links(grant=resolved.grant, problems=tuple(problems))
+
+
+def scheme_links(directory: Directory, namespace: str, scheme: AuthSchemeConfig) -> tuple[Problem, ...]:
+    """Why the credentials that a System's scheme names cannot be used."""
+    grant = scheme.oauth2.grant if scheme.oauth2 else None
+    clients = [one for one in (grant.authorization_code, grant.password) if one] if grant else []
+    found = [
+        client_of(directory, namespace, client)
+        for client in clients
+        if client.credential_id and not client.secret_ref
+    ]
+    return tuple(one for one in found if isinstance(one, Problem))
+
+
+def _certificate(
+    directory: Directory,
+    facts: Facts,
+    connection: Object,
+    item: ConnectionCredential,
+    scheme: AuthSchemeConfig,
+) -> list[Problem]:
+    """The stand-ins are no certificate: what the real one is like, the facts say."""
+    named = scheme.oauth2.mtls_credential_id if scheme.oauth2 else ""
+    found = certificate_of(directory, Connection.read(connection), item, named=named)
+    if not isinstance(found, Linked) or found.item.secret_ref is None:
+        return []
+    certificate = facts(found.namespace, found.item.secret_ref.name).values.certificate
+    if certificate is None or not certificate.problem:
+        return []
+    return [Problem(_CERTIFICATE_WRONG, f"The client certificate for mutual TLS: {certificate.problem}")]

@@ -1,0 +1,18 @@
+"""Secrets as the operator's cache keeps them: who they are, whose they are, and facts about their values."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tieline_core.credentials.facts import holds_tokens, tokens_of, values_of
+
+_KEPT = ("name", "namespace", "uid", "resourceVersion", "ownerReferences")
+
+
+def facts_only(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """The Secret without its values, which are dropped before anything keeps them."""
+    return {
+        "metadata": {key: obj["metadata"][key] for key in _KEPT if key in obj["metadata"]},
+        "type": obj.get("type"),
+        "values": values_of(obj.get("data") or {}),
+        "tokens": tokens_of(obj) if holds_tokens(obj) else None,
+    }
