@@ -155,8 +155,8 @@ def _not_ready(runner: Runner, configuration: Configuration) -> str | None:
 
 
 def _source(settings: Settings) -> Source | None:
-    if settings.connections_file is not None:
-        return FileSource(settings.connections_file)
+    if settings.connections_file is not None or settings.schema_file is not None:
+        return FileSource(settings.connections_file, schema=settings.schema_file)
     if settings.api_url is not None:
         return ApiSource(api_url=settings.api_url, token_file=settings.token_file)
     return None

@@ -18,6 +18,8 @@ class Settings:
     api_url: str | None
     token_file: Path
     connections_file: Path | None
+    schema_file: Path | None
+    """The schema of variables, where no API tells it."""
     termination_log: Path
     host: str | None
     port: int
@@ -44,12 +46,12 @@ class Settings:
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> "Settings":
         """Read the ``TIELINE_*`` variables; raises ConfigurationError naming one that cannot be read."""
-        connections_file = env.get("TIELINE_CONNECTIONS_FILE")
         return cls(
             code_dir=Path(env.get("TIELINE_CODE_DIR", "/app/code")),
             api_url=env.get("TIELINE_API_URL", "").rstrip("/") or None,
             token_file=Path(env.get("TIELINE_TOKEN_FILE", "/var/run/secrets/tieline/token")),
-            connections_file=Path(connections_file) if connections_file else None,
+            connections_file=_path(env, "TIELINE_CONNECTIONS_FILE"),
+            schema_file=_path(env, "TIELINE_VARIABLES_SCHEMA_FILE"),
             termination_log=Path(env.get("TIELINE_TERMINATION_LOG", "/dev/termination-log")),
             host=env.get("TIELINE_HOST") or None,
             port=int(_number(env, "TIELINE_PORT", 8080)),
@@ -84,6 +86,10 @@ def _number(env: Mapping[str, str], name: str, default: float) -> float:
     if not 0 <= value < float("inf"):
         raise ConfigurationError(f"{name} must be a number of at least 0, not {text!r}")
     return value
+
+
+def _path(env: Mapping[str, str], name: str) -> Path | None:
+    return Path(env[name]) if env.get(name) else None
 
 
 def _descriptor(env: Mapping[str, str], name: str) -> int | None:

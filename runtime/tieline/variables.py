@@ -41,13 +41,13 @@ def with_defaults(values: Mapping[str, Any], schema: Mapping[str, Any]) -> Varia
 
 
 def _object(value: Mapping[str, Any], schema: Any, root: Mapping[str, Any], depth: int) -> Variables:
-    properties = _resolved(schema, root).get("properties") if depth else None
+    properties = resolved(schema, root).get("properties") if depth else None
     described: Mapping[str, Any] = properties if isinstance(properties, Mapping) else {}
     result = Variables()
     for name, item in value.items():
         result[name] = _copy(item, described.get(name), root, max(depth - 1, 0))
     for name, part in described.items():
-        if name not in result and "default" in (found := _resolved(part, root)):
+        if name not in result and "default" in (found := resolved(part, root)):
             result[name] = _copy(found["default"], found, root, depth - 1)
     return result
 
@@ -56,12 +56,12 @@ def _copy(value: Any, schema: Any, root: Mapping[str, Any], depth: int) -> Any:
     if isinstance(value, Mapping):
         return _object(value, schema, root, depth)
     if isinstance(value, list):
-        items = _resolved(schema, root).get("items") if depth else None
+        items = resolved(schema, root).get("items") if depth else None
         return [_copy(item, items, root, max(depth - 1, 0)) for item in value]
     return value
 
 
-def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+def resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
     """What ``schema`` says, with what it refers to within the root (RFC 6901); other references say nothing."""
     said: dict[str, Any] = {}
     for _ in range(_DEEPEST):

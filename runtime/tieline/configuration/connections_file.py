@@ -47,7 +47,7 @@ def text_of(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise ConnectionsFileError(path, f"the connections file cannot be read: {reason}") from error
+        raise ConnectionsFileError(path, f"the file cannot be read: {reason}") from error
 
 
 def parsed(path: Path, text: str) -> dict[str, Any]:
@@ -61,9 +61,7 @@ def parsed(path: Path, text: str) -> dict[str, Any]:
     else:
         body = _parsed_yaml(path, text)
     if not isinstance(body, dict):
-        raise ConnectionsFileError(
-            path, "the file is not an object with connections, variables or users", line=1
-        )
+        raise ConnectionsFileError(path, "the file holds no object", line=1)
     return body
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tieline.configuration.connections_file import read
+from tieline.configuration.connections_file import parsed, read, text_of
 from tieline.configuration.current import Publish
 from tieline.configuration.snapshot import parse
 from tieline.errors import ConfigurationError
@@ -16,10 +16,21 @@ logger = logging.getLogger("tieline.configuration")
 
 
 class FileSource:
-    """Reads a connections file at the start and again whenever it, or a file that it names, changes."""
+    """Reads a connections file at the start and again whenever it, or a file that it names, changes.
 
-    def __init__(self, path: Path, *, env: Mapping[str, str] | None = None, every: float = 1.0) -> None:
+    ``schema`` is a file with the project's schema of variables, in the place of the connections file's own.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        schema: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        every: float = 1.0,
+    ) -> None:
         self._path = path
+        self._schema = schema
         self._env = os.environ if env is None else env
         self._every = every
 
@@ -37,11 +48,14 @@ class FileSource:
                     continue
                 publish(parse(body))
                 seen, refused = body, ""
-                logger.info("Read the changed connections file %s", self._path)
+                logger.info("Read the changed connections file %s", self._path or self._schema)
             except ConfigurationError as error:
                 if str(error) != refused:
                     logger.warning("Keeping the last configuration: %s", error)
                 refused = str(error)
 
     def _read(self) -> dict[str, Any]:
-        return read(self._path, self._env)
+        body = read(self._path, self._env) if self._path else {}
+        if self._schema:
+            body["variablesSchema"] = parsed(self._schema, text_of(self._schema))
+        return body

@@ -26,6 +26,8 @@ _MODULES: Mapping[str, str] = {
     "certificate": "certificates:apply",
     "oauth1": "oauth1:apply",
 }
+SCHEMES = frozenset(_MODULES)
+"""The types of auth schemes that can be applied."""
 
 
 def check(connection: Connection) -> None:

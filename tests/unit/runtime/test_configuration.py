@@ -163,7 +163,7 @@ async def test_a_connections_file_is_read_again_when_it_changes(tmp_path: Path) 
 
 
 async def test_a_connections_file_that_cannot_be_read_at_the_start_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"connections\.json: the connections file cannot be read"):
+    with pytest.raises(ConfigurationError, match=r"connections\.json: the file cannot be read"):
         await FileSource(tmp_path / "connections.json").run(lambda _: None)
 
 

@@ -65,7 +65,7 @@ def test_templates_follow_from_the_connections(tmp_path: Path) -> None:
         ),
         ("connections.yaml", "variables:\n  a: [1\n", "yaml:3: this is not YAML"),
         ("connections.json", '{\n"variables": {\n}', "json:3: this is not JSON"),
-        ("connections.json", "[]", "json:1: the file is not an object"),
+        ("connections.json", "[]", "json:1: the file holds no object"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, name: str, text: str, told: str) -> None:

@@ -1,0 +1,69 @@
+"""Log lines for a terminal: what pods write as JSON, readable and in colour."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+_COLOURS: Mapping[str, str] = {
+    "DEBUG": "\033[2m",
+    "INFO": "\033[32m",
+    "WARNING": "\033[33m",
+    "ERROR": "\033[31m",
+    "CRITICAL": "\033[31;1m",
+}
+_DIM, _BOLD, _PLAIN = "\033[2m", "\033[1m", "\033[0m"
+_SHOWN_ID = 6
+
+
+def readable(line: str, *, colour: bool) -> str:
+    """A JSON line of a pod for people; other lines as they are.
+
+    >>> readable('{"timestamp": "2026-01-01T10:00:00.123Z", "severity": "INFO", "message": "Sent", '
+    ...          '"executionId": "01ABCDEFXYZ", "fields": {"order": 7}}', colour=False)
+    '10:00:00.123 INFO    Sent  order=7  [DEFXYZ]'
+    """
+    try:
+        entry = json.loads(line)
+        severity, message = entry["severity"], entry["message"]
+    except (ValueError, KeyError, TypeError):
+        return line
+    clock = str(entry.get("timestamp", ""))[11:23]
+    paint = _painter(colour)
+    parts = [
+        f"{paint(_DIM, clock)} {paint(_COLOURS.get(severity, ''), f'{severity:<7}')} {paint(_BOLD, message)}"
+        if severity not in {"DEBUG", "INFO"}
+        else f"{paint(_DIM, clock)} {paint(_COLOURS[severity], f'{severity:<7}')} {message}"
+    ]
+    request = entry.get("httpRequest")
+    if isinstance(request, dict):
+        parts.append(_request(request, paint))
+    elif entry.get("fields"):
+        parts.append(paint(_DIM, _fields(entry["fields"])))
+    if execution := entry.get("executionId"):
+        # The end of an id is what tells it from those of the same moment.
+        parts.append(paint(_DIM, f"[{str(execution)[-_SHOWN_ID:]}]"))
+    if error := entry.get("error"):
+        parts[-1] += "\n" + paint(_COLOURS["ERROR"], str(error))
+    return "  ".join(parts)
+
+
+def _request(request: Mapping[str, Any], paint: Any) -> str:
+    status = int(request.get("status") or 0)
+    colour = "INFO" if status < 400 else "WARNING" if status < 500 else "ERROR"
+    milliseconds = float(str(request.get("latency") or "0s").removesuffix("s")) * 1000
+    told = f"{request.get('requestMethod')} {request.get('requestUrl')}"
+    return f"{told} {paint(_COLOURS[colour], str(status))} in {milliseconds:.0f} ms"
+
+
+def _fields(fields: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={_short(value)}" for name, value in fields.items())
+
+
+def _short(value: Any) -> str:
+    return value if isinstance(value, str) and " " not in value else json.dumps(value, ensure_ascii=False)
+
+
+def _painter(colour: bool) -> Any:
+    return (
+        (lambda code, text: f"{code}{text}{_PLAIN}" if code else text) if colour else (lambda _, text: text)
+    )

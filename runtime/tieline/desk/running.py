@@ -1,0 +1,156 @@
+"""``tieline run``: serves a project, and deploys it again whenever its files change."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tieline.desk.checking import Report, check
+from tieline.desk.folders import Folder
+from tieline.desk.lines import readable
+from tieline.desk.watching import stamp
+from tieline.desk.workers import Worker
+
+_LOOK_EVERY = 0.3
+
+Say = Callable[[str], None]
+
+
+def run(folder: Folder, *, host: str, port: int) -> int:
+    """Serve until Ctrl-C; 1 when the project cannot be served at all."""
+    try:
+        # Port 0 is a free one; without SO_REUSEPORT nobody else can take part.
+        listener = socket.create_server((host, port))
+    except OSError as error:
+        print(
+            f"tieline: Port {port} cannot be listened on: {error.strerror}; choose another by --port",
+            file=sys.stderr,
+        )
+        return 1
+    terminal = sys.stdout.isatty()
+    with listener:
+        desk = Desk(
+            folder,
+            listener=listener,
+            env=os.environ,
+            say=lambda text: print(text, flush=True),
+            # Without a terminal something reads the lines, so they stay what pods write.
+            show=_shown if terminal else lambda line: print(line, flush=True),
+        )
+        return asyncio.run(desk.serve())
+
+
+class Desk:
+    """One project on one's own machine."""
+
+    def __init__(
+        self, folder: Folder, *, listener: socket.socket, env: Mapping[str, str], say: Say, show: Say
+    ) -> None:
+        self._folder = folder
+        self._listener = listener
+        self._env = env
+        self._say = say
+        self._show = show
+        self._version = 0
+        self._worker: Worker | None = None
+
+    @property
+    def url(self) -> str:
+        """Where webhooks are served."""
+        host, port = self._listener.getsockname()[:2]
+        shown = "localhost" if host in {"0.0.0.0", "127.0.0.1", "::", "::1"} else host  # noqa: S104
+        return f"http://{shown}:{port}"
+
+    async def serve(self) -> int:
+        """Serve until SIGINT or SIGTERM; 1 when the first version cannot be served, or when a worker crashes."""
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        try:
+            seen = stamp(self._folder)
+            if not await self._deploy():
+                return 1
+            while not stop.is_set():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), _LOOK_EVERY)
+                self._look_after()
+                now = stamp(self._folder)
+                if now != seen and not stop.is_set():
+                    seen = now
+                    await self._deploy()
+            return 0
+        finally:
+            if self._worker is not None:
+                await self._worker.stop()
+
+    async def _deploy(self) -> bool:
+        """As in the cluster: checked first, then a new process beside the old one, which ends once it is ready."""
+        report = await asyncio.to_thread(check, self._folder)
+        for finding in report.findings:
+            self._say(f"{finding.severity}: {finding}")
+        if not report.ok:
+            return self._refused()
+        self._version += 1
+        worker = Worker(
+            code=self._folder.code, listener=self._listener, env=self._environment(), show=self._show
+        )
+        if not await worker.start():
+            return self._refused()
+        old, self._worker = self._worker, worker
+        if old is not None:
+            await old.stop()
+        self._tell(report)
+        return True
+
+    def _look_after(self) -> None:
+        """A worker that ended by itself is told of, once; a pod would be started again."""
+        if self._worker is not None and self._worker.exit_code is not None:
+            self._say(f"The server ended with {self._worker.exit_code}; it starts again when a file changes")
+            self._worker = None
+
+    def _refused(self) -> bool:
+        self._say(
+            f"The version before goes on serving {self.url}; correct the files to deploy them"
+            if self._worker
+            else "The project cannot be served"
+        )
+        return False
+
+    def _tell(self, report: Report) -> None:
+        self._say(f"Serving {self._folder.name} (version {self._version})")
+        for webhook in report.loaded.webhooks if report.loaded else ():
+            self._say(f"  {_methods(webhook):<8} {self.url}/{webhook['name']}{_users(webhook)}")
+
+    def _environment(self) -> dict[str, str]:
+        env = {
+            **self._env,
+            "TIELINE_PROJECT_NAME": self._folder.name,
+            "TIELINE_ENVIRONMENT": "desk",
+            "TIELINE_VERSION": str(self._version),
+            "TIELINE_PUBLIC_URL": self.url,
+        }
+        # A desk is no pod: the API is not asked.
+        env.pop("TIELINE_API_URL", None)
+        if self._folder.connections is not None:
+            env["TIELINE_CONNECTIONS_FILE"] = str(self._folder.connections.resolve())
+        if self._folder.schema is not None:
+            env["TIELINE_VARIABLES_SCHEMA_FILE"] = str(self._folder.schema.resolve())
+        return env
+
+
+def _methods(webhook: Mapping[str, Any]) -> str:
+    return ",".join(webhook["methods"])
+
+
+def _users(webhook: Mapping[str, Any]) -> str:
+    connection = webhook.get("connection")
+    return f"  (callers show the credential of {connection})" if connection else ""
+
+
+def _shown(line: str) -> None:
+    print(readable(line, colour="NO_COLOR" not in os.environ), flush=True)
