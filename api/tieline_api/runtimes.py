@@ -15,6 +15,7 @@ from tieline_core.ids import credential_id, environment_id, object_id, static_ac
 from tieline_core.names import CREDENTIAL_TYPE, workload_name
 from tieline_core.resources.auth_schemes import AuthSchemeType
 from tieline_core.resources.connections import CredentialType
+from tieline_core.systems import connection_base_url
 from tieline_core.variables import in_effect
 
 Obj = Mapping[str, Any]
@@ -126,7 +127,7 @@ def _connection(world: World, connection: Obj, template: Obj) -> Json:
     return {
         "id": identifier,
         "name": spec["name"],
-        "baseUrl": spec.get("baseUrl") or system_spec.get("templateBaseUrl", ""),
+        "baseUrl": connection_base_url(spec, system_spec),
         "templateId": object_id(template),
         "system": {
             "id": object_id(system) if system else "",

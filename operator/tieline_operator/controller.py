@@ -15,7 +15,6 @@ from tieline_operator import (
     connections,
     credential_grants,
     end_users,
-    systems,
 )
 from tieline_operator.applying import Applier
 from tieline_operator.code import Code
@@ -27,6 +26,7 @@ from tieline_operator.indexes import OWN
 from tieline_operator.metrics import Metrics
 from tieline_operator.plans import Key, Object, Plan
 from tieline_operator.project_observation import Projects
+from tieline_operator.system_connectors import Systems
 from tieline_operator.versions import Versions
 from tieline_operator.world import World
 
@@ -40,9 +40,10 @@ _BY_KIND: Mapping[str, Resource] = {resource.kind: resource for resource in OWN}
 
 def reconcilers(config: Config, code: Code) -> Mapping[str, Reconcile]:
     """One reconciler a kind."""
-    connectors = Connectors(Imports(), code)
+    imports = Imports()
+    connectors = Connectors(imports, code)
     return {
-        r.SYSTEMS.kind: systems.reconcile,
+        r.SYSTEMS.kind: Systems(imports).reconcile,
         r.CONNECTIONS.kind: connections.reconcile,
         r.CONNECTION_TEMPLATES.kind: connection_templates.reconcile,
         r.PROJECTS.kind: Projects(config, code).reconcile,

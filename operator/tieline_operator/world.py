@@ -9,6 +9,7 @@ from tieline_core.kube import Cache, Change, Kube, NotFound, Resource
 from tieline_core.kube import resources as r
 from tieline_core.kube.cache import lean
 from tieline_core.names import CREDENTIAL_TYPE, ENVIRONMENT_ID_LABEL
+from tieline_core.systems import filled
 from tieline_operator.indexes import CHILDREN, INDEXES, OWN
 from tieline_operator.plans import Object
 from tieline_operator.secret_cache import facts_only
@@ -184,5 +185,6 @@ def _slim_pod(obj: dict[str, Any]) -> dict[str, Any]:
 _TRANSFORMS: Mapping[Resource, Callable[[dict[str, Any]], dict[str, Any]]] = {
     r.CONFIG_MAPS: _metadata_alone,
     r.PODS: _slim_pod,
+    r.SYSTEMS: lambda obj: filled(lean(obj)),
     r.SECRETS: facts_only,
 }

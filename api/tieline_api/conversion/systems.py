@@ -17,9 +17,9 @@ def system_to_rest(obj: Obj) -> System:
     return System(
         id=object_id(obj),
         name=spec["name"],
-        domain=spec["domain"],
+        domain=spec.get("domain", ""),
         auth_scheme_configs=auth_schemes_to_rest(obj),
-        template_base_url=spec["templateBaseUrl"],
+        template_base_url=spec.get("templateBaseUrl", ""),
         labels=spec.get("labels") or None,
     )
 

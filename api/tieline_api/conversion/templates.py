@@ -14,9 +14,9 @@ def template_to_rest(template: Mapping[str, Any], system: Mapping[str, Any]) -> 
     return ConnectionTemplate(
         id=object_id(system),
         name=spec["name"],
-        domain=system["spec"]["domain"],
+        domain=system["spec"].get("domain", ""),
         dynamic=spec.get("dynamic", False),
         auth_scheme_configs=auth_schemes_to_rest(system),
-        template_base_url=system["spec"]["templateBaseUrl"],
+        template_base_url=system["spec"].get("templateBaseUrl", ""),
         connection_template_id=object_id(template),
     )

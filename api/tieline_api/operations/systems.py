@@ -16,6 +16,7 @@ from tieline_api.store.etags import etag
 from tieline_api.store.secrets import secret_name
 from tieline_api.store.writer import put_or_leave_out, refuse_removal
 from tieline_core.ids import new_id
+from tieline_core.systems import filled, is_from_connector
 
 SYSTEM = f"{ORGANISATION}/systems/{{system_id}}"
 SCHEME = f"{SYSTEM}/auth-scheme-configs/{{id}}"
@@ -64,7 +65,7 @@ async def update_system(call: Call[None, rest.SystemUpdate]) -> Reply:
     changed = await call.platform.writer.change(
         world.systems, call.namespace, name, change, if_match=call.if_match
     )
-    return _system(changed)
+    return _system(filled(changed))
 
 
 async def delete_system(call: Call[None, None]) -> Reply:
@@ -129,6 +130,11 @@ async def delete_auth_scheme(call: Call[None, None]) -> Reply:
 
     def change(live: dict[str, Any], mine: dict[str, Any]) -> None:
         item = convert.auth_scheme_item(live, identifier)
+        if item is None and is_from_connector(live, identifier):
+            raise errors.conflict(
+                f'The auth scheme "{identifier}" comes from the system\'s connector: add one of the same id to '
+                "replace it, or refer to another version"
+            )
         if item is None:
             raise errors.not_found("auth scheme", identifier)
         step = {"id": identifier}

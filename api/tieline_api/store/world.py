@@ -16,6 +16,7 @@ from tieline_core.kube import Cache, Kube, Resource
 from tieline_core.kube import resources as kube
 from tieline_core.kube.cache import lean
 from tieline_core.names import CREDENTIAL_TYPE
+from tieline_core.systems import filled
 
 Obj = dict[str, Any]
 
@@ -39,9 +40,10 @@ class World:
     def __init__(self, kube_client: Kube) -> None:
         def cache(resource: Resource, **more: Any) -> Cache:
             by = {"id": indexes.by_id, **more.pop("by", {})}
-            return Cache(kube_client, resource, indexes=by, transform=_remembered, **more)
+            transform = more.pop("transform", _remembered)
+            return Cache(kube_client, resource, indexes=by, transform=transform, **more)
 
-        self.systems = cache(kube.SYSTEMS)
+        self.systems = cache(kube.SYSTEMS, transform=lambda obj: filled(_remembered(obj)))
         self.connections = cache(
             kube.CONNECTIONS,
             by={

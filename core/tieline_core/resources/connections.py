@@ -21,6 +21,7 @@ from tieline_core.resources.fields import (
     rules,
 )
 from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind
+from tieline_core.resources.systems import Variables
 
 
 class CredentialType(StrEnum):
@@ -98,6 +99,8 @@ class ConnectionSpec(Shape):
     """The EndUser it belongs to; absent for an organisation's own connection."""
     base_url: Url | None = None
     """Overrides the system's base URL."""
+    variables: Variables = {}
+    """Values for the parts of the system's base URL in curly braces; those of the system where absent."""
     credentials: Credentials = []
     """Credentials, applied to each request in this order."""
 

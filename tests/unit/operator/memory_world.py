@@ -13,6 +13,7 @@ from tests.unit.operator.objects import NAMESPACE, NOW
 from tieline_core.ids import format_time
 from tieline_core.kube import AlreadyExists, Applied, Invalid, NotFound, Resource
 from tieline_core.kube import resources as r
+from tieline_core.systems import filled
 from tieline_operator.indexes import CHILDREN, INDEXES, OWN
 
 ALL = (*OWN, *CHILDREN, r.PODS, r.CONFIG_MAPS, r.SECRETS, r.NAMESPACES)
@@ -24,7 +25,10 @@ class MemoryView:
         self._objects = objects
 
     def get(self, namespace: str | None, name: str) -> Any:
-        return self._objects.get((namespace or "", name))
+        return self._seen(self._objects.get((namespace or "", name)))
+
+    def _seen(self, obj: Any) -> Any:
+        return filled(copy.deepcopy(obj)) if obj and self._resource == r.SYSTEMS else obj
 
     def list(self, namespace: str | None = None) -> list[Any]:
         return [obj for (where, _), obj in self._objects.items() if namespace in (None, where)]
