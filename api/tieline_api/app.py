@@ -6,6 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 from aiohttp import web
 
 from tieline_api.auth.access import Access
@@ -18,7 +19,8 @@ from tieline_api.auth.token_review import TokenReviewer
 from tieline_api.engine.dispatch import Dispatcher
 from tieline_api.engine.openapi import document
 from tieline_api.engine.operation import MIB, Operation
-from tieline_api.oauth.states import OAuthStates
+from tieline_api.oauth.callback import add_callback
+from tieline_api.oauth.kept_secrets import KeptSecrets
 from tieline_api.operations import OPERATIONS
 from tieline_api.platform import Platform
 from tieline_api.service.documentation import add_documentation
@@ -30,6 +32,7 @@ from tieline_api.service.probes import add_probes
 from tieline_api.service.rates import RateLimit
 from tieline_api.settings import Settings
 from tieline_api.store.connector_results import ConnectorResults
+from tieline_api.store.lookups import CacheLookups
 from tieline_api.store.project_files import ProjectFiles
 from tieline_api.store.secrets import CredentialStore
 from tieline_api.store.world import World
@@ -37,6 +40,9 @@ from tieline_api.store.writer import Writer
 from tieline_core.connectors.limits import Importer
 from tieline_core.kube import Kube
 from tieline_core.names import TOKEN_AUDIENCE
+from tieline_core.oauth.keeping import Keeper
+from tieline_core.oauth.states import OAuthStates
+from tieline_core.oauth.tokens import TokenClient
 from tieline_core.traces.store import Limits, TraceStore
 
 TITLE = "Tieline"
@@ -46,10 +52,17 @@ STALE_HEADER = "X-Tieline-Stale"
 
 
 def make_platform(kube: Kube, settings: Settings) -> Platform:
-    """The parts that operations work with. Raises IssuersError when the file of issuers cannot be used."""
+    """The parts that operations work with. Call it where an event loop runs.
+
+    Raises IssuersError when the file of issuers cannot be used.
+    """
     jwts = _jwts(settings.issuers_file)
     world = World(kube)
     reviewer = _reviewer(kube, settings, settings.token_audiences)
+    lookups, states = CacheLookups(world), OAuthStates(kube, seconds=settings.oauth_state_seconds)
+    outgoing = aiohttp.ClientSession(
+        connector=settings.egress.connector(), cookie_jar=aiohttp.DummyCookieJar()
+    )
     return Platform(
         settings=settings,
         kube=kube,
@@ -69,7 +82,12 @@ def make_platform(kube: Kube, settings: Settings) -> Platform:
         jwts=jwts,
         rates=RateLimit(settings.rate_limit),
         access=Access(kube, seconds=settings.access_cache_seconds, away_seconds=settings.away_seconds),
-        oauth_states=OAuthStates(kube, seconds=settings.oauth_state_seconds),
+        oauth_states=states,
+        keeper=Keeper(
+            KeptSecrets(kube, world.secrets), client=TokenClient(outgoing), lookups=lookups, states=states
+        ),
+        lookups=lookups,
+        outgoing=outgoing,
         runtimes=_reviewer(kube, settings, (TOKEN_AUDIENCE,)),
         stopping=asyncio.Event(),
     )
@@ -105,6 +123,7 @@ def make_app(kube: Kube, platform: Platform, operations: Iterable[Operation] = O
         app.router.add_route(operation.method, operation.path, _handler(dispatcher, operation))
     add_probes(app, platform, metrics, openapi=document(table, title=TITLE, version=version("tieline")))
     add_documentation(app, title=TITLE)
+    add_callback(app, platform)
     add_internal(app, platform)
     add_traces(app, platform)
     metrics.add_traces(platform.traces)
@@ -118,6 +137,7 @@ def make_app(kube: Kube, platform: Platform, operations: Iterable[Operation] = O
         for task in tasks:
             task.cancel()
         await platform.world.stop()
+        await platform.outgoing.close()
 
     async def stop(_app: web.Application) -> None:
         platform.stopping.set()

@@ -3,10 +3,11 @@
 import asyncio
 from dataclasses import dataclass
 
+import aiohttp
+
 from tieline_api.auth.access import Access
 from tieline_api.auth.callers import Authenticator, Chain
 from tieline_api.auth.jwts import JwtAuthenticator
-from tieline_api.oauth.states import OAuthStates
 from tieline_api.service.rates import RateLimit
 from tieline_api.settings import Settings
 from tieline_api.store.connector_results import ConnectorResults
@@ -16,6 +17,9 @@ from tieline_api.store.world import World
 from tieline_api.store.writer import Writer
 from tieline_core.connectors.limits import Importer
 from tieline_core.kube import Kube
+from tieline_core.oauth.keeping import Keeper
+from tieline_core.oauth.resolving import Lookups
+from tieline_core.oauth.states import OAuthStates
 from tieline_core.traces.store import TraceStore
 
 
@@ -33,6 +37,12 @@ class Platform:
     authentication: Chain
     access: Access
     oauth_states: OAuthStates
+    keeper: Keeper
+    """Obtains and refreshes the tokens of credentials."""
+    lookups: Lookups
+    """What the caches know of credentials."""
+    outgoing: aiohttp.ClientSession
+    """For requests to URLs that users have written; reaches what ``settings.egress`` permits."""
     jwts: JwtAuthenticator | None
     """Checks the tokens of configured issuers, where there are any."""
     runtimes: Authenticator

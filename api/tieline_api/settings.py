@@ -6,7 +6,8 @@
 | TIELINE_LISTEN_PORT | 8080 | port to listen on |
 | TIELINE_KUBE_CONTEXT | (current) | context of the kubeconfig; in a cluster the pod's own account is used |
 | TIELINE_KUBE_TIMEOUT_SECONDS | 10 | longest wait for an answer of Kubernetes (1 to 60) |
-| TIELINE_PUBLIC_API_URL | (none) | base URL that browsers reach the API at; OAuth redirects to <it>/oauth/callback |
+| TIELINE_PUBLIC_API_URL | (none) | base URL that browsers reach the API at; OAuth redirects to <it>/oauth2/callback |
+| TIELINE_REDIRECT_URLS | (none) | pages of applications that OAuth may redirect to instead, separated by commas |
 | TIELINE_OAUTH_STATE_SECONDS | 600 | how long a user may take to authorise (60 to 3600) |
 | TIELINE_ISSUERS_FILE | (none) | file with the issuers of JWTs (docs/api.md); read again when it changes |
 | TIELINE_RATE_LIMIT | 6000 | requests a minute of one caller at one replica; 0 for no limit (0 to 1000000) |
@@ -50,6 +51,7 @@ class Settings:
     kube_context: str | None = None
     kube_timeout_seconds: float = 10.0
     public_api_url: str = ""
+    redirect_urls: frozenset[str] = frozenset()
     oauth_state_seconds: float = 600.0
     issuers_file: str | None = None
     rate_limit: int = 6000
@@ -78,6 +80,9 @@ class Settings:
                 environment, "TIELINE_KUBE_TIMEOUT_SECONDS", default=10, low=1, high=60
             ),
             public_api_url=_base_url(environment, "TIELINE_PUBLIC_API_URL"),
+            redirect_urls=frozenset(
+                _redirect(text) for text in _listed(environment, "TIELINE_REDIRECT_URLS")
+            ),
             oauth_state_seconds=_number(
                 environment, "TIELINE_OAUTH_STATE_SECONDS", default=600, low=60, high=3600
             ),
@@ -134,6 +139,21 @@ def _base_url(environment: Mapping[str, str], name: str) -> str:
     parts = urlsplit(text)
     if text and (parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment):
         raise SettingsError(f"{name} must be a URL such as https://tieline.example, not {text!r}")
+    return text
+
+
+def _redirect(text: str) -> str:
+    parts = urlsplit(text)
+    local = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    if (
+        not parts.netloc
+        or parts.fragment
+        or not (parts.scheme == "https" or (parts.scheme == "http" and local))
+    ):
+        raise SettingsError(
+            "TIELINE_REDIRECT_URLS must hold whole URLs such as https://app.example/connected (http for localhost "
+            f"only, no #…), not {text!r}"
+        )
     return text
 
 

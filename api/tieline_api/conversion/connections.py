@@ -1,6 +1,6 @@
 """Connections between custom resource and REST."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,18 @@ from tieline_api.conversion.systems import auth_scheme_item, auth_scheme_items, 
 from tieline_api.conversion.times import created_at, updated_at
 from tieline_api.models import connections as rest
 from tieline_api.models.auth_schemes import AuthSchemeConfig
+from tieline_api.models.credential_data import CredentialData, OAuth2TokenData
 from tieline_core.ids import credential_id, new_id, object_id
+from tieline_core.oauth import stored
+from tieline_core.oauth.refreshing import refusal_message
+from tieline_core.oauth.tokens import Tokens
 from tieline_core.resources.connections import CredentialType
 
 Obj = Mapping[str, Any]
 Item = dict[str, Any]
+
+_SHOWN_AS_TOKENS = (CredentialType.OAUTH2_CODE, CredentialType.OAUTH2_TOKEN)
+_WITH_TOKENS = (*_SHOWN_AS_TOKENS, CredentialType.OAUTH2_CLIENT, CredentialType.OAUTH2_PASSWORD)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,16 +45,31 @@ class PlannedCredential:
 
 
 def connection_to_rest(
-    obj: Obj, *, organisation: str, system: Obj | None, template: Obj | None
+    obj: Obj,
+    *,
+    organisation: str,
+    system: Obj | None,
+    template: Obj | None,
+    tokens: Callable[[str], Obj | None] = lambda _: None,
 ) -> rest.Connection:
-    """The REST form of a Connection; ``system`` and ``template`` are what it refers to, where they exist."""
+    """The REST form of a Connection; ``system`` and ``template`` are what it refers to, where they exist.
+
+    ``tokens`` finds the Secret with the tokens that the platform holds for a credential, by its id in there.
+    """
     identifier = object_id(obj)
     spec = obj["spec"]
     return rest.Connection(
         id=identifier,
         name=spec["name"],
         credentials=[
-            _credential_to_rest(obj, item, identifier=identifier, organisation=organisation, system=system)
+            _credential_to_rest(
+                obj,
+                item,
+                identifier=identifier,
+                organisation=organisation,
+                system=system,
+                held=tokens(item["id"]) if item["type"] in _WITH_TOKENS else None,
+            )
             for item in spec.get("credentials") or ()
         ],
         created_at=created_at(obj),
@@ -117,6 +139,11 @@ def _plan_values(
 ) -> PlannedSecret | None:
     old = CredentialType(live["type"]) if live else None
     kind = _type_of(given, old=old, path=path)
+    data = given.data.given().get(kind) if given.data else None
+    if isinstance(data, OAuth2TokenData) and not (data.access_token or data.refresh_token):
+        data = None  # as it was read: without the tokens it says nothing
+    if kind == CredentialType.OAUTH2_TOKEN and old == CredentialType.OAUTH2_CODE and data is None:
+        kind = old  # what was exchanged is shown as tokens, and stays the code that it came from
     item["type"] = kind.value
     if given.name is not None:
         item["name"] = given.name
@@ -125,7 +152,6 @@ def _plan_values(
     if kind == CredentialType.NONE:
         item.pop("secretRef", None)
         return None
-    data = given.data.given().get(kind) if given.data else None
     reference = (live or {}).get("secretRef") if old == kind else None
     values = to_secret(data) if data is not None else {}
     if not values:
@@ -152,8 +178,16 @@ def _type_of(given: rest.Credential, *, old: CredentialType | None, path: str) -
 
 
 def _credential_to_rest(
-    obj: Obj, item: Mapping[str, Any], *, identifier: str, organisation: str, system: Obj | None
+    obj: Obj,
+    item: Mapping[str, Any],
+    *,
+    identifier: str,
+    organisation: str,
+    system: Obj | None,
+    held: Obj | None,
 ) -> rest.ConnectionCredential:
+    kind, tokens = CredentialType(item["type"]), stored.read(held) if held else None
+    exchanged = tokens is not None and bool(tokens.tokens.access_token) and kind in _SHOWN_AS_TOKENS
     scheme = scheme_item(item, system)
     messages = (
         messages_about(system, scheme["id"]) if system and scheme and "authSchemeConfigId" in item else ()
@@ -164,15 +198,25 @@ def _credential_to_rest(
         credential=rest.Credential(
             id=credential_id(identifier, item),
             organisation_id=organisation,
-            type=CredentialType(item["type"]),
+            type=CredentialType.OAUTH2_TOKEN if exchanged else kind,
             name=item.get("name"),
-            errors=_errors_of(obj, item["id"]),
+            errors=_errors_of(obj, item["id"], tokens),
+            data=_token_data(tokens.tokens) if tokens and exchanged else None,
             expires_at=item.get("expiresAt"),
         ),
     )
 
 
-def _errors_of(obj: Obj, identifier: str) -> list[str] | None:
+def _token_data(tokens: Tokens) -> CredentialData:
+    """What of tokens is no secret."""
+    ends = stored.written(tokens.expires_at) if tokens.expires_at else None
+    data = OAuth2TokenData(scopes=list(tokens.scopes), token_type=tokens.token_type, expires_at=ends)
+    return CredentialData(oauth2_token=data)
+
+
+def _errors_of(obj: Obj, identifier: str, tokens: stored.Stored | None) -> list[str] | None:
+    if tokens is not None and tokens.refusal is not None:
+        return [refusal_message(tokens.refusal)]
     for found in (obj.get("status") or {}).get("credentials") or ():
         if found["id"] == identifier:
             return list(found.get("errors") or ())

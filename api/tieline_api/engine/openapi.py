@@ -27,6 +27,7 @@ _ERRORS: Mapping[int, str] = {
     415: "Not JSON",
     422: "Well-formed, but invalid",
     429: "Too many requests",
+    502: "A system's token URL cannot be reached, or does not answer",
     503: "Kubernetes cannot be reached",
 }
 _IDS = {

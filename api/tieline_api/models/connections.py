@@ -27,8 +27,9 @@ class Credential(Rest):
     """Its name, for people."""
     errors: Annotated[list[str], Field(json_schema_extra={"readOnly": True})] | None = None
     """What is wrong with it; absent when it was not checked, empty when it is valid."""
-    data: Annotated[CredentialData, Field(json_schema_extra={"writeOnly": True})] | None = None
-    """The values, in the sub-object of the type. Leaving them out keeps those stored."""
+    data: CredentialData | None = None
+    """The values, in the sub-object of the type. Leaving them out keeps those stored. Secrets go in and never
+    come out; of tokens, their scopes, type and end do."""
     expires_at: Timestamp | None = None
     """When the service deletes the credential."""
 

@@ -8,7 +8,7 @@ kept under ``value``.
 import base64
 import binascii
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, field_validator
 
@@ -16,6 +16,8 @@ from tieline_api.models.base import Rest
 from tieline_core.resources.connections import CredentialType
 
 Value = Annotated[str, StringConstraints(max_length=262144)]
+_WRITE_ONLY: dict[str, Any] = {"writeOnly": True}
+_IN = Field(json_schema_extra=_WRITE_ONLY)
 ShortValue = Annotated[str, StringConstraints(max_length=8192)]
 Scopes = Annotated[list[Annotated[str, StringConstraints(max_length=256)]], Field(max_length=512)]
 
@@ -81,9 +83,9 @@ class OAuth2TokenData(Rest):
 
     scopes: Scopes | None = None
     """Scopes that were granted."""
-    refresh_token: Value | None = None
+    refresh_token: Annotated[Value | None, _IN] = None
     """The refresh token."""
-    access_token: Value | None = None
+    access_token: Annotated[Value | None, _IN] = None
     """The access token."""
     token_type: ShortValue | None = None
     """Bearer."""
@@ -132,29 +134,38 @@ class JwtBearerData(Rest):
 
 
 class CredentialData(Rest):
-    """The values of a credential, in the sub-object of its type."""
+    """The values of a credential, in the sub-object of its type.
 
-    none: NoData | None = None
+    They go in and never come out, except for what of tokens is no secret.
+    """
+
+    none: Annotated[NoData | None, _IN] = None
     """For type none."""
-    string: StringData | None = None
+    string: Annotated[StringData | None, _IN] = None
     """For type string."""
-    binary: BinaryData | None = None
+    binary: Annotated[BinaryData | None, _IN] = None
     """For type binary."""
-    basic_auth: UserPassword | None = None
+    basic_auth: Annotated[UserPassword | None, _IN] = None
     """For type basic-auth."""
-    oauth2_client: Annotated[OAuth2ClientData | None, Field(alias="oauth2Client")] = None
+    oauth2_client: Annotated[
+        OAuth2ClientData | None, Field(alias="oauth2Client", json_schema_extra={"writeOnly": True})
+    ] = None
     """For type oauth2-client."""
-    oauth2_code: Annotated[OAuth2CodeData | None, Field(alias="oauth2Code")] = None
+    oauth2_code: Annotated[
+        OAuth2CodeData | None, Field(alias="oauth2Code", json_schema_extra={"writeOnly": True})
+    ] = None
     """For type oauth2-code."""
-    oauth2_password: Annotated[UserPassword | None, Field(alias="oauth2Password")] = None
+    oauth2_password: Annotated[
+        UserPassword | None, Field(alias="oauth2Password", json_schema_extra={"writeOnly": True})
+    ] = None
     """For type oauth2-password."""
     oauth2_token: Annotated[OAuth2TokenData | None, Field(alias="oauth2Token")] = None
     """For type oauth2-token."""
     oauth1: Annotated[OAuth1Data | None, Field(alias="oauth1")] = None
     """For type oauth1."""
-    certificate: CertificateData | None = None
+    certificate: Annotated[CertificateData | None, _IN] = None
     """For type certificate."""
-    jwt_bearer: JwtBearerData | None = None
+    jwt_bearer: Annotated[JwtBearerData | None, _IN] = None
     """For type jwt-bearer."""
 
     def given(self) -> Mapping[CredentialType, Rest]:

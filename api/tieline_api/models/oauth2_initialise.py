@@ -14,7 +14,7 @@ class CredentialOfOrganisation(Rest):
     id: Annotated[str, StringConstraints(min_length=1, max_length=256)]
     """The credential's id."""
     organisation_id: UlidIn
-    """The organisation that owns it: the one in the path."""
+    """The organisation that owns it: the one in the path, or one that has granted it (CredentialGrant)."""
 
 
 class OAuth2Initialise(Rest):
@@ -34,6 +34,9 @@ class OAuth2Initialise(Rest):
     """none, login (the default), consent, select_account or any other value; several joined with +."""
     additional_params: Params | None = None
     """URL-encoded query string that joins the URL; it must not set what the service sets."""
+
+    redirect_url: Url | None = None
+    """A page of the application to return to instead of ours; it must be on the list TIELINE_REDIRECT_URLS."""
 
 
 class OAuth2Url(Rest):

@@ -1,18 +1,22 @@
 """How connections and their Secrets are written; activations create connections as well."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 from tieline_api import errors
 from tieline_api.conversion import auth_schemes
 from tieline_api.conversion.connections import PlannedSecret, plan_credential
 from tieline_api.models import connections as rest
+from tieline_api.oauth.exchanging import check_codes, exchange_codes
 from tieline_api.platform import Platform
 from tieline_api.store.secrets import secret_name
 from tieline_api.store.world import World
-from tieline_api.store.writer import refuse_removal
-from tieline_core.ids import new_id
+from tieline_api.store.writer import put_or_leave_out, refuse_removal
+from tieline_core.ids import ID_LABEL, format_time, new_id, object_id
 from tieline_core.kube import KubeError
+from tieline_core.kube.resources import CONNECTIONS
 
 Obj = dict[str, Any]
 _KIND = "Connection"
@@ -27,9 +31,9 @@ async def create_connection_object(
     user: Mapping[str, Any] | None = None,
     path: str = "connection",
 ) -> Obj:
-    """A new Connection for a template's system, then its Secrets, which it owns.
+    """A new Connection for a template's system, then its Secrets, which it owns, then tokens for its codes.
 
-    When the Secrets cannot be written the Connection is taken back.
+    When the Secrets cannot be written, or a code cannot be exchanged, the Connection is taken back.
     """
     world = platform.world
     system = world.referred(world.systems, template, "systemRef")
@@ -56,13 +60,75 @@ async def create_connection_object(
         spec["baseUrl"] = body.base_url
     if reference:
         spec["endUserRef"] = reference
+    ids, path = [item["id"] for item in items], f"{path}.credentials"
+    planned = planned_object(namespace, identifier, spec)
+    await check_codes(platform, body.credentials, planned, path=path)
     obj = await platform.writer.create(world.connections, namespace, identifier, spec)
     try:
         await platform.credentials.put(obj, secrets)
+        await exchange_codes(platform, body.credentials, obj, ids, path=path)
     except (errors.ApiError, KubeError):
+        for item in ids:
+            with suppress(KubeError):
+                await platform.keeper.give_up(obj, item)
         await platform.writer.delete(world.connections, obj)
         raise
     return obj
+
+
+async def update_connection_object(
+    platform: Platform,
+    body: rest.ConnectionUpdate,
+    *,
+    obj: Mapping[str, Any],
+    system: Mapping[str, Any] | None,
+    if_match: str | None = None,
+) -> Obj:
+    """Changes a Connection, then its Secrets, then exchanges its codes.
+
+    What is stored stays when a code cannot be exchanged: the credential tells why, and is tried again where
+    that can help.
+    """
+    metadata, identifier = obj["metadata"], object_id(obj)
+    given = body.credentials or []
+    secrets: list[PlannedSecret] = []
+    before: list[Obj] = []
+    ids: list[str] = []
+
+    def plan(live: Mapping[str, Any], mine: Mapping[str, Any]) -> list[Obj]:
+        items, secrets[:] = plan_credentials(
+            given,
+            system=system or {},
+            owner=metadata["name"],
+            connection=identifier,
+            live=live,
+            mine=mine,
+        )
+        ids[:] = [item["id"] for item in items]
+        return items
+
+    def change(live: Obj, mine: Obj) -> None:
+        if body.name is not None:
+            mine["spec"]["name"] = body.name
+        if body.base_url:
+            mine["spec"]["baseUrl"] = body.base_url
+        elif body.base_url == "" and "baseUrl" in live["spec"]:
+            refuse_removal(live, ("baseUrl",), what="The base URL")
+            mine["spec"].pop("baseUrl", None)
+        if body.credentials is not None:
+            before[:] = live["spec"].get("credentials") or []
+            put_or_leave_out(mine["spec"], "credentials", plan(live, mine))
+
+    if given:
+        planned = {**obj, "spec": {**obj["spec"], "credentials": plan(obj, obj)}}
+        await check_codes(platform, given, planned, path="credentials")
+    changed = await platform.writer.change(
+        platform.world.connections, metadata["namespace"], metadata["name"], change, if_match=if_match
+    )
+    await platform.credentials.put(changed, secrets)
+    await platform.credentials.remove(changed, unused_secrets(before, changed))
+    await exchange_codes(platform, given, changed, ids, path="credentials")
+    return changed
 
 
 async def link_if_free(
@@ -122,6 +188,22 @@ def plan_credentials(
         step = {"id": identifier}
         refuse_removal(live or {}, ("credentials", step), what=f'The credential "{identifier}"')
     return items, secrets
+
+
+def planned_object(namespace: str, identifier: str, spec: Mapping[str, Any]) -> Obj:
+    """A Connection as it will be, for what has to be checked before it is written."""
+    return {
+        "apiVersion": CONNECTIONS.api_version,
+        "kind": CONNECTIONS.kind,
+        "metadata": {
+            "name": identifier.lower(),
+            "namespace": namespace,
+            "uid": "",
+            "labels": {ID_LABEL: identifier},
+            "creationTimestamp": format_time(datetime.now(UTC)),
+        },
+        "spec": spec,
+    }
 
 
 def unused_secrets(before: Sequence[Mapping[str, Any]], after: Mapping[str, Any]) -> list[str]:

@@ -12,15 +12,14 @@ from tieline_api.operations import examples
 from tieline_api.operations.connection_writes import (
     create_connection_object,
     link_if_free,
-    plan_credentials,
     refuse_taken_name,
-    unused_secrets,
+    update_connection_object,
 )
 from tieline_api.store import indexes, orders
 from tieline_api.store.etags import etag
 from tieline_api.store.world import World
-from tieline_api.store.writer import put_or_leave_out, refuse_removal
-from tieline_core.ids import object_id
+from tieline_api.store.writer import refuse_removal
+from tieline_core.names import tokens_name
 
 CONNECTION = f"{ORGANISATION}/connections/{{connection_id}}"
 Obj = dict[str, Any]
@@ -33,6 +32,7 @@ def connection_reply(world: World, obj: Obj, *, organisation: str) -> rest.Conne
         organisation=organisation,
         system=world.referred(world.systems, obj, "systemRef"),
         template=world.referred(world.templates, obj, "connectionTemplateRef"),
+        tokens=lambda credential: _tokens(world, obj, credential),
     )
 
 
@@ -73,7 +73,7 @@ async def update_connection(call: Call[None, rest.ConnectionUpdate]) -> Reply:
     platform, body = call.platform, call.body
     world = platform.world
     obj = world.need(world.connections, call.namespace, call.path["connection_id"])
-    name, system = obj["metadata"]["name"], world.referred(world.systems, obj, "systemRef")
+    system = world.referred(world.systems, obj, "systemRef")
     if body.name is not None and body.name != obj["spec"]["name"]:
         refuse_taken_name(
             world,
@@ -86,29 +86,7 @@ async def update_connection(call: Call[None, rest.ConnectionUpdate]) -> Reply:
         raise errors.conflict(
             "The connection's system does not exist: credentials cannot be checked against it"
         )
-    secrets: list[convert.PlannedSecret] = []
-    before: list[Obj] = []
-
-    def change(live: Obj, mine: Obj) -> None:
-        if body.name is not None:
-            mine["spec"]["name"] = body.name
-        if body.base_url:
-            mine["spec"]["baseUrl"] = body.base_url
-        elif body.base_url == "" and "baseUrl" in live["spec"]:
-            refuse_removal(live, ("baseUrl",), what="The base URL")
-            mine["spec"].pop("baseUrl", None)
-        if body.credentials is not None and system is not None:
-            before[:] = live["spec"].get("credentials") or []
-            items, secrets[:] = plan_credentials(
-                body.credentials, system=system, owner=name, connection=object_id(obj), live=live, mine=mine
-            )
-            put_or_leave_out(mine["spec"], "credentials", items)
-
-    changed = await platform.writer.change(
-        world.connections, call.namespace, name, change, if_match=call.if_match
-    )
-    await platform.credentials.put(changed, secrets)
-    await platform.credentials.remove(changed, unused_secrets(before, changed))
+    changed = await update_connection_object(platform, body, obj=obj, system=system, if_match=call.if_match)
     return _reply(call, changed)
 
 
@@ -186,7 +164,14 @@ def _refers(obj: Obj, field: str, target: Obj) -> bool:
 def _reply(call: Call[Any, Any], obj: Obj) -> Reply:
     world = call.platform.world
     body = connection_reply(world, obj, organisation=call.organisation.id)
-    return Reply(body=body, etag=etag(obj, world.referred(world.systems, obj, "systemRef")))
+    held = [_tokens(world, obj, item["id"]) for item in obj["spec"].get("credentials") or ()]
+    return Reply(body=body, etag=etag(obj, world.referred(world.systems, obj, "systemRef"), *held))
+
+
+def _tokens(world: World, connection: Obj, credential: str) -> Obj | None:
+    """The Secret with the tokens that the platform holds for a credential, if it holds any."""
+    metadata = connection["metadata"]
+    return world.secrets.get(metadata["namespace"], tokens_name(metadata["name"], credential))
 
 
 _LINK = {"connectionTemplateId": examples.TEMPLATE_ID}
@@ -217,7 +202,7 @@ OPERATIONS = (
         body_limit=_BODY_LIMIT,
         success=201,
         response=rest.Connection,
-        errors=(409,),
+        errors=(409, 502),
         example=examples.CONNECTION_CREATE,
         response_example=examples.CONNECTION,
     ),
@@ -244,7 +229,7 @@ OPERATIONS = (
         body=rest.ConnectionUpdate,
         body_limit=_BODY_LIMIT,
         response=rest.Connection,
-        errors=(409,),
+        errors=(409, 502),
         conditional=True,
         example={"name": "Shop of the US"},
         response_example=examples.CONNECTION,

@@ -73,6 +73,10 @@ class Pending:
     """The PKCE verifier, where there is one."""
     scopes: str = ""
     """What the user was asked for, separated by spaces."""
+    connection: str = ""
+    """The name of the Connection whose credential is finished without the application's help, where one is."""
+    item_id: str = ""
+    """That credential's id in the Connection."""
 
 
 def new_state(organisation_id: str) -> str:

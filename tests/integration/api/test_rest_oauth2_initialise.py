@@ -13,9 +13,9 @@ from tests.harness.kubectl import Kubectl, Organisation
 from tests.integration.api.conftest import PUBLIC_URL, Client, Server
 from tests.integration.api.objects import make_system
 from tieline_api.oauth.authorize_url import challenge
-from tieline_api.oauth.states import OAuthStates, Pending, new_state
 from tieline_core.ids import new_id
 from tieline_core.kube import Kube
+from tieline_core.oauth.states import OAuthStates, Pending, StateRefusedError, new_state
 
 pytestmark = pytest.mark.cluster
 
@@ -73,7 +73,7 @@ def test_the_url_carries_a_state_that_is_good_once_and_here_only(
     url = answer.json["url"]
     assert url.startswith("https://shop.example/authorize?tenant=a&response_type=code&client_id=tieline&")
     query = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
-    assert query["redirect_uri"] == f"{PUBLIC_URL}/oauth/callback"
+    assert query["redirect_uri"] == f"{PUBLIC_URL}/oauth2/callback"
     assert query["scope"] == "orders offline_access"
     assert query["prompt"] == "login"
     assert ("code_challenge" in query) == pkce
@@ -83,18 +83,24 @@ def test_the_url_carries_a_state_that_is_good_once_and_here_only(
     assert len(kept) == 1
     assert query["state"] not in json.dumps(kept), "who reads Secrets' names must not learn the state"
 
-    async def take() -> list[Pending | None]:
+    async def bind() -> list[Pending | BaseException]:
         async with await Kube.connect(kubeconfig=api_kubeconfig) as kube:
             states = OAuthStates(kube, seconds=600)
             foreign = query["state"].replace(org.id, new_id())
-            tries = [await states.take(foreign, namespace=org.namespace)]
-            both = (states.take(query["state"], namespace=org.namespace) for _ in range(2))
-            return [*tries, *await asyncio.gather(*both)]
+            tries = [states.bind(foreign, namespace=org.namespace, holder="a")]
+            tries += [states.bind(query["state"], namespace=org.namespace, holder=who) for who in "ab"]
+            found = await asyncio.gather(*tries, return_exceptions=True)
+            again = await states.bind(query["state"], namespace=org.namespace, holder=found_holder(found))
+            assert again in found, "its holder may go on with it"
+            return list(found)
 
-    foreign, *taken = asyncio.run(take())
-    assert foreign is None
-    pending = next(one for one in taken if one is not None)
-    assert taken.count(None) == 1, "of two who take it at once, one gets it"
+    def found_holder(found: list[Pending | BaseException]) -> str:
+        return "a" if isinstance(found[1], Pending) else "b"
+
+    foreign, *taken = asyncio.run(bind())
+    assert isinstance(foreign, StateRefusedError)
+    pending = next(one for one in taken if isinstance(one, Pending))
+    assert len([one for one in taken if isinstance(one, StateRefusedError)]) == 1, "of two one gets it"
     assert (pending.system_id, pending.credential_id, pending.client_id) == (
         system["id"],
         "cred-1",
@@ -128,9 +134,11 @@ def test_states_expire_and_are_cleaned(
             first, second = new_state(org.id), new_state(org.id)
             for state in (first, second):
                 await states.remember(state, pending, system=system)
-            assert await later.take(first, namespace=org.namespace) is None
+            with pytest.raises(StateRefusedError, match="expired"):
+                await later.bind(first, namespace=org.namespace, holder="a")
             assert await later.sweep() >= 1
-            assert await states.take(second, namespace=org.namespace) is None
+            with pytest.raises(StateRefusedError, match="not known"):
+                await states.bind(second, namespace=org.namespace, holder="a")
 
     asyncio.run(run())
     uid = system["metadata"]["uid"]
@@ -145,9 +153,10 @@ def test_states_expire_and_are_cleaned(
         ({"scopes": ["a\\b"]}, "scopes", "scope"),
         (
             {"credential": {"id": "c", "organisationId": new_id()}},
-            "credential.organisationId",
-            "organisation",
+            "credential",
+            "CredentialGrant",
         ),
+        ({"redirectUrl": "https://evil.example/cb"}, "redirectUrl", "TIELINE_REDIRECT_URLS"),
     ],
 )
 def test_what_is_refused_names_its_field(

@@ -1,0 +1,105 @@
+"""``/oauth2/callback``: the page that providers send users back to, and what it asks of us.
+
+The page is static; its script reads the query string, which is never written into the page here. Codes and
+states are in no log: requests are logged by their route.
+"""
+
+from importlib.resources import files
+from typing import Annotated, TypeVar
+
+import orjson
+from aiohttp import web
+from pydantic import StringConstraints
+
+from tieline_api import errors
+from tieline_api.auth.callers import Caller
+from tieline_api.engine.dispatch import OPERATION, ORGANISATION
+from tieline_api.engine.reading import parse_json, read_body, validate
+from tieline_api.models.base import Rest
+from tieline_api.oauth.callback_path import CALLBACK
+from tieline_api.oauth.completing import complete, give_up
+from tieline_api.platform import Platform
+
+_LIMIT = 64 * 1024
+_ASSETS = {"page.js": "text/javascript", "page.css": "text/css"}
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    # The window that opened this one has to be reached.
+    "Cross-Origin-Opener-Policy": "unsafe-none",
+}
+
+M = TypeVar("M", bound=Rest)
+_Text = Annotated[str, StringConstraints(max_length=8192)]
+
+
+class Returned(Rest):
+    """What the provider has sent the user back with."""
+
+    state: _Text = ""
+    """The state."""
+    code: _Text = ""
+    """The code, where the user has allowed access."""
+    error: _Text = ""
+    """The provider's error code, where nothing came of it."""
+
+
+class Opener(Rest):
+    """A window that asks for the result."""
+
+    origin: _Text
+    """Where it comes from."""
+
+
+def add_callback(app: web.Application, platform: Platform) -> None:
+    """Adds the page, its script and style, and the two requests that it makes."""
+    folder = files("tieline_api.oauth") / "page"
+    page = (folder / "callback.html").read_bytes()
+    assets = {name: (folder / name).read_bytes() for name in _ASSETS}
+
+    async def show(request: web.Request) -> web.Response:
+        request[OPERATION] = "oauth2Callback"
+        return web.Response(body=page, content_type="text/html", charset="utf-8", headers=_HEADERS)
+
+    async def asset(request: web.Request) -> web.Response:
+        request[OPERATION] = "oauth2Callback"
+        name = request.match_info["name"]
+        if name not in assets:
+            raise web.HTTPNotFound
+        kind = _ASSETS[name]
+        return web.Response(body=assets[name], content_type=kind, charset="utf-8", headers=_HEADERS)
+
+    async def finish(request: web.Request) -> web.Response:
+        request[OPERATION] = "oauth2CallbackFinish"
+        body = await _body(request, platform, Returned)
+        if body.error or not body.code:
+            await give_up(platform, body.state)
+            return web.Response(status=204, headers=_HEADERS)
+        finished = await complete(platform, state=body.state, code=body.code)
+        request[ORGANISATION] = finished.organisation_id
+        told = {"connection": finished.connection, "system": finished.system}
+        return web.Response(body=orjson.dumps(told), content_type="application/json", headers=_HEADERS)
+
+    async def opener(request: web.Request) -> web.Response:
+        request[OPERATION] = "oauth2CallbackOpener"
+        body = await _body(request, platform, Opener)
+        if body.origin.lower() not in platform.settings.cors_origins:
+            raise errors.forbidden("This origin may not learn the result: it is not in TIELINE_CORS_ORIGINS")
+        return web.Response(status=204, headers=_HEADERS)
+
+    app.router.add_get(CALLBACK, show)
+    app.router.add_post(CALLBACK, finish)
+    app.router.add_post(f"{CALLBACK}/opener", opener)
+    app.router.add_get(f"{CALLBACK}/{{name}}", asset)
+
+
+async def _body(request: web.Request, platform: Platform, model: type[M]) -> M:
+    platform.rates.hit(Caller(username=f"callback:{request.remote or ''}"))
+    raw = await read_body(request, limit=_LIMIT)
+    body, _ = validate(model, parse_json(request, raw))
+    return body

@@ -1,0 +1,79 @@
+"""Finishing an authorisation without the application that began it: from the callback page alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.models import connections as rest
+from tieline_api.models.credential_data import CredentialData, OAuth2CodeData
+from tieline_api.operations.connection_writes import update_connection_object
+from tieline_api.platform import Platform
+from tieline_core.kube import KubeError
+from tieline_core.oauth.states import StateRefusedError, organisation_of
+from tieline_core.resources.connections import CredentialType
+
+Obj = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """What was connected, in the names that people gave."""
+
+    organisation_id: str
+    connection: str
+    system: str
+
+
+async def complete(platform: Platform, *, state: str, code: str) -> Finished:
+    """Stores the code in the credential that the state is bound to, and exchanges it.
+
+    ApiError 422 for a state that is not good, or a code that the provider refuses; 409 where the state is bound
+    to no credential that this may write; 502 where the provider cannot be asked.
+    """
+    world = platform.world
+    world.need_sync()
+    organisation = organisation_of(state) or ""
+    namespace = (world.namespace_of(organisation) if organisation else None) or ""
+    try:
+        pending = await platform.oauth_states.look(state, namespace=namespace)
+    except StateRefusedError as error:
+        raise errors.invalid("state", str(error)) from None
+    connection = world.connections.get(namespace, pending.connection) if pending.connection else None
+    system = world.referred(world.systems, connection, "systemRef") if connection else None
+    if connection is None or system is None:
+        raise errors.conflict(
+            "You have allowed access, but it was begun by an application that has to finish it: "
+            "go back there, with this window opened by it, and connect again"
+        )
+    body = rest.ConnectionUpdate(
+        credentials=[
+            _coded(item, code=code, state=state)
+            if item["id"] == pending.item_id
+            else rest.ConnectionCredential(id=item["id"])
+            for item in connection["spec"].get("credentials") or ()
+        ]
+    )
+    await update_connection_object(platform, body, obj=connection, system=system)
+    return Finished(
+        organisation_id=organisation, connection=connection["spec"]["name"], system=system["spec"]["name"]
+    )
+
+
+async def give_up(platform: Platform, state: str) -> None:
+    """Forgets a state with which the user has come back with an error."""
+    organisation = organisation_of(state)
+    namespace = platform.world.namespace_of(organisation) if organisation else None
+    if not namespace:
+        return
+    try:
+        await platform.oauth_states.look(state, namespace=namespace)
+        await platform.oauth_states.drop(state, namespace=namespace)
+    except (StateRefusedError, KubeError):
+        return
+
+
+def _coded(item: Obj, *, code: str, state: str) -> rest.ConnectionCredential:
+    data = CredentialData(oauth2_code=OAuth2CodeData(code=code, state=state))
+    credential = rest.Credential(type=CredentialType.OAUTH2_CODE, data=data)
+    return rest.ConnectionCredential(id=item["id"], credential=credential)

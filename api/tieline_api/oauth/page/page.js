@@ -1,0 +1,150 @@
+"use strict";
+
+// Where a provider sends the user back to. The window that opened this one asks for the result every half
+// second ("hello"); without such a window the page has the code exchanged by itself.
+(() => {
+  const OPENER_MS = 10000;
+  const CLOSED_CHECK_MS = 500;
+  const LONGEST_QUOTE = 500;
+
+  const search = window.location.search;
+  const given = new URLSearchParams(search);
+  const state = given.get("state") || "";
+  const code = given.get("code") || "";
+  const problem = given.get("error") || "";
+  const base = window.location.pathname.replace(/\/+$/, "");
+  const verdicts = new Map();
+  let answered = false;
+  let alone = false;
+
+  const WORDS = {
+    access_denied: "Access was not allowed, by you or by the system.",
+    invalid_scope: "The system does not know one of the permissions that were asked for.",
+    invalid_request: "The system did not understand the request.",
+    unauthorized_client: "The system does not let this application ask for access.",
+    unsupported_response_type: "The system does not support this way to connect.",
+    login_required: "You have to sign in to the system first.",
+    consent_required: "The system needs your consent first.",
+    interaction_required: "The system needs an answer from you first.",
+    server_error: "The system has a problem of its own. Try again later.",
+    temporarily_unavailable: "The system is not available right now. Try again later.",
+  };
+
+  // Text only, never markup: whatever a provider sends is shown as the letters that it is.
+  function show(outcome, title, text, { quote = "", hint = "" } = {}) {
+    document.getElementById("card").dataset.outcome = outcome;
+    document.getElementById("title").textContent = title;
+    document.getElementById("text").textContent = text;
+    document.title = `${title} · Tieline`;
+    for (const [id, value] of [["quote", quote], ["hint", hint]]) {
+      const place = document.getElementById(id);
+      place.textContent = value;
+      place.hidden = !value;
+    }
+  }
+
+  function cut(text) {
+    return text.length > LONGEST_QUOTE ? `${text.slice(0, LONGEST_QUOTE)}…` : text;
+  }
+
+  function forget() {
+    // The code has served: it does not stay in the address bar and the history.
+    window.history.replaceState(null, "", window.location.pathname);
+  }
+
+  async function post(path, body) {
+    const response = await fetch(base + path, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+      credentials: "omit",
+      cache: "no-store",
+    });
+    const text = await response.text();
+    const found = text ? JSON.parse(text) : {};
+    return { ok: response.ok, body: found };
+  }
+
+  async function mayAsk(origin) {
+    if (!verdicts.has(origin)) {
+      const { ok } = await post("/opener", { origin });
+      verdicts.set(origin, ok);
+    }
+    return verdicts.get(origin);
+  }
+
+  async function hear(event) {
+    const message = event.data;
+    const isHello = message && message.type === "hello" && message.payload && message.payload.state === state;
+    if (!state || !isHello || event.source !== window.opener) return;
+    try {
+      if (!(await mayAsk(event.origin))) return;
+    } catch {
+      return; // it asks again in half a second
+    }
+    event.source.postMessage({ type: "response", payload: { search } }, event.origin);
+    if (answered || alone) return;
+    answered = true;
+    forget();
+    if (!problem) {
+      show("done", "Almost done", "You have allowed access. Go on in the window that you came from.", {
+        hint: "You can close this window.",
+      });
+    }
+  }
+
+  async function finish() {
+    if (alone || answered) return;
+    alone = true;
+    forget();
+    try {
+      const { ok, body } = await post("", problem ? { state, error: problem } : { state, code });
+      if (problem) return;
+      if (ok) {
+        show("done", "Connected", `“${body.connection}” is connected to ${body.system}.`, {
+          hint: "You can close this window.",
+        });
+        return;
+      }
+      show("failed", "Not connected", body.message || "The connection could not be finished.", {
+        hint: "Go back to where you came from and connect again.",
+      });
+    } catch {
+      if (problem) return;
+      show("failed", "Not connected", "The connection could not be finished: the service did not answer.", {
+        hint: "Go back to where you came from and connect again.",
+      });
+    }
+  }
+
+  function waitForOpener() {
+    const until = Date.now() + OPENER_MS;
+    const timer = window.setInterval(() => {
+      if (answered) {
+        window.clearInterval(timer);
+      } else if (!window.opener || window.opener.closed || Date.now() >= until) {
+        window.clearInterval(timer);
+        finish();
+      }
+    }, CLOSED_CHECK_MS);
+  }
+
+  if (problem) {
+    const said = given.get("error_description") || "";
+    show("failed", "Not connected", WORDS[problem] || `The system answered “${cut(problem)}”.`, {
+      quote: said ? `The system says: ${cut(said)}` : "",
+      hint: "Go back to where you came from to try again. You can close this window.",
+    });
+  } else if (!code || !state) {
+    show("failed", "Nothing to connect", "This page is where a system sends you back to after you have allowed access.", {
+      hint: "Go back to where you came from and connect again.",
+    });
+    return;
+  }
+  window.addEventListener("message", hear);
+  if (window.opener) {
+    waitForOpener();
+  } else {
+    finish();
+  }
+})();
