@@ -12,6 +12,7 @@ from aiohttp import web
 from tieline_api.auth.access import Access
 from tieline_api.auth.api_keys import ApiKeys
 from tieline_api.auth.callers import Chain
+from tieline_api.auth.failures import FailedAttempts
 from tieline_api.auth.issuers import IssuersFile
 from tieline_api.auth.jwts import JwtAuthenticator
 from tieline_api.auth.key_sets import KeySets
@@ -26,7 +27,7 @@ from tieline_api.platform import Platform
 from tieline_api.service.documentation import add_documentation
 from tieline_api.service.internal import add_internal
 from tieline_api.service.metrics import Metrics
-from tieline_api.service.middleware import cross_origin, erring, observed
+from tieline_api.service.middleware import cross_origin, erring, guarding, observed
 from tieline_api.service.otlp import add_traces
 from tieline_api.service.probes import add_probes
 from tieline_api.service.rates import RateLimit
@@ -112,10 +113,15 @@ def _jwts(path: str | None) -> JwtAuthenticator | None:
 
 def make_app(kube: Kube, platform: Platform, operations: Iterable[Operation] = OPERATIONS) -> web.Application:
     """The aiohttp application. The caches start and end with it."""
-    table = tuple(operations)
+    table, settings = tuple(operations), platform.settings
     metrics = Metrics(kube)
     app = web.Application(
-        middlewares=[observed(metrics), cross_origin(platform.settings.cors_origins), erring],
+        middlewares=[
+            observed(metrics),
+            cross_origin(settings.cors_origins),
+            erring,
+            guarding(FailedAttempts(settings.failed_limit), trusted=settings.trusted_proxies),
+        ],
         client_max_size=0,  # bodies are read, and counted, by engine.reading alone
     )
     dispatcher = Dispatcher(platform)

@@ -11,6 +11,8 @@
 | TIELINE_OAUTH_STATE_SECONDS | 600 | how long a user may take to authorise (60 to 3600) |
 | TIELINE_ISSUERS_FILE | (none) | file with the issuers of JWTs (docs/api.md); read again when it changes |
 | TIELINE_RATE_LIMIT | 6000 | requests a minute of one caller at one replica; 0 for no limit (0 to 1000000) |
+| TIELINE_FAILED_LIMIT | 60 | failed authentications a minute of one address; 0 for no limit (0 to 100000) |
+| TIELINE_TRUSTED_PROXIES | (none) | networks whose X-Forwarded-For tells the address, separated by commas |
 | TIELINE_REVISION_SECONDS | 2 | longest wait until this replica knows the X-Tieline-Revision of a request (0 to 10) |
 | TIELINE_CORS_ORIGINS | (none) | origins of front ends that may call from a browser, separated by commas |
 | TIELINE_TOKEN_AUDIENCES | (the API server's) | audiences that callers' cluster tokens must have, separated by commas |
@@ -33,6 +35,7 @@ from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urlsplit
 
+from tieline_api.auth.addresses import Network, networks
 from tieline_rules.egress import PUBLIC_ONLY, Egress
 
 DEFAULT_TRACES_FILE = "/tmp/tieline-traces.db"  # noqa: S108  (the pod's own emptyDir)
@@ -55,6 +58,8 @@ class Settings:
     oauth_state_seconds: float = 600.0
     issuers_file: str | None = None
     rate_limit: int = 6000
+    failed_limit: int = 60
+    trusted_proxies: tuple[Network, ...] = ()
     revision_seconds: float = 2.0
     cors_origins: frozenset[str] = frozenset()
     token_audiences: tuple[str, ...] = ()
@@ -88,6 +93,8 @@ class Settings:
             ),
             issuers_file=environment.get("TIELINE_ISSUERS_FILE") or None,
             rate_limit=int(_number(environment, "TIELINE_RATE_LIMIT", default=6000, low=0, high=1_000_000)),
+            failed_limit=int(_number(environment, "TIELINE_FAILED_LIMIT", default=60, low=0, high=100_000)),
+            trusted_proxies=_networks(environment, "TIELINE_TRUSTED_PROXIES"),
             revision_seconds=_number(environment, "TIELINE_REVISION_SECONDS", default=2, low=0, high=10),
             cors_origins=frozenset(_origin(text) for text in _listed(environment, "TIELINE_CORS_ORIGINS")),
             token_audiences=tuple(_listed(environment, "TIELINE_TOKEN_AUDIENCES")),
@@ -119,6 +126,13 @@ def _egress(environment: Mapping[str, str]) -> Egress:
 
 def _listed(environment: Mapping[str, str], name: str) -> list[str]:
     return [item.strip() for item in environment.get(name, "").split(",") if item.strip()]
+
+
+def _networks(environment: Mapping[str, str], name: str) -> tuple[Network, ...]:
+    try:
+        return networks(_listed(environment, name))
+    except ValueError as error:
+        raise SettingsError(f"{name} must hold networks such as 10.0.0.0/8, not {error}") from None
 
 
 def _number(environment: Mapping[str, str], name: str, *, default: float, low: float, high: float) -> float:

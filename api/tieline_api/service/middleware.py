@@ -3,12 +3,14 @@
 1. ``observed``: request id, one log line, metrics. Sees every answer, also those of routing (404, 405).
 2. ``cross_origin``: CORS headers for origins on the list, and the answers to preflights.
 3. ``erring``: turns whatever is raised into the contract's error form.
-4. the route's handler (authentication and all the rest: ``engine.dispatch``).
+4. ``guarding``: counts failed authentications by address, and lets no more of them through than that.
+5. the route's handler (authentication and all the rest: ``engine.dispatch``).
 """
 
 import logging
 import re
 import time
+from collections.abc import Sequence
 
 import orjson
 from aiohttp import web
@@ -16,6 +18,8 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
 from tieline_api import errors
+from tieline_api.auth.addresses import Network, origin
+from tieline_api.auth.failures import FailedAttempts, credential_of
 from tieline_api.engine.dispatch import OPERATION, ORGANISATION, USER
 from tieline_api.service.metrics import Metrics
 from tieline_core.ids import new_id
@@ -82,6 +86,27 @@ def cross_origin(origins: frozenset[str]) -> Middleware:
         if origins:
             response.headers["Vary"] = "Origin"
         return response
+
+    return middleware
+
+
+def guarding(failures: FailedAttempts, *, trusted: Sequence[Network]) -> Middleware:
+    """429 for addresses from which too many authentications have failed; ``trusted`` are our own proxies."""
+
+    @web.middleware
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        address = origin(request.remote, request.headers.getall("X-Forwarded-For", ()), trusted=trusted)
+        credential = credential_of(request.headers)
+        failures.check(address, credential)
+        try:
+            return await handler(request)
+        except errors.ApiError as error:
+            if error.status == 401:
+                failures.failed(address, credential)
+            raise
+        finally:
+            if USER in request:
+                failures.succeeded(credential)
 
     return middleware
 

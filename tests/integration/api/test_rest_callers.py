@@ -170,5 +170,27 @@ def test_who_asks_too_often_is_told_when_to_go_on(
         server.stop()
 
 
+def test_whoever_fails_to_authenticate_too_often_waits_while_others_of_the_address_go_on(
+    api_kubeconfig: Path, client: Client, org: Organisation
+) -> None:
+    server = Server(api_kubeconfig, failed_limit=3)
+    server.start()
+    try:
+        known = Client(server.url, client.token, org.id)
+        assert known("GET", "/projects").status == 200
+        guesses = [Client(server.url, f"guess-{number}", org.id)("GET", "/projects") for number in range(5)]
+        assert [answer.status for answer in guesses] == [401, 401, 401, 429, 429]
+        assert guesses[-1].json["code"] == "too_many_requests"
+        assert 1 <= int(guesses[-1].headers["Retry-After"]) <= 60
+        key = Client(server.url, None, org.id)("GET", "/projects", X_API_Key="guess")
+        assert key.status == 429
+        pod = Client(server.url, "guess", org.id).at("/internal/v1/environment")
+        assert pod.status == 429, "every door counts together"
+        assert known("GET", "/projects").status == 200
+        assert known.at("/readyz").status == 200
+    finally:
+        server.stop()
+
+
 def test_operations_that_take_keys_as_bearer_values_are_those_of_existing_clients() -> None:
     assert {one.id for one in OPERATIONS if one.key_as_bearer} <= {"listSystems", "importConnector"}

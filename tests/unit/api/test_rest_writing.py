@@ -184,6 +184,8 @@ def test_etags_of_answers_about_several_objects_match_by_the_first() -> None:
         ("TIELINE_CORS_ORIGINS", "https://a.example/path"),
         ("TIELINE_CORS_ORIGINS", "*"),
         ("TIELINE_LOG_LEVEL", "loud"),
+        ("TIELINE_TRUSTED_PROXIES", "10.0.0.0/33"),
+        ("TIELINE_FAILED_LIMIT", "-1"),
     ],
 )
 def test_a_setting_that_cannot_be_is_named(name: str, value: str) -> None:
