@@ -7,7 +7,7 @@ from tieline.desk.described import describe
 from tieline.desk.folders import Folder
 from tieline.desk.loaded import Loaded, load_apart
 from tieline_rules.deploys import check_files
-from tieline_rules.findings import Finding, has_errors
+from tieline_rules.findings import Finding, has_errors, told
 from tieline_rules.image import MODULES
 from tieline_rules.modules import missing_modules
 
@@ -52,6 +52,11 @@ def check(
         else:
             loaded = found
     return Report(findings=(*(_placed(folder, item) for item in own), *described.findings), loaded=loaded)
+
+
+def shown(finding: Finding) -> str:
+    """A finding for people, as compilers write it."""
+    return told(f"{finding.severity}: {finding.message}", filename=finding.filename, line=finding.line)
 
 
 def _placed(folder: Folder, finding: Finding) -> Finding:

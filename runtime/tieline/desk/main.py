@@ -4,8 +4,12 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tieline.desk.folders import Folder, FolderError, find
+
+if TYPE_CHECKING:
+    from tieline.desk.checking import Report
 
 
 def main() -> None:
@@ -31,7 +35,7 @@ def _run(folder: Folder, arguments: argparse.Namespace) -> int:
 
 
 def _check(folder: Folder, arguments: argparse.Namespace) -> int:
-    from tieline.desk.checking import check  # noqa: PLC0415
+    from tieline.desk.checking import check, shown  # noqa: PLC0415
 
     report = check(
         folder,
@@ -44,7 +48,7 @@ def _check(folder: Folder, arguments: argparse.Namespace) -> int:
         print(json.dumps(_as_json(report), indent=2))
     else:
         for finding in report.findings:
-            print(f"{_place(finding)}{finding.severity}: {finding.message}")
+            print(shown(finding))
         count = len(report.findings)
         print("Nothing refuses a deploy" if report.ok else f"{count} {'error' if count == 1 else 'errors'}")
     return 0 if report.ok else 1
@@ -67,15 +71,7 @@ def _types(folder: Folder, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _place(finding: object) -> str:
-    filename, line = getattr(finding, "filename", None), getattr(finding, "line", None)
-    return f"{filename}:{line}: " if line else f"{filename}: "
-
-
-def _as_json(report: object) -> dict[str, object]:
-    from tieline.desk.checking import Report  # noqa: PLC0415
-
-    assert isinstance(report, Report)  # noqa: S101
+def _as_json(report: "Report") -> dict[str, object]:
     return {
         "ok": report.ok,
         "findings": [

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tieline.desk.checking import Report, check
+from tieline.desk.checking import Report, check, shown
 from tieline.desk.folders import Folder
 from tieline.desk.lines import readable
 from tieline.desk.watching import stamp
@@ -92,7 +92,7 @@ class Desk:
         """As in the cluster: checked first, then a new process beside the old one, which ends once it is ready."""
         report = await asyncio.to_thread(check, self._folder)
         for finding in report.findings:
-            self._say(f"{finding.severity}: {finding}")
+            self._say(shown(finding))
         if not report.ok:
             return self._refused()
         self._version += 1

@@ -68,6 +68,16 @@ CASES = (
         words=("8.0 MiB together",),
     ),
     Case(
+        name="a label key that is none",
+        files={"main.py": GOOD},
+        labels={"9lives": "cat"},
+        words=('"9lives"', "start with a letter"),
+    ),
+)
+
+# Names that no folder can hold: only a manifest or a request can.
+UNSAVED = (
+    Case(
         name="a name of a file and a folder",
         files={"main.py": GOOD, "shop": b"", "shop/orders.py": b""},
         place=("shop", None),
@@ -79,16 +89,6 @@ CASES = (
         place=("x" * 256, None),
         words=("more than 255 bytes",),
     ),
-    Case(
-        name="a label key that is none",
-        files={"main.py": GOOD},
-        labels={"9lives": "cat"},
-        words=('"9lives"', "start with a letter"),
-    ),
-)
-
-# Names that a folder cannot hold twice, or at all: only a manifest or a request can.
-UNSAVED = (
     Case(
         name="a path that leaves the project",
         files={"main.py": GOOD, "../main.py": b""},
