@@ -6,8 +6,8 @@ from typing import Any
 
 from tieline_api import errors
 from tieline_api.auth.callers import Caller
+from tieline_api.auth.permissions import Permission
 from tieline_api.auth.ttl import TtlCache
-from tieline_api.engine.operation import Permission
 from tieline_api.store.organisations import Organisation
 from tieline_core.kube import Kube
 from tieline_core.kube.resources import SUBJECT_ACCESS_REVIEWS

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
 
 from pydantic import BaseModel
 
+from tieline_api.auth.permissions import Permission
+
 if TYPE_CHECKING:
     from tieline_api.auth.callers import Caller
     from tieline_api.platform import Platform
@@ -16,17 +18,6 @@ B = TypeVar("B")
 
 MIB = 1024 * 1024
 ORGANISATION = "/api/v2/o/{organisation_id}"
-
-
-@dataclass(frozen=True)
-class Permission:
-    """A verb of Kubernetes RBAC on one of our kinds, in the organisation's namespace."""
-
-    verb: str
-    resource: str
-
-    def __str__(self) -> str:
-        return f"{self.verb} {self.resource}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +86,3 @@ class Operation:
     """Whether If-None-Match (GET) or If-Match (PUT, PATCH) is honoured."""
     example: Mapping[str, Any] | None = None
     response_example: Mapping[str, Any] | list[Any] | None = None
-
-
-def permission(verb: str, resource: str) -> tuple[Permission, ...]:
-    """The one permission that an operation needs."""
-    return (Permission(verb, resource),)

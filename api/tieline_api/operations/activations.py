@@ -5,7 +5,8 @@ from contextlib import suppress
 from typing import Any
 
 from tieline_api import errors
-from tieline_api.engine.operation import ORGANISATION, Call, Operation, Permission, Reply, permission
+from tieline_api.auth.permissions import Permission, permission
+from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.models import users as rest
 from tieline_api.models.base import Empty
 from tieline_api.models.connections import Connection

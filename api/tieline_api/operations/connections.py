@@ -3,9 +3,10 @@
 from typing import Any
 
 from tieline_api import errors
+from tieline_api.auth.permissions import Permission, permission
 from tieline_api.conversion import connections as convert
 from tieline_api.cursors import Slice
-from tieline_api.engine.operation import MIB, ORGANISATION, Call, Operation, Permission, Reply, permission
+from tieline_api.engine.operation import MIB, ORGANISATION, Call, Operation, Reply
 from tieline_api.models import connections as rest
 from tieline_api.models.base import Empty
 from tieline_api.operations import examples

@@ -6,8 +6,9 @@ from typing import Any
 import orjson
 
 from tieline_api import cursors, errors
+from tieline_api.auth.permissions import Permission, permission
 from tieline_api.conversion import connectors as convert
-from tieline_api.engine.operation import ORGANISATION, Call, Operation, Permission, Reply, permission
+from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.models import connectors as rest
 from tieline_api.models.base import PageQuery, SearchQuery
 from tieline_api.operations import connector_examples as examples

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tieline_api import cursors, errors
+from tieline_api.auth.permissions import Permission, permission
 from tieline_api.conversion import projects as convert
-from tieline_api.engine.operation import MIB, Call, Operation, Permission, Reply, permission
+from tieline_api.engine.operation import MIB, Call, Operation, Reply
 from tieline_api.errors import FieldError
 from tieline_api.models import projects as rest
 from tieline_api.models.base import PageQuery

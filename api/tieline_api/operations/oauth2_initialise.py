@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tieline_api import errors
+from tieline_api.auth.permissions import Permission, permission
 from tieline_api.conversion.systems import auth_scheme_items
-from tieline_api.engine.operation import Call, Operation, Permission, Reply, permission
+from tieline_api.engine.operation import Call, Operation, Reply
 from tieline_api.models import oauth2_initialise as rest
 from tieline_api.oauth.authorize_url import Authorization, RefusedError, authorize_url, scopes
 from tieline_api.oauth.callback_path import CALLBACK

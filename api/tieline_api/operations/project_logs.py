@@ -5,8 +5,9 @@ from typing import Any
 
 import orjson
 
+from tieline_api.auth.permissions import permission
 from tieline_api.conversion.projects import environment_status
-from tieline_api.engine.operation import Call, Operation, Reply, permission
+from tieline_api.engine.operation import Call, Operation, Reply
 from tieline_api.logs import paging
 from tieline_api.logs.lines import Entry, Line, fixed_time
 from tieline_api.logs.pods import read

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from tieline_api.auth.permissions import permission
 from tieline_api.conversion import projects as convert
-from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply, permission
+from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.models import projects as rest
 from tieline_api.operations import examples
 from tieline_api.operations.project_views import need_project, project_reply

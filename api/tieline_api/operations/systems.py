@@ -3,10 +3,11 @@
 from typing import Any
 
 from tieline_api import errors
+from tieline_api.auth.permissions import permission
 from tieline_api.conversion import auth_schemes as schemes
 from tieline_api.conversion import systems as convert
 from tieline_api.conversion.connections import PlannedSecret
-from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply, permission
+from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.models import systems as rest
 from tieline_api.models.auth_schemes import SUB_OBJECTS, AuthSchemeConfig
 from tieline_api.models.base import SearchQuery

@@ -3,8 +3,9 @@
 from typing import Any
 
 from tieline_api import cursors, errors
+from tieline_api.auth.permissions import permission
 from tieline_api.conversion.templates import template_to_rest
-from tieline_api.engine.operation import Call, Operation, Reply, permission
+from tieline_api.engine.operation import Call, Operation, Reply
 from tieline_api.models import templates as rest
 from tieline_api.models.base import Empty
 from tieline_api.models.connections import ConnectionPage

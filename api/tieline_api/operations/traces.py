@@ -12,7 +12,8 @@ from typing import TypeVar
 import orjson
 
 from tieline_api import errors
-from tieline_api.engine.operation import Call, Operation, Reply, permission
+from tieline_api.auth.permissions import permission
+from tieline_api.engine.operation import Call, Operation, Reply
 from tieline_api.models import traces as rest
 from tieline_api.operations.project_views import need_environment, need_project
 from tieline_api.operations.projects import PROJECT

@@ -3,8 +3,9 @@
 from typing import Any
 
 from tieline_api import errors
+from tieline_api.auth.permissions import permission
 from tieline_api.conversion.users import user_to_rest
-from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply, permission
+from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.models import users as rest
 from tieline_api.operations import examples
 from tieline_api.operations.activation_views import activations_at, find_place

@@ -9,8 +9,9 @@ import jsonpointer
 import orjson
 
 from tieline_api import errors
+from tieline_api.auth.permissions import permission
 from tieline_api.conversion.projects import EMPTY_SCHEMA
-from tieline_api.engine.operation import Call, Operation, Reply, permission
+from tieline_api.engine.operation import Call, Operation, Reply
 from tieline_api.models import projects as rest
 from tieline_api.operations import examples
 from tieline_api.operations.project_views import need_project

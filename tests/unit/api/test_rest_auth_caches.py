@@ -7,9 +7,9 @@ import pytest
 
 from tieline_api.auth.access import Access
 from tieline_api.auth.callers import Caller, Chain, bearer_token
+from tieline_api.auth.permissions import Permission
 from tieline_api.auth.token_review import TokenReviewer
 from tieline_api.auth.ttl import TtlCache
-from tieline_api.engine.operation import Permission
 from tieline_api.errors import ApiError
 from tieline_api.store.organisations import Organisation
 from tieline_core.kube import Resource, Unavailable
