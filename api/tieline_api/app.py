@@ -16,6 +16,7 @@ from tieline_api.auth.failures import FailedAttempts
 from tieline_api.auth.issuers import IssuersFile
 from tieline_api.auth.jwts import JwtAuthenticator
 from tieline_api.auth.key_sets import KeySets
+from tieline_api.auth.rates import RateLimit
 from tieline_api.auth.token_review import TokenReviewer
 from tieline_api.engine.dispatch import Dispatcher
 from tieline_api.engine.openapi import document
@@ -30,7 +31,6 @@ from tieline_api.service.metrics import Metrics
 from tieline_api.service.middleware import cross_origin, erring, guarding, observed
 from tieline_api.service.otlp import add_traces
 from tieline_api.service.probes import add_probes
-from tieline_api.service.rates import RateLimit
 from tieline_api.settings import Settings
 from tieline_api.store.connector_results import ConnectorResults
 from tieline_api.store.lookups import CacheLookups

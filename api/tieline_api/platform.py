@@ -8,7 +8,7 @@ import aiohttp
 from tieline_api.auth.access import Access
 from tieline_api.auth.callers import Authenticator, Chain
 from tieline_api.auth.jwts import JwtAuthenticator
-from tieline_api.service.rates import RateLimit
+from tieline_api.auth.rates import RateLimit
 from tieline_api.settings import Settings
 from tieline_api.store.connector_results import ConnectorResults
 from tieline_api.store.project_files import ProjectFiles

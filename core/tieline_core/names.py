@@ -8,6 +8,7 @@ ENVIRONMENT_LABEL = "tieline.dev/environment"
 ENVIRONMENT_ID_LABEL = "tieline.dev/environment-id"
 VERSION_ANNOTATION = "tieline.dev/version"
 CREDENTIAL_TYPE = "tieline.dev/credential"
+API_KEY_TYPE = "tieline.dev/api-key"
 TOKENS_LABEL = "tieline.dev/tokens"
 TOKEN_AUDIENCE = "tieline"  # noqa: S105  (the audience of a token, no token)
 

@@ -19,8 +19,8 @@ from tieline_api.auth.callers import Caller
 from tieline_api.auth.key_format import KEY, PREFIX
 from tieline_core.ids import format_time, parse_id, parse_time
 from tieline_core.kube import Cache
+from tieline_core.names import API_KEY_TYPE
 
-API_KEY_TYPE = "tieline.dev/api-key"
 USER_PREFIX = "tieline:api-key:"
 """What stands before the users and groups of API keys in RBAC."""
 _RANDOM_BYTES = 32

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tieline_api import errors
-from tieline_api.auth.api_keys import API_KEY_TYPE
 from tieline_api.conversion.times import remember_update
 from tieline_api.store import indexes
 from tieline_api.store.changes import Changes
@@ -15,7 +14,7 @@ from tieline_core.ids import ORGANISATION_LABEL, parse_id
 from tieline_core.kube import Cache, Kube, Resource
 from tieline_core.kube import resources as kube
 from tieline_core.kube.cache import lean
-from tieline_core.names import CREDENTIAL_TYPE
+from tieline_core.names import API_KEY_TYPE, CREDENTIAL_TYPE
 from tieline_core.systems import filled
 
 Obj = dict[str, Any]

@@ -3,8 +3,8 @@
 import pytest
 
 from tieline_api.auth.callers import Caller
+from tieline_api.auth.rates import RateLimit
 from tieline_api.errors import ApiError
-from tieline_api.service.rates import RateLimit
 
 ANN, BOB = Caller(username="ann"), Caller(username="bob")
 
