@@ -6,7 +6,7 @@ from pydantic import Field
 
 from tieline_api.models.auth_schemes import AuthSchemeConfig
 from tieline_api.models.base import Rest, UlidOut
-from tieline_core.resources.fields import DisplayName, Labels, Url
+from tieline_core.resources.fields import DisplayName, Labels, Url, ValidationMessage
 from tieline_core.resources.systems import Domain
 
 AuthSchemeConfigs = Annotated[list[AuthSchemeConfig], Field(max_length=20)]
@@ -42,6 +42,26 @@ class SystemCreate(Rest):
     """The ways to authenticate that it supports."""
     labels: Labels | None = None
     """Labels for your own use."""
+
+
+class SystemFromVersion(Rest):
+    """What is to be otherwise than a connector's version says."""
+
+    name: DisplayName | None = None
+    """The system's name; the connector's when absent."""
+    domain: Domain | None = None
+    """Its domain; the base URL's host when absent."""
+    template_base_url: Url | None = None
+    """Base URL of its API."""
+    labels: Labels | None = None
+    """Labels for your own use."""
+
+
+class SystemWithMessages(System):
+    """A new system, and what of the connector's version could not be taken."""
+
+    messages: list[ValidationMessage]
+    """What is missing, with what to do."""
 
 
 class SystemUpdate(Rest):

@@ -4,6 +4,8 @@ from tieline_api.engine.operation import Operation
 from tieline_api.operations import (
     activations,
     connections,
+    connector_imports,
+    connector_systems,
     connectors,
     deployments,
     oauth2_initialise,
@@ -27,6 +29,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *templates.OPERATIONS,
     *users.OPERATIONS,
     *activations.OPERATIONS,
+    *connector_imports.OPERATIONS,
     *connectors.OPERATIONS,
+    *connector_systems.OPERATIONS,
     *traces.OPERATIONS,
 )

@@ -1,6 +1,6 @@
 """Examples of connectors for the OpenAPI document; a test checks each against its schema."""
 
-from tieline_api.operations.examples import ORGANISATION_ID, TIME, Example, page
+from tieline_api.operations.examples import ORGANISATION_ID, SYSTEM, TIME, Example, page
 
 CONNECTOR_ID = "01JD3YFM7CZX9KQW8T2V4N6P0K"
 VERSION_ID = "01JD3YFM7C5TQ0M3H7RS8XA1BK"
@@ -78,6 +78,16 @@ TRIGGER: Example = {
     "parameters": [],
     "requestBody": {"required": True, "definitions": [_BODY]},
     "responses": [],
+}
+SYSTEM_FROM_VERSION: Example = {
+    **SYSTEM,
+    "messages": [
+        {
+            "text": "login: The connector's auth scheme cannot be used as it is: oauth2.tokenUrl is missing; "
+            "add the whole scheme to the system under this id",
+            "severity": "warning",
+        }
+    ],
 }
 RESULT: Example = {
     "connector": CONNECTOR,

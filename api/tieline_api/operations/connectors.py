@@ -1,102 +1,29 @@
-"""Connectors: the import of descriptions, and what came of them in pages."""
+"""Connectors and their versions, with what imports found in pages."""
 
 import asyncio
 from typing import Any
 
-import orjson
-
 from tieline_api import cursors, errors
-from tieline_api.auth.permissions import Permission, permission
+from tieline_api.auth.permissions import permission
 from tieline_api.conversion import connectors as convert
 from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.models import connectors as rest
 from tieline_api.models.base import PageQuery, SearchQuery
 from tieline_api.operations import connector_examples as examples
-from tieline_api.store.connector_results import version_exists
+from tieline_api.operations.connector_views import (
+    CONNECTOR,
+    VERSION,
+    need_connector,
+    need_version,
+    refuse_if_a_projects,
+    versions_of,
+)
 from tieline_api.store.orders import position
-from tieline_core.connectors.findings import Finding, TooMuch, Unreadable
-from tieline_core.connectors.importing import MAX_BYTES
-from tieline_core.connectors.limits import Busy
-from tieline_core.connectors.packing import Map, head_of
-from tieline_core.connectors.storage import RESERVED, version_id
 from tieline_core.ids import object_id, parse_id
-from tieline_core.resources.fields import Severity
 
 Obj = dict[str, Any]
 
-IMPORT = "/api/connect/v1/o/{organisation_id}/connector/{connector_id}/http/import"
-CONNECTOR = f"{ORGANISATION}/connectors/{{connector_id}}"
-VERSION = f"{CONNECTOR}/versions/{{version}}"
 _ALL = 1_000_000
-
-
-class Refused(errors.ApiError):
-    """400 or 413 for a description that cannot be imported, with ``messages`` beside the error."""
-
-    def body(self) -> dict[str, Any]:
-        """The error with the finding as a ValidationMessage."""
-        return {**super().body(), "messages": [Finding(self.message, Severity.ERROR).message()]}
-
-
-async def import_description(call: Call[None, rest.ImportMetadata]) -> Reply:
-    """S20: imports an OpenAPI description as a new version of a connector.
-
-    A connector that is not there yet is made, with the id of the path and the API's own name. The answer
-    holds everything; the same can be had in pages below /connectors. Importing the same bytes again gives
-    the same ids of definitions, actions and triggers.
-    """
-    platform, name = call.platform, call.body.version
-    identifier = parse_id(call.path["connector_id"])
-    if identifier is None:
-        raise errors.invalid(
-            "connector_id", "must be a ULID: the connector's, or a new one for a new connector"
-        )
-    if name.lower() in RESERVED:
-        raise errors.invalid("version", f'"{name}" always means a version that is there; choose another name')
-    world = platform.world
-    known = world.find(world.connectors, call.namespace, identifier)
-    if known is not None:
-        _refuse_if_a_projects(known, "deploy the project to change it, or import into another connector")
-    if world.find(world.connector_versions, call.namespace, version_id(identifier, name)):
-        raise version_exists(name)
-    assert call.upload is not None, "the operation's row says that there is an upload"  # noqa: S101
-    try:
-        maps = await platform.importer.run(call.upload)
-    except Busy as busy:
-        raise errors.too_many_requests(str(busy), retry_after=5) from None
-    except TooMuch as refused:
-        raise Refused(413, "too_large", str(refused)) from None
-    except Unreadable as refused:
-        raise Refused(400, "malformed", str(refused)) from None
-    head = head_of(maps[0])
-    connector = world.find(world.connectors, call.namespace, identifier)
-    if connector is None:
-        connector = await _created(call, identifier, head)
-    version = await platform.connectors.store(connector, maps, name=name)
-    return Reply(content=await _whole(call, connector, version, head, maps))
-
-
-async def _created(call: Call[Any, Any], identifier: str, head: Obj) -> Obj:
-    platform = call.platform
-    spec = convert.new_connector_spec(head)
-    return await platform.writer.create(
-        platform.world.connectors, call.namespace, identifier, spec, chosen_by_client=True
-    )
-
-
-async def _whole(call: Call[Any, Any], connector: Obj, version: Obj, head: Obj, maps: list[Map]) -> bytes:
-    """The import result, joined from the items as they are stored: no model is made of 20,000 actions."""
-    shown = convert.connector_to_rest(
-        connector, _versions(call, connector), organisation=call.organisation.id, shown=version, head=head
-    )
-    results = call.platform.connectors
-    parts = [b'{"connector":', shown.model_dump_json(by_alias=True, exclude_none=True).encode()]
-    known = dict(enumerate(maps))
-    for name in ("definitions", "actions", "triggers"):
-        lines = await asyncio.to_thread(results.lines_in, known, head, name)
-        parts += [b',"', name.encode(), b'":[', b",".join(lines), b"]"]
-    parts += [b',"messages":', orjson.dumps(head["messages"]), b"}"]
-    return b"".join(parts)
 
 
 async def list_connectors(call: Call[SearchQuery, None]) -> Reply:
@@ -113,22 +40,22 @@ async def list_connectors(call: Call[SearchQuery, None]) -> Reply:
 
 async def get_connector(call: Call[None, None]) -> Reply:
     """One connector, as its default version has it."""
-    obj = _found(call)
+    obj = need_connector(call)
     return Reply(body=await _connector(call, obj))
 
 
 async def delete_connector(call: Call[None, None]) -> Reply:
     """Removes a connector with all its versions."""
-    platform, connector = call.platform, _found(call)
-    _refuse_if_a_projects(connector, "it goes with the project")
+    platform, connector = call.platform, need_connector(call)
+    refuse_if_a_projects(connector, "it goes with the project")
     await platform.writer.delete(platform.world.connectors, connector)
     return Reply()
 
 
 async def list_versions(call: Call[PageQuery, None]) -> Reply:
     """A page of a connector's versions, newest first."""
-    query, connector = call.query, _found(call)
-    versions = _versions(call, connector)
+    query, connector = call.query, need_connector(call)
+    versions = versions_of(call, connector)
     page = cursors.cut(
         versions,
         kind="connector-versions",
@@ -146,10 +73,10 @@ async def list_versions(call: Call[PageQuery, None]) -> Reply:
 
 async def get_version(call: Call[None, None]) -> Reply:
     """One version by id or name (or latest, or default), with its messages."""
-    connector = _found(call)
-    version = _version(call, connector)
+    connector = need_connector(call)
+    version = need_version(call, connector)
     head = await call.platform.connectors.head(version)
-    return Reply(body=convert.version_to_rest(version, connector, _versions(call, connector), head))
+    return Reply(body=convert.version_to_rest(version, connector, versions_of(call, connector), head))
 
 
 async def list_actions(call: Call[PageQuery, None]) -> Reply:
@@ -169,7 +96,7 @@ async def list_definitions(call: Call[PageQuery, None]) -> Reply:
 
 async def get_definition(call: Call[None, None]) -> Reply:
     """One definition with its schema, as the description has it."""
-    results, version = call.platform.connectors, _version(call, _found(call))
+    results, version = call.platform.connectors, need_version(call, need_connector(call))
     identifier = parse_id(call.path["definition_id"]) or ""
     head = await results.head(version)
     needle = b'{"id":"' + identifier.encode() + b'"'
@@ -182,7 +109,7 @@ async def get_definition(call: Call[None, None]) -> Reply:
 
 
 async def _items(call: Call[PageQuery, None], name: str) -> Reply:
-    query, version = call.query, _version(call, _found(call))
+    query, version = call.query, need_version(call, need_connector(call))
     head = await call.platform.connectors.head(version)
     total, same = int(head[name]), object_id(version)
     start, end = 0, total
@@ -214,36 +141,8 @@ def _number(name: str, cursor: str, version: str) -> int:
     return int(number)
 
 
-def _found(call: Call[Any, Any]) -> Obj:
-    world = call.platform.world
-    return world.need(world.connectors, call.namespace, call.path["connector_id"])
-
-
-def _versions(call: Call[Any, Any], connector: Obj) -> list[Obj]:
-    world = call.platform.world
-    name = connector["metadata"]["name"]
-    return convert.newest_first(world.referring(world.connector_versions, "connector", call.namespace, name))
-
-
-def _version(call: Call[Any, Any], connector: Obj) -> Obj:
-    wanted, versions = call.path["version"], _versions(call, connector)
-    found: Obj | None
-    if wanted == "latest":
-        found = versions[0] if versions else None
-    elif wanted == "default":
-        found = convert.default_of(connector, versions)
-    else:
-        identifier = parse_id(wanted)
-        found = next(
-            (one for one in versions if one["spec"]["name"] == wanted or object_id(one) == identifier), None
-        )
-    if found is None:
-        raise errors.not_found("version", wanted)
-    return found
-
-
 async def _connector(call: Call[Any, Any], obj: Obj) -> rest.Connector:
-    versions = _versions(call, obj)
+    versions = versions_of(call, obj)
     shown = convert.default_of(obj, versions)
     head = await call.platform.connectors.head(shown) if shown else None
     return convert.connector_to_rest(
@@ -256,34 +155,9 @@ async def _connector(call: Call[Any, Any], obj: Obj) -> rest.Connector:
     )
 
 
-def _refuse_if_a_projects(connector: Obj, instead: str) -> None:
-    """409 for what would change the connector that belongs to a project."""
-    project = connector["spec"].get("projectRef")
-    if project:
-        raise errors.conflict(f'The connector belongs to the project "{project["name"]}": {instead}')
-
-
 _READ = permission("get", "connectorversions")
 
 OPERATIONS = (
-    Operation(
-        id="importConnector",
-        method="POST",
-        path=IMPORT,
-        summary="Import an OpenAPI description as a connector's new version",
-        tag="Connectors",
-        handler=import_description,
-        permissions=(Permission("create", "connectors"), Permission("create", "connectorversions")),
-        key_as_bearer=True,
-        body=rest.ImportMetadata,
-        body_limit=MAX_BYTES,
-        upload=True,
-        success=201,
-        response=rest.ImportResult,
-        errors=(409,),
-        example=examples.METADATA,
-        response_example=examples.RESULT,
-    ),
     Operation(
         id="listConnectors",
         method="GET",

@@ -11,8 +11,9 @@ from tieline_api.store import revisions
 from tieline_api.store.field_managers import MANAGER
 from tieline_core.connectors import storage
 from tieline_core.connectors.packing import Map, head_of, lines_of, runs, runs_between
+from tieline_core.ids import object_name
 from tieline_core.kube import AlreadyExists, Cache, Kube, KubeError, NotFound
-from tieline_core.kube.resources import CONFIG_MAPS, CONNECTOR_VERSIONS
+from tieline_core.kube.resources import CONFIG_MAPS, CONNECTOR_VERSIONS, CONNECTORS
 
 Obj = dict[str, Any]
 
@@ -57,6 +58,13 @@ class ConnectorResults:
         self._cache.observe(version)
         revisions.wrote(CONNECTOR_VERSIONS.plural, version)
         return version
+
+    async def connector(self, namespace: str, identifier: str) -> Obj | None:
+        """The connector that REST made with this id, also when the cache does not know it yet."""
+        try:
+            return await self._kube.get(CONNECTORS, object_name(identifier), namespace)
+        except NotFound:
+            return None
 
     async def head(self, version: Obj) -> dict[str, Any]:
         """A version's summary, with the index of its lists."""

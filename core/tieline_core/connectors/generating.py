@@ -57,7 +57,7 @@ def generated(head: Mapping[str, Any], *, base_url: str = "") -> Generated:
         else:
             incomplete[scheme["id"]] = (
                 f"The connector's auth scheme cannot be used as it is: {problem}; "
-                "add the whole scheme to spec.authSchemeConfigs under this id"
+                "add the whole scheme to the system under this id"
             )
     return Generated(
         base_url=url,
