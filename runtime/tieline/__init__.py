@@ -31,7 +31,11 @@ from tieline.errors import (
 )
 from tieline.integration import Integration
 from tieline.outbound.session import Session
-from tieline.sync import SyncContext, SyncRequest, SyncResponse
+from tieline.scheduling.schedules import ScheduledRun
+from tieline.serving.background import TooMuchBackgroundWorkError
+from tieline.state.authors import State, StateChangedError, StateEntry
+from tieline.state.documents import StateRefusedError, StateUnavailableError
+from tieline.sync import SyncContext, SyncRequest, SyncResponse, SyncState
 from tieline.variables import Variables
 
 __version__ = "0.1.0"
@@ -49,13 +53,21 @@ __all__ = [
     "NoConnectionOfUserError",
     "Request",
     "Response",
+    "ScheduledRun",
     "Session",
+    "State",
+    "StateChangedError",
+    "StateEntry",
+    "StateRefusedError",
+    "StateUnavailableError",
     "StreamResponse",
     "SyncContext",
     "SyncRequest",
     "SyncResponse",
+    "SyncState",
     "TemplateNotLinkedError",
     "TielineError",
+    "TooMuchBackgroundWorkError",
     "UnknownTemplateError",
     "UnknownVariableError",
     "UnsupportedAuthSchemeError",

@@ -12,6 +12,9 @@ from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Activation
 from tieline.logs import Log
 from tieline.outbound.session import Session, fetch
+from tieline.serving.background import BackgroundWork, Work
+from tieline.state.authors import State
+from tieline.state.documents import Documents, MemoryDocuments
 from tieline.tracing.spans import Span, Tracer, Value
 from tieline.variables import Variables, with_defaults
 
@@ -38,6 +41,11 @@ class Surroundings:
     public_url: str
 
 
+def activation_key(activation: Activation) -> str:
+    """What tells activations apart when they take turns."""
+    return activation.user.external_id if activation.user else ""
+
+
 class Context(Generic[V]):
     """One run's view of its environment.
 
@@ -45,6 +53,7 @@ class Context(Generic[V]):
     """
 
     __slots__ = (
+        "_background",
         "_client",
         "_configuration",
         "_tracer",
@@ -52,6 +61,7 @@ class Context(Generic[V]):
         "activation",
         "execution_id",
         "log",
+        "state",
         "surroundings",
     )
 
@@ -64,6 +74,8 @@ class Context(Generic[V]):
         surroundings: Surroundings,
         activation: Activation | None = None,
         tracer: Tracer | None = None,
+        documents: Documents | None = None,
+        background: BackgroundWork | None = None,
     ) -> None:
         self.execution_id = execution_id
         """The run's id; also in the answer's header X-Tieline-Execution-Id and in every log line."""
@@ -71,7 +83,11 @@ class Context(Generic[V]):
         """Writes log lines of this run: ``ctx.log.info("Stored the order", order_id=7)``."""
         self.activation: Activation = activation or configuration.current.static
         """Whom the run is for, as it was when the run began: a user's activation, or the static one."""
+        user = self.activation.user
+        self.state = State(documents or MemoryDocuments(), user.external_id if user else None)
+        """What the integration remembers for this activation: ``await ctx.state.set("cursor", cursor)``."""
         self.surroundings = surroundings
+        self._background = background or BackgroundWork()
         self._configuration = configuration
         self._client = client
         self._tracer = tracer or Tracer(lambda _: None)
@@ -126,6 +142,18 @@ class Context(Generic[V]):
     def trace(self, name: str, **attributes: Value) -> AbstractContextManager[Span]:
         """A span of one's own in the run's trace: ``with ctx.trace("parse", rows=3) as span: …``."""
         return self._tracer.span(name, attributes=attributes)
+
+    def background(self, work: Work, *args: Any, **kwargs: Any) -> None:
+        """Do ``work`` after the answer: ``ctx.background(notify(ctx, order))``.
+
+        It is a coroutine, an async function with its arguments, or a plain function with them, which runs in a
+        thread. It is part of the run's trace and log, takes turns with the activation's other runs, and has 300
+        seconds. When the pod stops, it is waited for as long as for runs (25 seconds); what a crash of the pod
+        interrupts is not repeated. Its errors are logged.
+
+        Raises TooMuchBackgroundWorkError when 1,000 pieces of work are waiting or running in this pod.
+        """
+        self._background.start(activation_key(self.activation), work, *args, **kwargs)
 
     async def fetch(
         self, template: str, url: str | URL = "", *, method: str = "GET", **options: Any

@@ -6,10 +6,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from tieline.scheduling.cron import CronError, parse_cron
+from tieline.scheduling.schedules import (
+    ACTIVATIONS,
+    LONGEST_CATCH_UP,
+    LONGEST_RUN,
+    MOST_PARALLEL,
+    OVERLAPS,
+    Activations,
+    Overlap,
+    Schedule,
+)
+
 Handler = Callable[..., Any]
 F = TypeVar("F", bound=Handler)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_MOST_SCHEDULES = 50
 _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
 
@@ -28,10 +41,11 @@ class Webhook:
 
 
 class Integration:
-    """Collects the webhooks of a project; ``main.py`` holds one at module level."""
+    """Collects the webhooks and schedules of a project; ``main.py`` holds one at module level."""
 
     def __init__(self) -> None:
         self.webhooks: dict[str, Webhook] = {}
+        self.schedules: dict[str, Schedule] = {}
 
     def webhook(
         self, name: str, *, methods: Iterable[str] = ("POST",), connection: str | None = None
@@ -57,12 +71,7 @@ class Integration:
         >>> sorted(integration.webhooks)
         ['ping']
         """
-        if not _NAME.fullmatch(name):
-            raise ValueError(
-                f"The webhook name {name!r} must be 1 to 100 letters, digits, '-', '_' or '.', not starting with a mark"
-            )
-        if name in self.webhooks:
-            raise ValueError(f"There are two webhooks with the name {name!r}; give one another name")
+        _check_name("webhook", name, self.webhooks)
         allowed = frozenset({methods} if isinstance(methods, str) else methods)
         if not allowed or not allowed <= _METHODS:
             raise ValueError(f"The methods of webhook {name!r} must be some of {', '.join(sorted(_METHODS))}")
@@ -73,12 +82,96 @@ class Integration:
                 methods=allowed,
                 handler=handler,
                 is_async=_is_async(handler),
-                arguments=_arguments(name, handler),
+                arguments=_arguments(f"webhook {name!r}", "request", handler),
                 connection=connection,
             )
             return handler
 
         return register
+
+    def schedule(
+        self,
+        name: str,
+        cron: str,
+        *,
+        timezone: str = "UTC",
+        activations: Activations = "static",
+        parallel: int = 10,
+        overlap: Overlap = "wait",
+        catch_up: float = 3600.0,
+        timeout: float | None = None,
+    ) -> Callable[[F], F]:
+        """Run the decorated function at the times of ``cron`` in ``timezone`` (a name of the IANA database).
+
+        ``cron`` has five fields (minute, hour, day of month, month, day of week), or six with seconds before
+        them; see docs/sdk.md for what they may hold. The environment's pods share the work: each time is run by
+        one of them. With ``activations="users"`` it is run for each user's activation, ``parallel`` of them at
+        once. When a run is due while the one before still goes on, it waits (``overlap="wait"``; of several that
+        wait only the latest is run) or does not happen (``"skip"``). What was missed while nothing ran is made up
+        for by one run, if the latest missed time is not longer ago than ``catch_up`` seconds. A run that takes
+        longer than ``timeout`` seconds is stopped.
+
+        ``async def f(ctx: Context, run: ScheduledRun)`` runs on the event loop; ``def f(ctx: SyncContext, run:
+        ScheduledRun)`` runs in a thread. What the function has no use for it may leave out. What it returns is
+        not used.
+
+        Raises ValueError for a name, a time or an option that cannot be, and TypeError for a function that takes
+        other arguments.
+
+        >>> integration = Integration()
+        >>> @integration.schedule("report", "0 9 * * MON-FRI", timezone="Europe/Berlin")
+        ... def report() -> None:
+        ...     print("Good morning")
+        >>> integration.schedules["report"].cron.expression
+        '0 9 * * MON-FRI'
+        """
+        _check_name("schedule", name, self.schedules)
+        if len(self.schedules) >= _MOST_SCHEDULES:
+            raise ValueError(f"An integration has at most {_MOST_SCHEDULES} schedules")
+        try:
+            times = parse_cron(cron, timezone)
+        except CronError as error:
+            raise ValueError(f"Schedule {name!r}: {error}") from None
+        if activations not in ACTIVATIONS or overlap not in OVERLAPS:
+            raise ValueError(
+                f"Schedule {name!r}: activations is one of {', '.join(ACTIVATIONS)}, "
+                f"overlap one of {', '.join(OVERLAPS)}"
+            )
+        _check_range(name, "parallel", parallel, 1, MOST_PARALLEL)
+        _check_range(name, "catch_up", catch_up, 0, LONGEST_CATCH_UP)
+        if timeout is not None:
+            _check_range(name, "timeout", timeout, 0.001, LONGEST_RUN)
+
+        def register(handler: F) -> F:
+            self.schedules[name] = Schedule(
+                name=name,
+                cron=times,
+                activations=activations,
+                parallel=parallel,
+                overlap=overlap,
+                catch_up=catch_up,
+                timeout=timeout,
+                handler=handler,
+                is_async=_is_async(handler),
+                arguments=_arguments(f"schedule {name!r}", "run", handler),
+            )
+            return handler
+
+        return register
+
+
+def _check_name(kind: str, name: str, taken: Iterable[str]) -> None:
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            f"The {kind} name {name!r} must be 1 to 100 letters, digits, '-', '_' or '.', not starting with a mark"
+        )
+    if name in taken:
+        raise ValueError(f"There are two {kind}s with the name {name!r}; give one another name")
+
+
+def _check_range(name: str, option: str, value: float, least: float, most: float) -> None:
+    if not least <= value <= most:
+        raise ValueError(f"Schedule {name!r}: {option} must be from {least:g} to {most:g}")
 
 
 def _is_async(handler: Handler) -> bool:
@@ -87,7 +180,7 @@ def _is_async(handler: Handler) -> bool:
     )
 
 
-def _arguments(name: str, handler: Handler) -> int:
+def _arguments(what: str, second: str, handler: Handler) -> int:
     signature = inspect.signature(handler)
     for count in (2, 1, 0):
         try:
@@ -95,6 +188,4 @@ def _arguments(name: str, handler: Handler) -> int:
         except TypeError:
             continue
         return count
-    raise TypeError(
-        f"The function of webhook {name!r} must take (ctx, request), (ctx) or nothing, not {signature}"
-    )
+    raise TypeError(f"The function of {what} must take (ctx, {second}), (ctx) or nothing, not {signature}")

@@ -4,18 +4,32 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
+from typing import TypeVar
 
 from tieline.errors import CodeError
 from tieline.integration import Integration, Webhook
+from tieline.scheduling.schedules import Schedule
 from tieline_rules.image import REQUIREMENTS, REQUIREMENTS_REFUSED
 
 MAIN = "main.py"
 
 
-def load(code_dir: Path) -> Mapping[str, Webhook]:
-    """Import ``main.py`` in ``code_dir`` and return the webhooks of the integrations at its top level.
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tasks:
+    """What a project's code wants to have run, by name."""
+
+    webhooks: Mapping[str, Webhook] = field(default_factory=dict)
+    schedules: Mapping[str, Schedule] = field(default_factory=dict)
+
+
+def load(code_dir: Path) -> Tasks:
+    """Import ``main.py`` in ``code_dir`` and return the tasks of the integrations at its top level.
 
     The directory is put on ``sys.path``, so that main.py's neighbours can be imported. Raises CodeError;
     its ``__cause__`` is what the code itself raised.
@@ -28,7 +42,7 @@ def load(code_dir: Path) -> Mapping[str, Webhook]:
     if str(code_dir) not in sys.path:
         sys.path.insert(0, str(code_dir))
     importlib.invalidate_caches()
-    return _webhooks(_import(main))
+    return _tasks(_import(main))
 
 
 def _import(main: Path) -> ModuleType:
@@ -44,7 +58,7 @@ def _import(main: Path) -> ModuleType:
     return module
 
 
-def _webhooks(module: ModuleType) -> Mapping[str, Webhook]:
+def _tasks(module: ModuleType) -> Tasks:
     found = {id(value): value for value in vars(module).values() if isinstance(value, Integration)}
     if not found:
         raise CodeError(
@@ -52,12 +66,18 @@ def _webhooks(module: ModuleType) -> Mapping[str, Webhook]:
             "`@integration.webhook(...)` on the functions to run"
         )
     webhooks: dict[str, Webhook] = {}
+    schedules: dict[str, Schedule] = {}
     for integration in found.values():
-        for name, webhook in integration.webhooks.items():
-            if name in webhooks:
-                raise CodeError(f"Two integrations of {MAIN} have a webhook {name!r}; give one another name")
-            webhooks[name] = webhook
-    return webhooks
+        _add("webhook", webhooks, integration.webhooks)
+        _add("schedule", schedules, integration.schedules)
+    return Tasks(webhooks=webhooks, schedules=schedules)
+
+
+def _add(kind: str, tasks: dict[str, T], more: Mapping[str, T]) -> None:
+    for name, task in more.items():
+        if name in tasks:
+            raise CodeError(f"Two integrations of {MAIN} have a {kind} {name!r}; give one another name")
+        tasks[name] = task
 
 
 def _headline(error: BaseException, code_dir: Path) -> str:

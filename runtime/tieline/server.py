@@ -47,9 +47,9 @@ def main() -> None:
     try:
         settings = Settings.from_environment(os.environ)
         logging.getLogger().setLevel(settings.log_level)
-        webhooks = load(settings.code_dir)
+        tasks = load(settings.code_dir)
         _collect_seldom()
-        uvloop.run(serve(settings, webhooks, redactor))
+        uvloop.run(serve(settings, tasks.webhooks, redactor))
     except (CodeError, ConfigurationError) as error:
         logger.critical("Cannot start: %s", error, exc_info=error.__cause__)
         termination.write(termination_log, error, redactor)

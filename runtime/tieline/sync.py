@@ -14,6 +14,9 @@ from yarl import URL
 from tieline.configuration.snapshot import Activation
 from tieline.context import Context, Named, V
 from tieline.logs import Log
+from tieline.serving.background import Work
+from tieline.state.authors import State, StateEntry
+from tieline.state.documents import ANYTHING, Expected
 from tieline.tracing.spans import Span, Value
 
 T = TypeVar("T")
@@ -106,6 +109,32 @@ class SyncRequest:
         return json.loads(self.content)
 
 
+class SyncState:
+    """What the integration remembers for the activation; see State."""
+
+    __slots__ = ("_loop", "_state")
+
+    def __init__(self, state: State, loop: asyncio.AbstractEventLoop) -> None:
+        self._state = state
+        self._loop = loop
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of ``key``, or ``default``."""
+        return _wait(self._state.get(key, default), self._loop)
+
+    def entry(self, key: str) -> StateEntry:
+        """The value with its version."""
+        return _wait(self._state.entry(key), self._loop)
+
+    def set(self, key: str, value: Any, *, version: Expected = ANYTHING) -> str:
+        """Keep ``value``; see State.set."""
+        return _wait(self._state.set(key, value, version=version), self._loop)
+
+    def delete(self, key: str, *, version: Expected = ANYTHING) -> None:
+        """Forget the value; see State.delete."""
+        _wait(self._state.delete(key, version=version), self._loop)
+
+
 class SyncContext(Generic[V]):
     """One run's view of its environment, for code that runs in a thread. See Context."""
 
@@ -160,6 +189,18 @@ class SyncContext(Generic[V]):
         """Where the environment's webhooks are reached from outside."""
         return self._context.public_url
 
+    @property
+    def state(self) -> SyncState:
+        """What the integration remembers for this activation."""
+        return SyncState(self._context.state, self._loop)
+
+    def background(self, work: Work, *args: Any, **kwargs: Any) -> None:
+        """Do ``work`` after the answer; see Context.background."""
+        _wait(self._start(work, args, kwargs), self._loop)
+
+    async def _start(self, work: Work, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._context.background(work, *args, **kwargs)
+
     def trace(self, name: str, **attributes: Value) -> AbstractContextManager[Span]:
         """A span of one's own in the run's trace; see Context.trace."""
         return self._context.trace(name, **attributes)
@@ -168,7 +209,7 @@ class SyncContext(Generic[V]):
         self, template: str, url: str | URL = "", *, method: str = "GET", **options: Any
     ) -> SyncResponse:
         """One request through a connection template; see Context.fetch for arguments and errors."""
-        return self._wait(self._fetch(template, url, method, options))
+        return _wait(self._fetch(template, url, method, options), self._loop)
 
     async def _fetch(
         self, template: str, url: str | URL, method: str, options: dict[str, Any]
@@ -176,5 +217,6 @@ class SyncContext(Generic[V]):
         response = await self._context.fetch(template, url, method=method, **options)
         return SyncResponse(response, await response.read())
 
-    def _wait(self, call: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(call, self._loop).result()
+
+def _wait(call: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
+    return asyncio.run_coroutine_threadsafe(call, loop).result()

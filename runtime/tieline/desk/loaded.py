@@ -68,7 +68,7 @@ def main() -> None:
     """Load the folder in the first argument, write what it holds to the file in the second."""
     code, answer = Path(sys.argv[1]), Path(sys.argv[2])
     try:
-        webhooks = load(code)
+        webhooks = load(code).webhooks
     except CodeError as error:
         said: dict[str, Any] = {"error": str(error)}
     else:

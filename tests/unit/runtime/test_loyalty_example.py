@@ -63,7 +63,7 @@ async def client(
         client=client,
         surroundings=SURROUNDINGS,
     )
-    webhooks = load(EXAMPLE / "integration")
+    webhooks = load(EXAMPLE / "integration").webhooks
     return await aiohttp_client(webhook_application(webhooks, runner, max_body=1000))
 
 

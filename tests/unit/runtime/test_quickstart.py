@@ -39,7 +39,7 @@ async def shop(aiohttp_server: AiohttpServer, monkeypatch: pytest.MonkeyPatch) -
 @pytest.fixture
 def webhooks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mapping[str, Webhook]]:
     monkeypatch.setattr(sys, "path", sys.path[:])
-    yield load(QUICKSTART / "integration")
+    yield load(QUICKSTART / "integration").webhooks
     for name in ("main", "storefront"):
         sys.modules.pop(name, None)
 

@@ -1,0 +1,1 @@
+"""Schedules: when they are due, who runs them, and what is remembered of that."""

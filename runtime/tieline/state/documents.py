@@ -1,0 +1,92 @@
+"""Documents: JSON values under a shelf and a key, changed by compare-and-swap. Here: in memory."""
+
+import copy
+import secrets
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from tieline.errors import TielineError
+
+
+class Anything:
+    """The version that fits whatever is there."""
+
+
+ANYTHING: Final = Anything()
+Expected = str | None | Anything
+"""The version that must be there; None: nothing may be there."""
+
+
+class DocumentChangedError(Exception):
+    """There is another version than the expected one."""
+
+
+class StateUnavailableError(TielineError):
+    """What is kept cannot be reached right now; trying again later may help."""
+
+
+class StateRefusedError(TielineError):
+    """The value cannot be kept: its key, its size or their number is over a limit. The message says which."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shelf:
+    """Where documents stand: a schedule's records, or the state of an activation."""
+
+    kind: str
+    """``schedules`` or ``state``."""
+    external_id: str | None = None
+    """The user whose activation it is; None for the environment's own."""
+
+
+SCHEDULES: Final = Shelf(kind="schedules")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """A value, and the version that tells whether it is still that one."""
+
+    value: Any
+    version: str
+
+
+class Documents(Protocol):
+    """Where documents are kept. All of it raises StateUnavailableError and StateRefusedError."""
+
+    async def get(self, shelf: Shelf, key: str) -> Document | None:
+        """The document, or None."""
+
+    async def put(self, shelf: Shelf, key: str, value: Any, *, expected: Expected) -> str:
+        """Keep ``value``; returns its version. Raises DocumentChangedError."""
+
+    async def delete(self, shelf: Shelf, key: str, *, expected: Expected) -> None:
+        """Forget the document; nothing happens when there is none. Raises DocumentChangedError."""
+
+
+class MemoryDocuments:
+    """Keeps documents for as long as the process lives: for one's own desk, and for tests."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[Shelf, str], Document] = {}
+
+    async def get(self, shelf: Shelf, key: str) -> Document | None:
+        """See Documents."""
+        found = self._kept.get((shelf, key))
+        return Document(value=copy.deepcopy(found.value), version=found.version) if found else None
+
+    async def put(self, shelf: Shelf, key: str, value: Any, *, expected: Expected) -> str:
+        """See Documents."""
+        self._compare(shelf, key, expected)
+        version = secrets.token_hex(8)
+        self._kept[shelf, key] = Document(value=copy.deepcopy(value), version=version)
+        return version
+
+    async def delete(self, shelf: Shelf, key: str, *, expected: Expected) -> None:
+        """See Documents."""
+        self._compare(shelf, key, expected)
+        self._kept.pop((shelf, key), None)
+
+    def _compare(self, shelf: Shelf, key: str, expected: Expected) -> None:
+        found = self._kept.get((shelf, key))
+        if not isinstance(expected, Anything) and expected != (found.version if found else None):
+            raise DocumentChangedError(key)
