@@ -27,6 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Fast tests first: what is cheap to know is known before a cluster starts."""
 
     def stage(item: pytest.Item) -> int:
+        if not item.path.is_relative_to(ROOT / "tests"):
+            return 0  # those of the examples
         folder = item.path.relative_to(ROOT / "tests").parts[0]
         return _STAGES.index(folder) if folder in _STAGES else len(_STAGES)
 

@@ -1,0 +1,26 @@
+"""Tests of integrations: the project's real code on the real runtime, with fakes in the place of external systems.
+
+    def test_an_order_is_sent_to_the_shop(tieline_project: Project) -> None:
+        shop = tieline_project.connection("shop")
+        shop.on("POST", "/orders").answer(201, json={"id": "7"})
+        answer = tieline_project.post("/orders", json={"number": "S-1"})
+        assert answer.json() == {"created": "7"}
+        assert shop.requests[0].json() == {"reference": "S-1"}
+
+The fixture ``tieline_project`` comes with the package; see docs/sdk.md.
+"""
+
+from tieline.testing.answers import Answer
+from tieline.testing.fakes import FakeConnection, Script, SeenRequest, UnexpectedRequestError
+from tieline.testing.logs import LogEntry
+from tieline.testing.projects import Project
+
+__all__ = [
+    "Answer",
+    "FakeConnection",
+    "LogEntry",
+    "Project",
+    "Script",
+    "SeenRequest",
+    "UnexpectedRequestError",
+]
