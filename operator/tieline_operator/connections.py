@@ -1,6 +1,6 @@
 """Connection: are the system, its auth schemes and the credentials fit for use, and which have expired?"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -9,6 +9,7 @@ from tieline_core.credentials.facts import SecretFacts, TokenFacts
 from tieline_core.credentials.links import Links, links_of
 from tieline_core.credentials.secrets import Finding
 from tieline_core.kube.resources import CONNECTIONS, END_USERS, SECRETS, SYSTEMS
+from tieline_core.oauth.linking import Problem
 from tieline_core.oauth.resolving import Grant
 from tieline_core.resources import Connection, System
 from tieline_core.resources.auth_schemes import AuthSchemeConfig
@@ -19,6 +20,10 @@ from tieline_operator.lookups import CacheDirectory
 from tieline_operator.plans import Deletion, Object, Outcome, Plan, failed, in_progress, ready
 from tieline_operator.secrets import cached_facts, is_owned, look_up, tokens_facts, tokens_secret
 from tieline_operator.world import World
+
+UNAVAILABLE = "ProviderUnavailable"
+Troubles = Callable[[str, str], Mapping[str, Problem]]
+"""What ``Refreshes`` says about a connection (namespace, name)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,43 +41,52 @@ class Observed:
     """By the credential's id: the tokens that the platform keeps."""
     links: Mapping[str, Links] = field(default_factory=dict)
     """By the credential's id."""
+    troubles: Mapping[str, Problem] = field(default_factory=dict)
+    """By the credential's id: why its provider cannot be asked for tokens now."""
     expired: tuple[Deletion, ...] = ()
     """The Secrets of expired credentials, as far as the platform has made them."""
 
 
-async def reconcile(world: World, obj: Object, now: datetime) -> Plan:
-    """Looks at the Connection and decides."""
-    connection = Connection.read(obj)
-    spec, namespace = connection.spec, connection.namespace
-    found = world[SYSTEMS].get(namespace, spec.system_ref.name)
-    system = System.read(found) if found else None
-    user = spec.end_user_ref.name if spec.end_user_ref else None
-    key = joined(namespace, spec.system_ref.name, user, spec.name)
-    older = elder(obj, world[CONNECTIONS].by_index("name", key))
-    directory, secrets = CacheDirectory(world), world[SECRETS]
-    tokens = {item.id: tokens_facts(secrets, obj, item.id) for item in spec.credentials}
-    observed = Observed(
-        connection=connection,
-        taken=id_taken(obj, world[CONNECTIONS]),
-        namesake=older["metadata"]["name"] if older else None,
-        system=system,
-        user_found=user is None or world[END_USERS].get(namespace, user) is not None,
-        secrets=await look_up(world, secrets, namespace, _secret_names(connection, system, now)),
-        tokens={item_id: facts for item_id, facts in tokens.items() if facts},
-        links={
-            item.id: links_of(
-                directory,
-                lambda where, name: cached_facts(secrets, where, name),
-                obj,
-                item,
-                _scheme(item, system),
-            )
-            for item in spec.credentials
-            if not has_expired(item, now)
-        },
-        expired=tuple(_expired(world, obj, connection, now)),
-    )
-    return plan(observed, now)
+class Connections:
+    """Looks at Connections."""
+
+    def __init__(self, troubles: Troubles = lambda _namespace, _name: {}) -> None:
+        self._troubles = troubles
+
+    async def reconcile(self, world: World, obj: Object, now: datetime) -> Plan:
+        """Looks at the Connection and decides."""
+        connection = Connection.read(obj)
+        spec, namespace = connection.spec, connection.namespace
+        found = world[SYSTEMS].get(namespace, spec.system_ref.name)
+        system = System.read(found) if found else None
+        user = spec.end_user_ref.name if spec.end_user_ref else None
+        key = joined(namespace, spec.system_ref.name, user, spec.name)
+        older = elder(obj, world[CONNECTIONS].by_index("name", key))
+        directory, secrets = CacheDirectory(world), world[SECRETS]
+        tokens = {item.id: tokens_facts(secrets, obj, item.id) for item in spec.credentials}
+        observed = Observed(
+            connection=connection,
+            taken=id_taken(obj, world[CONNECTIONS]),
+            namesake=older["metadata"]["name"] if older else None,
+            system=system,
+            user_found=user is None or world[END_USERS].get(namespace, user) is not None,
+            secrets=await look_up(world, secrets, namespace, _secret_names(connection, system, now)),
+            tokens={item_id: facts for item_id, facts in tokens.items() if facts},
+            links={
+                item.id: links_of(
+                    directory,
+                    lambda where, name: cached_facts(secrets, where, name),
+                    obj,
+                    item,
+                    _scheme(item, system),
+                )
+                for item in spec.credentials
+                if not has_expired(item, now)
+            },
+            troubles=self._troubles(namespace, connection.name),
+            expired=tuple(_expired(world, obj, connection, now)),
+        )
+        return plan(observed, now)
 
 
 def plan(observed: Observed, now: datetime) -> Plan:
@@ -134,11 +148,16 @@ def _waiting(observed: Observed, now: datetime) -> Iterator[Outcome]:
         given = grant is Grant.TOKEN and tokens is None
         if grant is None or given or _can_be_used(tokens, now):
             continue
-        if tokens and tokens.not_before:
-            yield in_progress(
-                "ProviderUnavailable",
-                f'Credential "{item.id}": the provider could not be asked for tokens; it is asked again and again',
+        trouble = observed.troubles.get(item.id)
+        if trouble and trouble.reason != UNAVAILABLE:
+            yield failed(trouble.reason, f'Credential "{item.id}": {trouble.message}')
+        elif trouble or (tokens and tokens.not_before):
+            told = (
+                trouble.message
+                if trouble
+                else "the provider could not be asked for tokens; it is tried again"
             )
+            yield in_progress(UNAVAILABLE, f'Credential "{item.id}": {told}')
         else:
             yield in_progress("TokensPending", f'Credential "{item.id}": its tokens are being asked for')
 

@@ -12,7 +12,6 @@ from tieline_core.kube import resources as r
 from tieline_operator import (
     activations,
     connection_templates,
-    connections,
     credential_grants,
     end_users,
 )
@@ -20,6 +19,7 @@ from tieline_operator.applying import Applier
 from tieline_operator.code import Code
 from tieline_operator.conditions import invalid
 from tieline_operator.config import Config
+from tieline_operator.connections import Connections, Troubles
 from tieline_operator.connector_imports import Imports
 from tieline_operator.connectors import Connectors
 from tieline_operator.indexes import OWN
@@ -38,13 +38,15 @@ _OUTCOMES = {"True": "ready", "False": "failed", "Unknown": "in_progress"}
 _BY_KIND: Mapping[str, Resource] = {resource.kind: resource for resource in OWN}
 
 
-def reconcilers(config: Config, code: Code) -> Mapping[str, Reconcile]:
-    """One reconciler a kind."""
+def reconcilers(
+    config: Config, code: Code, troubles: Troubles = lambda _namespace, _name: {}
+) -> Mapping[str, Reconcile]:
+    """One reconciler a kind; ``troubles`` tells of connections whose provider cannot be asked."""
     imports = Imports()
     connectors = Connectors(imports, code)
     return {
         r.SYSTEMS.kind: Systems(imports).reconcile,
-        r.CONNECTIONS.kind: connections.reconcile,
+        r.CONNECTIONS.kind: Connections(troubles).reconcile,
         r.CONNECTION_TEMPLATES.kind: connection_templates.reconcile,
         r.PROJECTS.kind: Projects(config, code).reconcile,
         r.PROJECT_VERSIONS.kind: Versions(code).reconcile,

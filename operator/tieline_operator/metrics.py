@@ -29,6 +29,19 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
+        self.refreshes = Counter(
+            "tieline_operator_token_refreshes",
+            "Looks at due tokens by outcome (renewed, good, nothing, refused, unresolved, misconfigured, "
+            "unreachable, kubernetes)",
+            ("outcome",),
+            registry=self.registry,
+        )
+        self.refresh_seconds = Histogram(
+            "tieline_operator_token_refresh_seconds",
+            "Duration of a look at due tokens, the provider's answer included",
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
         self.leading = Gauge(
             "tieline_operator_leading", "Whether this replica is the one at work", registry=self.registry
         )
@@ -43,6 +56,14 @@ class Metrics:
     ) -> None:
         """Takes up what is read when somebody asks: the queue, the watches and the requests."""
         self.registry.register(_Read(depth=depth, oldest=oldest, ages=ages, requests=requests))
+
+    def watch_refreshes(self, *, waiting: Callable[[], float], late: Callable[[], float]) -> None:
+        """Takes up what is read when somebody asks: the tokens that are kept fresh."""
+        for name, told, read in (
+            ("tieline_operator_tokens_kept", "Credentials whose tokens are kept fresh", waiting),
+            ("tieline_operator_tokens_late", "Credentials that are due and wait for their turn", late),
+        ):
+            Gauge(name, told, registry=self.registry).set_function(read)
 
     def serve(self, port: int) -> tuple[WSGIServer, Thread]:
         """Serves ``/metrics`` from a thread of its own (a busy event loop stays observable)."""

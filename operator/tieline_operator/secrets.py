@@ -23,7 +23,8 @@ def cached_facts(view: View, namespace: str, name: str) -> SecretFacts:
     found = view.get(namespace, name)
     if found is None:
         return SecretFacts(name=name)
-    return SecretFacts(name=name, exists=True, right_type=True, values=found["values"])
+    version = found["metadata"]["resourceVersion"]
+    return SecretFacts(name=name, exists=True, right_type=True, version=version, values=found["values"])
 
 
 def tokens_facts(view: View, connection: Object, item_id: str) -> TokenFacts | None:

@@ -3,12 +3,15 @@
 import asyncio
 import logging
 import socket
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from uuid import uuid4
 
 from tieline_core.kube import Change, Kube, Resource
 from tieline_core.kube.leases import Lease, lead
+from tieline_core.kube.resources import CONNECTIONS
+from tieline_core.oauth.linking import Problem
 from tieline_operator.applying import Applier
 from tieline_operator.code import Code
 from tieline_operator.config import Config
@@ -18,6 +21,7 @@ from tieline_operator.indexes import OWN
 from tieline_operator.metrics import Metrics
 from tieline_operator.plans import Key
 from tieline_operator.routes import affected, key_of
+from tieline_operator.tokens import Tokens
 from tieline_operator.workqueue import WorkQueue
 from tieline_operator.world import World
 
@@ -40,9 +44,11 @@ class Service:
             self.world,
             Applier(kube, self.world, Events(kube)),
             metrics,
-            reconcilers(config, Code(self.world)),
+            reconcilers(config, Code(self.world), self._troubles),
         )
-        self.queue: WorkQueue[Key] = WorkQueue(controller.reconcile, workers=config.workers)
+        self._controller = controller
+        self.queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=config.workers)
+        self._tokens: Tokens | None = None
         self.finished = asyncio.Event()
         """Set when the work has ended by itself: leadership was lost, or something broke."""
         self._work: asyncio.Task[None] | None = None
@@ -56,6 +62,7 @@ class Service:
 
     async def start(self) -> None:
         """Starts watching, and begins to work as soon as this replica leads."""
+        self._tokens = Tokens(self._config, self._kube, self.world, self._metrics, self._look_at)
         for resource, store in self.world.items():
             store.subscribe(partial(self._changed, resource))
         await self.world.start()
@@ -71,6 +78,8 @@ class Service:
             self._work.cancel()
             with suppress(asyncio.CancelledError, Exception):
                 await self._work
+        if self._tokens:
+            await self._tokens.close()
         await self.world.stop()
         await self._kube.close()
 
@@ -86,6 +95,18 @@ class Service:
     def _changed(self, resource: Resource, change: Change) -> None:
         for key in affected(self._views, resource, change):
             self.queue.add(key)
+
+    async def _reconcile(self, key: Key) -> float | None:
+        again = await self._controller.reconcile(key)
+        if key.kind == CONNECTIONS.kind and self._tokens:
+            self._tokens.refreshes.look(key.namespace, key.name)
+        return again
+
+    def _troubles(self, namespace: str, name: str) -> Mapping[str, Problem]:
+        return self._tokens.refreshes.troubles(namespace, name) if self._tokens else {}
+
+    def _look_at(self, namespace: str, name: str) -> None:
+        self.queue.add(Key(CONNECTIONS.kind, namespace, name))
 
     async def _lead(self) -> None:
         if not self._config.leader_elect:
@@ -105,10 +126,14 @@ class Service:
             for obj in self.world[resource].list():
                 self.queue.add(key_of(resource, obj))
         self.queue.start()
+        if self._tokens:
+            self._tokens.refreshes.queue.start()
         try:
             await asyncio.Event().wait()
         finally:
             self._metrics.leading.set(0)
+            if self._tokens:
+                await self._tokens.refreshes.queue.stop()
             await self.queue.stop()
 
     def _ended(self, task: asyncio.Task[None]) -> None:

@@ -48,6 +48,8 @@ class SecretFacts:
     name: str
     exists: bool = False
     right_type: bool = False
+    version: str = ""
+    """Another one with each write."""
     values: ValueFacts = field(default_factory=ValueFacts)
 
     @property
@@ -91,7 +93,13 @@ def facts_of(name: str, secret: Mapping[str, Any] | None, *, other_type: bool = 
     """The facts of a Secret as the API server has it; ``other_type`` where one that cannot be used is there."""
     if secret is None or secret.get("type") != CREDENTIAL_TYPE:
         return SecretFacts(name=name, exists=other_type or secret is not None)
-    return SecretFacts(name=name, exists=True, right_type=True, values=values_of(secret.get("data") or {}))
+    return SecretFacts(
+        name=name,
+        exists=True,
+        right_type=True,
+        version=secret["metadata"].get("resourceVersion", ""),
+        values=values_of(secret.get("data") or {}),
+    )
 
 
 def tokens_of(secret: Mapping[str, Any]) -> TokenFacts:

@@ -3,6 +3,7 @@
 ``resolve`` decides it, over stand-ins for the values: so what is told beforehand is what a token request would meet.
 """
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -26,6 +27,8 @@ class Links:
     grant: Grant | None = None
     """None for a credential that has no tokens."""
     problems: tuple[Problem, ...] = ()
+    mark: str = ""
+    """Another one where what the tokens come from may have changed: scheme, client, certificate, Secrets."""
 
 
 class FactsLookups:
@@ -34,9 +37,12 @@ class FactsLookups:
     def __init__(self, directory: Directory, facts: Facts) -> None:
         self._directory = directory
         self._facts = facts
+        self.consulted: set[tuple[str, str, str]] = set()
+        """Namespace, name and version of each Secret that was asked for."""
 
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
         facts = self._facts(namespace, name)
+        self.consulted.add((namespace, name, facts.version))
         if not facts.right_type:
             return None
         public = {key: value.encode() for key, value in facts.values.public.items()}
@@ -86,7 +92,9 @@ def links_of(
     problems = [one for one in resolved.problems if one.reason != _CERTIFICATE_WRONG]
     if len(problems) < len(resolved.problems):
         problems += _certificate(directory, facts, connection, item, scheme)
-    return Links(grant=resolved.grant, problems=tuple(problems))
+    made_of = (resolved.source, resolved.asked_as, sorted(lookups.consulted))
+    mark = hashlib.sha256(repr(made_of).encode()).hexdigest()[:32]
+    return Links(grant=resolved.grant, problems=tuple(problems), mark=mark)
 
 
 def scheme_links(directory: Directory, namespace: str, scheme: AuthSchemeConfig) -> tuple[Problem, ...]:

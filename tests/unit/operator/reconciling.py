@@ -12,6 +12,7 @@ from tieline_core.kube import resources as r
 from tieline_operator.applying import Applier
 from tieline_operator.code import Code
 from tieline_operator.config import Config
+from tieline_operator.connections import Troubles
 from tieline_operator.controller import Controller, reconcilers
 from tieline_operator.events import Events
 from tieline_operator.indexes import OWN
@@ -25,7 +26,13 @@ CONFIG = Config(runtime_image="runtime:1", api_url="http://api", versions_kept=2
 class Reconciling:
     """A controller over a world in memory, at a time that tests set."""
 
-    def __init__(self, world: MemoryWorld, *, config: Config = CONFIG) -> None:
+    def __init__(
+        self,
+        world: MemoryWorld,
+        *,
+        config: Config = CONFIG,
+        troubles: Troubles = lambda _namespace, _name: {},
+    ) -> None:
         self.world = world
         self.now: datetime = NOW
         self.requeue_after: float | None = None
@@ -34,7 +41,7 @@ class Reconciling:
             world,
             Applier(world, world, Events(world)),
             Metrics(),
-            reconcilers(config, code),
+            reconcilers(config, code, troubles),
             now=lambda: self.now,
         )
 

@@ -1,0 +1,255 @@
+"""Tokens are obtained and refreshed before anybody needs them: one queue for all connections.
+
+When is decided from caches (the Secret of tokens says when it is due); the ``Keeper`` decides what has to be
+asked, and makes sure that nobody else asks too. Nothing is asked for credentials that the provider has refused
+until something that they are made of has changed.
+"""
+
+import hashlib
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+from tieline_core.credentials.checking import OAUTH2, has_expired
+from tieline_core.credentials.facts import SecretFacts, TokenFacts
+from tieline_core.credentials.links import Links, links_of
+from tieline_core.kube import KubeError
+from tieline_core.kube.resources import CONNECTIONS, SECRETS
+from tieline_core.oauth.asking import UnresolvedError
+from tieline_core.oauth.keeping import Kept
+from tieline_core.oauth.linking import Problem, scheme_of
+from tieline_core.oauth.resolving import Grant
+from tieline_core.oauth.tokens import MisconfiguredError, RefusedError, UnreachableError
+from tieline_core.resources import Connection
+from tieline_core.resources.connections import ConnectionCredential
+from tieline_operator.connections import UNAVAILABLE
+from tieline_operator.due_queue import Clock, DueQueue
+from tieline_operator.lookups import CacheDirectory, Stores
+from tieline_operator.metrics import Metrics
+from tieline_operator.plans import Object
+from tieline_operator.secrets import cached_facts, tokens_facts
+
+logger = logging.getLogger(__name__)
+
+# After a start every credential is looked at once within this time: its inputs may have changed unseen.
+_FIRST_LOOK = 600.0
+# Those that are due at one moment are spread over this time, or half of what is left until they end.
+_SPREAD = 300.0
+_FIRST_BACKOFF, _LONGEST_BACKOFF = 10.0, 900.0
+_CONFIGURED_WRONG = 60.0
+
+TOKEN_URL_WRONG = "TokenUrlWrong"  # noqa: S105  (a reason)
+
+
+class CredentialKey(NamedTuple):
+    """A credential of a connection."""
+
+    namespace: str
+    connection: str
+    item_id: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.connection}/{self.item_id}"
+
+
+class Keeping(Protocol):
+    """What is needed of the Keeper."""
+
+    async def fresh(self, connection: Object, item_id: str, *, rejected: str = "") -> Kept | None: ...
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What was known of a credential when it was last looked at."""
+
+    mark: str
+    tokens: TokenFacts | None
+
+
+class Refreshes:
+    """Keeps the tokens of all connections fresh, on the replica that leads."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        keeper: Keeping,
+        metrics: Metrics,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Clock | None = None,
+        chance: Callable[[], float] = random.random,
+        changed: Callable[[str, str], None] = lambda _namespace, _connection: None,
+    ) -> None:
+        """``changed`` has a connection (namespace, name) reconciled: its provider is in trouble, or out of it."""
+        self._stores = stores
+        self._keeper = keeper
+        self._metrics = metrics
+        self._now = now
+        self._chance = chance
+        self._changed = changed
+        self._seen: dict[CredentialKey, _Seen] = {}
+        self._by_connection: dict[tuple[str, str], set[CredentialKey]] = {}
+        self._failures: dict[CredentialKey, int] = {}
+        self._troubles: dict[CredentialKey, Problem] = {}
+        self.queue: DueQueue[CredentialKey] = DueQueue(self.refresh, lane=self._host, clock=clock)
+
+    def look(self, namespace: str, name: str) -> None:
+        """Decides anew when the tokens of a connection are due: something that concerns it has changed."""
+        obj = self._stores[CONNECTIONS].get(namespace, name)
+        read = Connection.read(obj) if obj and "deletionTimestamp" not in obj["metadata"] else None
+        wanted = set()
+        for item in read.spec.credentials if read and obj else ():
+            if obj and item.type in OAUTH2 and not has_expired(item, self._now()):
+                key = CredentialKey(namespace, name, item.id)
+                if self._look(key, obj, item):
+                    wanted.add(key)
+        for key in self._by_connection.pop((namespace, name), set()) - wanted:
+            self._forget(key)
+        if wanted:
+            self._by_connection[namespace, name] = wanted
+
+    def troubles(self, namespace: str, name: str) -> dict[str, Problem]:
+        """What stands in the way of asking for tokens, by the credential's id in the connection."""
+        keys = self._by_connection.get((namespace, name), ())
+        return {key.item_id: self._troubles[key] for key in keys if key in self._troubles}
+
+    async def refresh(self, key: CredentialKey) -> float | None:
+        """Has the tokens made good; returns when to come back."""
+        obj = self._stores[CONNECTIONS].get(key.namespace, key.connection)
+        if obj is None:
+            return None
+        began, at = time.perf_counter(), self._now()
+        outcome, again = await self._ask(key, obj, at)
+        self._metrics.refreshes.labels(outcome).inc()
+        self._metrics.refresh_seconds.observe(time.perf_counter() - began)
+        return again
+
+    async def _ask(self, key: CredentialKey, obj: Object, at: datetime) -> tuple[str, float | None]:
+        try:
+            kept = await self._keeper.fresh(obj, key.item_id)
+        except RefusedError as error:
+            # The Keeper has recorded it: the connection's status follows from there, and nobody asks again.
+            self._told(key, "refused", error)
+            self._relieved(key)
+            return "refused", None
+        except UnresolvedError as error:
+            self._told(key, "unresolved", error)
+            self._troubled(key, error.problems[0].reason, error)
+            return "unresolved", None
+        except MisconfiguredError as error:
+            self._told(key, "misconfigured", error)
+            self._troubled(key, TOKEN_URL_WRONG, error)
+            return "misconfigured", self._backoff(key, least=_CONFIGURED_WRONG)
+        except UnreachableError as error:
+            self._told(key, "unreachable", error)
+            self._troubled(key, UNAVAILABLE, error)
+            wait = max(self._backoff(key), error.retry_after or 0.0)
+            if error.retry_after:
+                self.queue.pause(self._host(key), min(error.retry_after, 60.0))
+            return "unreachable", wait
+        except KubeError as error:
+            self._told(key, "kubernetes", error)
+            return "kubernetes", self._backoff(key)
+        self._failures.pop(key, None)
+        self._relieved(key)
+        if kept is None or kept.due_at is None:
+            return "nothing", None
+        outcome = "renewed" if kept.tokens.issued_at >= at else "good"
+        return outcome, self._until(key, due=kept.due_at, ends=kept.tokens.expires_at)
+
+    def _look(self, key: CredentialKey, obj: Object, item: ConnectionCredential) -> bool:
+        """Whether there are tokens to keep; puts the credential into the queue where it is not there yet."""
+        secrets = self._stores[SECRETS]
+        links = self._links(obj, item)
+        tokens = tokens_facts(secrets, obj, item.id)
+        if links.grant is None or links.problems:
+            return False
+        if links.grant is Grant.TOKEN and tokens is None and not self._given_is_renewable(key, item):
+            return False
+        before, seen = self._seen.get(key), _Seen(links.mark, tokens)
+        self._seen[key] = seen
+        if before == seen:
+            return True
+        if before is not None and before.mark != seen.mark:
+            self._failures.pop(key, None)
+            self.queue.put(key, 0.0)
+        elif (due := self._due(key, tokens, first=before is None)) is None:
+            self.queue.drop(key)
+        elif before is None or self._failures.get(key) is None:
+            self.queue.put(key, due)
+        return True
+
+    def _due(self, key: CredentialKey, tokens: TokenFacts | None, *, first: bool) -> float | None:
+        """Seconds until the credential is to be worked on, as far as the caches know."""
+        if tokens is None:
+            return 0.0
+        pause = (tokens.not_before - self._now()).total_seconds() if tokens.not_before else 0.0
+        if tokens.refused is not None:
+            due = max(pause, 0.0) if tokens.not_before else None
+        elif not tokens.obtained:
+            due = max(pause, 0.0)
+        elif tokens.due_at is None:
+            due = None
+        else:
+            due = max(pause, self._until(key, due=tokens.due_at, ends=tokens.expires_at))
+        look = self._chance() * _FIRST_LOOK if first else None
+        return min((one for one in (due, look) if one is not None), default=None)
+
+    def _until(self, key: CredentialKey, *, due: datetime, ends: datetime | None) -> float:
+        """Seconds until a due moment, later by an amount that is the credential's own."""
+        room = (ends - due).total_seconds() / 2 if ends else _SPREAD
+        share = int.from_bytes(hashlib.sha256(str(key).encode()).digest()[:4], "big") / 2**32
+        spread = timedelta(seconds=max(min(room, _SPREAD), 0.0) * share)
+        return max((due + spread - self._now()).total_seconds(), 0.0)
+
+    def _links(self, obj: Object, item: ConnectionCredential) -> Links:
+        directory, secrets = CacheDirectory(self._stores), self._stores[SECRETS]
+        scheme = scheme_of(directory, Connection.read(obj), item)
+
+        def facts(namespace: str, name: str) -> SecretFacts:
+            return cached_facts(secrets, namespace, name)
+
+        return links_of(directory, facts, obj, item, scheme)
+
+    def _given_is_renewable(self, key: CredentialKey, item: ConnectionCredential) -> bool:
+        name = item.secret_ref.name if item.secret_ref else ""
+        return "refreshToken" in cached_facts(self._stores[SECRETS], key.namespace, name).keys
+
+    def _host(self, key: CredentialKey) -> str:
+        """The provider, as far as the auth scheme names it: what its requests share."""
+        obj = self._stores[CONNECTIONS].get(key.namespace, key.connection)
+        read = Connection.read(obj) if obj else None
+        items = read.spec.credentials if read else []
+        item = next((one for one in items if one.id == key.item_id), None)
+        scheme = scheme_of(CacheDirectory(self._stores), read, item) if read and item else None
+        return (urlsplit(scheme.oauth2.token_url).netloc if scheme and scheme.oauth2 else "") or "?"
+
+    def _backoff(self, key: CredentialKey, *, least: float = _FIRST_BACKOFF) -> float:
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        doubled = min(least * 2 ** min(failures - 1, 16), _LONGEST_BACKOFF)
+        return float(doubled * (0.75 + self._chance() / 2))
+
+    def _troubled(self, key: CredentialKey, reason: str, error: Exception) -> None:
+        problem = Problem(reason, str(error))
+        if self._troubles.get(key) != problem:
+            self._troubles[key] = problem
+            self._changed(key.namespace, key.connection)
+
+    def _relieved(self, key: CredentialKey) -> None:
+        if self._troubles.pop(key, None) is not None:
+            self._changed(key.namespace, key.connection)
+
+    def _forget(self, key: CredentialKey) -> None:
+        self._seen.pop(key, None)
+        self._failures.pop(key, None)
+        self._troubles.pop(key, None)
+        self.queue.drop(key)
+
+    def _told(self, key: CredentialKey, outcome: str, error: Exception) -> None:
+        extra: Mapping[str, Any] = {"kind": "Connection", "object": str(key), "outcome": outcome}
+        logger.info("No tokens for a credential: %s", error, extra=extra)

@@ -1,0 +1,315 @@
+"""Tokens are refreshed in time, quietly, and never hammered out of a provider that said no."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.unit.operator import objects as o
+from tests.unit.operator.memory_world import MemoryWorld
+from tests.unit.operator.reconciling import Reconciling
+from tests.unit.operator.test_due_queue import HandClock
+from tieline_core.credentials.facts import TokenFacts, ValueFacts
+from tieline_core.kube import Unavailable
+from tieline_core.kube import resources as r
+from tieline_core.names import tokens_name
+from tieline_core.oauth.asking import UnresolvedError
+from tieline_core.oauth.keeping import Kept
+from tieline_core.oauth.linking import Problem
+from tieline_core.oauth.tokens import MisconfiguredError, RefusedError, Tokens, UnreachableError
+from tieline_operator.metrics import Metrics
+from tieline_operator.refreshes import Refreshes
+
+SCHEME = {
+    "id": "oauth",
+    "type": "oauth2",
+    "oauth2": {
+        "tokenUrl": "https://login.shop.example/token",
+        "grant": {"type": "clientCredentials", "clientCredentials": {}},
+    },
+}
+CLIENT = {
+    "id": "main",
+    "type": "oauth2-client",
+    "authSchemeConfigId": "oauth",
+    "secretRef": {"name": "login"},
+}
+
+
+class KeeperInMemory:
+    """Issues tokens for an hour, or raises what a test says."""
+
+    def __init__(self, there: Keeping) -> None:
+        self._there = there
+        self.asked: list[float] = []
+        self.raises: Exception | None = None
+
+    async def fresh(self, connection: Any, item_id: str, *, rejected: str = "") -> Kept | None:
+        self.asked.append(self._there.clock.now)
+        if self.raises:
+            raise self.raises
+        now = self._there.now()
+        tokens = Tokens(access_token="a", issued_at=now, expires_at=now + timedelta(hours=1))
+        return Kept(tokens=tokens, due_at=now + timedelta(minutes=45))
+
+
+class Keeping:
+    """A world with connections that want tokens, and the refreshes of it."""
+
+    def __init__(self, *names: str) -> None:
+        self.clock = HandClock()
+        self.world = MemoryWorld(o.system(authSchemeConfigs=[SCHEME]))
+        self.world.put(r.NAMESPACES, o.namespace())
+        for name in names or ("login",):
+            self.world.put(r.CONNECTIONS, o.connection(name, credentials=[CLIENT]))
+        self.store_client()
+        self.keeper = KeeperInMemory(self)
+        self.metrics = Metrics()
+        self.changed: list[str] = []
+        self.refreshes = Refreshes(
+            self.world,
+            self.keeper,
+            self.metrics,
+            now=self.now,
+            clock=self.clock,
+            chance=lambda: 0.5,
+            changed=lambda _, name: self.changed.append(name),
+        )
+        self.refreshes.queue.start()
+
+    def now(self) -> datetime:
+        return o.NOW + timedelta(seconds=self.clock.now)
+
+    def store_client(self, version: str = "1") -> None:
+        secret = o.secret("login", "clientId", "clientSecret")
+        secret["metadata"]["resourceVersion"] = version
+        self.world.put(r.SECRETS, secret)
+
+    def store_tokens(self, name: str = "login", **facts: Any) -> None:
+        metadata = {
+            "name": tokens_name(name, "main"),
+            "namespace": o.NAMESPACE,
+            "uid": name,
+            "resourceVersion": "2",
+            "ownerReferences": [
+                {"kind": "Connection", "name": name, "uid": o.connection(name)["metadata"]["uid"]}
+            ],
+        }
+        tokens = TokenFacts(**{"obtained": True, **facts})
+        kept = {
+            "metadata": metadata,
+            "type": "tieline.dev/credential",
+            "values": ValueFacts(),
+            "tokens": tokens,
+        }
+        self.world.put(r.SECRETS, kept)
+
+    def look(self, name: str = "login") -> None:
+        self.refreshes.look(o.NAMESPACE, name)
+
+    def in_minutes(self, minutes: float) -> datetime:
+        return self.now() + timedelta(minutes=minutes)
+
+    def count(self, outcome: str) -> float:
+        found = self.metrics.registry.get_sample_value(
+            "tieline_operator_token_refreshes_total", {"outcome": outcome}
+        )
+        return found or 0.0
+
+
+async def test_tokens_are_obtained_at_once_and_refreshed_when_they_are_due() -> None:
+    there = Keeping()
+    there.look()
+    await there.clock.pass_by(1)
+    assert there.keeper.asked == [0]
+    await there.clock.pass_by(44 * 60)
+    assert len(there.keeper.asked) == 1
+    await there.clock.pass_by(11 * 60)
+    assert len(there.keeper.asked) == 2
+    assert there.count("renewed") == 2
+
+
+async def test_nobody_is_asked_for_tokens_that_are_not_due() -> None:
+    there = Keeping()
+    there.look()
+    await there.clock.pass_by(1)
+    due, ends = there.in_minutes(45), there.in_minutes(60)
+    there.store_tokens(due_at=due, expires_at=ends)
+    for _ in range(5):
+        there.look()
+        await there.clock.pass_by(60)
+    assert len(there.keeper.asked) == 1
+
+
+async def test_a_new_secret_is_noticed_at_once() -> None:
+    there = Keeping()
+    there.store_tokens(due_at=there.in_minutes(45), expires_at=there.in_minutes(60))
+    there.look()
+    await there.clock.pass_by(601)
+    before = len(there.keeper.asked)
+    there.store_client(version="7")
+    there.look()
+    await there.clock.pass_by(1)
+    assert len(there.keeper.asked) == before + 1
+
+
+async def test_after_a_start_everything_is_looked_at_once_and_spread() -> None:
+    names = [f"login-{number}" for number in range(20)]
+    there = Keeping(*names)
+    for name in names:
+        there.store_tokens(name, due_at=there.in_minutes(45), expires_at=there.in_minutes(60))
+        there.look(name)
+    await there.clock.pass_by(299)
+    assert there.keeper.asked == []
+    await there.clock.pass_by(302)
+    assert len(there.keeper.asked) == 20
+
+
+async def test_those_that_are_due_at_one_moment_are_spread() -> None:
+    names = [f"login-{number}" for number in range(50)]
+    there = Keeping(*names)
+    for name in names:
+        there.look(name)
+    await there.clock.pass_by(1)
+    await there.clock.pass_by(44 * 60)
+    there.keeper.asked.clear()
+    await there.clock.pass_by(10 * 60)
+    assert len(there.keeper.asked) == 50
+    assert max(there.keeper.asked) - min(there.keeper.asked) > 200
+    assert max(there.keeper.asked) < 60 * 60
+
+
+async def test_a_refusal_is_not_asked_about_again_until_something_changes() -> None:
+    there = Keeping()
+    there.keeper.raises = RefusedError("no", code="invalid_grant")
+    there.look()
+    await there.clock.pass_by(1)
+    there.store_tokens(obtained=False, refused="invalid_grant")
+    there.look()
+    await there.clock.pass_by(48 * 3600)
+    assert len(there.keeper.asked) == 1
+    assert there.count("refused") == 1
+    there.keeper.raises = None
+    there.store_client(version="9")
+    there.look()
+    await there.clock.pass_by(1)
+    assert len(there.keeper.asked) == 2
+
+
+async def test_a_provider_that_is_away_is_asked_ever_more_seldom_and_never_given_up() -> None:
+    there = Keeping()
+    there.keeper.raises = UnreachableError("away")
+    there.look()
+    await there.clock.pass_by(3600)
+    first = len(there.keeper.asked)
+    assert 6 <= first <= 12
+    await there.clock.pass_by(3600)
+    assert len(there.keeper.asked) - first in (4, 5)
+    there.keeper.raises = None
+    await there.clock.pass_by(900)
+    assert there.count("renewed") == 1
+
+
+async def test_a_provider_that_asks_for_patience_gets_it_for_all_its_connections() -> None:
+    there = Keeping("one", "two")
+    there.keeper.raises = UnreachableError("slow down", retry_after=40)
+    there.look("one")
+    await there.clock.pass_by(1)
+    there.keeper.raises = None
+    there.look("two")
+    await there.clock.pass_by(30)
+    assert len(there.keeper.asked) == 1
+    await there.clock.pass_by(30)
+    assert len(there.keeper.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("raised", "reason"),
+    [
+        (UnreachableError("The token URL did not answer in time"), "ProviderUnavailable"),
+        (MisconfiguredError("The token URL answered 404 without a token"), "TokenUrlWrong"),
+        (UnresolvedError((Problem("CertificateWrong", "The key does not fit"),)), "CertificateWrong"),
+    ],
+)
+async def test_trouble_is_told_of_the_provider_and_not_of_the_credential(
+    raised: Exception, reason: str
+) -> None:
+    there = Keeping()
+    there.keeper.raises = raised
+    there.look()
+    await there.clock.pass_by(1)
+    assert there.changed == ["login"]
+    assert there.refreshes.troubles(o.NAMESPACE, "login")["main"].reason == reason
+    reconciling = Reconciling(there.world, troubles=there.refreshes.troubles)
+    await reconciling.until_quiet()
+    assert reconciling.ready(r.CONNECTIONS, "login")[1] == reason
+    assert str(raised) in reconciling.ready(r.CONNECTIONS, "login")[2]
+    status = there.world[r.CONNECTIONS].get(o.NAMESPACE, "login")["status"]
+    assert status["credentials"] == [{"id": "main", "errors": []}]
+    there.keeper.raises = None
+    there.store_client(version="3")
+    there.look()
+    await there.clock.pass_by(1)
+    there.store_tokens(due_at=there.in_minutes(45), expires_at=there.in_minutes(60))
+    await reconciling.until_quiet()
+    assert reconciling.ready(r.CONNECTIONS, "login")[0] == "True"
+
+
+async def test_an_api_server_that_is_away_is_no_trouble_of_the_credential() -> None:
+    there = Keeping()
+    there.keeper.raises = Unavailable("away")
+    there.look()
+    await there.clock.pass_by(1)
+    assert there.refreshes.troubles(o.NAMESPACE, "login") == {}
+    there.keeper.raises = None
+    await there.clock.pass_by(20)
+    assert there.count("renewed") == 1
+
+
+async def test_what_is_gone_is_forgotten() -> None:
+    there = Keeping()
+    there.look()
+    await there.clock.pass_by(1)
+    there.world.remove(r.CONNECTIONS, "login")
+    there.look()
+    await there.clock.pass_by(7200)
+    assert len(there.keeper.asked) == 1
+    assert len(there.refreshes.queue) == 0
+
+
+async def test_an_expired_credential_is_refreshed_no_more() -> None:
+    there = Keeping()
+    there.look()
+    await there.clock.pass_by(1)
+    expired = {**CLIENT, "expiresAt": there.now().isoformat()}
+    there.world.put(r.CONNECTIONS, o.connection(credentials=[expired]))
+    there.look()
+    await there.clock.pass_by(7200)
+    assert len(there.keeper.asked) == 1
+
+
+async def test_given_tokens_that_nothing_renews_are_left_alone() -> None:
+    there = Keeping()
+    item = {**CLIENT, "type": "oauth2-token"}
+    there.world.put(r.CONNECTIONS, o.connection(credentials=[item]))
+    there.world.put(r.SECRETS, o.secret("login", "accessToken"))
+    there.look()
+    await there.clock.pass_by(7200)
+    assert there.keeper.asked == []
+
+
+async def test_a_refusal_is_an_error_of_the_credential_with_an_event() -> None:
+    there = Keeping()
+    reconciling = Reconciling(there.world)
+    await reconciling.until_quiet()
+    assert reconciling.ready(r.CONNECTIONS, "login")[:2] == ("Unknown", "TokensPending")
+    there.store_tokens(obtained=False, refused="invalid_client")
+    await reconciling.until_quiet()
+    assert reconciling.ready(r.CONNECTIONS, "login")[:2] == ("False", "CredentialRefused")
+    status = there.world[r.CONNECTIONS].get(o.NAMESPACE, "login")["status"]
+    assert "invalid_client" in status["credentials"][0]["errors"][0]
+    assert [event["reason"] for event in there.world.posted if event["type"] == "Warning"] == [
+        "CredentialRefused"
+    ]
