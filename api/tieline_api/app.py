@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -20,7 +19,7 @@ from tieline_api.auth.rates import RateLimit
 from tieline_api.auth.token_review import TokenReviewer
 from tieline_api.engine.dispatch import Dispatcher
 from tieline_api.engine.openapi import document
-from tieline_api.engine.operation import MIB, Operation
+from tieline_api.engine.operation import Operation
 from tieline_api.oauth.callback import add_callback
 from tieline_api.oauth.kept_secrets import KeptSecrets
 from tieline_api.operations import OPERATIONS
@@ -38,13 +37,13 @@ from tieline_api.store.project_files import ProjectFiles
 from tieline_api.store.secrets import CredentialStore
 from tieline_api.store.world import World
 from tieline_api.store.writer import Writer
+from tieline_api.traces.places import make_traces
 from tieline_core.connectors.limits import Importer
 from tieline_core.kube import Kube
 from tieline_core.names import TOKEN_AUDIENCE
 from tieline_core.oauth.keeping import Keeper
 from tieline_core.oauth.states import OAuthStates
 from tieline_core.oauth.tokens import TokenClient
-from tieline_core.traces.store import Limits, TraceStore
 
 TITLE = "Tieline"
 # aiohttp answers longer ones by itself, in words that are not ours; tokens alone may have 16 KiB.
@@ -73,10 +72,7 @@ def make_platform(kube: Kube, settings: Settings) -> Platform:
         credentials=CredentialStore(kube, world.secrets),
         connectors=ConnectorResults(kube, world.connector_versions),
         importer=Importer(),
-        traces=TraceStore(
-            Path(settings.traces_file),
-            Limits(max_bytes=settings.traces_mebibytes * MIB, max_age_seconds=settings.traces_days * 86400),
-        ),
+        traces=make_traces(settings),
         authentication=Chain(
             [jwts, reviewer] if jwts else [reviewer], keys=ApiKeys(world.api_keys, world.namespace_of)
         ),

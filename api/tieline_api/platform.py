@@ -15,12 +15,12 @@ from tieline_api.store.project_files import ProjectFiles
 from tieline_api.store.secrets import CredentialStore
 from tieline_api.store.world import World
 from tieline_api.store.writer import Writer
+from tieline_api.traces.places import Traces
 from tieline_core.connectors.limits import Importer
 from tieline_core.kube import Kube
 from tieline_core.oauth.keeping import Keeper
 from tieline_core.oauth.resolving import Lookups
 from tieline_core.oauth.states import OAuthStates
-from tieline_core.traces.store import TraceStore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class Platform:
     runtimes: Authenticator
     """Checks the tokens of environments' pods."""
     rates: RateLimit
-    traces: TraceStore
+    traces: Traces
     importer: Importer
     """Imports descriptions in child processes."""
     stopping: asyncio.Event

@@ -24,6 +24,10 @@
 | TIELINE_TRACES_FILE | /tmp/tieline-traces.db | where traces are kept; on a PersistentVolume they outlive the pod |
 | TIELINE_TRACES_MEBIBYTES | 512 | what traces may take; beyond it the oldest go (16 to 1000000) |
 | TIELINE_TRACES_DAYS | 7 | how long traces are kept (0.01 to 3650) |
+| TIELINE_TRACES_STORE | embedded | where traces are kept: embedded, tempo or jaeger |
+| TIELINE_TRACES_OTLP_URL | (none) | where tempo or jaeger takes OTLP over HTTP (the whole URL) |
+| TIELINE_TRACES_QUERY_URL | (none) | base URL of the HTTP API of tempo or jaeger |
+| TIELINE_TRACES_HEADERS_FILE | (none) | file with headers for both, Name: value a line; read again when it changes |
 | TIELINE_EGRESS_ALLOWED | (none) | inner networks and names that token requests may reach, separated by commas |
 | TIELINE_EGRESS_DENIED | (none) | public networks that they may not reach, separated by commas |
 | TIELINE_LOG_LEVEL | INFO | DEBUG, INFO, WARNING or ERROR |
@@ -71,6 +75,10 @@ class Settings:
     traces_file: str = DEFAULT_TRACES_FILE
     traces_mebibytes: int = 512
     traces_days: float = 7.0
+    traces_store: str = "embedded"
+    traces_otlp_url: str = ""
+    traces_query_url: str = ""
+    traces_headers_file: str | None = None
     egress: Egress = PUBLIC_ONLY
     log_level: str = "INFO"
 
@@ -112,9 +120,24 @@ class Settings:
                 _number(environment, "TIELINE_TRACES_MEBIBYTES", default=512, low=16, high=1_000_000)
             ),
             traces_days=_number(environment, "TIELINE_TRACES_DAYS", default=7, low=0.01, high=3650),
+            traces_store=_traces_store(environment),
+            traces_otlp_url=_base_url(environment, "TIELINE_TRACES_OTLP_URL"),
+            traces_query_url=_base_url(environment, "TIELINE_TRACES_QUERY_URL"),
+            traces_headers_file=environment.get("TIELINE_TRACES_HEADERS_FILE") or None,
             egress=_egress(environment),
             log_level=_level(environment.get("TIELINE_LOG_LEVEL") or "INFO"),
         )
+
+
+def _traces_store(environment: Mapping[str, str]) -> str:
+    store = (environment.get("TIELINE_TRACES_STORE") or "embedded").lower()
+    if store not in ("embedded", "tempo", "jaeger"):
+        raise SettingsError(f"TIELINE_TRACES_STORE must be embedded, tempo or jaeger, not {store!r}")
+    needed = ("TIELINE_TRACES_OTLP_URL", "TIELINE_TRACES_QUERY_URL")
+    missing = [name for name in needed if not environment.get(name)]
+    if store != "embedded" and missing:
+        raise SettingsError(f"TIELINE_TRACES_STORE={store} needs {' and '.join(missing)} too")
+    return store
 
 
 def _egress(environment: Mapping[str, str]) -> Egress:

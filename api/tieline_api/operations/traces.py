@@ -1,13 +1,9 @@
 """The traces of a project: what its runs did, and how long it took."""
 
-import asyncio
 import base64
 import binascii
 import re
-import sqlite3
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
 
 import orjson
 
@@ -18,12 +14,11 @@ from tieline_api.models import traces as rest
 from tieline_api.operations.project_views import need_environment, need_project
 from tieline_api.operations.projects import PROJECT
 from tieline_core.ids import environment_id, object_id
-from tieline_core.traces.database import TooSlowError
+from tieline_core.names import workload_name
 from tieline_core.traces.filters import BadFilterError, parse_filter
+from tieline_core.traces.origins import Origin
 from tieline_core.traces.questions import Position, Wanted
 from tieline_core.traces.spans import Owner, Span
-
-T = TypeVar("T")
 
 _VERSION = 1
 _MAX_TOKEN = 1024
@@ -36,11 +31,11 @@ async def get_trace(call: Call[None, None]) -> Reply:
     """A trace with all its spans, of all the project's environments. It appears within a second or two."""
     project = need_project(call)
     text = call.path["trace_id"]
-    store, organisation = call.platform.traces, call.organisation.id
     spans: list[Span] = []
     if _TRACE_ID.fullmatch(text):
-        identifier = object_id(project)
-        spans = await _ask(lambda: store.trace(organisation, identifier, bytes.fromhex(text)))
+        spans = await call.platform.traces.trace(
+            call.organisation.id, object_id(project), bytes.fromhex(text)
+        )
     if not spans:
         raise errors.not_found("trace", text)
     return Reply(body=rest.Trace(trace_id=text.lower(), spans=[_span(span) for span in spans]))
@@ -51,11 +46,15 @@ async def list_traces(call: Call[rest.TracesQuery, None]) -> Reply:
     query = call.query
     project = need_project(call)
     project_id = object_id(project)
+    environment = need_environment(project, name=query.project_env)
     owner = Owner(
         organisation=call.organisation.id,
         project=project_id,
-        environment=environment_id(project_id, need_environment(project, name=query.project_env)),
+        environment=environment_id(project_id, environment),
     )
+    metadata = project["metadata"]
+    workload = workload_name(metadata["name"], environment)
+    origin = Origin(owner=owner, service=f"{metadata['namespace']}/{workload}")
     try:
         terms = parse_filter(query.filter or "")
     except BadFilterError as error:
@@ -69,24 +68,13 @@ async def list_traces(call: Call[rest.TracesQuery, None]) -> Reply:
         task=query.task,
         beyond=_decode(owner.environment, query.next_token) if query.next_token else None,
     )
-    page = await _ask(lambda: call.platform.traces.runs(owner, wanted))
+    page = await call.platform.traces.runs(origin, wanted)
     return Reply(
         body=rest.TracePage(
             items=[_item(span) for span in page.entries],
             next_token=_encode(owner.environment, page.last) if page.last else None,
         )
     )
-
-
-async def _ask(question: Callable[[], T]) -> T:
-    try:
-        return await asyncio.to_thread(question)
-    except TooSlowError:
-        raise errors.unavailable(
-            "Looking for traces took too long: narrow it down by start, end, task or executionId"
-        ) from None
-    except sqlite3.Error:
-        raise errors.unavailable("The stored traces cannot be read at the moment") from None
 
 
 def _item(span: Span) -> rest.TraceItem:

@@ -6,8 +6,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from tieline_api.traces.places import Traces
 from tieline_core.kube import Kube
-from tieline_core.traces.store import TraceStore
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -31,7 +31,7 @@ class _KubeRequests(Collector):
 class _Spans(Collector):
     """Spans, as the store counts them."""
 
-    def __init__(self, store: TraceStore) -> None:
+    def __init__(self, store: Traces) -> None:
         self._store = store
 
     def collect(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily]:
@@ -77,7 +77,7 @@ class Metrics:
         self._requests.labels(operation, str(status)).inc()
         self._seconds.labels(operation).observe(seconds)
 
-    def add_traces(self, store: TraceStore) -> None:
+    def add_traces(self, store: Traces) -> None:
         """Count what the store of traces keeps, and what it has to drop."""
         self._registry.register(_Spans(store))
 

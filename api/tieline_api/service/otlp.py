@@ -4,7 +4,6 @@ The pod shows its projected ServiceAccount token, as for its configuration. Whos
 token says, whatever the spans say themselves.
 """
 
-import asyncio
 from collections.abc import AsyncIterator
 
 from aiohttp import web
@@ -16,14 +15,14 @@ from tieline_api.platform import Platform
 from tieline_api.service.internal import authenticated_workload, place
 from tieline_core.ids import environment_id, object_id
 from tieline_core.traces import otlp
-from tieline_core.traces.batches import Batch, TooManySpansError, UnreadableError
+from tieline_core.traces.batches import TooManySpansError, UnreadableError
+from tieline_core.traces.origins import Origin
 from tieline_core.traces.spans import Owner
 
 PATH = "/internal/v1/traces"
 MAX_BODY = 4 * 1024 * 1024
 """Also of what a compressed body expands to."""
 _ENCODINGS = ("", "identity", "gzip", "deflate")
-_SMALL = 64 * 1024
 
 
 def add_traces(app: web.Application, platform: Platform) -> None:
@@ -34,9 +33,9 @@ def add_traces(app: web.Application, platform: Platform) -> None:
         return await answer(request, platform)
 
     async def storing(_app: web.Application) -> AsyncIterator[None]:
-        platform.traces.start()
+        await platform.traces.start()
         yield
-        await asyncio.to_thread(platform.traces.stop)
+        await platform.traces.stop()
 
     app.router.add_post(PATH, take)
     app.cleanup_ctx.append(storing)
@@ -44,7 +43,7 @@ def add_traces(app: web.Application, platform: Platform) -> None:
 
 async def answer(request: web.Request, platform: Platform) -> web.Response:
     """200 when the spans are queued; 429 when none of them are, since too many wait."""
-    owner = await _owner(request, platform)
+    origin = await _origin(request, platform)
     content_type = request.content_type.lower()
     if content_type not in otlp.CONTENT_TYPES:
         raise errors.ApiError(
@@ -54,27 +53,23 @@ async def answer(request: web.Request, platform: Platform) -> web.Response:
         raise errors.ApiError(
             415, "unsupported_media_type", "The body may be compressed by gzip or deflate only"
         )
-    batch = await _parse(content_type, await read_body(request, limit=MAX_BODY))
-    if batch.spans and not platform.traces.offer(owner, batch.spans):
-        raise errors.too_many_requests("Too many spans wait to be stored: send them again", retry_after=1)
-    return web.Response(body=otlp.answer(content_type, batch), content_type=content_type)
-
-
-async def _parse(content_type: str, body: bytes) -> Batch:
+    body = await read_body(request, limit=MAX_BODY)
     try:
-        if len(body) <= _SMALL:
-            return otlp.parse(content_type, body)
-        return await asyncio.to_thread(otlp.parse, content_type, body)
+        batch = await platform.traces.take(origin, content_type, body)
     except UnreadableError as error:
         raise errors.malformed(str(error)) from None
     except TooManySpansError as error:
         raise errors.ApiError(413, "too_large", str(error)) from None
+    if batch is None:
+        raise errors.too_many_requests("Too many spans wait to be stored: send them again", retry_after=1)
+    return web.Response(body=otlp.answer(content_type, batch), content_type=content_type)
 
 
-async def _owner(request: web.Request, platform: Platform) -> Owner:
+async def _origin(request: web.Request, platform: Platform) -> Origin:
     namespace, workload = await authenticated_workload(request, platform)
     organisation, project, name = place(request, platform, namespace, workload)
     project_id = object_id(project)
-    return Owner(
+    owner = Owner(
         organisation=organisation.id, project=project_id, environment=environment_id(project_id, name)
     )
+    return Origin(owner=owner, service=f"{namespace}/{workload}")

@@ -1,5 +1,6 @@
 """An export request as spans: what protobuf and JSON have in common."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tieline_core.traces.spans import RejectedSpanError, Span
@@ -12,6 +13,15 @@ MAX_DEPTH = 8
 TOO_DEEP = "…"
 EXCEPTION = "exception"
 """The event whose attributes are kept on its span (semantic conventions for exceptions)."""
+
+
+Admitted = Callable[[Mapping[str, str]], bool]
+"""Says of a resource's attributes whether its spans are wanted."""
+
+
+def everything(_resource: Mapping[str, str]) -> bool:
+    """All spans are wanted."""
+    return True
 
 
 class UnreadableError(Exception):

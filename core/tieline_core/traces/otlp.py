@@ -8,7 +8,9 @@ CONTENT_TYPES = (PROTOBUF, JSON)
 
 def parse(content_type: str, body: bytes) -> Batch:
     """The spans in ``body``, of one of CONTENT_TYPES; raises UnreadableError and TooManySpansError."""
-    return otlp_protobuf.parse(body) if content_type == PROTOBUF else otlp_json.parse(body)
+    if content_type == PROTOBUF:
+        return otlp_protobuf.parse(otlp_protobuf.message(body))
+    return otlp_json.parse(otlp_json.message(body))
 
 
 def answer(content_type: str, batch: Batch) -> bytes:

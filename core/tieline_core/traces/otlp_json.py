@@ -11,7 +11,15 @@ from typing import Any
 
 import orjson
 
-from tieline_core.traces.batches import EXCEPTION, MAX_DEPTH, TOO_DEEP, Batch, UnreadableError
+from tieline_core.traces.batches import (
+    EXCEPTION,
+    MAX_DEPTH,
+    TOO_DEEP,
+    Admitted,
+    Batch,
+    UnreadableError,
+    everything,
+)
 from tieline_core.traces.spans import (
     MAX_ATTRIBUTES,
     MAX_KEY,
@@ -26,17 +34,24 @@ Json = dict[str, Any]
 _MAX_DIGITS = 20
 
 
-def parse(body: bytes) -> Batch:
-    """The spans of a request; raises UnreadableError and TooManySpansError."""
+def message(body: bytes) -> Json:
+    """A request as it was sent; raises UnreadableError."""
     try:
         request = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise UnreadableError(f"The body is no JSON: {error.msg} (line {error.lineno})") from None
+    return _object(request, "the body")
+
+
+def parse(request: Json, admitted: Admitted = everything) -> Batch:
+    """The spans of a request, of the resources that are admitted; raises UnreadableError, TooManySpansError."""
     batch = Batch()
-    for resource_spans in _objects(_object(request, "the body"), "resourceSpans"):
-        resource = make_resource(_attributes(_child(resource_spans, "resource")))
-        for scope_spans in _objects(resource_spans, "scopeSpans"):
-            found = _objects(scope_spans, "spans")
+    for resource_spans in objects(request, "resourceSpans"):
+        resource = make_resource(attributes(child(resource_spans, "resource")))
+        if not admitted(resource):
+            continue
+        for scope_spans in objects(resource_spans, "scopeSpans"):
+            found = objects(scope_spans, "spans")
             batch.need_room(len(found))
             for item in found:
                 try:
@@ -55,7 +70,7 @@ def answer(batch: Batch) -> bytes:
 
 
 def _span(item: Json, resource: dict[str, str]) -> Span:
-    status = _child(item, "status")
+    status = child(item, "status")
     return make_span(
         trace_id=_hex(item, "traceId"),
         span_id=_hex(item, "spanId"),
@@ -73,16 +88,17 @@ def _span(item: Json, resource: dict[str, str]) -> Span:
 
 
 def _with_exception(item: Json) -> Iterator[tuple[str, str]]:
-    yield from _attributes(item)
-    for event in _objects(item, "events"):
+    yield from attributes(item)
+    for event in objects(item, "events"):
         if event.get("name") == EXCEPTION:
-            yield from _attributes(event)
+            yield from attributes(event)
             return
 
 
-def _attributes(item: Json) -> Iterator[tuple[str, str]]:
-    for pair in _objects(item, "attributes")[:MAX_ATTRIBUTES]:
-        yield _string(pair, "key")[:MAX_KEY], _text(_child(pair, "value"))[:MAX_VALUE]
+def attributes(item: Json) -> Iterator[tuple[str, str]]:
+    """The attributes of a resource, a span or an event, as text; raises UnreadableError."""
+    for pair in objects(item, "attributes")[:MAX_ATTRIBUTES]:
+        yield _string(pair, "key")[:MAX_KEY], _text(child(pair, "value"))[:MAX_VALUE]
 
 
 def _text(value: Json) -> str:
@@ -110,11 +126,11 @@ def _plain(value: Json, depth: int) -> Any:
         case {"doubleValue": "NaN" | "Infinity" | "-Infinity"}:
             return None
         case {"arrayValue": dict(array)}:
-            return [_plain(item, depth - 1) for item in _objects(array, "values")]
+            return [_plain(item, depth - 1) for item in objects(array, "values")]
         case {"kvlistValue": dict(pairs)}:
             return {
-                _string(pair, "key"): _plain(_child(pair, "value"), depth - 1)
-                for pair in _objects(pairs, "values")
+                _string(pair, "key"): _plain(child(pair, "value"), depth - 1)
+                for pair in objects(pairs, "values")
             }
         case _:
             return ""
@@ -126,12 +142,14 @@ def _object(value: Any, what: str) -> Json:
     raise UnreadableError(f"In the JSON {what} must be an object")
 
 
-def _child(item: Json, name: str) -> Json:
+def child(item: Json, name: str) -> Json:
+    """The object of that name, {} for none; raises UnreadableError."""
     value = item.get(name)
     return {} if value is None else _object(value, name)
 
 
-def _objects(item: Json, name: str) -> list[Json]:
+def objects(item: Json, name: str) -> list[Json]:
+    """The list of objects of that name, [] for none; raises UnreadableError."""
     values = item.get(name)
     if values is None:
         return []

@@ -11,7 +11,15 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from tieline_core.traces.batches import EXCEPTION, MAX_DEPTH, TOO_DEEP, Batch, UnreadableError
+from tieline_core.traces.batches import (
+    EXCEPTION,
+    MAX_DEPTH,
+    TOO_DEEP,
+    Admitted,
+    Batch,
+    UnreadableError,
+    everything,
+)
 from tieline_core.traces.spans import (
     MAX_ATTRIBUTES,
     MAX_KEY,
@@ -23,16 +31,23 @@ from tieline_core.traces.spans import (
 )
 
 
-def parse(body: bytes) -> Batch:
-    """The spans of a request; raises UnreadableError and TooManySpansError."""
+def message(body: bytes) -> ExportTraceServiceRequest:
+    """A request as it was sent; raises UnreadableError."""
     request = ExportTraceServiceRequest()
     try:
         request.ParseFromString(body)
     except DecodeError:
         raise UnreadableError("The body is no ExportTraceServiceRequest in protobuf") from None
+    return request
+
+
+def parse(request: ExportTraceServiceRequest, admitted: Admitted = everything) -> Batch:
+    """The spans of a request, of the resources that are admitted; raises TooManySpansError."""
     batch = Batch()
     for resource_spans in request.resource_spans:
         resource = make_resource(_attributes(resource_spans.resource.attributes))
+        if not admitted(resource):
+            continue
         for scope_spans in resource_spans.scope_spans:
             batch.need_room(len(scope_spans.spans))
             for message in scope_spans.spans:

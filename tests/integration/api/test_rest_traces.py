@@ -40,7 +40,7 @@ def test_what_a_pod_sends_is_seen_in_list_and_trace(
     assert send(client, token, body_json(run)).json == {}
     answer = send(client, token, body_protobuf(inner), Content_Type=PROTOBUF)
     assert (answer.status, answer.raw, answer.headers["Content-Type"]) == (200, b"", PROTOBUF)
-    assert server.platform.traces.flush()
+    assert server.platform.traces.store.flush()
     item = {
         "traceId": "0a" * 16,
         "spanId": run["spanId"],
@@ -87,7 +87,7 @@ def test_pages_hold_each_run_once(
     project = make_project(client)
     token = account_token(kubectl, org, project)
     send(client, token, body_json(*[span_json(number) for number in range(1, 26)]))
-    assert server.platform.traces.flush()
+    assert server.platform.traces.store.flush()
     base, found, query = f"/projects/{project['id']}/traces", [], ""
     while True:
         page = client.ok("GET", f"{base}?first=10{query}")
@@ -109,7 +109,7 @@ def test_whose_spans_they_are_is_what_the_token_says(
         1, attributes=[attribute("projectId", other["id"]), attribute("tieline.project", other["id"])]
     )
     send(client, account_token(kubectl, org, project), body_json(lying))
-    assert server.platform.traces.flush()
+    assert server.platform.traces.store.flush()
     assert client.ok("GET", f"/projects/{other['id']}/traces") == {"items": []}
     assert client("GET", f"/projects/{other['id']}/traces/{lying['traceId']}").status == 404
     assert client("GET", f"/projects/{project['id']}/traces/{lying['traceId']}").status == 200
@@ -142,7 +142,7 @@ def test_what_cannot_be_read_is_told(
     bomb = gzip.compress(b" " * (50 * 1024 * 1024))
     assert len(bomb) < 100_000
     assert status(bomb, Content_Encoding="gzip") == 413
-    monkeypatch.setattr(server.platform.traces, "offer", lambda *_: False)
+    monkeypatch.setattr(server.platform.traces.store, "offer", lambda *_: False)
     answer = send(client, token, body_json(span_json(1)))
     assert answer.status == 429
     assert answer.headers["Retry-After"] == "1"
