@@ -34,6 +34,8 @@ from tieline_api.settings import Settings
 from tieline_api.store.connector_results import ConnectorResults
 from tieline_api.store.lookups import CacheLookups
 from tieline_api.store.project_files import ProjectFiles
+from tieline_api.store.secret_reads import SecretReads
+from tieline_api.store.secret_sweep import SecretSweep
 from tieline_api.store.secrets import CredentialStore
 from tieline_api.store.world import World
 from tieline_api.store.writer import Writer
@@ -59,7 +61,10 @@ def make_platform(kube: Kube, settings: Settings) -> Platform:
     jwts = _jwts(settings.issuers_file)
     world = World(kube)
     reviewer = _reviewer(kube, settings, settings.token_audiences)
-    lookups, states = CacheLookups(world), OAuthStates(kube, seconds=settings.oauth_state_seconds)
+    secret_reads = SecretReads(kube, world.secrets)
+    lookups = CacheLookups(world, secret_reads)
+    states = OAuthStates(kube, seconds=settings.oauth_state_seconds)
+    credentials = CredentialStore(kube, world.secrets)
     outgoing = aiohttp.ClientSession(
         connector=settings.egress.connector(), cookie_jar=aiohttp.DummyCookieJar()
     )
@@ -69,7 +74,9 @@ def make_platform(kube: Kube, settings: Settings) -> Platform:
         world=world,
         writer=Writer(kube),
         files=ProjectFiles(kube),
-        credentials=CredentialStore(kube, world.secrets),
+        credentials=credentials,
+        secret_reads=secret_reads,
+        secret_sweep=SecretSweep(kube, world, credentials),
         connectors=ConnectorResults(kube, world.connector_versions),
         importer=Importer(),
         traces=make_traces(settings),
@@ -132,7 +139,10 @@ def make_app(kube: Kube, platform: Platform, operations: Iterable[Operation] = O
 
     async def caches(_app: web.Application) -> AsyncIterator[None]:
         await platform.world.start()
-        tasks = [asyncio.create_task(platform.oauth_states.keep_sweeping(), name="sweep authorisations")]
+        tasks = [
+            asyncio.create_task(platform.oauth_states.keep_sweeping(), name="sweep authorisations"),
+            asyncio.create_task(platform.secret_sweep.keep_sweeping(), name="sweep secrets"),
+        ]
         if platform.jwts is not None:
             tasks.append(asyncio.create_task(platform.jwts.keep_reading(), name="follow issuers"))
         yield

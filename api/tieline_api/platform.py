@@ -12,6 +12,8 @@ from tieline_api.auth.rates import RateLimit
 from tieline_api.settings import Settings
 from tieline_api.store.connector_results import ConnectorResults
 from tieline_api.store.project_files import ProjectFiles
+from tieline_api.store.secret_reads import SecretReads
+from tieline_api.store.secret_sweep import SecretSweep
 from tieline_api.store.secrets import CredentialStore
 from tieline_api.store.world import World
 from tieline_api.store.writer import Writer
@@ -33,6 +35,8 @@ class Platform:
     writer: Writer
     files: ProjectFiles
     credentials: CredentialStore
+    secret_reads: SecretReads
+    secret_sweep: SecretSweep
     connectors: ConnectorResults
     authentication: Chain
     access: Access

@@ -32,6 +32,8 @@ class PlannedSecret:
     part: str
     """What they belong to in their owner; the Secret's name comes from it."""
     values: Mapping[str, bytes]
+    name: str = ""
+    """The Secret's name, once it is decided."""
     base: str | None = None
     """The Secret whose other values stay."""
 

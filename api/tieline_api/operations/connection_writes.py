@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,7 +12,7 @@ from tieline_api.conversion.connections import PlannedSecret, plan_credential
 from tieline_api.models import connections as rest
 from tieline_api.oauth.exchanging import check_codes, exchange_codes
 from tieline_api.platform import Platform
-from tieline_api.store.secrets import secret_name
+from tieline_api.store.secrets import made_for, new_edition, secret_name, secret_references
 from tieline_api.store.world import World
 from tieline_api.store.writer import put_or_leave_out, refuse_removal
 from tieline_core.ids import ID_LABEL, format_time, new_id, object_id
@@ -31,9 +32,9 @@ async def create_connection_object(
     user: Mapping[str, Any] | None = None,
     path: str = "connection",
 ) -> Obj:
-    """A new Connection for a template's system, then its Secrets, which it owns, then tokens for its codes.
+    """Secrets, then a new Connection for a template's system, which owns them, then tokens for its codes.
 
-    When the Secrets cannot be written, or a code cannot be exchanged, the Connection is taken back.
+    When a code cannot be exchanged, the Connection is taken back.
     """
     world = platform.world
     system = world.referred(world.systems, template, "systemRef")
@@ -48,6 +49,7 @@ async def create_connection_object(
         system=system,
         owner=identifier.lower(),
         connection=identifier,
+        edition=new_edition(),
         path=f"{path}.credentials",
     )
     spec: Obj = {
@@ -63,9 +65,15 @@ async def create_connection_object(
     ids, path = [item["id"] for item in items], f"{path}.credentials"
     planned = planned_object(namespace, identifier, spec)
     await check_codes(platform, body.credentials, planned, path=path)
-    obj = await platform.writer.create(world.connections, namespace, identifier, spec)
+    names = [secret.name for secret in secrets]
     try:
-        await platform.credentials.put(obj, secrets)
+        await platform.credentials.stage(namespace, made_for(_KIND, identifier.lower()), secrets)
+        obj = await platform.writer.create(world.connections, namespace, identifier, spec)
+    except (errors.ApiError, KubeError) as error:
+        await platform.credentials.discard(namespace, names, error=error)
+        raise
+    await platform.credentials.adopt(obj, secrets)
+    try:
         await exchange_codes(platform, body.credentials, obj, ids, path=path)
     except (errors.ApiError, KubeError):
         for item in ids:
@@ -84,7 +92,7 @@ async def update_connection_object(
     system: Mapping[str, Any] | None,
     if_match: str | None = None,
 ) -> Obj:
-    """Changes a Connection, then its Secrets, then exchanges its codes.
+    """Writes new Secrets, then the Connection that refers to them, then exchanges its codes.
 
     What is stored stays when a code cannot be exchanged: the credential tells why, and is tried again where
     that can help.
@@ -92,8 +100,10 @@ async def update_connection_object(
     metadata, identifier = obj["metadata"], object_id(obj)
     given = body.credentials or []
     secrets: list[PlannedSecret] = []
-    before: list[Obj] = []
+    staged: set[str] = set()
+    before: set[str] = set()
     ids: list[str] = []
+    edition = new_edition()
 
     def plan(live: Mapping[str, Any], mine: Mapping[str, Any]) -> list[Obj]:
         items, secrets[:] = plan_credentials(
@@ -101,6 +111,7 @@ async def update_connection_object(
             system=system or {},
             owner=metadata["name"],
             connection=identifier,
+            edition=edition,
             live=live,
             mine=mine,
         )
@@ -116,17 +127,32 @@ async def update_connection_object(
             refuse_removal(live, ("baseUrl",), what="The base URL")
             mine["spec"].pop("baseUrl", None)
         if body.credentials is not None:
-            before[:] = live["spec"].get("credentials") or []
+            before.update(secret_references(live))
             put_or_leave_out(mine["spec"], "credentials", plan(live, mine))
 
     if given:
         planned = {**obj, "spec": {**obj["spec"], "credentials": plan(obj, obj)}}
-        await check_codes(platform, given, planned, path="credentials")
-    changed = await platform.writer.change(
-        platform.world.connections, metadata["namespace"], metadata["name"], change, if_match=if_match
-    )
-    await platform.credentials.put(changed, secrets)
-    await platform.credentials.remove(changed, unused_secrets(before, changed))
+        await check_codes(platform, given, planned, path="credentials", live=obj)
+
+    async def stage() -> None:
+        staged.update(secret.name for secret in secrets)
+        await platform.credentials.stage(
+            metadata["namespace"], made_for(_KIND, metadata["name"]), secrets, owner=obj
+        )
+
+    try:
+        changed = await platform.writer.change(
+            platform.world.connections,
+            metadata["namespace"],
+            metadata["name"],
+            change,
+            if_match=if_match,
+            prepare=stage,
+        )
+    except (errors.ApiError, KubeError) as error:
+        await platform.credentials.discard(metadata["namespace"], staged, error=error)
+        raise
+    await platform.credentials.remove(changed, (before | staged) - secret_references(changed))
     await exchange_codes(platform, given, changed, ids, path="credentials")
     return changed
 
@@ -153,13 +179,14 @@ def plan_credentials(
     system: Mapping[str, Any],
     owner: str,
     connection: str,
+    edition: str,
     live: Mapping[str, Any] | None = None,
     mine: Mapping[str, Any] | None = None,
     path: str = "credentials",
 ) -> tuple[list[Obj], list[PlannedSecret]]:
     """All credentials of a connection in their order, and the Secrets for the values that were given.
 
-    ``owner`` is the connection's name and ``connection`` its id. Credentials of ``live`` that
+    ``owner`` is the connection's name, ``connection`` its id, ``edition`` the write's. Credentials of ``live`` that
     are not listed go; 409 when they belong to somebody else.
     """
     stored = {item["id"]: item for item in ((live or {}).get("spec") or {}).get("credentials") or ()}
@@ -180,10 +207,14 @@ def plan_credentials(
         if identifier in seen:
             raise errors.invalid(f"{path}[{index}].id", "is used twice: ids are unique in the connection")
         seen.add(identifier)
-        for secret in planned.secrets:
-            _refer(planned.item, secret, owner=owner)
+        named = [
+            replace(secret, name=secret_name(_KIND, owner, secret.part, edition))
+            for secret in planned.secrets
+        ]
+        for secret in named:
+            _refer(planned.item, secret)
         items.append(planned.item)
-        secrets += planned.secrets
+        secrets += named
     for identifier in stored.keys() - seen:
         step = {"id": identifier}
         refuse_removal(live or {}, ("credentials", step), what=f'The credential "{identifier}"')
@@ -206,12 +237,6 @@ def planned_object(namespace: str, identifier: str, spec: Mapping[str, Any]) -> 
     }
 
 
-def unused_secrets(before: Sequence[Mapping[str, Any]], after: Mapping[str, Any]) -> list[str]:
-    """The Secrets that credentials referred to before and do not any more."""
-    used = {name for item in after["spec"].get("credentials") or () for name in _references(item)}
-    return sorted({name for item in before for name in _references(item)} - used)
-
-
 def refuse_taken_name(
     world: World, system: str, name: str, *, namespace: str, user: Mapping[str, Any] | None
 ) -> None:
@@ -221,17 +246,8 @@ def refuse_taken_name(
             raise errors.conflict(f'The system has a connection named "{name}" already: choose another name')
 
 
-def _refer(item: Obj, secret: PlannedSecret, *, owner: str) -> None:
-    name = secret_name(_KIND, owner, secret.part)
+def _refer(item: Obj, secret: PlannedSecret) -> None:
     if secret.part.startswith("scheme/"):
-        auth_schemes.refer_to_secret(item["authSchemeConfig"], name)
+        auth_schemes.refer_to_secret(item["authSchemeConfig"], secret.name)
     else:
-        item["secretRef"] = {"name": name}
-
-
-def _references(item: Mapping[str, Any]) -> list[str]:
-    found = [(item.get("secretRef") or {}).get("name")]
-    inline = item.get("authSchemeConfig")
-    if inline:
-        found.append(auth_schemes.secret_name_of(inline))
-    return [name for name in found if name]
+        item["secretRef"] = {"name": secret.name}

@@ -14,9 +14,10 @@ from tieline_api.models.base import SearchQuery
 from tieline_api.operations import examples
 from tieline_api.store import orders
 from tieline_api.store.etags import etag
-from tieline_api.store.secrets import secret_name
+from tieline_api.store.secrets import made_for, new_edition, secret_name, secret_references
 from tieline_api.store.writer import put_or_leave_out, refuse_removal
-from tieline_core.ids import new_id
+from tieline_core.ids import new_id, object_name
+from tieline_core.kube import KubeError
 from tieline_core.systems import filled, is_from_connector
 
 SYSTEM = f"{ORGANISATION}/systems/{{system_id}}"
@@ -44,12 +45,18 @@ async def create_system(call: Call[None, rest.SystemCreate]) -> Reply:
     _refuse_duplicates(call.body.auth_scheme_configs)
     identifier = new_id()
     spec = convert.new_system_spec(call.body)
-    secrets = []
+    secrets, owner, edition = [], object_name(identifier), new_edition()
     for config, item in zip(call.body.auth_scheme_configs, spec["authSchemeConfigs"], strict=True):
-        secrets += _plan_secret(identifier.lower(), config, item)
+        secrets += _plan_secret(owner, config, item, edition)
     platform = call.platform
-    obj = await platform.writer.create(platform.world.systems, call.namespace, identifier, spec)
-    await platform.credentials.put(obj, secrets)
+    try:
+        await platform.credentials.stage(call.namespace, made_for(_KIND, owner), secrets)
+        obj = await platform.writer.create(platform.world.systems, call.namespace, identifier, spec)
+    except (errors.ApiError, KubeError) as error:
+        names = [secret.name for secret in secrets]
+        await platform.credentials.discard(call.namespace, names, error=error)
+        raise
+    await platform.credentials.adopt(obj, secrets)
     return _system(obj)
 
 
@@ -98,24 +105,34 @@ async def put_auth_scheme(call: Call[None, AuthSchemeConfig]) -> Reply:
         )
     obj = world.need(world.systems, call.namespace, call.path["system_id"])
     name = obj["metadata"]["name"]
+    credentials, edition = call.platform.credentials, new_edition()
     secrets: list[PlannedSecret] = []
+    before: set[str] = set()
 
     def change(live: dict[str, Any], mine: dict[str, Any]) -> None:
+        before.update(secret_references(live))
         items = mine["spec"].setdefault("authSchemeConfigs", [])
         stored = next((item for item in items if item["id"] == identifier), None)
         if stored is None and len(convert.auth_scheme_items(live)) >= 20:
             raise errors.invalid("", "A system has at most 20 auth schemes: delete one first")
         item = schemes.to_item(config, stored)
-        secrets[:] = _plan_secret(name, config, item)
+        secrets[:] = _plan_secret(name, config, item, edition)
         if stored is None:
             items.append(item)
         else:
             items[items.index(stored)] = item
 
-    changed = await call.platform.writer.change(
-        world.systems, call.namespace, name, change, if_match=call.if_match
-    )
-    await call.platform.credentials.put(changed, secrets)
+    async def stage() -> None:
+        await credentials.stage(call.namespace, made_for(_KIND, name), secrets, owner=obj)
+
+    try:
+        changed = await call.platform.writer.change(
+            world.systems, call.namespace, name, change, if_match=call.if_match, prepare=stage
+        )
+    except (errors.ApiError, KubeError) as error:
+        await credentials.discard(call.namespace, [secret.name for secret in secrets], error=error)
+        raise
+    await credentials.remove(changed, before - secret_references(changed))
     item = convert.auth_scheme_item(changed, identifier)
     if item is None:
         raise errors.conflict("The auth scheme was deleted meanwhile: repeat your request")
@@ -151,15 +168,18 @@ async def delete_auth_scheme(call: Call[None, None]) -> Reply:
     return Reply()
 
 
-def _plan_secret(owner: str, config: AuthSchemeConfig, item: dict[str, Any]) -> list[PlannedSecret]:
+def _plan_secret(
+    owner: str, config: AuthSchemeConfig, item: dict[str, Any], edition: str
+) -> list[PlannedSecret]:
     """The Secret for a scheme's secret, to which ``item`` refers from now on; none when it brings none."""
     secret = schemes.secret_of(config)
     if secret is None:
         return []
     key, value = secret
     part = f"scheme/{config.id}"
-    schemes.refer_to_secret(item, secret_name(_KIND, owner, part))
-    return [PlannedSecret(part=part, values={key: value.encode()})]
+    name = secret_name(_KIND, owner, part, edition)
+    schemes.refer_to_secret(item, name)
+    return [PlannedSecret(part=part, values={key: value.encode()}, name=name)]
 
 
 def _refuse_duplicates(configs: list[AuthSchemeConfig]) -> None:

@@ -17,6 +17,7 @@ from tieline_api import errors
 from tieline_api.auth.callers import bearer_token
 from tieline_api.engine.dispatch import OPERATION, ORGANISATION, USER
 from tieline_api.platform import Platform
+from tieline_api.runtime_secrets import secrets_of_environment, secrets_of_user
 from tieline_api.runtimes import configuration, environment_of_workload, user_activation
 from tieline_api.store.etags import unchanged
 from tieline_api.store.organisations import Organisation
@@ -46,7 +47,7 @@ async def answer(request: web.Request, platform: Platform) -> web.Response:
     until = time.monotonic() + _wait(request)
     condition = request.headers.get("If-None-Match")
     while True:
-        body = _current(request, platform, namespace, workload)
+        body = await _current(request, platform, namespace, workload)
         etag = _etag(body)
         headers = {"ETag": etag, "Cache-Control": "no-store"}
         if condition is None or not unchanged(condition, etag):
@@ -66,6 +67,7 @@ async def answer_user(request: web.Request, platform: Platform) -> web.Response:
     namespace, workload = await authenticated_workload(request, platform)
     organisation, project, name = place(request, platform, namespace, workload)
     external_id = request.match_info["external_id"]
+    await platform.secret_reads.fetch(namespace, secrets_of_user(platform.world, namespace, external_id))
     found = user_activation(platform.world, organisation, project, name, external_id)
     if found is None:
         raise errors.not_found("activation of the user", external_id)
@@ -80,8 +82,10 @@ def _etag(body: bytes) -> str:
     return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
-def _current(request: web.Request, platform: Platform, namespace: str, workload: str) -> bytes:
+async def _current(request: web.Request, platform: Platform, namespace: str, workload: str) -> bytes:
     organisation, project, name = place(request, platform, namespace, workload)
+    needed = secrets_of_environment(platform.world, namespace, project, name)
+    await platform.secret_reads.fetch(namespace, needed)
     return orjson.dumps(
         configuration(platform.world, organisation, project, name), option=orjson.OPT_SORT_KEYS
     )

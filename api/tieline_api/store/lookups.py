@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tieline_api.store import indexes
+from tieline_api.store.secret_reads import SecretReads
 from tieline_api.store.world import World
 from tieline_core.kube import Cache
-from tieline_core.names import CREDENTIAL_TYPE
 
 Obj = Mapping[str, Any]
 
@@ -15,8 +15,9 @@ Obj = Mapping[str, Any]
 class CacheLookups:
     """``resolving.Lookups`` of the caches; Secrets are those of the credential type only."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, secrets: SecretReads) -> None:
         self._world = world
+        self._secrets = secrets
 
     def system(self, namespace: str, name: str) -> Obj | None:
         return self._world.systems.get(namespace, name)
@@ -43,8 +44,8 @@ class CacheLookups:
 
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
         """The data of a Secret of the credential type."""
-        found = self._world.secrets.get(namespace, name)
-        if found is None or found.get("type") != CREDENTIAL_TYPE:
+        found = await self._secrets.get(namespace, name)
+        if found is None:
             return None
         return {key: b64decode(value) for key, value in (found.get("data") or {}).items()}
 

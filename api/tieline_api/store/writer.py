@@ -8,7 +8,7 @@ a concurrent write makes the change be computed again.
 import asyncio
 import copy
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from tieline_api import errors
@@ -85,10 +85,18 @@ class Writer:
         return applied.object
 
     async def change(
-        self, cache: Cache, namespace: str, name: str, change: Change, *, if_match: str | None = None
+        self,
+        cache: Cache,
+        namespace: str,
+        name: str,
+        change: Change,
+        *,
+        if_match: str | None = None,
+        prepare: Callable[[], Awaitable[None]] | None = None,
     ) -> Obj:
         """Applies ``change`` to an object and returns what it is then.
 
+        ``prepare`` is called after each computation of the change, before it is applied.
         Raises ApiError: 404, 409 (a field of others, or TRIES concurrent writes), 412 (``if_match``).
         """
         for attempt in range(TRIES):
@@ -100,6 +108,8 @@ class Writer:
             mine.setdefault("spec", {})
             change(live, mine)
             mine["metadata"]["resourceVersion"] = version
+            if prepare is not None:
+                await prepare()
             try:
                 applied = await self._kube.apply(cache.resource, mine, field_manager=MANAGER)
             except Conflict as conflict:
