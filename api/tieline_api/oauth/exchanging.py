@@ -7,6 +7,7 @@ from tieline_api import errors
 from tieline_api.models import connections as rest
 from tieline_api.models.credential_data import OAuth2CodeData
 from tieline_api.platform import Platform
+from tieline_core.kube.resources import CONNECTIONS
 from tieline_core.oauth.asking import UnresolvedError, client_begun_with
 from tieline_core.oauth.states import StateRefusedError
 from tieline_core.oauth.tokens import MisconfiguredError, RefusedError, TokenError
@@ -14,19 +15,25 @@ from tieline_core.oauth.tokens import MisconfiguredError, RefusedError, TokenErr
 Obj = Mapping[str, Any]
 
 _CODE = "credential.data.oauth2Code"
+_TRIES = 3
 
 
 async def check_codes(
-    platform: Platform, given: Sequence[rest.ConnectionCredential], planned: Obj, *, path: str
+    platform: Platform,
+    given: Sequence[rest.ConnectionCredential],
+    planned: Obj,
+    *,
+    path: str,
+    live: Obj | None = None,
 ) -> None:
     """ApiError 422 where a code's state is not good for its credential; nothing has been written by then.
 
-    ``planned`` is the connection as it shall be, its credentials in the order of ``given``.
+    ``planned`` is the connection as it shall be, its credentials in the order of ``given``; ``live`` as it is.
     """
     for index, one in enumerate(given):
         code = _code(one)
         item = planned["spec"]["credentials"][index]
-        if code is None or await _is_stored(platform, planned, item, code):
+        if code is None or await _is_stored(platform, live, item["id"], code):
             continue
         field = f"{path}[{index}].{_CODE}"
         for name, value in (("code", code.code), ("state", code.state)):
@@ -57,9 +64,25 @@ async def exchange_codes(
         if _code(one) is None:
             continue
         try:
-            await platform.keeper.fresh(stored, ids[index], retry=True)
+            await _exchanged(platform, stored, ids[index])
         except TokenError as error:
             raise token_error(error, field=f"{path}[{index}]") from None
+
+
+async def _exchanged(platform: Platform, stored: Obj, item_id: str) -> None:
+    for _ in range(_TRIES):
+        try:
+            await platform.keeper.fresh(stored, item_id, retry=True)
+            return
+        except UnresolvedError:
+            # Somebody may have written the connection meanwhile, and put another Secret in this one's place.
+            metadata = stored["metadata"]
+            live = await platform.kube.get(CONNECTIONS, metadata["name"], metadata["namespace"])
+            if live["metadata"]["resourceVersion"] == metadata["resourceVersion"]:
+                raise
+            platform.world.connections.observe(live)
+            stored = live
+    await platform.keeper.fresh(stored, item_id, retry=True)
 
 
 def token_error(error: TokenError, *, field: str) -> errors.ApiError:
@@ -95,11 +118,12 @@ def _code(given: rest.ConnectionCredential) -> OAuth2CodeData | None:
     return code if code and (code.code or code.state) else None
 
 
-async def _is_stored(platform: Platform, connection: Obj, item: Obj, code: OAuth2CodeData) -> bool:
+async def _is_stored(platform: Platform, live: Obj | None, item_id: str, code: OAuth2CodeData) -> bool:
     """Whether this very code is stored already: the request is repeated, and does no harm."""
-    reference = item.get("secretRef")
-    if not reference:
+    items = live["spec"].get("credentials") or () if live else ()
+    reference = next((item.get("secretRef") for item in items if item["id"] == item_id), None)
+    if live is None or not reference:
         return False
-    stored = await platform.lookups.secret(connection["metadata"]["namespace"], reference["name"]) or {}
+    stored = await platform.lookups.secret(live["metadata"]["namespace"], reference["name"]) or {}
     values = {name: stored.get(name, b"").decode("utf-8", "replace") for name in ("code", "state")}
     return values == {"code": code.code, "state": code.state}
