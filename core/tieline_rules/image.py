@@ -16,6 +16,7 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
     "aiosignal": ("aiosignal",),
     "attrs": ("attr", "attrs"),
     "cffi": ("_cffi_backend", "cffi"),
+    "cronsim": ("cronsim",),
     "cryptography": ("cryptography",),
     "frozenlist": ("frozenlist",),
     "idna": ("idna",),
@@ -26,6 +27,7 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
     "pyjwt": ("jwt",),
     "tieline": ("tieline", "tieline_rules"),
     "typing-extensions": ("typing_extensions",),
+    "tzdata": ("tzdata",),
     "uvloop": ("uvloop",),
     "yarl": ("yarl",),
 }
