@@ -13,7 +13,7 @@ import pytest
 from tests.harness import descriptions
 from tests.harness.kubectl import Kubectl, Organisation
 from tests.integration.api.conftest import Answer, Client
-from tieline_core.ids import new_id
+from tieline_core.ids import new_id, project_connector_id
 
 pytestmark = pytest.mark.cluster
 
@@ -118,6 +118,23 @@ def test_two_imports_of_one_version_at_once_make_one(client: Client) -> None:
     for thread in threads:
         thread.join()
     assert sorted(answers) == [201, 409, 409]
+
+
+def test_first_imports_of_a_new_connector_at_once_both_make_their_version(client: Client) -> None:
+    identifier = new_id()
+    answers: list[int] = []
+
+    def run(version: str) -> None:
+        answers.append(import_into(client, identifier, shop(), version).status)
+
+    threads = [threading.Thread(target=run, args=[name]) for name in ("one", "two", "two")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == [201, 201, 409]
+    names = {item["name"] for item in client.ok("GET", f"/connectors/{identifier}/versions")["items"]}
+    assert names == {"one", "two"}
 
 
 @pytest.mark.parametrize("name", ["latest", "default", "Latest"])
@@ -262,3 +279,54 @@ def test_githubs_description_imports_over_rest(client: Client) -> None:
     answer = import_into(client, new_id(), descriptions.github())
     assert answer.status == 201, answer.raw[:500]
     assert len(answer.json["actions"]) == 1223
+
+
+def test_a_system_is_made_from_a_version(client: Client) -> None:
+    identifier = new_id()
+    implicit = {"authorizationUrl": "https://a.example/authorize", "scopes": {}}
+    schemes = {
+        **SHOP["components"]["securitySchemes"],
+        "login": {"type": "oauth2", "flows": {"implicit": implicit}},
+    }
+    import_into(client, identifier, shop(components={"securitySchemes": schemes}), "one")
+    path = f"/connectors/{identifier}/versions/latest/systems"
+    refused = client("POST", path)
+    assert (refused.status, refused.fields) == (422, ["domain"])
+    answer = client("POST", path, {"domain": "shop.example"})
+    assert answer.status == 201, answer.raw
+    made = answer.json
+    assert (made["name"], made["templateBaseUrl"]) == ("Shop", "https://{region}.shop.example")
+    assert [scheme["apiKey"]["id"] for scheme in made["authSchemeConfigs"]] == ["key"]
+    assert ["login" in message["text"] for message in made.pop("messages")] == [True]
+    assert client.ok("GET", f"/systems/{made['id']}") == made
+
+
+def test_a_projects_connector_is_shown_and_changes_with_the_project_only(
+    client: Client, kubectl: Kubectl, org: Organisation
+) -> None:
+    project = client.ok("POST", "/projects", {"name": "Orders"})
+    identifier = project_connector_id(project["id"])
+    manifest = {
+        "apiVersion": "tieline.dev/v1alpha1",
+        "kind": "Connector",
+        "metadata": {
+            "name": identifier.lower(),
+            "namespace": org.namespace,
+            "labels": {"tieline.dev/id": identifier},
+        },
+        "spec": {"name": "Orders", "projectRef": {"name": project["id"].lower()}},
+    }
+    kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(manifest))
+    shown = _until_known(client, f"/connectors/{identifier}")
+    assert shown["projectId"] == project["id"]
+    assert import_into(client, identifier, shop()).status == 409
+    assert client("DELETE", f"/connectors/{identifier}").status == 409
+
+
+def _until_known(client: Client, path: str) -> Any:
+    """What was applied by kubectl, once the API has heard of it."""
+    until = time.monotonic() + 10
+    while (answer := client("GET", path)).status == 404 and time.monotonic() < until:
+        time.sleep(0.05)
+    assert answer.status == 200, answer.raw
+    return answer.json

@@ -78,3 +78,35 @@ def test_a_missing_config_map_and_a_reserved_name_are_told(acting: Acting) -> No
     acting.until_ready("connector", "nothing", "False", "DescriptionMissing")
     with_description(acting, "reserved", SHOP, version="latest")
     acting.until_ready("connector", "reserved", "False", "VersionReserved")
+
+
+def test_a_system_takes_from_a_connector_what_its_spec_leaves_out(acting: Acting) -> None:
+    description = {
+        **json.loads(SHOP),
+        "servers": [{"url": "https://shop.example/{base}", "variables": {"base": {"default": "v1"}}}],
+    }
+    description["components"]["securitySchemes"] = {
+        "key": {"type": "apiKey", "name": "X-Key", "in": "header"}
+    }
+    acting.apply("System", "from-connector", {"name": "Shop", "connectorRef": {"name": "source"}})
+    acting.until_ready("system", "from-connector", "False", "ConnectorNotFound")
+    with_description(acting, "source", json.dumps(description))
+    found = acting.until_ready("system", "from-connector", "True", "Valid")
+    assert found["spec"] == {"name": "Shop", "connectorRef": {"name": "source"}}
+    given = found["status"]["fromConnector"]
+    assert (given["version"], given["baseUrl"], given["domain"]) == (
+        "one",
+        "https://shop.example/{base}",
+        "shop.example",
+    )
+    assert given["variables"] == [{"name": "base", "value": "v1"}]
+    assert [scheme["id"] for scheme in given["authSchemeConfigs"]] == ["key"]
+    credential = {"id": "main", "authSchemeConfigId": "key", "type": "none"}
+    connection = {"name": "Login", "systemRef": {"name": "from-connector"}, "credentials": [credential]}
+    acting.apply("Connection", "from-connector", connection)
+    acting.until_ready("connection", "from-connector", "True", "Valid")
+
+
+def test_a_system_without_a_connector_needs_a_domain_and_a_base_url(acting: Acting) -> None:
+    with pytest.raises(AssertionError, match="unless connectorRef names a connector"):
+        acting.apply("System", "incomplete", {"name": "Shop"})

@@ -1,0 +1,98 @@
+"""What a project serves is in its connector: its webhooks are triggers, its openapi.json has the actions."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.integration.operator.cluster_objects import Acting, project_spec
+from tieline_core.ids import object_id, object_name, project_connector_id
+
+pytestmark = pytest.mark.cluster
+
+CODE = '@integration.webhook("{}")\nasync def handle(ctx, request):\n    """Takes orders."""\n'
+DESCRIPTION = {
+    "openapi": "3.1.0",
+    "info": {"title": "Orders", "version": "1"},
+    "paths": {"/orders": {"get": {"operationId": "listOrders"}}},
+}
+
+
+def with_files(code: str, description: Any) -> dict[str, Any]:
+    files = [
+        {"filename": "main.py", "content": code},
+        {"filename": "openapi.json", "content": json.dumps(description)},
+    ]
+    return project_spec(source={"files": files})
+
+
+def serve(acting: Acting, project: str) -> str:
+    """A pod of what the project's Deployment asks for becomes ready, and older ones leave: no kubelet runs it."""
+    acting.eventually("a version", lambda: acting.get("project", project)["status"].get("latestVersion"))
+
+    def deployed() -> dict[str, Any] | None:
+        wanted = acting.get("project", project)["status"]["latestVersion"]
+        for found in acting.workload("deployment", project):
+            template: dict[str, Any] = found["spec"]["template"]
+            if template["metadata"]["annotations"]["tieline.dev/version"] == wanted:
+                return template
+        return None
+
+    template = acting.eventually("the workload", deployed)
+    annotations = template["metadata"]["annotations"]
+    revision = annotations["tieline.dev/revision"]
+    name = f"{project}-{revision}"
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**template["metadata"], "name": name, "namespace": acting.namespace},
+        "spec": {**template["spec"], "nodeName": "nowhere"},
+    }
+    acting.kubectl("create", "-f", "-", stdin=json.dumps(pod))
+    status = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
+    acting.run("patch", "pod", name, "--subresource=status", "--type=merge", "-p", json.dumps(status))
+    for old in acting.workload("pod", project):
+        if old["spec"].get("nodeName") == "nowhere" and old["metadata"]["name"] != name:
+            acting.run("delete", "pod", old["metadata"]["name"], "--grace-period=0", "--force")
+    version: str = annotations["tieline.dev/version"]
+    return version
+
+
+def connector_of(acting: Acting, project: str) -> str:
+    return object_name(project_connector_id(object_id(acting.get("project", project))))
+
+
+def versions_of(acting: Acting, connector: str) -> list[dict[str, Any]]:
+    return [
+        item for item in acting.list("connectorversion") if item["spec"]["connectorRef"]["name"] == connector
+    ]
+
+
+def test_a_deploy_updates_the_connector_when_it_changes_something_for_others(acting: Acting) -> None:
+    acting.apply("Project", "offering", with_files(CODE.format("orders"), DESCRIPTION))
+    first = serve(acting, "offering")
+    name = connector_of(acting, "offering")
+    acting.eventually("the connector", lambda: name in acting.run("get", "connectors", "-o", "name"))
+    connector = acting.until_ready("connector", name, "True", "Imported")
+    assert "1 actions, 1 triggers" in connector["status"]["conditions"][0]["message"]
+    assert connector["status"]["defaultVersion"] == first
+    owner = connector["metadata"]["ownerReferences"][0]
+    assert (owner["kind"], owner["name"]) == ("Project", "offering")
+    interface = acting.get("projectversion", first)["status"]["interface"]
+    assert (interface["webhooks"], interface["descriptionFile"]) == (["orders"], "openapi.json")
+
+    acting.apply("Project", "offering", with_files(CODE.format("orders") + "# same\n", DESCRIPTION))
+    same = serve(acting, "offering")
+    assert acting.get("projectversion", same)["status"]["interface"] == interface
+    assert len(versions_of(acting, name)) == 1
+
+    acting.apply("Project", "offering", with_files(CODE.format("returns"), DESCRIPTION))
+    second = serve(acting, "offering")
+
+    def followed() -> bool:
+        return bool(acting.get("connector", name)["status"].get("defaultVersion") == second)
+
+    acting.eventually("the new version", followed, lambda: acting.get("connector", name)["status"])
+    assert len(versions_of(acting, name)) == 2
