@@ -15,6 +15,7 @@
 | TIELINE_LOG_LEVEL | INFO | DEBUG, INFO, WARNING or ERROR |
 | TIELINE_EGRESS_ALLOWED | (none) | inner networks and names that token requests and pods may reach, with commas |
 | TIELINE_EGRESS_DENIED | (none) | public networks that they may not reach, separated by commas |
+| TIELINE_OTLP_ENDPOINT | (the API) | base URL of a collector that project pods send their traces to instead |
 | TIELINE_WATCH_TIMEOUT | 180 | seconds without a word from a watch until it counts as dead |
 """
 
@@ -53,6 +54,7 @@ class Config:
     metrics_port: int = 9090
     log_level: str = "INFO"
     watch_timeout: float = 180.0
+    otlp_endpoint: str = ""
     egress: Egress = PUBLIC_ONLY
 
     @classmethod
@@ -73,6 +75,7 @@ class Config:
             log_level=read.choice("TIELINE_LOG_LEVEL", cls.log_level, _LEVELS),
             watch_timeout=read.number("TIELINE_WATCH_TIMEOUT", int(cls.watch_timeout), 10, 3600),
             egress=read.egress(),
+            otlp_endpoint=read.url("TIELINE_OTLP_ENDPOINT") if env.get("TIELINE_OTLP_ENDPOINT") else "",
         )
         if read.problems:
             raise ConfigError("; ".join(read.problems))

@@ -173,6 +173,7 @@ def _workload(view: ProjectView, there: EnvironmentView, spec: EnvironmentSpec) 
         image=runtime.image or config.runtime_image,
         replicas=0 if spec.suspended else replicas,
         api_url=config.api_url,
+        otlp_endpoint=config.otlp_endpoint,
         egress=config.egress,
         public_url=_public_url(
             config.public_url_template,

@@ -59,6 +59,8 @@ class Workload:
     public_url: str
     egress: Egress = PUBLIC_ONLY
     """Where the pods may go."""
+    otlp_endpoint: str = ""
+    """A collector for their traces, instead of the API."""
 
     @property
     def selector(self) -> dict[str, str]:
@@ -190,6 +192,7 @@ def _environment(workload: Workload, version: str) -> dict[str, str]:
         "TIELINE_VERSION": version,
         "TIELINE_PUBLIC_URL": workload.public_url,
         **workload.egress.to_environment(),
+        **({"OTEL_EXPORTER_OTLP_ENDPOINT": workload.otlp_endpoint} if workload.otlp_endpoint else {}),
     }
 
 

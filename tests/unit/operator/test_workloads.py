@@ -151,3 +151,13 @@ def test_pods_may_go_where_the_administrator_allows() -> None:
     (container,) = pod_template(egress=egress)["spec"]["containers"]
     told = {item["name"]: item["value"] for item in container["env"]}
     assert Egress.from_environment(told) == egress
+
+
+def test_a_collector_of_ones_own_is_told_in_opentelemetrys_words() -> None:
+    def endpoint(**changes: Any) -> str | None:
+        (container,) = pod_template(**changes)["spec"]["containers"]
+        told = {item["name"]: item["value"] for item in container["env"]}
+        return told.get("OTEL_EXPORTER_OTLP_ENDPOINT")
+
+    assert endpoint() is None
+    assert endpoint(otlp_endpoint="http://collector:4318") == "http://collector:4318"
