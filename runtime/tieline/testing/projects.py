@@ -33,6 +33,7 @@ from tieline.tracing.spans import Span, Tracer
 T = TypeVar("T")
 
 _LONGEST = 70.0
+_TIMEOUT = aiohttp.ClientTimeout(total=_LONGEST)
 _LIMITS = Limits(max_body=10 * 1024 * 1024, max_runs=100, run_timeout=60)
 _logger = logging.getLogger("tieline")
 
@@ -195,7 +196,7 @@ class Project:
     async def _send(
         self, method: str, path: str, user: str | None, caller: str | None, options: dict[str, Any]
     ) -> Answer:
-        options = {"allow_redirects": False, **options}
+        options = {"allow_redirects": False, "timeout": _TIMEOUT, **options}
         if caller is None:
             sent = self._client.request(method, self._url + path, **options)
         else:
