@@ -133,7 +133,7 @@ class Browser:
     async def open(self, url: str) -> Page:
         """A new tab."""
         made = await self.call("Target.createTarget", url="about:blank")
-        page = await self._attached(made["targetId"])
+        page = await self.attach(made["targetId"])
         await page.goto(url)
         return page
 
@@ -144,7 +144,7 @@ class Browser:
             found = (await self.call("Target.getTargets"))["targetInfos"]
             return next((one["targetId"] for one in found if one.get("openerId") == opener.target), None)
 
-        return await self._attached(await eventually("a popup", find))
+        return await self.attach(await eventually("a popup", find))
 
     async def is_open(self, page: Page) -> bool:
         found = (await self.call("Target.getTargets"))["targetInfos"]
@@ -155,7 +155,8 @@ class Browser:
         await asyncio.wait([self._reader])
         await self._socket.close()
 
-    async def _attached(self, target: str) -> Page:
+    async def attach(self, target: str) -> Page:
+        """A window that is open, by the id of its target."""
         found = await self.call("Target.attachToTarget", targetId=target, flatten=True)
         return Page(self, target=target, session=found["sessionId"])
 

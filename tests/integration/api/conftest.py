@@ -11,19 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from aiohttp import web
 
-from tests.harness.kubectl import ROOT, Kubectl, Organisation, make_organisation
+from tests.harness.kubectl import Kubectl, Organisation, make_organisation
 from tieline_api.app import HTTP_LIMITS, make_app, make_platform
 from tieline_api.settings import Settings
-from tieline_core.ids import new_id
 from tieline_core.kube import Kube
 
 ORIGIN = "https://app.example"
 PUBLIC_URL = "https://tieline.example"
-# Sessions that share a cluster must not take it from each other.
-_ACCOUNT = f"tieline-api-under-test-{new_id()[-8:].lower()}"
 
 
 @dataclass(frozen=True)
@@ -132,44 +128,6 @@ class Server:
 
 
 @pytest.fixture(scope="session")
-def api_kubeconfig(
-    kubectl: Kubectl, kubeconfig: Path, crds_installed: None, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Path]:
-    """A kubeconfig with just the rights of deploy/base/api-rbac.yaml."""
-    roles = ROOT / "deploy" / "base"
-    kubectl("apply", "-f", str(roles / "roles.yaml"))
-    role = next(
-        document
-        for document in yaml.safe_load_all((roles / "api-rbac.yaml").read_text())
-        if document["kind"] == "ClusterRole"
-    )
-    role["metadata"]["name"] = _ACCOUNT
-    binding = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": _ACCOUNT},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": _ACCOUNT},
-        "subjects": [{"kind": "ServiceAccount", "name": _ACCOUNT, "namespace": "default"}],
-    }
-    account = {
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": {"name": _ACCOUNT, "namespace": "default"},
-    }
-    kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all([role, binding, account]))
-    token = kubectl("create", "token", _ACCOUNT, namespace="default").stdout.strip()
-    config = yaml.safe_load(kubeconfig.read_text())
-    config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
-    config["current-context"] = kubectl.context or config["current-context"]
-    path = tmp_path_factory.mktemp("api") / "kubeconfig"
-    path.write_text(yaml.safe_dump(config))
-    yield path
-    for kind in ("clusterrolebinding", "clusterrole"):
-        kubectl("delete", kind, _ACCOUNT)
-    kubectl("delete", "serviceaccount", _ACCOUNT, namespace="default")
-
-
-@pytest.fixture(scope="session")
 def server(api_kubeconfig: Path) -> Iterator[Server]:
     started = Server(api_kubeconfig)
     started.start()
@@ -183,26 +141,6 @@ def org(kubectl: Kubectl, crds_installed: None) -> Iterator[Organisation]:
     made = make_organisation(kubectl)
     yield made
     kubectl("delete", "namespace", made.namespace, "--wait=false")
-
-
-@pytest.fixture(scope="session")
-def token_for(kubectl: Kubectl) -> Callable[..., str]:
-    """A token of a new ServiceAccount in a namespace, bound there to a ClusterRole."""
-
-    def make(namespace: str, name: str, role: str | None) -> str:
-        kubectl("create", "serviceaccount", name, namespace=namespace)
-        if role:
-            kubectl(
-                "create",
-                "rolebinding",
-                f"{name}-is-{role}",
-                f"--clusterrole={role}",
-                f"--serviceaccount={namespace}:{name}",
-                namespace=namespace,
-            )
-        return kubectl("create", "token", name, namespace=namespace).stdout.strip()
-
-    return make
 
 
 @pytest.fixture(scope="session")

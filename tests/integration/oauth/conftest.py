@@ -1,13 +1,18 @@
-"""A real Keycloak for the session, on its way before it is needed."""
+"""A real Keycloak for the session, on its way before it is needed, and an API that may reach it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.harness.keycloak import Keycloak
+from tests.harness.kubectl import Kubectl, Organisation, make_organisation
 from tests.harness.progress import Uncaptured
+from tests.harness.running_api import RunningApi
+from tests.integration.api.conftest import Client
+from tests.integration.oauth.front_end import FrontEnd
 
 _STARTED = pytest.StashKey[Keycloak]()
 
@@ -32,3 +37,39 @@ def keycloak(request: pytest.FixtureRequest) -> Iterator[Keycloak]:
         found.wait()
     yield found
     found.stop()
+
+
+@pytest.fixture(scope="session")
+def oauth_org(kubectl: Kubectl, crds_installed: None) -> Iterator[Organisation]:
+    """The organisation of the tests here; each makes systems and connections of its own in it."""
+    made = make_organisation(kubectl)
+    yield made
+    kubectl("delete", "namespace", made.namespace, "--wait=false")
+
+
+@pytest.fixture(scope="session")
+def front_end() -> Iterator[FrontEnd]:
+    """The web application that embeds connecting, on an origin of its own."""
+    with FrontEnd() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def api(
+    api_kubeconfig: Path, front_end: FrontEnd, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningApi]:
+    """The API as a process; its log has what it would say in a pod."""
+    running = RunningApi(
+        kubeconfig=api_kubeconfig,
+        log=tmp_path_factory.mktemp("oauth-api") / "log",
+        variables={"TIELINE_CORS_ORIGINS": front_end.origin, "TIELINE_EGRESS_ALLOWED": "127.0.0.0/8"},
+    )
+    running.start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def caller(api: RunningApi, oauth_org: Organisation, token_for: Callable[..., str]) -> Client:
+    """An administrator of the organisation."""
+    return Client(api.url, token_for(oauth_org.namespace, "admin", "tieline-admin"), oauth_org.id)

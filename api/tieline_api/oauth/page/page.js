@@ -47,6 +47,13 @@
     return text.length > LONGEST_QUOTE ? `${text.slice(0, LONGEST_QUOTE)}…` : text;
   }
 
+  // What an error answer says, without the name of the field that it is about, as a sentence.
+  function reason(body) {
+    const said = (body.fields && body.fields[0] && body.fields[0].message) || body.message || "";
+    const text = said || "The connection could not be finished";
+    return /[.!?]$/.test(text) ? text : `${text}.`;
+  }
+
   function forget() {
     // The code has served: it does not stay in the address bar and the history.
     window.history.replaceState(null, "", window.location.pathname);
@@ -106,8 +113,8 @@
         });
         return;
       }
-      show("failed", "Not connected", body.message || "The connection could not be finished.", {
-        hint: "Go back to where you came from and connect again.",
+      show("failed", "Not connected", reason(body), {
+        hint: "Go back to where you came from to try again. You can close this window.",
       });
     } catch {
       if (problem) return;
