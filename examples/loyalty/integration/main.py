@@ -7,20 +7,22 @@ the account of the customer whom the run is for.
 
 from decimal import Decimal, InvalidOperation
 
+from variables import Variables
+
 from tieline import Context, Integration, Request, Response
 
 integration = Integration()
 
 
 @integration.webhook("paid", connection="storefront")
-async def paid(ctx: Context, request: Request) -> Response | dict[str, object]:
+async def paid(ctx: Context[Variables], request: Request) -> Response | dict[str, object]:
     """POST /paid/users/<customer>: a paid order in, the new balance out."""
     customer = ctx.activation.user
     if customer is None:
         return Response(status=400, text="Call /paid/users/<customer>")
     order = await request.json()
     try:
-        points = points_for(Decimal(str(order["total"])), rate=ctx.variables.get("pointsPerEuro", 1))
+        points = points_for(Decimal(str(order["total"])), rate=ctx.variables["pointsPerEuro"])
     except (KeyError, InvalidOperation):
         return Response(status=422, text="The order needs a total such as 19.90")
 

@@ -55,11 +55,12 @@ async def client(
     server = TestServer(application)
     await server.start_server()
     content = (EXAMPLE / "connections.json").read_text()
+    schema = json.loads((EXAMPLE / "variables.schema.json").read_text())
     content = content.replace("http://localhost:9001", str(server.make_url("")).rstrip("/"))
     monkeypatch.setattr(sys, "path", [*sys.path])
     runner = Runner(
         limits=Limits(max_body=1000, max_runs=10, run_timeout=5),
-        configuration=configured(json.loads(content)),
+        configuration=configured({**json.loads(content), "variablesSchema": schema}),
         client=client,
         surroundings=SURROUNDINGS,
     )
