@@ -137,6 +137,7 @@ class Context(Generic[V]):
             self._client,
             lambda: self._configuration.current.connection(template, self.activation),
             self._tracer,
+            self._configuration.tokens,
         )
 
     def trace(self, name: str, **attributes: Value) -> AbstractContextManager[Span]:

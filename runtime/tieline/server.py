@@ -19,6 +19,7 @@ from tieline import logs, termination
 from tieline.configuration.api_source import ApiSource
 from tieline.configuration.current import Configuration, Source
 from tieline.configuration.file_source import FileSource
+from tieline.configuration.tokens import ApiTokens
 from tieline.configuration.users import ApiUsers, ConfiguredUsers, Users
 from tieline.context import Named, Surroundings
 from tieline.errors import CodeError, ConfigurationError
@@ -79,6 +80,7 @@ async def serve(settings: Settings, webhooks: Mapping[str, Webhook], redactor: R
     exporter = _exporter(settings, redactor)
     # The API is inside of the cluster, where connections may not go.
     async with new_client(settings.egress) as client, new_client() as to_api:
+        configuration.tokens = _tokens(settings, redactor, to_api)
         runner = Runner(
             limits=Limits(
                 max_body=settings.max_body, max_runs=settings.max_runs, run_timeout=settings.run_timeout
@@ -166,6 +168,12 @@ def _users(settings: Settings, configuration: Configuration, client: aiohttp.Cli
     if settings.connections_file is not None or settings.api_url is None:
         return ConfiguredUsers(configuration)
     return ApiUsers(client, settings.api_url, settings.token_file, time.monotonic)
+
+
+def _tokens(settings: Settings, redactor: Redactor, client: aiohttp.ClientSession) -> ApiTokens | None:
+    if settings.connections_file is not None or settings.api_url is None:
+        return None
+    return ApiTokens(client, settings.api_url, settings.token_file, redactor.learn, time.monotonic)
 
 
 def _exporter(settings: Settings, redactor: Redactor) -> Exporter:

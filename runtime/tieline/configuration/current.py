@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tieline.configuration.snapshot import Snapshot
+from tieline.configuration.tokens import AccessTokens
 from tieline.redaction import Redactor
 
 Publish = Callable[[Snapshot], None]
@@ -23,6 +24,8 @@ class Configuration:
         self.current = Snapshot()
         self.obtained = not needed
         """Whether there is a configuration to serve with: at once when none is needed."""
+        self.tokens: AccessTokens | None = None
+        """Where other access tokens come from after a 401; None where nobody can be asked."""
         self._redactor = redactor
 
     def publish(self, snapshot: Snapshot) -> None:

@@ -4,6 +4,7 @@ import base64
 import binascii
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -48,6 +49,8 @@ class Credential:
     options: Mapping[str, Any]
     """The scheme's sub-object, such as ``{"name": "X-API-Key", "in": "header"}``."""
     data: Mapping[str, Any] = field(repr=False)
+    expires_at: datetime | None = None
+    """When the platform deletes it: from then on nothing is sent with it."""
 
     def secrets(self) -> Iterator[str]:
         """The values in ``data`` that must never be written anywhere."""
@@ -257,6 +260,7 @@ def _credential(body: dict[str, Any]) -> Credential:
         scheme=kind,
         options=_mapping(scheme, _sub_object(kind)),
         data=_mapping(body, "data"),
+        expires_at=_moment(body.get("expiresAt")),
     )
 
 
@@ -264,6 +268,14 @@ def _sub_object(scheme: str) -> str:
     """The key of a scheme type's sub-object: ``api-key`` has ``apiKey``."""
     first, *rest = scheme.split("-")
     return first + "".join(word.capitalize() for word in rest)
+
+
+def _moment(value: Any) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return found if found and found.tzinfo else None
 
 
 def _mapping(body: dict[str, Any], key: str) -> dict[str, Any]:

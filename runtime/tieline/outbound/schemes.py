@@ -6,6 +6,7 @@ tokens load no cryptography.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module
 
@@ -49,6 +50,12 @@ async def authenticate(request: PreparedRequest, connection: Connection) -> None
     """
     check(connection)
     for credential in connection.credentials:
+        if credential.expires_at is not None and credential.expires_at <= datetime.now(UTC):
+            raise CredentialError(
+                template=connection.template,
+                credential=credential.id,
+                problem="it has expired; give the connection another one",
+            )
         try:
             await _applier(credential.scheme)(request, credential)
         except UnusableValueError as error:

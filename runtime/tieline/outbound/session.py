@@ -1,20 +1,19 @@
 """Requests through a connection: base URL and credentials are applied to each, and nowhere else."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import aiohttp
-from aiohttp import ClientHandlerType, ClientMiddlewareType, ClientRequest, ClientResponse
+from aiohttp import ClientResponse
 from aiohttp.client import _RequestContextManager
-from aiohttp.payload import BytesPayload
 from yarl import URL
 
 from tieline.configuration.snapshot import Connection
-from tieline.errors import ForeignRedirectError
-from tieline.outbound.prepared import PreparedRequest, UnusableValueError
+from tieline.configuration.tokens import AccessTokens
+from tieline.outbound.applying import applying
 from tieline.outbound.retries import RETRIES, send_again
-from tieline.outbound.schemes import authenticate, check
-from tieline.outbound.urls import join, origin, shown
+from tieline.outbound.schemes import check
+from tieline.outbound.urls import join
 from tieline.tracing.outbound import traced
 from tieline.tracing.spans import Tracer
 from tieline_rules.egress import Egress
@@ -43,12 +42,19 @@ class Session:
     answer begins; what happens while its body is read is not repeated.
     """
 
-    __slots__ = ("_client", "_look_up", "_tracer")
+    __slots__ = ("_client", "_look_up", "_tokens", "_tracer")
 
-    def __init__(self, client: aiohttp.ClientSession, look_up: LookUp, tracer: Tracer | None = None) -> None:
+    def __init__(
+        self,
+        client: aiohttp.ClientSession,
+        look_up: LookUp,
+        tracer: Tracer | None = None,
+        tokens: AccessTokens | None = None,
+    ) -> None:
         self._client = client
         self._look_up = look_up
         self._tracer = tracer
+        self._tokens = tokens
 
     async def __aenter__(self) -> "Session":
         return self
@@ -79,7 +85,11 @@ class Session:
             if self._tracer
             else ()
         )
-        middlewares = (*(options.get("middlewares") or ()), *tracing, _applying(connection, target))
+        middlewares = (
+            *(options.get("middlewares") or ()),
+            *tracing,
+            applying(connection, target, self._tokens),
+        )
         return self._client.request(method, target, **{**options, "middlewares": middlewares})
 
     def get(self, url: str | URL = "", **options: Any) -> _RequestContextManager:
@@ -130,62 +140,3 @@ async def fetch(
         return response
 
     return await send_again(send, method=method, options=options, retries=retries)
-
-
-def _applying(connection: Connection, target: URL) -> ClientMiddlewareType:
-    """A client middleware that authenticates requests to the connection's origin.
-
-    aiohttp calls it for the request and again for each redirect. It is the innermost one, so what it
-    signs is what is sent. A redirect that keeps the body (307, 308) brings it as the last hop sent it: it
-    is put back to what the author gave before anything else happens.
-    """
-    home = origin(target)
-    given: BytesPayload | None = None
-
-    async def apply(request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
-        nonlocal given
-        if given is not None and request.body:
-            await request.update_body(given)
-        # The first hop goes to the very URL that was joined; only redirects need a closer look.
-        if request.url is not target and origin(request.url) != home:
-            raise ForeignRedirectError(
-                template=connection.template, origin=shown(request.url), base_origin=shown(target)
-            )
-        before = request.body
-        prepared = PreparedRequest(
-            method=request.method, url=request.url, headers=request.headers, read=_body_of(request)
-        )
-        await authenticate(prepared, connection)
-        request.url = prepared.url
-        if prepared.tls is not None:
-            # Part of the pool's key, so this connection is never used for another certificate.
-            request._ssl = prepared.tls
-        if prepared.replaced and before:
-            given = _payload(request, await prepared.read())
-        if prepared.content and (prepared.replaced or not isinstance(before, BytesPayload)):
-            await request.update_body(_payload(request, prepared.content))
-        return await send(request)
-
-    return apply
-
-
-def _payload(request: ClientRequest, content: bytes) -> BytesPayload:
-    return BytesPayload(content, content_type=request.headers.get("Content-Type", "application/octet-stream"))
-
-
-def _body_of(request: ClientRequest) -> Callable[[], Awaitable[bytes]]:
-    """Reads the body once; aiohttp's payloads may be files or generators, which end."""
-    payload = request.body
-    content: bytes | None = payload if isinstance(payload, bytes) else None
-
-    async def body() -> bytes:
-        nonlocal content
-        if request.compress:
-            raise UnusableValueError(
-                "the request's body cannot be signed while aiohttp compresses it; pass compressed bytes as data"
-            )
-        if content is None:
-            content = payload if isinstance(payload, bytes) else await payload.as_bytes()
-        return content
-
-    return body

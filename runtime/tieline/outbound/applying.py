@@ -1,0 +1,111 @@
+"""Authenticates each request of a connection as it is sent, and once more with another token after a 401."""
+
+from collections.abc import Awaitable, Callable
+
+from aiohttp import ClientHandlerType, ClientMiddlewareType, ClientRequest, ClientResponse
+from aiohttp.payload import BytesPayload
+from yarl import URL
+
+from tieline.configuration.snapshot import Connection
+from tieline.configuration.tokens import AccessTokens
+from tieline.errors import ForeignRedirectError
+from tieline.outbound.prepared import PreparedRequest, UnusableValueError
+from tieline.outbound.schemes import authenticate
+from tieline.outbound.urls import origin, shown
+
+
+def applying(connection: Connection, target: URL, tokens: AccessTokens | None = None) -> ClientMiddlewareType:
+    """A client middleware that authenticates requests to the connection's origin.
+
+    aiohttp calls it for the request and again for each redirect. It is the innermost one, so what it
+    signs is what is sent. A redirect that keeps the body (307, 308) brings it as the last hop sent it: it
+    is put back to what the author gave before anything else happens.
+
+    After a 401 the request is sent once more when ``tokens`` has another access token and its body is still
+    there: a request that was not let in has done nothing.
+    """
+    return _Applying(connection, target, tokens)
+
+
+class _Applying:
+    """The middleware of one request and its redirects."""
+
+    def __init__(self, connection: Connection, target: URL, tokens: AccessTokens | None) -> None:
+        self._connection = connection
+        self._target = target
+        self._tokens = tokens
+        self._given: BytesPayload | None = None
+        self._repeated = False
+
+    async def __call__(self, request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
+        # The first hop goes to the very URL that was joined; only redirects need a closer look.
+        if request.url is not self._target and origin(request.url) != origin(self._target):
+            raise ForeignRedirectError(
+                template=self._connection.template,
+                origin=shown(request.url),
+                base_origin=shown(self._target),
+            )
+        tokens = self._tokens
+        if tokens is None:
+            return await self._sent(request, send, self._connection)
+        connection = tokens.newest(self._connection)
+        url, headers = request.url, request.headers.copy()
+        response = await self._sent(request, send, connection)
+        if response.status != 401 or self._repeated or not _is_there_again(request):
+            return response
+        other = await tokens.instead_of(connection)
+        if other is None:
+            return response
+        self._repeated = True
+        response.release()
+        request.url = url
+        request.headers.clear()
+        request.headers.extend(headers)
+        return await self._sent(request, send, other)
+
+    async def _sent(
+        self, request: ClientRequest, send: ClientHandlerType, connection: Connection
+    ) -> ClientResponse:
+        if self._given is not None and request.body:
+            await request.update_body(self._given)
+        before = request.body
+        prepared = PreparedRequest(
+            method=request.method, url=request.url, headers=request.headers, read=_body_of(request)
+        )
+        await authenticate(prepared, connection)
+        request.url = prepared.url
+        if prepared.tls is not None:
+            # Part of the pool's key, so this connection is never used for another certificate.
+            request._ssl = prepared.tls
+        if prepared.replaced and before:
+            self._given = _payload(request, await prepared.read())
+        if prepared.content and (prepared.replaced or not isinstance(before, BytesPayload)):
+            await request.update_body(_payload(request, prepared.content))
+        return await send(request)
+
+
+def _is_there_again(request: ClientRequest) -> bool:
+    """Whether the body can be sent a second time; files and generators have ended."""
+    return not request.body or isinstance(request.body, BytesPayload)
+
+
+def _payload(request: ClientRequest, content: bytes) -> BytesPayload:
+    return BytesPayload(content, content_type=request.headers.get("Content-Type", "application/octet-stream"))
+
+
+def _body_of(request: ClientRequest) -> Callable[[], Awaitable[bytes]]:
+    """Reads the body once; aiohttp's payloads may be files or generators, which end."""
+    payload = request.body
+    content: bytes | None = payload if isinstance(payload, bytes) else None
+
+    async def body() -> bytes:
+        nonlocal content
+        if request.compress:
+            raise UnusableValueError(
+                "the request's body cannot be signed while aiohttp compresses it; pass compressed bytes as data"
+            )
+        if content is None:
+            content = payload if isinstance(payload, bytes) else await payload.as_bytes()
+        return content
+
+    return body
