@@ -13,6 +13,8 @@ async def look_up(world: World, view: View, namespace: str, names: Iterable[str]
     facts: dict[str, SecretFacts] = {}
     for name in names:
         facts[name] = cached_facts(view, namespace, name)
+        if not facts[name].exists and await world.late_secret(namespace, name):
+            facts[name] = cached_facts(view, namespace, name)
         if not facts[name].exists:
             facts[name] = SecretFacts(name=name, exists=await world.other_secret(namespace, name))
     return facts

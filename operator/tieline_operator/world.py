@@ -137,6 +137,18 @@ class World:
         except NotFound:
             return None
 
+    async def late_secret(self, namespace: str, name: str) -> bool:
+        """Whether there is a Secret of the credential type that the cache has not seen yet; now it has.
+
+        An object and the Secret that it refers to come by watches of their own, in either order.
+        """
+        found = await self._kube.list(
+            r.SECRETS, namespace, field_selector=f"metadata.name={name},type={CREDENTIAL_TYPE}"
+        )
+        for secret in found:
+            self.observe(r.SECRETS, secret)
+        return bool(found)
+
     async def other_secret(self, namespace: str, name: str) -> bool:
         """Whether there is a Secret of this name that is *not* of the credential type."""
         found = await self._kube.list(

@@ -45,6 +45,8 @@ class MemoryWorld:
         self.objects: dict[Resource, dict[tuple[str, str], Any]] = {resource: {} for resource in ALL}
         self.contents: dict[str, Any] = {}
         self.other_secrets: set[str] = set()
+        self.late_secrets: dict[str, Any] = {}
+        """Those of our type that the watch has not brought yet."""
         self.requests: Counter[str] = Counter()
         self.reads = 0
         self.refused: dict[Resource, str] = {}
@@ -86,6 +88,12 @@ class MemoryWorld:
     async def config_map(self, namespace: str, name: str) -> Any:
         self.reads += 1
         return self.contents.get(name)
+
+    async def late_secret(self, namespace: str, name: str) -> bool:
+        found = self.late_secrets.pop(name, None)
+        if found:
+            self.put(r.SECRETS, found)
+        return found is not None
 
     async def other_secret(self, namespace: str, name: str) -> bool:
         return name in self.other_secrets

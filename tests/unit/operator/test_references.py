@@ -132,6 +132,13 @@ async def test_a_secret_of_another_type_is_refused_with_what_to_do() -> None:
     assert "delete it and create it again" in there.ready(*CONNECTION)[2]
 
 
+async def test_a_secret_that_the_watch_brings_after_its_connection_is_not_missed() -> None:
+    there = Reconciling(world(no_secret))
+    there.world.late_secrets["login"] = o.secret("login")
+    await there.once(*CONNECTION)
+    assert there.ready(*CONNECTION)[0] == "True"
+
+
 async def test_a_credential_that_will_expire_is_looked_at_again_then() -> None:
     expires = format_time(o.NOW + timedelta(minutes=5))
     there = Reconciling(world(credential(expiresAt=expires)))
