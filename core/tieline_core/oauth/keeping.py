@@ -6,6 +6,7 @@ so that nobody else exchanges the same code. Tokens are stored before anybody ge
 the one that a connection names belongs to whoever wrote it.
 """
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -61,6 +62,7 @@ class Keeper:
         self._states = states
         self._refresher = refresher or Refresher(secrets, now=now)
         self._now = now
+        self._running: dict[tuple[str, ...], asyncio.Task[Kept | None]] = {}
 
     async def fresh(
         self, connection: Object, item_id: str, *, rejected: str = "", retry: bool = False
@@ -73,6 +75,23 @@ class Keeper:
         UnreachableError and MisconfiguredError where it cannot be asked, which says nothing about the
         credential; KubeError.
         """
+        if retry:
+            return await self._fresh(connection, item_id, rejected=rejected, retry=True)
+        # A storm of calls for one credential is one look at the cluster.
+        key = (*place(connection, item_id), connection["metadata"].get("resourceVersion", ""), rejected)
+        task = self._running.get(key)
+        if task is None:
+            task = asyncio.create_task(self._fresh(connection, item_id, rejected=rejected, retry=False))
+            self._running[key] = task
+            task.add_done_callback(lambda done: self._done(key, done))
+        return await asyncio.shield(task)
+
+    def _done(self, key: tuple[str, ...], task: asyncio.Task[Kept | None]) -> None:
+        self._running.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # seen, even where all callers have gone
+
+    async def _fresh(self, connection: Object, item_id: str, *, rejected: str, retry: bool) -> Kept | None:
         lookups = self._lookups
         resolved = await resolve(lookups, connection, item_id)
         namespace, name = place(connection, item_id)

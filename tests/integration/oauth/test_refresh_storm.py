@@ -28,16 +28,24 @@ from datetime import timedelta
 import aiohttp
 from tieline_core.kube.client import Kube
 from tieline_core.oauth.egress import Egress
-from tieline_core.oauth.refreshing import Refresher
+from tieline_core.oauth.refreshing import Refresher, Wanted
 from tieline_core.oauth.tokens import Endpoint, TokenClient
 
-async def main(kubeconfig, namespace, url):
+def plan(kind, client, endpoint, namespace):
+    if kind == "refresh":
+        return {"ask": lambda old: client.refresh(endpoint, refresh_token=old.refresh_token)}
+    metadata = {"name": "grant", "namespace": namespace}
+    secret = {"apiVersion": "v1", "kind": "Secret", "type": "tieline.dev/credential", "metadata": metadata}
+    exchange = lambda old: client.exchange(endpoint, code="code1", redirect_uri="https://here.example")
+    return {"ask": exchange, "wanted": Wanted(source="code1", blank=secret)}
+
+async def main(kubeconfig, namespace, url, kind):
     connector = Egress.parse(allowed=["127.0.0.0/8"]).connector()
     async with await Kube.connect(kubeconfig=kubeconfig) as kube, aiohttp.ClientSession(connector=connector) as s:
         client, endpoint = TokenClient(s), Endpoint(token_url=url, client_id="me")
         one = Refresher(kube, claim=timedelta(seconds=4), poll=0.05)
-        ask = lambda old: client.refresh(endpoint, refresh_token=old.refresh_token)
-        found = await asyncio.gather(*(one.fresh(namespace, "grant", ask=ask) for _ in range(50)))
+        how = plan(kind, client, endpoint, namespace)
+        found = await asyncio.gather(*(one.fresh(namespace, "grant", **how) for _ in range(50)))
         print(json.dumps([t.access_token for t in found]))
 
 asyncio.run(main(*sys.argv[1:]))
@@ -54,7 +62,8 @@ class Provider:
     held: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def token(self, request: web.Request) -> web.Response:
-        used = str((await request.post())["refresh_token"])
+        form = await request.post()
+        used = str(form.get("refresh_token") or form["code"])
         if self.hold_first and not self.held.is_set():
             self.held.set()  # received, and never processed: its asker is killed
             await asyncio.sleep(30)
@@ -87,31 +96,38 @@ async def store_expired(kube: Kube, namespace: str) -> None:
     await kube.create(SECRETS, stored.with_tokens(blank, expired))
 
 
-async def worker(kubeconfig: Path, namespace: str, url: str) -> asyncio.subprocess.Process:
+async def worker(kubeconfig: Path, namespace: str, url: str, kind: str) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-c", WORKER, str(kubeconfig), namespace, url, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-c", WORKER, str(kubeconfig), namespace, url, kind, stdout=asyncio.subprocess.PIPE
     )
 
 
-@pytest.mark.parametrize("_round", range(3))
-@pytest.mark.parametrize("killed", [False, True])
+# A first exchange has no Secret to claim yet: it is created with the claim.
+@pytest.mark.parametrize(
+    ("kind", "killed", "_round"),
+    [
+        *(("refresh", killed, n) for killed in (False, True) for n in range(3)),
+        *(("exchange", killed, n) for killed in (False, True) for n in range(2)),
+    ],
+)
 async def test_a_storm_makes_one_token_request(
-    kubeconfig: Path, namespace: str, killed: bool, _round: int
+    kubeconfig: Path, namespace: str, kind: str, killed: bool, _round: int
 ) -> None:
     async with (
         await Kube.connect(kubeconfig=str(kubeconfig)) as kube,
         serving(Provider(hold_first=killed)) as provider,
     ):
-        await store_expired(kube, namespace)
+        if kind == "refresh":
+            await store_expired(kube, namespace)
         if killed:
-            holder = await worker(kubeconfig, namespace, provider.url)
+            holder = await worker(kubeconfig, namespace, provider.url, kind)
             await asyncio.wait_for(provider.held.wait(), 15)
-        others = [await worker(kubeconfig, namespace, provider.url) for _ in range(4 - killed)]
+        others = [await worker(kubeconfig, namespace, provider.url, kind) for _ in range(4 - killed)]
         if killed:
             os.kill(holder.pid, signal.SIGKILL)
             await holder.wait()
         answers = await asyncio.wait_for(asyncio.gather(*(one.communicate() for one in others)), 25)
-        assert provider.asked == ["rt1"]
+        assert provider.asked == ["rt1" if kind == "refresh" else "code1"]
         assert [json.loads(out) for out, _ in answers] == [["at2"] * 50] * len(others)
         secret = await kube.get(SECRETS, "grant", namespace)
         assert stored.read(secret).tokens.refresh_token == "rt2"

@@ -17,6 +17,7 @@ class MemoryKube:
 
     def __init__(self) -> None:
         self.objects: dict[Key, Object] = {}
+        self.reads = 0
         self._version = 0
 
     def put(self, obj: Mapping[str, Any]) -> Object:
@@ -34,6 +35,7 @@ class MemoryKube:
         return [obj for key, obj in self.objects.items() if key[0] == "Secret" and obj.get("type") == kind]
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Object:
+        self.reads += 1
         await asyncio.sleep(0)
         try:
             return copy.deepcopy(self.objects[resource.kind, namespace or "", name])

@@ -393,3 +393,14 @@ async def test_a_state_of_nothing_is_free_again(provider: Provider, keeper_of: A
         await shop.states.look(state, namespace="acme")
     await keeper.give_up(shop.connection, "main")
     assert (await shop.states.look(state, namespace="acme")).client_id == "app"
+
+
+async def test_a_storm_of_calls_is_one_look_at_the_cluster(provider: Provider, keeper_of: Any) -> None:
+    shop = Shop(provider, "oauth2-client", grant="clientCredentials", client={})
+    shop.store(clientId="me", clientSecret="s3cret")
+    keeper = keeper_of(shop)
+    await kept(keeper, shop)
+    shop.kube.reads = 0
+    found = await asyncio.gather(*(kept(keeper, shop, rejected="at1") for _ in range(200)))
+    assert {one.access_token for one in found} == {"at2"}
+    assert shop.kube.reads <= 2
