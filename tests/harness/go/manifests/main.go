@@ -1,0 +1,4 @@
+// The programs that the tests of manifests use are named in go.mod, as tools.
+package main
+
+func main() {}
