@@ -12,6 +12,7 @@ from aiohttp import web
 from pydantic import StringConstraints
 
 from tieline_api import errors
+from tieline_api.auth.addresses import origin
 from tieline_api.auth.callers import Caller
 from tieline_api.engine.dispatch import OPERATION, ORGANISATION
 from tieline_api.engine.reading import parse_json, read_body, validate
@@ -99,7 +100,9 @@ def add_callback(app: web.Application, platform: Platform) -> None:
 
 
 async def _body(request: web.Request, platform: Platform, model: type[M]) -> M:
-    platform.rates.hit(Caller(username=f"callback:{request.remote or ''}"))
+    forwarded = request.headers.getall("X-Forwarded-For", ())
+    address = origin(request.remote, forwarded, trusted=platform.settings.trusted_proxies)
+    platform.rates.hit(Caller(username=f"callback:{address}"))
     raw = await read_body(request, limit=_LIMIT)
     body, _ = validate(model, parse_json(request, raw))
     return body
