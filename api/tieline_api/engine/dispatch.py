@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from tieline_api import errors
 from tieline_api.engine.operation import Call, Operation, Reply
 from tieline_api.engine.reading import parse_json, read_body, validate, validate_query, warning_header
-from tieline_api.engine.uploads import new_file, read_upload
+from tieline_api.engine.uploads import Room, read_upload
 from tieline_api.platform import Platform
 from tieline_api.store import revisions
 from tieline_api.store.etags import unchanged
@@ -29,6 +29,7 @@ class Dispatcher:
 
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
+        self._room = Room()
 
     async def run(self, operation: Operation, request: web.Request) -> web.Response:
         """The answer of ``operation``; raises ApiError and KubeError for what goes wrong."""
@@ -44,8 +45,8 @@ class Dispatcher:
         await platform.access.check(caller, organisation, operation.permissions)
         await self._catch_up(request, organisation)
         with ExitStack() as closing:
-            upload = closing.enter_context(new_file()) if operation.upload else None
-            body, warnings = await _body(operation, request, upload)
+            upload = closing.enter_context(self._room.file()) if operation.upload else None
+            body, warnings = await _body(operation, request, upload, self._room)
             call = Call(
                 platform=platform,
                 organisation=organisation,
@@ -75,12 +76,12 @@ class Dispatcher:
 
 
 async def _body(
-    operation: Operation, request: web.Request, upload: BinaryIO | None
+    operation: Operation, request: web.Request, upload: BinaryIO | None, room: Room
 ) -> tuple[BaseModel | None, list[str]]:
     if operation.body is None:
         return None, []
     if upload is not None:
-        return await read_upload(request, operation.body, upload, limit=operation.body_limit)
+        return await read_upload(request, operation.body, upload, limit=operation.body_limit, room=room)
     raw = await read_body(request, limit=operation.body_limit)
     if not raw.strip():
         if not operation.body_optional:

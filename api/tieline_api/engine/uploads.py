@@ -15,6 +15,7 @@ from aiohttp import BodyPartReader, MultipartReader, web
 from pydantic import BaseModel
 
 from tieline_api import errors
+from tieline_api.engine.operation import MIB
 from tieline_api.engine.reading import validate
 
 UPLOAD_SECONDS = 120.0
@@ -25,19 +26,38 @@ _MAX_PARTS = 16
 _METADATA, _FILE = "metadata", "file"
 
 
-@contextmanager
-def new_file() -> Iterator[BinaryIO]:
-    """A file in memory: it needs no place to write to, and no other process sees it."""
-    with os.fdopen(os.memfd_create("upload"), "w+b") as file:
-        yield file
+class Room:
+    """The memory that all uploads together may take while they arrive and wait for their turn."""
+
+    def __init__(self, total: int = 128 * MIB) -> None:
+        self._left = total
+
+    @contextmanager
+    def file(self) -> Iterator[BinaryIO]:
+        """A file in memory: it needs no place to write to, and no other process sees it."""
+        with os.fdopen(os.memfd_create("upload"), "w+b") as file:
+            try:
+                yield file
+            finally:
+                file.flush()
+                self._left += os.fstat(file.fileno()).st_size
+
+    def write(self, file: BinaryIO, chunk: bytes) -> None:
+        """Writes to one of these files; ApiError 429 when others leave no room."""
+        if len(chunk) > self._left:
+            raise errors.too_many_requests(
+                "Other uploads take all the memory there is for them: try again in a moment", retry_after=5
+            )
+        self._left -= len(chunk)
+        file.write(chunk)
 
 
 async def read_upload(
-    request: web.Request, model: type[BaseModel], file: BinaryIO, *, limit: int
+    request: web.Request, model: type[BaseModel], file: BinaryIO, *, limit: int, room: Room
 ) -> tuple[BaseModel, list[str]]:
     """Writes the part ``file`` (at most ``limit`` bytes) into ``file``; returns the part ``metadata``.
 
-    Raises ApiError: 400, 408, 413, 415, 422.
+    Raises ApiError: 400, 408, 413, 415, 422, 429.
     """
     if request.content_type != "multipart/form-data":
         raise errors.ApiError(415, "unsupported_media_type", "The body must be multipart/form-data")
@@ -47,7 +67,7 @@ async def read_upload(
     counted = _Counted(request.content, too_large=too_large)
     try:
         async with asyncio.timeout(UPLOAD_SECONDS):
-            raw = await _parts(request, counted, file, limit=limit)
+            raw = await _parts(request, counted, file, limit=limit, room=room)
     except TimeoutError:
         raise errors.ApiError(
             408, "timeout", f"The body did not arrive within {UPLOAD_SECONDS:g} s"
@@ -60,7 +80,9 @@ async def read_upload(
         raise errors.malformed(f"The part metadata is no JSON: {error.msg}") from None
 
 
-async def _parts(request: web.Request, counted: "_Counted", file: BinaryIO, *, limit: int) -> bytes:
+async def _parts(
+    request: web.Request, counted: "_Counted", file: BinaryIO, *, limit: int, room: Room
+) -> bytes:
     reader = MultipartReader(request.headers, counted)  # type: ignore[arg-type]  # what it uses of a stream
     metadata: bytes | None = None
     found = False
@@ -77,7 +99,7 @@ async def _parts(request: web.Request, counted: "_Counted", file: BinaryIO, *, l
             metadata = await _metadata(part)
         elif part.name == _FILE and not found:
             found = True
-            await _copy(part, file, limit=limit)
+            await _copy(part, file, limit=limit, room=room)
     else:
         raise errors.malformed(f"The body has more than {_MAX_PARTS} parts")
     missing = [name for name, there in ((_METADATA, metadata is not None), (_FILE, found)) if not there]
@@ -95,13 +117,13 @@ async def _metadata(part: BodyPartReader) -> bytes:
     return bytes(content)
 
 
-async def _copy(part: BodyPartReader, file: BinaryIO, *, limit: int) -> None:
+async def _copy(part: BodyPartReader, file: BinaryIO, *, limit: int, room: Room) -> None:
     size = 0
     while chunk := await part.read_chunk(_CHUNK_BYTES):
         size += len(chunk)
         if size > limit:
             raise errors.too_large("The file", limit=limit)
-        file.write(chunk)
+        room.write(file, chunk)
     file.flush()
 
 

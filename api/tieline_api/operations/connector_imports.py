@@ -96,11 +96,15 @@ async def _whole(call: Call[Any, Any], connector: Obj, version: Obj, head: Obj, 
     results = call.platform.connectors
     parts = [b'{"connector":', shown.model_dump_json(by_alias=True, exclude_none=True).encode()]
     known = dict(enumerate(maps))
-    for name in ("definitions", "actions", "triggers"):
-        lines = await asyncio.to_thread(results.lines_in, known, head, name)
-        parts += [b',"', name.encode(), b'":[', b",".join(lines), b"]"]
-    parts += [b',"messages":', orjson.dumps(head["messages"]), b"}"]
-    return b"".join(parts)
+
+    def joined() -> bytes:
+        for name in ("definitions", "actions", "triggers"):
+            lines = results.lines_in(known, head, name)
+            parts.extend((b',"', name.encode(), b'":[', b",".join(lines), b"]"))
+        parts.extend((b',"messages":', orjson.dumps(head["messages"]), b"}"))
+        return b"".join(parts)
+
+    return await asyncio.to_thread(joined)
 
 
 OPERATIONS = (

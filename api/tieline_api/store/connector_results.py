@@ -37,8 +37,10 @@ class ConnectorResults:
         Creating the version takes its name, whoever else imports at the same moment. When its ConfigMaps
         cannot be written it is taken back.
         """
-        manifest = storage.version_manifest(
-            connector, name=name, digest=head_of(maps[0])["digest"], maps=maps
+        # Megabytes are hashed and encoded: others must not wait for that.
+        digest = head_of(maps[0])["digest"]
+        manifest = await asyncio.to_thread(
+            storage.version_manifest, connector, name=name, digest=digest, maps=maps
         )
         try:
             version = await self._kube.create(CONNECTOR_VERSIONS, manifest, field_manager=MANAGER)
@@ -46,8 +48,8 @@ class ConnectorResults:
             raise version_exists(name) from None
         try:
             async with asyncio.TaskGroup() as group:
-                for config_map in storage.config_maps(version, maps):
-                    group.create_task(self._write(config_map))
+                for place, content in zip(version["spec"]["configMaps"], maps, strict=True):
+                    group.create_task(self._write(version, place, content))
         except BaseExceptionGroup as failed:
             metadata = version["metadata"]
             with suppress(KubeError):
@@ -103,8 +105,9 @@ class ConnectorResults:
                 ) from None
         return self._keep(namespace, obj)
 
-    async def _write(self, manifest: dict[str, Any]) -> None:
+    async def _write(self, version: Obj, name: str, content: Map) -> None:
         async with self._gate:
+            manifest = await asyncio.to_thread(storage.config_map, version, name, content)
             with suppress(AlreadyExists):
                 await self._kube.create(CONFIG_MAPS, manifest, field_manager=MANAGER)
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +16,9 @@ from tieline_core.connectors.findings import TooMuch, Unreadable
 from tieline_core.connectors.packing import Map
 
 MIB = 1024 * 1024
-_CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
-_OWN = 192 * MIB
+_CGROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+# The server itself, and the uploads that arrive and wait.
+_OWN = (192 + 128) * MIB
 _LEAST = 192 * MIB
 _MODULE = "tieline_core.connectors.child"
 # The YAML reader's allocator would take a GiB of address space at its start (in KiB).
@@ -45,17 +46,18 @@ class ImportLimits:
     """Seconds from start to end."""
 
 
-def usual_limits(cgroup: Path = _CGROUP_MEMORY) -> ImportLimits:
+def usual_limits(cgroups: Sequence[Path] = _CGROUPS) -> ImportLimits:
     """The limits where nothing is configured: no more memory than the container leaves beside this process.
 
-    A child that takes all of a container's memory would take the server with it.
+    A child that takes all of a container's memory would take the server with it. Version 2 and version 1 of
+    cgroups say it in different files.
     """
     usual = ImportLimits()
-    try:
-        container = int(cgroup.read_text())
-    except (OSError, ValueError):  # no limit ("max"), or no such file
-        return usual
-    return ImportLimits(memory=max(_LEAST, min(usual.memory, container - _OWN)))
+    memory = usual.memory
+    for cgroup in cgroups:
+        with suppress(OSError, ValueError):  # no limit ("max"), or no such file
+            memory = min(memory, int(cgroup.read_text()) - _OWN)
+    return ImportLimits(memory=max(_LEAST, memory))
 
 
 class Importer:

@@ -71,22 +71,25 @@ def version_manifest(
 
 def config_maps(version: Mapping[str, Any], maps: Sequence[Map]) -> list[Json]:
     """The ConfigMaps of a ConnectorVersion that was just created (its uid makes them its own)."""
+    names = version["spec"]["configMaps"]
+    return [config_map(version, name, content) for name, content in zip(names, maps, strict=True)]
+
+
+def config_map(version: Mapping[str, Any], name: str, content: Map) -> Json:
+    """One of them: up to 1.2 MiB of base64, which takes a moment."""
     metadata = version["metadata"]
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {
-                "name": name,
-                "namespace": metadata["namespace"],
-                "labels": {CONNECTOR_LABEL: metadata["name"], "app.kubernetes.io/managed-by": "tieline"},
-                "ownerReferences": [_owner(version)],
-            },
-            "immutable": True,
-            "binaryData": {key: base64.b64encode(part).decode() for key, part in content.items()},
-        }
-        for name, content in zip(version["spec"]["configMaps"], maps, strict=True)
-    ]
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": name,
+            "namespace": metadata["namespace"],
+            "labels": {CONNECTOR_LABEL: metadata["name"], "app.kubernetes.io/managed-by": "tieline"},
+            "ownerReferences": [_owner(version)],
+        },
+        "immutable": True,
+        "binaryData": {key: base64.b64encode(part).decode() for key, part in content.items()},
+    }
 
 
 def content_of(obj: Mapping[str, Any]) -> Map:

@@ -99,9 +99,14 @@ def test_a_piece_that_no_config_map_holds_is_cut_and_joined_again() -> None:
 
 
 def test_an_import_leaves_the_server_its_memory_in_a_small_container(tmp_path: Path) -> None:
-    cgroup = tmp_path / "memory.max"
-    assert usual_limits(cgroup).memory == 1536 * MIB
-    cgroup.write_text("max\n")
-    assert usual_limits(cgroup).memory == 1536 * MIB
-    cgroup.write_text(f"{512 * MIB}\n")
-    assert usual_limits(cgroup).memory == 320 * MIB
+    second, first = files = (tmp_path / "memory.max", tmp_path / "memory.limit_in_bytes")
+    assert usual_limits(files).memory == 1536 * MIB
+    second.write_text("max\n")
+    assert usual_limits(files).memory == 1536 * MIB
+    second.write_text(f"{640 * MIB}\n")
+    assert usual_limits(files).memory == 320 * MIB
+    second.unlink()
+    first.write_text("9223372036854771712\n")
+    assert usual_limits(files).memory == 1536 * MIB
+    first.write_text(f"{1024 * MIB}\n")
+    assert usual_limits(files).memory == 704 * MIB
