@@ -101,6 +101,8 @@ def plan(observed: Observed, now: datetime) -> Plan:
         again += looks_again(known, now)
         problems += [Finding(one.reason, f'Credential "{item.id}": {one.message}') for one in found]
         entry = {"id": item.id, "errors": [one.message[:2048] for one in found][:16]}
+        if item.id in observed.links and (certificate := observed.links[item.id].certificate_id):
+            entry["mtlsCredentialId"] = certificate
         credentials.append(entry | ({"expired": True} if has_expired(item, now) else {}))
     waiting = next(_waiting(observed, now), None)
     if observed.taken:

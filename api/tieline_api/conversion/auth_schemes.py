@@ -99,6 +99,22 @@ def without_references(item: Mapping[str, Any]) -> Item:
     return result
 
 
+def with_link(item: Mapping[str, Any], certificate: str) -> Mapping[str, Any]:
+    """``item`` as it works: with the certificate credential that was found for its mutual TLS."""
+    oauth2 = item.get("oauth2") or {}
+    if not certificate or oauth2.get("mtlsCredentialId") or not oauth2.get("mtlsEnabled"):
+        return item
+    return {**item, "oauth2": {**oauth2, "mtlsCredentialId": certificate}}
+
+
+def without_link(config: AuthSchemeConfig, certificate: str) -> AuthSchemeConfig:
+    """``config`` as its author wrote it: answers show a certificate that was found, and clients send it back."""
+    if not certificate or config.oauth2 is None or config.oauth2.mtls_credential_id != certificate:
+        return config
+    given = config.oauth2.model_dump(by_alias=True, exclude_unset=True, exclude={"mtls_credential_id"})
+    return config.model_copy(update={"oauth2": OAuth2Scheme.model_validate(given)})
+
+
 def same(config: AuthSchemeConfig, item: Mapping[str, Any]) -> bool:
     """Whether ``config`` describes the scheme ``item``.
 

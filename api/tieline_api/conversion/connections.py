@@ -98,17 +98,20 @@ def plan_credential(
     system: Obj,
     connection: str,
     path: str,
+    linked: str = "",
 ) -> PlannedCredential:
     """What a credential in a request becomes.
 
     ``connection`` is the connection's id, ``live`` the stored item of the same id as it is, ``mine`` the part
-    of it that the API owns. What the request leaves out stays. Raises ApiError (422) naming the field below ``path``.
+    of it that the API owns, ``linked`` the certificate that answers show for it. What the request leaves out
+    stays. Raises ApiError (422) naming the field below ``path``.
     """
     item: Item = dict(mine or {})
     item["id"] = given.id or new_id()
     secrets: list[PlannedSecret] = []
     if given.auth_scheme_config is not None:
-        secrets += _plan_scheme(item, given.auth_scheme_config, system=system)
+        config = auth_schemes.without_link(given.auth_scheme_config, linked)
+        secrets += _plan_scheme(item, config, system=system)
     elif live is None:
         raise errors.invalid(f"{path}.authSchemeConfig", "is required for a new credential")
     if given.credential is not None:
@@ -191,12 +194,13 @@ def _credential_to_rest(
     kind, tokens = CredentialType(item["type"]), stored.read(held) if held else None
     exchanged = tokens is not None and bool(tokens.tokens.access_token) and kind in _SHOWN_AS_TOKENS
     scheme = scheme_item(item, system)
+    shown = auth_schemes.with_link(scheme, linked_certificate(obj, item["id"])) if scheme else None
     messages = (
         messages_about(system, scheme["id"]) if system and scheme and "authSchemeConfigId" in item else ()
     )
     return rest.ConnectionCredential(
         id=item["id"],
-        auth_scheme_config=auth_schemes.to_rest(scheme, messages) if scheme else None,
+        auth_scheme_config=auth_schemes.to_rest(shown, messages) if shown else None,
         credential=rest.Credential(
             id=credential_id(identifier, item),
             organisation_id=organisation,
@@ -214,6 +218,14 @@ def _token_data(tokens: Tokens) -> CredentialData:
     ends = stored.written(tokens.expires_at) if tokens.expires_at else None
     data = OAuth2TokenData(scopes=list(tokens.scopes), token_type=tokens.token_type, expires_at=ends)
     return CredentialData(oauth2_token=data)
+
+
+def linked_certificate(obj: Obj, identifier: str) -> str:
+    """The certificate credential that was found for a credential's mutual TLS; "" where none is needed."""
+    for found in (obj.get("status") or {}).get("credentials") or ():
+        if found["id"] == identifier:
+            return str(found.get("mtlsCredentialId") or "")
+    return ""
 
 
 def _errors_of(obj: Obj, identifier: str, tokens: stored.Stored | None) -> list[str] | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tieline_api import errors
 from tieline_api.conversion import auth_schemes
-from tieline_api.conversion.connections import PlannedSecret, plan_credential
+from tieline_api.conversion.connections import PlannedSecret, linked_certificate, plan_credential
 from tieline_api.models import connections as rest
 from tieline_api.oauth.exchanging import check_codes, exchange_codes
 from tieline_api.platform import Platform
@@ -202,6 +202,7 @@ def plan_credentials(
             system=system,
             connection=connection,
             path=f"{path}[{index}]",
+            linked=linked_certificate(live or {}, one.id or ""),
         )
         identifier = planned.item["id"]
         if identifier in seen:

@@ -27,6 +27,8 @@ class Links:
     grant: Grant | None = None
     """None for a credential that has no tokens."""
     problems: tuple[Problem, ...] = ()
+    certificate_id: str = ""
+    """The certificate credential that mutual TLS at the token URL uses."""
     mark: str = ""
     """Another one where what the tokens come from may have changed: scheme, client, certificate, Secrets."""
 
@@ -94,7 +96,12 @@ def links_of(
         problems += _certificate(directory, facts, connection, item, scheme)
     made_of = (resolved.source, resolved.asked_as, sorted(lookups.consulted))
     mark = hashlib.sha256(repr(made_of).encode()).hexdigest()[:32]
-    return Links(grant=resolved.grant, problems=tuple(problems), mark=mark)
+    return Links(
+        grant=resolved.grant,
+        problems=tuple(problems),
+        certificate_id=resolved.certificate_id,
+        mark=mark,
+    )
 
 
 def scheme_links(directory: Directory, namespace: str, scheme: AuthSchemeConfig) -> tuple[Problem, ...]:

@@ -114,6 +114,8 @@ class CredentialStatus(Shape):
     """What is wrong with it; empty when it was checked and is valid."""
     expired: bool = False
     """Whether its expiresAt has come: it is not used any more, and what the platform kept of it is deleted."""
+    mtls_credential_id: Annotated[str, StringConstraints(max_length=64)] = ""
+    """The certificate credential that mutual TLS at the token URL uses: the one named, or the one that was found."""
 
 
 class ConnectionStatus(Status):

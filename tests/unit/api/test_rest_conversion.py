@@ -285,6 +285,40 @@ def test_a_connection_that_is_sent_back_stays_the_same() -> None:
         assert planned.item == item
 
 
+def test_a_certificate_that_was_found_is_shown_and_may_be_sent_back() -> None:
+    oauth2 = {**ITEMS["oauth2"]["oauth2"], "mtlsEnabled": True}
+    oauth2.pop("mtlsCredentialId", None)
+    system = {
+        **SYSTEM,
+        "spec": {**SYSTEM["spec"], "authSchemeConfigs": [{**ITEMS["oauth2"], "oauth2": oauth2}]},
+    }
+    item = {"id": "one", "type": "oauth2-token", "authSchemeConfigId": "a", "secretRef": {"name": "s"}}
+    connection = {
+        **CONNECTION,
+        "spec": {**CONNECTION["spec"], "credentials": [item]},
+        "status": {"credentials": [{"id": "one", "errors": [], "mtlsCredentialId": "FOUND"}]},
+    }
+    shown = connection_to_rest(connection, organisation="O", system=system, template=None).credentials[0]
+    sent = json.loads(shown.model_dump_json(by_alias=True, exclude_none=True))
+    assert sent["authSchemeConfig"]["oauth2"]["mtlsCredentialId"] == "FOUND"
+
+    def planned(certificate: str) -> dict[str, Any]:
+        sent["authSchemeConfig"]["oauth2"]["mtlsCredentialId"] = certificate
+        given_back = ConnectionCredential.model_validate(sent, by_alias=True, by_name=False)
+        return plan_credential(
+            given_back,
+            live=item,
+            mine=item,
+            system=system,
+            connection=CONNECTION_ID,
+            path="credentials[0]",
+            linked="FOUND",
+        ).item
+
+    assert planned("FOUND") == item
+    assert planned("ANOTHER")["authSchemeConfig"]["oauth2"]["mtlsCredentialId"] == "ANOTHER"
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [
