@@ -49,7 +49,13 @@ def activation_key(activation: Activation) -> str:
 class Context(Generic[V]):
     """One run's view of its environment.
 
-    ``Context[Settings]`` tells type checkers what the variables are; see ``tieline types``.
+    >>> async def where(ctx: Context) -> str:
+    ...     ctx.log.info("Asked where this is", region=ctx.variables["region"])
+    ...     return f"{ctx.environment.name} of {ctx.project.name}"
+    >>> run(where)
+    'test of Orders'
+
+    ``Context[Variables]`` tells type checkers what the variables are, with the types that ``tieline types`` writes.
     """
 
     __slots__ = (
@@ -95,7 +101,13 @@ class Context(Generic[V]):
 
     @property
     def variables(self) -> V:
-        """The activation's variables with the defaults of the project's schema; the run's own copy."""
+        """The activation's variables with the defaults of the project's schema; the run's own copy.
+
+        >>> async def region(ctx: Context) -> str:
+        ...     return ctx.variables["region"]
+        >>> run(region), run(region, user="ann")
+        ('eu', 'us')
+        """
         if self._variables is None:
             schema = self._configuration.current.variables_schema
             self._variables = with_defaults(self.activation.variables, schema)
@@ -131,6 +143,12 @@ class Context(Generic[V]):
 
         A dynamic template leads to the connection of the run's user.
         Raises UnknownTemplateError, TemplateNotLinkedError, DynamicTemplateError or NoConnectionOfUserError.
+
+        >>> async def export(ctx: Context) -> int:
+        ...     async with ctx.session("shop") as shop, shop.get("/orders") as response:
+        ...         return sum([len(part) async for part in response.content.iter_chunked(65536)])
+        >>> run(export) > 10
+        True
         """
         self._configuration.current.connection(template, self.activation)
         return Session(
@@ -141,7 +159,16 @@ class Context(Generic[V]):
         )
 
     def trace(self, name: str, **attributes: Value) -> AbstractContextManager[Span]:
-        """A span of one's own in the run's trace: ``with ctx.trace("parse", rows=3) as span: …``."""
+        """A span of one's own in the run's trace.
+
+        >>> async def rows(ctx: Context, request: Request) -> int:
+        ...     with ctx.trace("parse", source="upload") as span:
+        ...         found = (await request.text()).splitlines()
+        ...         span.set(rows=len(found))
+        ...     return len(found)
+        >>> run(rows, data="a\\nb")
+        2
+        """
         return self._tracer.span(name, attributes=attributes)
 
     def background(self, work: Work, *args: Any, **kwargs: Any) -> None:
@@ -153,6 +180,14 @@ class Context(Generic[V]):
         interrupts is not repeated. Its errors are logged.
 
         Raises TooMuchBackgroundWorkError when 1,000 pieces of work are waiting or running in this pod.
+
+        >>> async def order(ctx: Context, request: Request) -> str:
+        ...     ctx.background(ctx.fetch("shop", "/orders", method="POST", json=await request.json()))
+        ...     return "taken"
+        >>> run(order, json={"number": "A-3"})
+        'taken'
+        >>> sent()
+        'POST /orders'
         """
         self._background.start(activation_key(self.activation), work, *args, **kwargs)
 
@@ -170,5 +205,14 @@ class Context(Generic[V]):
         was no connection. ``Retry-After`` is respected up to 10 seconds; what asks for more is returned.
 
         Raises the errors of tieline.errors about templates, credentials and URLs, and aiohttp's.
+
+        >>> async def orders(ctx: Context) -> list[str]:
+        ...     response = await ctx.fetch("shop", "/orders", params={"state": "open"})
+        ...     response.raise_for_status()
+        ...     return [order["id"] for order in (await response.json())["orders"]]
+        >>> run(orders)
+        ['A-1', 'A-2']
+        >>> sent()
+        'GET /orders?state=open'
         """
         return await fetch(self.session(template), url, method=method, **options)

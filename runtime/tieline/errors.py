@@ -4,7 +4,15 @@ from collections.abc import Iterable
 
 
 class TielineError(Exception):
-    """Base of all errors that Tieline itself raises in integration code."""
+    """Base of all errors that Tieline itself raises in integration code.
+
+    >>> async def orders(ctx: Context) -> str:
+    ...     try:
+    ...         return await (await ctx.fetch("shop", "/orders")).text()
+    ...     except TielineError as error:
+    ...         ctx.log.error("The shop cannot be asked", reason=str(error))
+    ...         raise
+    """
 
 
 class CodeError(TielineError):
@@ -20,7 +28,16 @@ class ReturnValueError(TielineError):
 
 
 class UnknownVariableError(TielineError, KeyError):
-    """The code reads a variable that the activation does not have, and the schema has no default for."""
+    """The code reads a variable that the activation does not have, and the schema has no default for.
+
+    >>> async def report(ctx: Context) -> str:
+    ...     try:
+    ...         return ctx.variables["regoin"]
+    ...     except UnknownVariableError as error:
+    ...         return str(error)
+    >>> run(report)
+    "There is no variable 'regoin' (there are: 'region'); add it to the activation's variables, or …"
+    """
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         names = ", ".join(repr(name) for name in sorted(known)) or "none"
@@ -35,7 +52,16 @@ class UnknownVariableError(TielineError, KeyError):
 
 
 class UnknownTemplateError(TielineError):
-    """The code names a connection template that the environment does not have."""
+    """The code names a connection template that the environment does not have.
+
+    >>> async def orders(ctx: Context) -> str:
+    ...     try:
+    ...         await ctx.fetch("shopp", "/orders")
+    ...     except UnknownTemplateError as error:
+    ...         return str(error)
+    >>> run(orders)
+    "There is no connection template 'shopp' in this environment (there are: 'crm', 'shop', 'unlinked'); create …"
+    """
 
     def __init__(self, template: str, known: Iterable[str]) -> None:
         names = ", ".join(repr(name) for name in sorted(known)) or "none"
@@ -46,7 +72,16 @@ class UnknownTemplateError(TielineError):
 
 
 class TemplateNotLinkedError(TielineError):
-    """The template exists, and no connection is linked to it."""
+    """The template exists, and no connection is linked to it.
+
+    >>> async def optional(ctx: Context) -> str:
+    ...     try:
+    ...         await ctx.fetch("unlinked", "/orders")
+    ...     except TemplateNotLinkedError:
+    ...         return "nobody has set it up yet"
+    >>> run(optional)
+    'nobody has set it up yet'
+    """
 
     def __init__(self, template: str) -> None:
         super().__init__(
@@ -56,7 +91,16 @@ class TemplateNotLinkedError(TielineError):
 
 
 class DynamicTemplateError(TielineError):
-    """The template's connections belong to users, and the run is nobody's."""
+    """The template's connections belong to users, and the run is nobody's.
+
+    >>> async def people(ctx: Context) -> int | str:
+    ...     try:
+    ...         return (await ctx.fetch("crm", "/people")).status
+    ...     except DynamicTemplateError:
+    ...         return "call it for a user"
+    >>> run(people), run(people, user="ann")
+    ('call it for a user', 200)
+    """
 
     def __init__(self, template: str) -> None:
         super().__init__(
@@ -67,7 +111,16 @@ class DynamicTemplateError(TielineError):
 
 
 class NoConnectionOfUserError(TielineError):
-    """The run is a user's, and the user's activation has no connection for the dynamic template."""
+    """The run is a user's, and the user's activation has no connection for the dynamic template.
+
+    >>> async def people(ctx: Context) -> int | str:
+    ...     try:
+    ...         return (await ctx.fetch("crm", "/people")).status
+    ...     except NoConnectionOfUserError:
+    ...         return "they have not connected their CRM"
+    >>> run(people, user="ann"), run(people, user="ben")
+    (200, 'they have not connected their CRM')
+    """
 
     def __init__(self, template: str, external_id: str) -> None:
         super().__init__(
@@ -77,7 +130,11 @@ class NoConnectionOfUserError(TielineError):
 
 
 class UnsupportedAuthSchemeError(TielineError):
-    """The connection has a credential for a scheme that this version cannot apply."""
+    """The connection has a credential for a scheme that this version cannot apply. No request was sent.
+
+    >>> issubclass(UnsupportedAuthSchemeError, TielineError)
+    True
+    """
 
     def __init__(self, *, template: str, credential: str, scheme: str, supported: Iterable[str]) -> None:
         super().__init__(
@@ -88,14 +145,27 @@ class UnsupportedAuthSchemeError(TielineError):
 
 
 class CredentialError(TielineError):
-    """A credential's values cannot be used for its auth scheme. Names fields, never their values."""
+    """A credential's values cannot be used for its auth scheme. Names fields, never their values.
+
+    >>> str(CredentialError(template="shop", credential="key", problem="its Secret has no value"))
+    "The credential 'key' of template 'shop': its Secret has no value"
+    """
 
     def __init__(self, *, template: str, credential: str, problem: str) -> None:
         super().__init__(f"The credential {credential!r} of template {template!r}: {problem}")
 
 
 class ForeignOriginError(TielineError):
-    """The code passed an absolute URL of another origin than the connection's."""
+    """The code passed an absolute URL of another origin than the connection's.
+
+    >>> async def follow(ctx: Context) -> str:
+    ...     try:
+    ...         await ctx.fetch("shop", "https://elsewhere.example/orders")
+    ...     except ForeignOriginError:
+    ...         return "credentials are never sent elsewhere"
+    >>> run(follow)
+    'credentials are never sent elsewhere'
+    """
 
     def __init__(self, *, template: str, origin: str, base_origin: str) -> None:
         super().__init__(
@@ -105,7 +175,11 @@ class ForeignOriginError(TielineError):
 
 
 class ForeignRedirectError(TielineError):
-    """The system answered with a redirect to another origin. Nothing was sent there."""
+    """The system answered with a redirect to another origin. Nothing was sent there.
+
+    >>> issubclass(ForeignRedirectError, TielineError)
+    True
+    """
 
     def __init__(self, *, template: str, origin: str, base_origin: str) -> None:
         super().__init__(
@@ -116,4 +190,13 @@ class ForeignRedirectError(TielineError):
 
 
 class InvalidPathError(TielineError):
-    """The path or the connection's base URL cannot be turned into a URL to request."""
+    """The path or the connection's base URL cannot be turned into a URL to request.
+
+    >>> async def order(ctx: Context) -> str:
+    ...     try:
+    ...         await ctx.fetch("shop", f"/orders/{'../admin'}")
+    ...     except InvalidPathError:
+    ...         return "percent-encode what callers give"
+    >>> run(order)
+    'percent-encode what callers give'
+    """

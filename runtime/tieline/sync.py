@@ -23,7 +23,15 @@ T = TypeVar("T")
 
 
 class SyncResponse:
-    """An external system's answer, read as a whole."""
+    """An external system's answer, read as a whole.
+
+    >>> def orders(ctx: SyncContext) -> list[str]:
+    ...     response = ctx.fetch("shop", "/orders")
+    ...     response.raise_for_status()
+    ...     return [order["id"] for order in response.json()["orders"]]
+    >>> run(orders)
+    ['A-1', 'A-2']
+    """
 
     __slots__ = ("_response", "content")
 
@@ -66,7 +74,13 @@ class SyncResponse:
 
 
 class SyncRequest:
-    """The webhook's request, read as a whole."""
+    """The webhook's request, read as a whole.
+
+    >>> def paid(ctx: SyncContext, request: SyncRequest) -> str:
+    ...     return f"{request.method} of order {request.json()['number']}"
+    >>> run(paid, json={"number": "A-1"})
+    'POST of order A-1'
+    """
 
     __slots__ = ("_request", "content")
 
@@ -110,7 +124,15 @@ class SyncRequest:
 
 
 class SyncState:
-    """What the integration remembers for the activation; see State."""
+    """What the integration remembers for the activation; see State.
+
+    >>> def count(ctx: SyncContext) -> int:
+    ...     runs = ctx.state.get("runs", 0) + 1
+    ...     ctx.state.set("runs", runs)
+    ...     return runs
+    >>> run(count), run(count)
+    (1, 2)
+    """
 
     __slots__ = ("_loop", "_state")
 
@@ -136,7 +158,14 @@ class SyncState:
 
 
 class SyncContext(Generic[V]):
-    """One run's view of its environment, for code that runs in a thread. See Context."""
+    """One run's view of its environment, for code that runs in a thread. See Context.
+
+    >>> def where(ctx: SyncContext) -> str:
+    ...     ctx.log.info("Asked where this is", region=ctx.variables["region"])
+    ...     return f"{ctx.environment.name} of {ctx.project.name}"
+    >>> run(where)
+    'test of Orders'
+    """
 
     __slots__ = ("_context", "_loop")
 

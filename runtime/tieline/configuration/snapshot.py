@@ -84,7 +84,14 @@ class Template:
 
 @dataclass(frozen=True, kw_only=True)
 class EndUser:
-    """A person (or tenant) of the customer's own application."""
+    """A person (or tenant) of the customer's own application.
+
+    >>> async def greet(ctx: Context) -> str:
+    ...     user = ctx.activation.user
+    ...     return f"Hello {user.display_name} ({user.external_id})" if user else "Hello"
+    >>> run(greet, user="ann")
+    'Hello Ann (ann)'
+    """
 
     id: str
     external_id: str
@@ -94,7 +101,13 @@ class EndUser:
 
 @dataclass(frozen=True, kw_only=True)
 class Activation:
-    """Whom a run is for: a user, or (the static activation) nobody in particular."""
+    """Whom a run is for: a user, or (the static activation) nobody in particular.
+
+    >>> async def whose(ctx: Context) -> bool:
+    ...     return ctx.activation.user is not None
+    >>> run(whose), run(whose, user="ann")
+    (False, True)
+    """
 
     id: str
     user: EndUser | None

@@ -40,6 +40,16 @@ class Session:
     ``async with``. The template's connection is looked up for each request, so a session that lives long
     sees new credentials. What is safe to repeat is sent again up to ``retries`` times (2 unless given) until an
     answer begins; what happens while its body is read is not repeated.
+
+    >>> async def export(ctx: Context) -> list[str]:
+    ...     ids: list[str] = []
+    ...     async with ctx.session("shop") as shop:
+    ...         for page in ("1", "2"):
+    ...             async with shop.get("/orders", params={"page": page}) as response:
+    ...                 ids += [order["id"] for order in (await response.json())["orders"]]
+    ...     return ids
+    >>> run(export)
+    ['A-1', 'A-2', 'A-1', 'A-2']
     """
 
     __slots__ = ("_client", "_look_up", "_tokens", "_tracer")

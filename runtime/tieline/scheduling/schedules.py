@@ -47,7 +47,11 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduledRun:
-    """What a schedule's function is told of the run that it is."""
+    """What a schedule's function is told of the run that it is.
+
+    >>> async def report(ctx: Context, run: ScheduledRun) -> None:
+    ...     ctx.log.info("Reporting", day=run.due.date().isoformat(), again=run.attempt > 1)
+    """
 
     schedule: str
     """The schedule's name."""

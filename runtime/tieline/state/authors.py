@@ -22,7 +22,18 @@ _KEY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
 class StateChangedError(TielineError):
-    """Somebody else changed the value since it was read: read it again, and decide anew."""
+    """Somebody else changed the value since it was read: read it again, and decide anew.
+
+    >>> async def late(ctx: Context) -> str:
+    ...     entry = await ctx.state.entry("cursor")
+    ...     await ctx.state.set("cursor", 1)  # meanwhile, another run
+    ...     try:
+    ...         await ctx.state.set("cursor", 2, version=entry.version)
+    ...     except StateChangedError:
+    ...         return f"it is {await ctx.state.get('cursor')}"
+    >>> run(late)
+    'it is 1'
+    """
 
     def __init__(self, key: str) -> None:
         super().__init__(
@@ -33,7 +44,15 @@ class StateChangedError(TielineError):
 
 @dataclass(frozen=True, kw_only=True)
 class StateEntry:
-    """A value of the state, and its version for ``set`` and ``delete``."""
+    """A value of the state, and its version for ``set`` and ``delete``.
+
+    >>> async def count(ctx: Context) -> int:
+    ...     entry: StateEntry = await ctx.state.entry("count")
+    ...     await ctx.state.set("count", (entry.value or 0) + 1, version=entry.version)
+    ...     return await ctx.state.get("count")
+    >>> run(count)
+    1
+    """
 
     value: Any
     version: str | None
@@ -46,6 +65,13 @@ class State:
     Not for secrets (it is kept in ConfigMaps), and not for data: a value has up to 16 KiB, an activation 64
     values and 64 KiB. All of it raises StateUnavailableError when it cannot be reached, and StateRefusedError
     for what is over a limit.
+
+    >>> async def sync(ctx: Context) -> str:
+    ...     since = await ctx.state.get("since", "1970-01-01")
+    ...     await ctx.state.set("since", "2026-01-01")
+    ...     return since
+    >>> run(sync), run(sync), run(sync, user="ann")
+    ('1970-01-01', '2026-01-01', '1970-01-01')
     """
 
     __slots__ = ("_documents", "_shelf")

@@ -22,11 +22,29 @@ class DocumentChangedError(Exception):
 
 
 class StateUnavailableError(TielineError):
-    """What is kept cannot be reached right now; trying again later may help."""
+    """What is kept cannot be reached right now; trying again later may help.
+
+    >>> async def sync(ctx: Context) -> str:
+    ...     try:
+    ...         return await ctx.state.get("since", "1970-01-01")
+    ...     except StateUnavailableError:
+    ...         return "1970-01-01"  # all of it again is better than nothing
+    >>> run(sync)
+    '1970-01-01'
+    """
 
 
 class StateRefusedError(TielineError):
-    """The value cannot be kept: its key, its size or their number is over a limit. The message says which."""
+    """The value cannot be kept: its key, its size or their number is over a limit. The message says which.
+
+    >>> async def keep(ctx: Context) -> str:
+    ...     try:
+    ...         await ctx.state.set("orders", "x" * 20_000)
+    ...     except StateRefusedError as error:
+    ...         return str(error)
+    >>> run(keep)
+    "The state 'orders' has 20,002 bytes; at most 16,384 are kept, so keep a reference to it"
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,6 @@
 """A project in a test: the runtime serves its code, and everything that it talks to is a fake."""
 
+import asyncio
 import dataclasses
 import logging
 from collections.abc import Coroutine, Iterable, Mapping
@@ -83,15 +84,15 @@ class Project:
         self._client: aiohttp.ClientSession = self._wait(self._open())
         stack.callback(lambda: self._wait(self._client.close()))
         self._connect()
-        runner = Runner(
+        self._runner = Runner(
             limits=_LIMITS,
             configuration=self._configuration,
             client=self._client,
             surroundings=_surroundings(self._folder.name),
             tracer=Tracer(self.spans.append),
         )
-        stack.callback(runner.close)
-        application = webhook_application(tasks.webhooks, runner, max_body=_LIMITS.max_body)
+        stack.callback(self._runner.close)
+        application = webhook_application(tasks.webhooks, self._runner, max_body=_LIMITS.max_body)
         server = web.AppRunner(application, access_log=None, shutdown_timeout=0)
         stack.callback(lambda: self._wait(server.cleanup()))
         self._url = self._wait(_listen(server))
@@ -176,12 +177,13 @@ class Project:
         """Run a webhook by a request, and return its answer; ``options`` are aiohttp's (``json``, ``data``, …).
 
         ``user`` runs it for that user's activation. ``caller`` shows, or signs with, the credentials of that
-        template's connection, for webhooks with ``connection=``.
+        template's connection, for webhooks with ``connection=``. Background work is waited for.
         Raises UnexpectedRequestError when the code sent a request that no fake has an answer for.
         """
         if user is not None:
             path = f"{path}/users/{quote(user, safe='')}"
         answer = self._wait(self._send(method, path, user, caller, options))
+        self._wait(self._settle())
         self.check()
         return answer
 
@@ -206,6 +208,11 @@ class Project:
             sent = Session(self._client, lambda: own).request(method, path, retries=0, **options)
         async with sent as response:
             return Answer(status=response.status, headers=response.headers.copy(), body=await response.read())
+
+    async def _settle(self) -> None:
+        """Wait until nothing runs in the background any more."""
+        while self._runner.background.pending:  # noqa: ASYNC110  (it knows no events)
+            await asyncio.sleep(0.002)
 
     def _connect(self) -> None:
         """Make the configuration that of ``_body``, each connection leading to its fake."""
