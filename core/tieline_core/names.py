@@ -10,6 +10,8 @@ VERSION_ANNOTATION = "tieline.dev/version"
 CREDENTIAL_TYPE = "tieline.dev/credential"
 API_KEY_TYPE = "tieline.dev/api-key"
 TOKENS_LABEL = "tieline.dev/tokens"
+STATE_LABEL = "tieline.dev/state"
+"""On the ConfigMaps that hold what integrations keep between runs."""
 TOKEN_AUDIENCE = "tieline"  # noqa: S105  (the audience of a token, no token)
 
 # A Service's name is a DNS-1035 label of at most 63 characters; Deployment pods add 17 ("-<hash>-<5>").
@@ -46,3 +48,13 @@ def tokens_name(connection: str, credential: str) -> str:
     """The Secret with the tokens that the platform holds for a connection's credential (its id in there)."""
     digest = hashlib.sha256(f"tokens/{connection}/{credential}".encode()).hexdigest()[:_TOKENS_HASH]
     return f"{connection[:_TOKENS_READABLE].rstrip('-.')}-tokens-{digest}"
+
+
+def schedules_name(workload: str) -> str:
+    """The ConfigMap that says how far the schedules of an environment are."""
+    return f"{workload}-schedules"
+
+
+def state_name(workload: str, activation: str | None) -> str:
+    """The ConfigMap with an activation's state: the environment's own, or that of the activation with this id."""
+    return f"{workload}-state-{activation.lower()}" if activation else f"{workload}-state"

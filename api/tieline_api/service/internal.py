@@ -23,6 +23,8 @@ from tieline_api.store.etags import unchanged
 from tieline_api.store.organisations import Organisation
 
 LONGEST_WAIT = 30.0
+ACCOUNT_UID = web.RequestKey("account_uid", str)
+"""The uid of the ServiceAccount whose token came: what is made for the environment may go with it."""
 _ACCOUNT = re.compile(r"system:serviceaccount:(?P<namespace>[^:]+):(?P<name>[^:]+)")
 
 
@@ -115,6 +117,7 @@ async def authenticated_workload(request: web.Request, platform: Platform) -> tu
     if account is None:
         raise errors.forbidden("Only pods of environments may use this endpoint")
     platform.world.need_sync()
+    request[ACCOUNT_UID] = caller.uid
     return account["namespace"], account["name"]
 
 

@@ -4,7 +4,7 @@ An order is made of groups: the systems of a namespace, the connections of a use
 environment. Each is sorted by position; a page begins where a binary search says.
 """
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
@@ -61,6 +61,10 @@ class Order:
     def objects(self, group: str) -> Iterator[Obj]:
         """A group's objects, oldest first."""
         return (row.obj for row in self._rows.get(group, ()))
+
+    def place_after(self, group: str, after: Position) -> int:
+        """How many of a group's rows stand at or before a position."""
+        return bisect_right(self._rows.get(group, []), after, key=_POSITION)
 
     def _changed(self, change: Change) -> None:
         metadata = change.object["metadata"]

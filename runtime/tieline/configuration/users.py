@@ -19,7 +19,10 @@ from tieline.errors import ConfigurationError
 
 logger = logging.getLogger("tieline.configuration")
 
-PATH = "/internal/v1/environment/users/"
+LIST_PATH = "/internal/v1/environment/users"
+PATH = f"{LIST_PATH}/"
+PAGE = 100
+"""Users whose activations are listed at once."""
 _TIMEOUT = aiohttp.ClientTimeout(total=5, connect=2)
 # A change of a user's variables or connections is seen within this time.
 _FRESH = 2.0
@@ -38,6 +41,12 @@ class Users(Protocol):
     async def find(self, external_id: str) -> Activation | None:
         """The activation of the user with this external id, or None; raises UsersUnavailableError."""
 
+    async def page(self, after: str) -> tuple[list[str], str | None]:
+        """The external ids of users with an activation, from a cursor on (empty: from the beginning).
+
+        With the cursor of the next page; None after the last one. Raises UsersUnavailableError.
+        """
+
 
 class ConfiguredUsers:
     """Activations that came with the configuration."""
@@ -48,6 +57,11 @@ class ConfiguredUsers:
     async def find(self, external_id: str) -> Activation | None:
         """See Users."""
         return self._configuration.current.users.get(external_id)
+
+    async def page(self, after: str) -> tuple[list[str], str | None]:
+        """See Users."""
+        names = sorted(name for name in self._configuration.current.users if not after or name > after)
+        return names[:PAGE], names[PAGE - 1] if len(names) > PAGE else None
 
 
 @dataclass
@@ -86,6 +100,32 @@ class ApiUsers:
         self._known.move_to_end(external_id)
         return known.activation
 
+    async def page(self, after: str) -> tuple[list[str], str | None]:
+        """See Users."""
+        url = URL(f"{self.api_url}{LIST_PATH}").with_query(limit=str(PAGE), after=after)
+        try:
+            async with self.client.get(
+                url, headers=self._headers(), timeout=_TIMEOUT, allow_redirects=False
+            ) as response:
+                if response.status != 200:
+                    raise ConfigurationError(f"it answered {response.status}")
+                body = json.loads(await response.read())
+                return [str(name) for name in body["externalIds"]], body.get("next")
+        except (
+            aiohttp.ClientError,
+            TimeoutError,
+            OSError,
+            KeyError,
+            TypeError,
+            ValueError,
+            ConfigurationError,
+        ) as error:
+            logger.warning("Could not ask the API for the users: %s", error)
+            raise UsersUnavailableError from error
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token_file.read_text().strip()}"}
+
     def _is_old(self, known: _Known) -> bool:
         now = self.now()
         return now - known.asked >= _FRESH and now >= self._away_until
@@ -119,7 +159,7 @@ class ApiUsers:
             self._known.popitem(last=False)
 
     async def _get(self, external_id: str, etag: str | None) -> tuple[int, str | None, bytes]:
-        headers = {"Authorization": f"Bearer {self.token_file.read_text().strip()}"}
+        headers = self._headers()
         if etag:
             headers["If-None-Match"] = etag
         url = f"{self.api_url}{PATH}{quote(external_id, safe='')}"

@@ -3,14 +3,16 @@
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any
 
 from tieline.errors import TielineError
-from tieline.serving.turns import NoTurnError, Turns
-from tieline.tracing.spans import Tracer
+from tieline.serving.counts import Counts, Outcome
+from tieline.serving.turns import Slot, Turns
+from tieline.tracing.spans import Span, Tracer
 
 logger = logging.getLogger("tieline.run")
 
@@ -18,7 +20,17 @@ Work = Coroutine[Any, Any, Any] | Callable[..., Any]
 
 
 class TooMuchBackgroundWorkError(TielineError):
-    """As much background work as may be waits or runs; do this part before the answer, or refuse the request."""
+    """As much background work as may be waits or runs; do this part before the answer, or refuse the request.
+
+    >>> async def order(ctx: Context, request: Request) -> Response:
+    ...     try:
+    ...         ctx.background(ctx.fetch("shop", "/orders", method="POST", json=await request.json()))
+    ...     except TooMuchBackgroundWorkError:
+    ...         return Response(status=429, headers={"Retry-After": "30"})
+    ...     return Response(status=202)
+    >>> run(order, json={}).status
+    202
+    """
 
     def __init__(self, most: int) -> None:
         super().__init__(
@@ -36,6 +48,7 @@ class BackgroundWork:
         turns: Turns | None = None,
         tracer: Tracer | None = None,
         threads: ThreadPoolExecutor | None = None,
+        counts: Counts | None = None,
         most: int = 1000,
         timeout: float | None = 300.0,
     ) -> None:
@@ -43,6 +56,7 @@ class BackgroundWork:
         self._turns = turns or Turns(most=100)
         self._tracer = tracer or Tracer(lambda _: None)
         self._threads = threads
+        self._counts = counts or Counts()
         self._most = most
         self._timeout = timeout or None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -74,47 +88,48 @@ class BackgroundWork:
 
     async def _run(self, key: str, work: Work, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         name = getattr(work, "__name__", type(work).__name__)
-        kept = False
         try:
             await self._turns.wait(key, bounded=False)
-        except (NoTurnError, asyncio.CancelledError):
+        except asyncio.CancelledError:
             if inspect.iscoroutine(work):
                 work.close()
             logger.error("Background work %s was stopped before it began: the pod ends", name)
             raise
+        slot = Slot(self._turns, key)
+        started = time.perf_counter()
+        outcome: Outcome = "interrupted"
         try:
             with self._tracer.span(f"background {name}", attributes={"background": True}) as span:
-                try:
-                    async with asyncio.timeout(self._timeout) as deadline:
-                        if inspect.iscoroutine(work) or inspect.iscoroutinefunction(work):
-                            await (work if inspect.iscoroutine(work) else work(*args, **kwargs))
-                        elif callable(work):
-                            thread = self._in_thread(work, args, kwargs)
-                            # A thread cannot be stopped: it holds its turn until it has ended.
-                            kept = True
-                            thread.add_done_callback(lambda _: self._turns.release(key))
-                            await asyncio.shield(thread)
-                except asyncio.CancelledError:
-                    span.fail("cancelled")
-                    logger.error("Background work %s was stopped: the pod ends", name)
-                    raise
-                except TimeoutError as error:
-                    span.fail(error)
-                    if deadline.expired():
-                        logger.error("Background work %s was stopped after %g seconds", name, self._timeout)
-                    else:
-                        logger.exception("Background work %s failed: %s", name, error)
-                except Exception as error:
-                    span.fail(error)
-                    logger.exception("Background work %s failed: %s", name, error)
+                outcome = await self._limited(name, span, self._begun(slot, work, args, kwargs))
         finally:
-            if not kept:
-                self._turns.release(key)
+            slot.release()
+            self._counts.add("background", name, outcome, time.perf_counter() - started)
 
-    def _in_thread(
-        self, work: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> "asyncio.Future[Any]":
-        context = copy_context()
-        return asyncio.get_running_loop().run_in_executor(
-            self._threads, lambda: context.run(work, *args, **kwargs)
-        )
+    async def _limited(self, name: str, span: Span, work: Awaitable[Any]) -> Outcome:
+        try:
+            async with asyncio.timeout(self._timeout) as deadline:
+                await work
+        except asyncio.CancelledError:
+            logger.error("Background work %s was stopped: the pod ends", name)
+            raise
+        except Exception as error:
+            span.fail(error)
+            if isinstance(error, TimeoutError) and deadline.expired():
+                logger.error("Background work %s was stopped after %g seconds", name, self._timeout)
+                return "timed_out"
+            logger.exception("Background work %s failed: %s", name, error)
+            return "failed"
+        return "succeeded"
+
+    async def _begun(self, slot: Slot, work: Work, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if inspect.iscoroutine(work):
+            await work
+        elif inspect.iscoroutinefunction(work):
+            await work(*args, **kwargs)
+        elif callable(work):
+            loop, context = asyncio.get_running_loop(), copy_context()
+            thread = loop.run_in_executor(self._threads, lambda: context.run(work, *args, **kwargs))
+            # A thread cannot be stopped: it holds its turn until it has ended.
+            slot.keep()
+            thread.add_done_callback(lambda _: slot.free())
+            await asyncio.shield(thread)

@@ -3,9 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +14,19 @@ from tieline import logs
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Activation
 from tieline.configuration.users import ConfiguredUsers, Users, UsersUnavailableError
-from tieline.context import Context, Surroundings
+from tieline.context import Surroundings
 from tieline.errors import TielineError
 from tieline.integration import Webhook
 from tieline.logs import current_execution, current_redactor
 from tieline.serving.answers import EXECUTION_ID_HEADER, answer, error_answer
+from tieline.serving.background import BackgroundWork
 from tieline.serving.bodies import bound
+from tieline.serving.calls import Calls
+from tieline.serving.counts import Counts, Outcome
 from tieline.serving.inbound import unauthenticated, verify
 from tieline.serving.refusals import RefusedError
+from tieline.serving.turns import NoTurnError, Slot, Turns
+from tieline.state.documents import Documents, MemoryDocuments
 from tieline.sync import SyncContext, SyncRequest
 from tieline.tracing.spans import Span, Tracer, Value
 from tieline.ulids import new_ulid
@@ -33,11 +36,20 @@ logger = logging.getLogger("tieline.run")
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What requests may take: bytes, runs at once, and seconds for one."""
+    """What runs may take: bytes, runs at once, and seconds for one."""
 
     max_body: int
     max_runs: int
     run_timeout: float
+    max_runs_of_one: int | None = None
+    """Runs at once of one activation; None is nine tenths of all."""
+    max_waiting: int = 0
+    """Requests of one activation that may wait for their turn (ten times as many in all); 0: they are refused."""
+    patience: float = 10.0
+    """How long a request waits for its turn."""
+    max_background: int = 1000
+    """Pieces of background work that wait or run."""
+    background_timeout: float = 300.0
 
 
 class Runner:
@@ -52,21 +64,45 @@ class Runner:
         surroundings: Surroundings,
         users: Users | None = None,
         tracer: Tracer | None = None,
+        documents: Documents | None = None,
     ) -> None:
         self.draining = False
         """Set when the server stops: connections are closed after their answer."""
+        self.counts = Counts()
         self._limits = limits
         self._configuration = configuration
-        self._client = client
         self._surroundings = surroundings
         self._users = users or ConfiguredUsers(configuration)
         self._tracer = tracer or Tracer(_let_go)
-        self._active = 0
-        self._threads = ThreadPoolExecutor(max_workers=max(limits.max_runs, 1), thread_name_prefix="run")
+        self.turns = Turns(
+            most=limits.max_runs,
+            share=limits.max_runs_of_one,
+            queue_of_one=limits.max_waiting,
+            patience=limits.patience,
+        )
+        threads = ThreadPoolExecutor(max_workers=max(limits.max_runs, 1), thread_name_prefix="run")
+        self.background = BackgroundWork(
+            turns=self.turns,
+            tracer=self._tracer,
+            threads=threads,
+            counts=self.counts,
+            most=limits.max_background,
+            timeout=limits.background_timeout,
+        )
+        self.calls = Calls(
+            configuration=configuration,
+            client=client,
+            surroundings=surroundings,
+            tracer=self._tracer,
+            turns=self.turns,
+            documents=documents or MemoryDocuments(),
+            background=self.background,
+            threads=threads,
+        )
 
     def close(self) -> None:
         """Let go of the threads; those that still run are not waited for."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self.calls.close()
 
     async def run(self, webhook: Webhook, request: web.Request) -> web.StreamResponse:
         """The answer of ``webhook`` to ``request``; for the user in its path, if there is one."""
@@ -75,28 +111,39 @@ class Runner:
         redactor = current_redactor.set(None)
         started = time.perf_counter()
         try:
-            if self._active >= self._limits.max_runs:
-                response: web.StreamResponse = _busy(execution_id)
-            else:
-                response = await self._traced(webhook, request, execution_id)
+            response = await self._in_turn(webhook, request, execution_id)
             if not response.prepared:
                 response.headers[EXECUTION_ID_HEADER] = execution_id
                 if self.draining:
                     response.force_close()
+            seconds = time.perf_counter() - started
+            self.counts.add("webhook", webhook.name, _outcome(response.status), seconds)
             if logs.run_lines:
                 logs.run_lines.write(
                     webhook=webhook.name,
                     method=request.method,
                     path=request.path,
                     status=response.status,
-                    seconds=time.perf_counter() - started,
+                    seconds=seconds,
                 )
             return response
         finally:
             current_redactor.reset(redactor)
             current_execution.reset(token)
 
-    async def _traced(self, webhook: Webhook, request: web.Request, execution_id: str) -> web.StreamResponse:
+    async def _in_turn(self, webhook: Webhook, request: web.Request, execution_id: str) -> web.StreamResponse:
+        """Those of an activation that has many waiting wait for those of the others."""
+        key = request.match_info.get("external_id") or ""
+        if not self.turns.take(key):
+            try:
+                await self.turns.wait(key)
+            except NoTurnError:
+                return _busy(execution_id)
+        return await self._traced(webhook, request, execution_id, Slot(self.turns, key))
+
+    async def _traced(
+        self, webhook: Webhook, request: web.Request, execution_id: str, slot: Slot
+    ) -> web.StreamResponse:
         """One run is one trace, or a part of the caller's."""
         attributes: dict[str, Value] = {
             "http.request.method": request.method,
@@ -111,17 +158,15 @@ class Runner:
             headers=request.headers,
             attributes=attributes,
         ) as span:
-            response = await self._limited(webhook, request, execution_id, span)
+            response = await self._limited(webhook, request, execution_id, span, slot)
             span.update({"http.response.status_code": response.status})
             if response.status >= 500 and span.error is None:
                 span.fail(str(response.status))
             return response
 
     async def _limited(
-        self, webhook: Webhook, request: web.Request, execution_id: str, span: Span
+        self, webhook: Webhook, request: web.Request, execution_id: str, span: Span, slot: Slot
     ) -> web.StreamResponse:
-        self._active += 1
-        slot = _Slot(self._release)
         try:
             async with asyncio.timeout(self._limits.run_timeout or None) as deadline:
                 await bound(request, self._limits.max_body)
@@ -216,61 +261,27 @@ class Runner:
         webhook: Webhook,
         request: web.Request,
         execution_id: str,
-        slot: "_Slot",
+        slot: Slot,
         activation: Activation,
     ) -> Any:
-        context = Context(
-            execution_id=execution_id,
-            configuration=self._configuration,
-            client=self._client,
-            surroundings=self._surroundings,
-            activation=activation,
-            tracer=self._tracer,
-        )
+        context = self.calls.context(execution_id, activation)
         if webhook.is_async:
             return await webhook.handler(*(context, request)[: webhook.arguments])
-        loop = asyncio.get_running_loop()
         content = await request.read()
-        arguments = (SyncContext(context, loop), SyncRequest(request, content))[: webhook.arguments]
-        work = self._threads.submit(copy_context().run, webhook.handler, *arguments)
-        # A thread cannot be stopped: the run counts until the function returns, whatever the time-out did.
-        slot.keep()
-        work.add_done_callback(lambda _: _call_soon(loop, slot.free))
-        value = await asyncio.shield(asyncio.wrap_future(work))
-        return await value if asyncio.iscoroutine(value) else value
-
-    def _release(self) -> None:
-        self._active -= 1
-
-
-class _Slot:
-    """One of the runs that may be active at once; freed when the run ends, or later by its thread."""
-
-    def __init__(self, release: Callable[[], None]) -> None:
-        self._release = release
-        self._kept = False
-
-    def keep(self) -> None:
-        """From now on only ``free`` frees it."""
-        self._kept = True
-
-    def release(self) -> None:
-        """The run has ended."""
-        if not self._kept:
-            self._release()
-
-    def free(self) -> None:
-        """The thread that kept it has ended."""
-        self._release()
+        arguments = (SyncContext(context, asyncio.get_running_loop()), SyncRequest(request, content))
+        return await self.calls.in_thread(slot, webhook.handler, *arguments[: webhook.arguments])
 
 
 def _let_go(_: Span) -> None:
     """Where spans go when nobody wants them."""
 
 
-def _call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(call)
+def _outcome(status: int) -> Outcome:
+    if status == 504:
+        return "timed_out"
+    if status >= 500:
+        return "failed"
+    return "refused" if status == 429 else "succeeded"
 
 
 def _plain_response(raised: web.HTTPException) -> web.Response:

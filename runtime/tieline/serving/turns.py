@@ -112,3 +112,27 @@ class Turns:
         self.waiting -= 1
         if not queue:
             del self._waiting[key]
+
+
+class Slot:
+    """A run's turn; given back when the run ends, or later by its thread."""
+
+    __slots__ = ("_kept", "_key", "_turns")
+
+    def __init__(self, turns: Turns, key: str) -> None:
+        self._turns = turns
+        self._key = key
+        self._kept = False
+
+    def keep(self) -> None:
+        """From now on only ``free`` gives it back."""
+        self._kept = True
+
+    def release(self) -> None:
+        """The run has ended."""
+        if not self._kept:
+            self._turns.release(self._key)
+
+    def free(self) -> None:
+        """The thread that kept it has ended."""
+        self._turns.release(self._key)

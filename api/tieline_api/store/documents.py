@@ -1,0 +1,170 @@
+"""Small JSON documents that pods keep: keys of a ConfigMap, each changed by compare-and-swap.
+
+A ConfigMap belongs to (and goes with) what its documents are about: the ServiceAccount of an environment, or a
+user's Activation. The API keeps no copy: each reading asks Kubernetes, so that replicas never disagree.
+"""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from tieline_api import errors
+from tieline_api.store.field_managers import MANAGER
+from tieline_core.ids import format_time
+from tieline_core.kube import AlreadyExists, Conflict, Kube, NotFound
+from tieline_core.kube.resources import CONFIG_MAPS
+from tieline_core.names import STATE_LABEL
+
+Obj = Mapping[str, Any]
+
+_TRIES = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """What one ConfigMap may hold."""
+
+    keys: int
+    value_bytes: int
+    total_bytes: int
+    forgets: bool = False
+    """Whether the document that was written longest ago makes room for one too many."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A document's ConfigMap and key."""
+
+    namespace: str
+    name: str
+    owner: Obj
+    """The owner reference of the ConfigMap."""
+    key: str
+    bounds: Bounds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """A value and its version."""
+
+    value: Any
+    version: str
+
+
+class Documents:
+    """Reads and writes them."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+
+    async def get(self, place: Place) -> Document | None:
+        """The document, if there is one."""
+        return _document(await self._config_map(place), place.key)
+
+    async def put(self, place: Place, value: Any, *, anyway: bool, expected: str | None) -> str:
+        """Write ``value``, if what is there has the version ``expected`` (None: is nothing), or ``anyway``.
+
+        Returns the new version. ApiError 409 when it has another one, 413 and 422 for what is out of bounds.
+        """
+        size = len(orjson.dumps(value))
+        if size > place.bounds.value_bytes:
+            raise errors.too_large(f'The value of "{place.key}"', limit=place.bounds.value_bytes)
+        version = secrets.token_hex(8)
+        text = orjson.dumps(
+            {"version": version, "at": format_time(datetime.now(UTC)), "value": value}
+        ).decode()
+        await self._change(place, text, anyway=anyway, expected=expected)
+        return version
+
+    async def delete(self, place: Place, *, anyway: bool, expected: str | None) -> None:
+        """Forget a document, by the same rules."""
+        await self._change(place, None, anyway=anyway, expected=expected)
+
+    async def _change(self, place: Place, text: str | None, *, anyway: bool, expected: str | None) -> None:
+        """Other documents of the ConfigMap may change at the same time: then it is looked at again."""
+        for _ in range(_TRIES):
+            there = await self._config_map(place)
+            document = _document(there, place.key)
+            if not anyway and expected != (document.version if document else None):
+                raise errors.conflict("It has another version: read it again, and decide anew")
+            if text is None and document is None:
+                return
+            try:
+                await self._write(place, there, text)
+            except (AlreadyExists, Conflict, NotFound):
+                continue
+            return
+        raise errors.unavailable("Too many change this at once: try again in a moment")
+
+    async def _write(self, place: Place, there: Obj | None, text: str | None) -> None:
+        if there is None:
+            if text is not None:
+                await self._kube.create(CONFIG_MAPS, _config_map(place, text), field_manager=MANAGER)
+            return
+        changed: dict[str, str | None] = {place.key: text}
+        if text is not None:
+            changed |= dict.fromkeys(_forgotten(place, there, text))
+        patch = {"metadata": {"resourceVersion": there["metadata"]["resourceVersion"]}, "data": changed}
+        await self._kube.patch(CONFIG_MAPS, place.name, place.namespace, patch, field_manager=MANAGER)
+
+    async def _config_map(self, place: Place) -> Obj | None:
+        try:
+            found = await self._kube.get(CONFIG_MAPS, place.name, place.namespace)
+        except NotFound:
+            return None
+        if STATE_LABEL not in (found["metadata"].get("labels") or {}):
+            raise errors.conflict(f"A ConfigMap {place.name} that is not Tieline's is in the way: rename it")
+        return found
+
+
+def _config_map(place: Place, text: str) -> dict[str, Any]:
+    return {
+        "apiVersion": CONFIG_MAPS.api_version,
+        "kind": CONFIG_MAPS.kind,
+        "metadata": {
+            "name": place.name,
+            "namespace": place.namespace,
+            "labels": {STATE_LABEL: "true"},
+            "ownerReferences": [dict(place.owner)],
+        },
+        "data": {place.key: text},
+    }
+
+
+def _document(config_map: Obj | None, key: str) -> Document | None:
+    found = _parsed((config_map or {}).get("data") or {}, key)
+    return Document(value=found.get("value"), version=str(found.get("version"))) if found else None
+
+
+def _parsed(data: Mapping[str, str], key: str) -> dict[str, Any]:
+    """A key's document; empty for what is none."""
+    try:
+        found = orjson.loads(data.get(key, ""))
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _forgotten(place: Place, there: Obj, text: str) -> list[str]:
+    """The keys that make room for ``text``; ApiError 422 when there is none."""
+    bounds = place.bounds
+    data = {key: value for key, value in (there.get("data") or {}).items() if key != place.key}
+    oldest_first = sorted(data, key=lambda key: str(_parsed(data, key).get("at")))
+    forgotten: list[str] = []
+    while (
+        len(data) + 1 > bounds.keys
+        or sum(len(value.encode()) for value in data.values()) + len(text.encode()) > bounds.total_bytes
+    ):
+        if not bounds.forgets or not oldest_first:
+            raise errors.invalid(
+                "value",
+                f"there is no room for it: at most {bounds.keys} values and {bounds.total_bytes:,} bytes in all are "
+                "kept; delete some first",
+            )
+        forgotten.append(oldest_first.pop(0))
+        del data[forgotten[-1]]
+    return forgotten

@@ -1,0 +1,107 @@
+"""Documents that the API keeps for the pod's environment; asked for with the pod's own token."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+from yarl import URL
+
+from tieline.state.documents import (
+    Anything,
+    Document,
+    DocumentChangedError,
+    Expected,
+    Shelf,
+    StateRefusedError,
+    StateUnavailableError,
+)
+
+_PATH = "/internal/v1/environment"
+_TIMEOUT = aiohttp.ClientTimeout(total=10, connect=3)
+_PAUSES = (0.2, 1.0)
+"""Before the second and the third try."""
+_TRANSIENT = frozenset({429, 500, 502, 503, 504})
+_REFUSED = frozenset({400, 403, 404, 413, 422})
+
+
+@dataclass(frozen=True)
+class ApiDocuments:
+    """See Documents. What is safe to repeat is tried three times."""
+
+    client: aiohttp.ClientSession
+    api_url: str
+    token_file: Path
+
+    async def get(self, shelf: Shelf, key: str) -> Document | None:
+        """See Documents."""
+        status, body = await self._send("GET", shelf, key, repeat=True)
+        if status == 404 and body.get("code") == "no_value":
+            return None
+        _refuse(status, body)
+        return Document(value=body.get("value"), version=str(body.get("version")))
+
+    async def put(self, shelf: Shelf, key: str, value: Any, *, expected: Expected) -> str:
+        """See Documents."""
+        asked: dict[str, Any] = {"value": value}
+        if not isinstance(expected, Anything):
+            asked["version"] = expected
+        status, body = await self._send("PUT", shelf, key, asked, repeat="version" not in asked)
+        _refuse(status, body)
+        return str(body.get("version"))
+
+    async def delete(self, shelf: Shelf, key: str, *, expected: Expected) -> None:
+        """See Documents."""
+        asked: dict[str, Any] = {} if isinstance(expected, Anything) else {"version": expected}
+        status, body = await self._send("DELETE", shelf, key, asked, repeat=not asked)
+        _refuse(status, body)
+
+    async def _send(
+        self, method: str, shelf: Shelf, key: str, body: Mapping[str, Any] | None = None, *, repeat: bool
+    ) -> tuple[int, dict[str, Any]]:
+        """Status and body of the answer; StateUnavailableError when there is none that counts.
+
+        With an expected version a second try could only find that the first one had done it.
+        """
+        url = URL(f"{self.api_url}{_PATH}{_place(shelf, key)}", encoded=True)
+        for pause in (*(_PAUSES if repeat else ()), None):
+            try:
+                headers = {"Authorization": f"Bearer {self.token_file.read_text().strip()}"}
+                # No redirects: the token is for this address alone.
+                async with self.client.request(
+                    method, url, json=body, headers=headers, timeout=_TIMEOUT, allow_redirects=False
+                ) as response:
+                    content = await response.read()
+                    if response.status not in _TRANSIENT:
+                        return response.status, _parsed(content)
+                    reason = f"the API answered {response.status}"
+            except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+                reason = str(error) or type(error).__name__
+            if pause is not None:
+                await asyncio.sleep(pause)
+        raise StateUnavailableError(f"What is kept between runs cannot be reached: {reason}; try again later")
+
+
+def _place(shelf: Shelf, key: str) -> str:
+    user = f"/users/{quote(shelf.external_id, safe='')}" if shelf.external_id is not None else ""
+    return f"{user}/{shelf.kind}/{quote(key, safe='')}"
+
+
+def _parsed(content: bytes) -> dict[str, Any]:
+    body = json.loads(content) if content else {}
+    if not isinstance(body, dict):
+        raise ValueError("the API's answer is no object")
+    return body
+
+
+def _refuse(status: int, body: Mapping[str, Any]) -> None:
+    if status == 409:
+        raise DocumentChangedError
+    if status in _REFUSED:
+        raise StateRefusedError(str(body.get("message") or f"The API answered {status}"))
+    if not 200 <= status < 300:
+        raise StateUnavailableError(f"What is kept between runs cannot be reached: the API answered {status}")
