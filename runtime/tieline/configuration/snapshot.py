@@ -217,10 +217,15 @@ def parse(body: Any) -> Snapshot:
         public_url=str(body.get("publicUrl") or ""),
         activation_id=str(body.get("activationId") or ""),
         users={
-            name: parse_activation({"user": {"externalId": name}, **_as_mapping(value, f"users.{name}")})
+            name: _configured_activation(name, _as_mapping(value or {}, f"users.{name}"))
             for name, value in _mapping(body, "users").items()
         },
     )
+
+
+def _configured_activation(external_id: str, body: dict[str, Any]) -> Activation:
+    """An activation that stands under its user's external id."""
+    return parse_activation({**body, "user": {**_mapping(body, "user"), "externalId": external_id}})
 
 
 def parse_activation(body: Any) -> Activation:

@@ -1,27 +1,22 @@
 """The examples of docs/sdk.md do what the page says."""
 
+import ast
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
-import aiohttp
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestClient, TestServer
-from pytest_aiohttp import AiohttpClient
 
-from tests.unit.runtime.external_systems import SURROUNDINGS, api_key, configured, environment
-from tieline import Integration
-from tieline.configuration.current import Configuration
-from tieline.serving.applications import webhook_application
-from tieline.serving.runs import Limits, Runner
+from tests.unit.runtime.external_systems import api_key
+from tieline.desk.typed import typed_dicts
+from tieline.testing import Project
+from tieline_rules.image import HOLDS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "sdk.md").read_text(encoding="utf-8")
-ASKED = web.AppKey("asked", list[str])
-Client = TestClient[web.Request, web.Application]
-Serve = Callable[[str, Configuration], Awaitable[Client]]
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+Serve = Callable[..., Project]
 
 
 def example(marker: str, language: str = "python") -> str:
@@ -33,82 +28,112 @@ def example(marker: str, language: str = "python") -> str:
 
 
 @pytest.fixture
-async def shop() -> AsyncIterator[TestServer]:
-    """Has orders, and a list of what was asked of it."""
-    asked: list[str] = []
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Serves an example, with other files beside it."""
+    with ExitStack() as stack:
 
-    async def handle(request: web.Request) -> web.Response:
-        asked.append(f"{request.method} {request.path_qs} {request.headers.get('X-API-Key')}")
-        if request.path == "/export":
-            return web.Response(body=b"x" * 100_000)
-        return web.json_response({"id": "7", "orders": ["A-1"]})
+        def start(code: str, **files: str) -> Project:
+            (tmp_path / "main.py").write_text(code)
+            for name, text in files.items():
+                (tmp_path / name.replace("__", ".")).write_text(text)
+            return stack.enter_context(Project(tmp_path))
 
-    application = web.Application()
-    application[ASKED] = asked
-    application.router.add_route("*", "/{path:.*}", handle)
-    server = TestServer(application)
-    await server.start_server()
-    yield server
-    await server.close()
+        yield start
 
 
-@pytest.fixture
-def serve(aiohttp_client: AiohttpClient, client: aiohttp.ClientSession) -> Serve:
-    async def start(code: str, configuration: Configuration) -> Client:
-        module: dict[str, Any] = {}
-        exec(compile(code, "docs/sdk.md", "exec"), module)
-        integration = module["integration"]
-        assert isinstance(integration, Integration)
-        runner = Runner(
-            limits=Limits(max_body=1000, max_runs=10, run_timeout=5),
-            configuration=configuration,
-            client=client,
-            surroundings=SURROUNDINGS,
-        )
-        return await aiohttp_client(webhook_application(integration.webhooks, runner, max_body=1000))
-
-    return start
+def by_marker() -> dict[str, Callable[..., None]]:
+    """The tests of examples; each marker is in exactly one block."""
+    return {
+        "async def orders": test_an_order_is_sent_on,
+        "def orders(ctx: SyncContext": test_an_order_is_sent_on,
+        "async def rows": test_rows_are_counted_in_a_span,
+        "async def report": test_a_report_is_the_users_with_the_file_of_the_page,
+        "async def changes": test_changes_are_taken_from_the_storefront_only,
+        "async def export": test_an_export_is_streamed,
+        "async def limits": test_variables_have_their_defaults_and_types,
+        "def test_an_order_is_sent_on": test_the_pages_test_passes,
+    }
 
 
-def url_of(shop: TestServer) -> str:
-    return str(shop.make_url("")).rstrip("/")
+def test_every_example_has_a_test() -> None:
+    # Those of a section that another test module runs have its marker there.
+    known = [*by_marker(), *OTHERS]
+    for block in BLOCKS:
+        assert sum(marker in block for marker in known) == 1, block
+
+
+OTHERS: tuple[str, ...] = ()
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
+def test_every_example_is_python_of_the_line_length_of_the_page(block: str) -> None:
+    ast.parse(block)
+    assert max(map(len, block.splitlines())) <= 110
 
 
 @pytest.mark.parametrize("marker", ["async def orders", "SyncContext"])
-async def test_an_order_is_sent_on(serve: Serve, shop: TestServer, marker: str) -> None:
-    client = await serve(example(marker), configured(environment(url_of(shop), api_key("header"))))
-    response = await client.post("/orders", json={"reference": "A-1"})
-    assert await response.json() == {"created": "7"}
-    assert shop.app[ASKED] == ["POST /orders key-1234"]
+def test_an_order_is_sent_on(serve: Serve, marker: str) -> None:
+    project = serve(example(marker))
+    shop = project.connection("shop", credentials=[api_key("header")])
+    shop.on("POST", "/orders").answer(json={"id": "7"})
+    assert project.post("/orders", json={"reference": "A-1"}).json() == {"created": "7"}
+    (request,) = shop.requests
+    assert (request.json(), request.headers["X-API-Key"]) == ({"reference": "A-1"}, "key-1234")
 
 
-async def test_a_report_is_the_users_with_the_file_of_the_page(serve: Serve, shop: TestServer) -> None:
-    file = json.loads(example("key-of-ann", "json").replace("http://localhost:9000", url_of(shop)))
-    client = await serve(example("async def report"), configured(file))
-    response = await client.get("/report/users/ann")
-    assert await response.json() == {"for": "ann", "orders": ["A-1"]}
-    assert shop.app[ASKED] == ["GET /orders?region=eu key-of-ann"]
-    assert (await client.get("/report/users/ben")).status == 404
-    assert "error" in await (await client.get("/report")).json()
+def test_rows_are_counted_in_a_span(serve: Serve) -> None:
+    project = serve(example("async def rows"))
+    assert project.post("/rows", data="a\nb").json() == {"rows": 2}
+    assert project.spans[0].attributes["rows"] == 2
 
 
-async def test_changes_are_taken_from_the_storefront_only(serve: Serve, shop: TestServer) -> None:
-    body = environment(url_of(shop), api_key("header"))
-    body["connections"]["storefront"] = {
-        **body["connections"]["shop"],
-        "credentials": [api_key("header", "of-the-storefront")],
-    }
-    client = await serve(example("async def changes"), configured(body))
+def test_a_report_is_the_users_with_the_file_of_the_page(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_KEY", "key-of-the-desk")
+    project = serve(example("async def report"), connections__yaml=example("SHOP_KEY", "yaml"))
+    shop = project.connection("shop")
+    shop.on("GET", "/orders").answer(json={"orders": ["A-1"]})
+    assert project.get("/report", user="ann").json() == {"for": "ann", "orders": ["A-1"]}
+    (request,) = shop.requests
+    assert (str(request), request.headers["X-API-Key"]) == ("GET /orders?region=us", "key-of-the-desk")
+    assert project.get("/report", user="ben").status == 404
+    assert "error" in project.get("/report").json()
+    assert project.connection("crm", user="ann").url
+
+
+def test_changes_are_taken_from_the_storefront_only(serve: Serve) -> None:
+    project = serve(example("async def changes"))
+    project.connection("storefront", credentials=[api_key("header", "of-the-storefront")])
+    shop = project.connection("shop")
+    shop.on("DELETE", "/orders/{part}")
     changed = {"changed": ["A-1", "A-2"]}
-    assert (await client.post("/changes", json=changed)).status == 401
-    assert shop.app[ASKED] == []
-    response = await client.post("/changes", json=changed, headers={"X-API-Key": "of-the-storefront"})
-    assert response.status == 204
-    assert shop.app[ASKED] == ["DELETE /orders/A-1 key-1234", "DELETE /orders/A-2 key-1234"]
+    assert project.post("/changes", json=changed).status == 401
+    assert shop.requests == []
+    assert project.post("/changes", json=changed, caller="storefront").status == 204
+    assert [str(request) for request in shop.requests] == ["DELETE /orders/A-1", "DELETE /orders/A-2"]
 
 
-async def test_an_export_is_streamed(serve: Serve, shop: TestServer) -> None:
-    client = await serve(
-        example("async def export"), configured(environment(url_of(shop), api_key("header")))
-    )
-    assert await (await client.get("/export")).json() == {"bytes": 100_000}
+def test_an_export_is_streamed(serve: Serve) -> None:
+    project = serve(example("async def export"))
+    project.connection("shop").on("GET", "/export").answer(body=b"x" * 100_000)
+    assert project.get("/export").json() == {"bytes": 100_000}
+
+
+def test_variables_have_their_defaults_and_types(serve: Serve) -> None:
+    schema = example("perDay", "json")
+    types = typed_dicts(json.loads(schema))
+    project = serve(example("async def limits"), variables__schema__json=schema, variables__py=types)
+    project.variables = {"region": "eu"}
+    assert project.get("/limits").json() == {"region": "eu", "left": 100}
+
+
+def test_the_pages_test_passes(serve: Serve) -> None:
+    project = serve(example("async def orders"))
+    module: dict[str, Callable[[Project], None]] = {}
+    exec(compile(example("def test_an_order_is_sent_on"), "docs/sdk.md", "exec"), module)
+    module["test_an_order_is_sent_on"](project)
+
+
+def test_the_page_says_what_the_image_holds() -> None:
+    assert HOLDS in " ".join(PAGE.split())
