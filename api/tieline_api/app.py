@@ -26,6 +26,7 @@ from tieline_api.operations import OPERATIONS
 from tieline_api.platform import Platform
 from tieline_api.service.documentation import add_documentation
 from tieline_api.service.internal import add_internal
+from tieline_api.service.internal_tokens import add_internal_tokens
 from tieline_api.service.metrics import Metrics
 from tieline_api.service.middleware import cross_origin, erring, guarding, observed
 from tieline_api.service.otlp import add_traces
@@ -134,6 +135,7 @@ def make_app(kube: Kube, platform: Platform, operations: Iterable[Operation] = O
     add_documentation(app, title=TITLE)
     add_callback(app, platform)
     add_internal(app, platform)
+    add_internal_tokens(app, platform)
     add_traces(app, platform)
     metrics.add_traces(platform.traces)
 

@@ -1,20 +1,17 @@
 """What a pod is told about its environment: the internal endpoint's body, as a pure function of the caches."""
 
-import base64
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
-from tieline_api.conversion import auth_schemes
 from tieline_api.conversion.connections import scheme_item
-from tieline_api.conversion.credential_values import from_secret
 from tieline_api.conversion.projects import environment_status
+from tieline_api.runtime_credentials import credential
 from tieline_api.store.indexes import environment_names
 from tieline_api.store.organisations import Organisation
 from tieline_api.store.world import World
-from tieline_core.ids import credential_id, environment_id, object_id, static_activation_id
-from tieline_core.names import CREDENTIAL_TYPE, workload_name
-from tieline_core.resources.auth_schemes import AuthSchemeType
-from tieline_core.resources.connections import CredentialType
+from tieline_core.ids import environment_id, object_id, static_activation_id
+from tieline_core.names import workload_name
 from tieline_core.systems import connection_base_url
 from tieline_core.variables import in_effect
 
@@ -96,6 +93,30 @@ def user_activation(
     return None
 
 
+def connection_in_use(
+    world: World, organisation: Organisation, project: Obj, environment: str, identifier: str
+) -> Obj | None:
+    """The connection with this id, if code in this environment may use it: linked, or a user's."""
+    namespace, project_name = organisation.namespace, project["metadata"]["name"]
+    connection = world.find(world.connections, namespace, identifier)
+    if connection is None:
+        return None
+    templates = world.referring(world.templates, "environment", namespace, project_name, environment)
+    if any(
+        not template["spec"].get("dynamic")
+        and world.referred(world.connections, template, "connectionRef") is connection
+        for template in templates
+    ):
+        return connection
+    for activation in world.referring(world.activations, "environment", namespace, project_name, environment):
+        user = world.referred(world.users, activation, "endUserRef")
+        if user and any(
+            found["id"] == object_id(connection) for _, found in _connections_of(world, activation, user)
+        ):
+            return connection
+    return None
+
+
 def _connections_of(world: World, activation: Obj, user: Obj) -> Iterator[tuple[str, Json]]:
     """The activation's connections by template name: dynamic templates of its own environment only.
 
@@ -118,8 +139,9 @@ def _connection(world: World, connection: Obj, template: Obj) -> Json:
     spec = connection["spec"]
     system = world.referred(world.systems, connection, "systemRef")
     identifier = object_id(connection)
+    now = datetime.now(UTC)
     credentials = [
-        _credential(world, connection, item, scheme=scheme, identifier=identifier)
+        credential(world, connection, item, scheme=scheme, identifier=identifier, now=now)
         for item in spec.get("credentials") or ()
         if (scheme := scheme_item(item, system)) is not None
     ]
@@ -137,31 +159,3 @@ def _connection(world: World, connection: Obj, template: Obj) -> Json:
         },
         "credentials": credentials,
     }
-
-
-def _credential(world: World, connection: Obj, item: Obj, *, scheme: Obj, identifier: str) -> Json:
-    namespace, kind = connection["metadata"]["namespace"], CredentialType(item["type"])
-    stored = _stored(world, namespace, item.get("secretRef"))
-    data = from_secret(kind, stored)
-    if scheme["type"] == AuthSchemeType.OAUTH1:
-        # Its signatures need the consumer's secret and the token's, which REST's credential does not have.
-        consumer = _stored(world, namespace, (scheme.get("oauth1") or {}).get("secretRef"))
-        data |= _texts({**consumer, **stored}, "consumerKey", "consumerSecret", "oauthTokenSecret")
-    return {
-        "id": credential_id(identifier, item),
-        "type": kind.value,
-        "authScheme": auth_schemes.without_references(scheme),
-        "data": data,
-    }
-
-
-def _stored(world: World, namespace: str, reference: Obj | None) -> Mapping[str, str]:
-    """The data of a Secret. Only those of our type: whoever may write Connections must not read any other."""
-    secret = world.secrets.get(namespace, reference["name"]) if reference else None
-    if secret is None or secret.get("type") != CREDENTIAL_TYPE:
-        return {}
-    return secret.get("data") or {}
-
-
-def _texts(stored: Mapping[str, str], *keys: str) -> dict[str, str]:
-    return {key: base64.b64decode(stored[key]).decode("utf-8", "replace") for key in keys if key in stored}

@@ -7,6 +7,7 @@ from tieline_api.auth.permissions import Permission, permission
 from tieline_api.conversion import connections as convert
 from tieline_api.cursors import Slice
 from tieline_api.engine.operation import MIB, ORGANISATION, Call, Operation, Reply
+from tieline_api.judging import judged_connection, judged_system
 from tieline_api.models import connections as rest
 from tieline_api.models.base import Empty
 from tieline_api.operations import examples
@@ -16,11 +17,11 @@ from tieline_api.operations.connection_writes import (
     refuse_taken_name,
     update_connection_object,
 )
+from tieline_api.runtime_credentials import kept_tokens
 from tieline_api.store import indexes, orders
 from tieline_api.store.etags import etag
 from tieline_api.store.world import World
 from tieline_api.store.writer import refuse_removal
-from tieline_core.names import tokens_name
 
 CONNECTION = f"{ORGANISATION}/connections/{{connection_id}}"
 Obj = dict[str, Any]
@@ -28,12 +29,13 @@ Obj = dict[str, Any]
 
 def connection_reply(world: World, obj: Obj, *, organisation: str) -> rest.Connection:
     """The REST form of a connection, with what it refers to looked up."""
+    system = world.referred(world.systems, obj, "systemRef")
     return convert.connection_to_rest(
-        obj,
+        judged_connection(world, obj, system),
         organisation=organisation,
-        system=world.referred(world.systems, obj, "systemRef"),
+        system=judged_system(world, system) if system else None,
         template=world.referred(world.templates, obj, "connectionTemplateRef"),
-        tokens=lambda credential: _tokens(world, obj, credential),
+        tokens=lambda credential: kept_tokens(world, obj, {"id": credential}),
     )
 
 
@@ -165,14 +167,8 @@ def _refers(obj: Obj, field: str, target: Obj) -> bool:
 def _reply(call: Call[Any, Any], obj: Obj) -> Reply:
     world = call.platform.world
     body = connection_reply(world, obj, organisation=call.organisation.id)
-    held = [_tokens(world, obj, item["id"]) for item in obj["spec"].get("credentials") or ()]
+    held = [kept_tokens(world, obj, item) for item in obj["spec"].get("credentials") or ()]
     return Reply(body=body, etag=etag(obj, world.referred(world.systems, obj, "systemRef"), *held))
-
-
-def _tokens(world: World, connection: Obj, credential: str) -> Obj | None:
-    """The Secret with the tokens that the platform holds for a credential, if it holds any."""
-    metadata = connection["metadata"]
-    return world.secrets.get(metadata["namespace"], tokens_name(metadata["name"], credential))
 
 
 _LINK = {"connectionTemplateId": examples.TEMPLATE_ID}

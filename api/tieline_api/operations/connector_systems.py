@@ -6,6 +6,7 @@ from tieline_api import errors
 from tieline_api.auth.permissions import Permission
 from tieline_api.conversion import systems as convert
 from tieline_api.engine.operation import Call, Operation, Reply
+from tieline_api.judging import judged_system
 from tieline_api.models import systems as rest
 from tieline_api.operations import connector_examples as examples
 from tieline_api.operations.connector_views import VERSION, need_connector, need_version
@@ -36,7 +37,7 @@ async def create_system(call: Call[None, rest.SystemFromVersion]) -> Reply:
         ValidationMessage(text=f"{key}: {text}", severity=Severity.WARNING)
         for key, text in found.incomplete.items()
     ]
-    shown = convert.system_to_rest(obj)
+    shown = convert.system_to_rest(judged_system(platform.world, obj))
     return Reply(body=rest.SystemWithMessages(**dict(shown), messages=messages), etag=etag(obj))
 
 

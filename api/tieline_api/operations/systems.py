@@ -8,6 +8,7 @@ from tieline_api.conversion import auth_schemes as schemes
 from tieline_api.conversion import systems as convert
 from tieline_api.conversion.connections import PlannedSecret
 from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply
+from tieline_api.judging import judged_system
 from tieline_api.models import systems as rest
 from tieline_api.models.auth_schemes import SUB_OBJECTS, AuthSchemeConfig
 from tieline_api.models.base import SearchQuery
@@ -15,6 +16,7 @@ from tieline_api.operations import examples
 from tieline_api.store import orders
 from tieline_api.store.etags import etag
 from tieline_api.store.secrets import made_for, new_edition, secret_name, secret_references
+from tieline_api.store.world import World
 from tieline_api.store.writer import put_or_leave_out, refuse_removal
 from tieline_core.ids import new_id, object_name
 from tieline_core.kube import KubeError
@@ -30,14 +32,14 @@ async def list_systems(call: Call[SearchQuery, None]) -> Reply:
     query = call.query
     rows = call.platform.world.ordered.systems.rows(call.namespace, search=query.search)
     page = orders.page(rows, kind="systems", first=query.first, after=query.after, before=query.before)
-    items = [convert.system_to_rest(obj) for obj in page.items]
+    items = [convert.system_to_rest(judged_system(call.platform.world, obj)) for obj in page.items]
     return Reply(body=rest.SystemPage(total_count=page.total, items=items, next=page.next, prev=page.prev))
 
 
 async def get_system(call: Call[None, None]) -> Reply:
     """One system."""
     obj = call.platform.world.need(call.platform.world.systems, call.namespace, call.path["system_id"])
-    return _system(obj)
+    return _system(call.platform.world, obj)
 
 
 async def create_system(call: Call[None, rest.SystemCreate]) -> Reply:
@@ -57,7 +59,7 @@ async def create_system(call: Call[None, rest.SystemCreate]) -> Reply:
         await platform.credentials.discard(call.namespace, names, error=error)
         raise
     await platform.credentials.adopt(obj, secrets)
-    return _system(obj)
+    return _system(call.platform.world, obj)
 
 
 async def update_system(call: Call[None, rest.SystemUpdate]) -> Reply:
@@ -73,7 +75,7 @@ async def update_system(call: Call[None, rest.SystemUpdate]) -> Reply:
     changed = await call.platform.writer.change(
         world.systems, call.namespace, name, change, if_match=call.if_match
     )
-    return _system(filled(changed))
+    return _system(call.platform.world, filled(changed))
 
 
 async def delete_system(call: Call[None, None]) -> Reply:
@@ -136,7 +138,9 @@ async def put_auth_scheme(call: Call[None, AuthSchemeConfig]) -> Reply:
     item = convert.auth_scheme_item(changed, identifier)
     if item is None:
         raise errors.conflict("The auth scheme was deleted meanwhile: repeat your request")
-    return Reply(body=schemes.to_rest(item, convert.messages_about(changed, identifier)))
+    return Reply(
+        body=schemes.to_rest(item, convert.messages_about(judged_system(world, changed), identifier))
+    )
 
 
 async def delete_auth_scheme(call: Call[None, None]) -> Reply:
@@ -193,8 +197,8 @@ def _refuse_duplicates(configs: list[AuthSchemeConfig]) -> None:
         seen.add(config.id)
 
 
-def _system(obj: dict[str, Any]) -> Reply:
-    return Reply(body=convert.system_to_rest(obj), etag=etag(obj))
+def _system(world: World, obj: dict[str, Any]) -> Reply:
+    return Reply(body=convert.system_to_rest(judged_system(world, obj)), etag=etag(obj))
 
 
 OPERATIONS = (

@@ -6,6 +6,7 @@ from tieline_api import cursors, errors
 from tieline_api.auth.permissions import permission
 from tieline_api.conversion.templates import template_to_rest
 from tieline_api.engine.operation import Call, Operation, Reply
+from tieline_api.judging import judged_system
 from tieline_api.models import templates as rest
 from tieline_api.models.base import Empty
 from tieline_api.models.connections import ConnectionPage
@@ -28,7 +29,7 @@ async def list_templates(call: Call[EnvironmentQuery, None]) -> Reply:
     """The templates of an environment, or of all; those whose system does not exist are left out."""
     world = call.platform.world
     shown = [
-        template_to_rest(template, system)
+        template_to_rest(template, judged_system(world, system))
         for template in _templates(call, call.query.env_id)
         if (system := world.referred(world.systems, template, "systemRef")) is not None
     ]
@@ -60,7 +61,7 @@ async def list_static_connections(call: Call[EnvironmentPageQuery, None]) -> Rep
 async def create_template(call: Call[None, rest.TemplateCreate]) -> Reply:
     """S14: adds a system to an environment."""
     template, system = await _create(call)
-    return Reply(body=template_to_rest(template, system))
+    return Reply(body=template_to_rest(template, judged_system(call.platform.world, system)))
 
 
 async def add_system(call: Call[None, rest.TemplateCreate]) -> Reply:
@@ -92,7 +93,7 @@ async def update_template(call: Call[None, rest.TemplateUpdate]) -> Reply:
     changed = await platform.writer.change(
         world.templates, call.namespace, name, change, if_match=call.if_match
     )
-    return Reply(body=template_to_rest(changed, _system_of(world, changed)))
+    return Reply(body=template_to_rest(changed, judged_system(world, _system_of(world, changed))))
 
 
 async def delete_template(call: Call[None, None]) -> Reply:

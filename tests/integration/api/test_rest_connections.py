@@ -44,7 +44,7 @@ def test_a_connection_is_created_for_a_template_and_linked_with_it(
     assert credential["credential"]["type"] == "string"
     assert credential["credential"]["organisationId"] == org.id
     assert "data" not in credential["credential"]
-    assert "errors" not in credential["credential"], "nobody has checked it yet"
+    assert credential["credential"]["errors"] == [], "it is checked at once"
     assert client.ok("GET", f"/connections/{created['id']}")["id"] == created["id"]
     environment = project["environments"][0]["id"]
     page = client.ok("GET", f"/projects/{project['id']}/connections?env_id={environment}")

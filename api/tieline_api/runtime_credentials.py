@@ -1,0 +1,83 @@
+"""What a pod gets of a credential: what requests are made with, and of OAuth 2.0 nothing but access tokens."""
+
+import base64
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from tieline_api.conversion import auth_schemes
+from tieline_api.conversion.credential_values import from_secret
+from tieline_api.store.world import World
+from tieline_core.credentials.checking import OAUTH2
+from tieline_core.ids import credential_id, parse_time
+from tieline_core.names import CREDENTIAL_TYPE, tokens_name
+from tieline_core.resources.auth_schemes import AuthSchemeType
+from tieline_core.resources.connections import CredentialType
+
+Obj = Mapping[str, Any]
+Json = dict[str, Any]
+
+# What refreshes and exchanges stays with the platform: refresh tokens, codes, client secrets, passwords.
+_FOR_PODS = ("accessToken", "tokenType", "expiresAt", "scopes")
+
+
+def credential(
+    world: World, connection: Obj, item: Obj, *, scheme: Obj, identifier: str, now: datetime
+) -> Json:
+    """A credential as the internal endpoint tells it; without values once it has expired."""
+    result = {
+        "id": credential_id(identifier, item),
+        "type": item["type"],
+        "authScheme": auth_schemes.without_references(scheme),
+        "data": {} if expired(item, now) else _data(world, connection, item, scheme),
+    }
+    return {**result, "expiresAt": item["expiresAt"]} if "expiresAt" in item else result
+
+
+def expired(item: Obj, now: datetime) -> bool:
+    """Whether a credential's ``expiresAt`` has come."""
+    return "expiresAt" in item and parse_time(item["expiresAt"]) <= now
+
+
+def kept_tokens(world: World, connection: Obj, item: Obj) -> Obj | None:
+    """The Secret with the tokens that the platform keeps for a credential; only the connection's own."""
+    metadata = connection["metadata"]
+    found = world.secrets.get(metadata["namespace"], tokens_name(metadata["name"], item["id"]))
+    if found is None or found.get("type") != CREDENTIAL_TYPE:
+        return None
+    owners = found["metadata"].get("ownerReferences") or ()
+    return found if any(one.get("uid") == metadata["uid"] for one in owners) else None
+
+
+def _data(world: World, connection: Obj, item: Obj, scheme: Obj) -> Json:
+    namespace, kind = connection["metadata"]["namespace"], CredentialType(item["type"])
+    stored = _stored(world, namespace, item.get("secretRef"))
+    if kind in OAUTH2:
+        return _tokens(world, connection, item, from_secret(CredentialType.OAUTH2_TOKEN, stored))
+    data = from_secret(kind, stored)
+    if scheme["type"] == AuthSchemeType.OAUTH1:
+        # Its signatures need the consumer's secret and the token's, which REST's credential does not have.
+        consumer = _stored(world, namespace, (scheme.get("oauth1") or {}).get("secretRef"))
+        data |= _texts({**consumer, **stored}, "consumerKey", "consumerSecret", "oauthTokenSecret")
+    return data
+
+
+def _tokens(world: World, connection: Obj, item: Obj, given: Json) -> Json:
+    """The kept tokens, or else those that a person has given as they are."""
+    kept = kept_tokens(world, connection, item)
+    data = from_secret(CredentialType.OAUTH2_TOKEN, (kept or {}).get("data") or {})
+    if not data.get("accessToken"):
+        data = given if item["type"] == CredentialType.OAUTH2_TOKEN else {}
+    return {key: data[key] for key in _FOR_PODS if key in data}
+
+
+def _stored(world: World, namespace: str, reference: Obj | None) -> Mapping[str, str]:
+    """The data of a Secret. Only those of our type: whoever may write Connections must not read any other."""
+    secret = world.secrets.get(namespace, reference["name"]) if reference else None
+    if secret is None or secret.get("type") != CREDENTIAL_TYPE:
+        return {}
+    return secret.get("data") or {}
+
+
+def _texts(stored: Mapping[str, str], *keys: str) -> dict[str, str]:
+    return {key: base64.b64decode(stored[key]).decode("utf-8", "replace") for key in keys if key in stored}
