@@ -18,6 +18,7 @@ from tieline_api.store.writer import put_or_leave_out, refuse_removal
 from tieline_core.ids import ID_LABEL, format_time, new_id, object_id
 from tieline_core.kube import KubeError
 from tieline_core.kube.resources import CONNECTIONS
+from tieline_core.names import tokens_name
 
 Obj = dict[str, Any]
 _KIND = "Connection"
@@ -127,7 +128,7 @@ async def update_connection_object(
             refuse_removal(live, ("baseUrl",), what="The base URL")
             mine["spec"].pop("baseUrl", None)
         if body.credentials is not None:
-            before.update(secret_references(live))
+            before.update(_used_by(live))
             put_or_leave_out(mine["spec"], "credentials", plan(live, mine))
 
     if given:
@@ -152,9 +153,15 @@ async def update_connection_object(
     except (errors.ApiError, KubeError) as error:
         await platform.credentials.discard(metadata["namespace"], staged, error=error)
         raise
-    await platform.credentials.remove(changed, (before | staged) - secret_references(changed))
+    await platform.credentials.remove(changed, (before | staged) - _used_by(changed))
     await exchange_codes(platform, given, changed, ids, path="credentials")
     return changed
+
+
+def _used_by(connection: Mapping[str, Any]) -> set[str]:
+    """The Secrets of a connection: those that it refers to, and those with the tokens of its credentials."""
+    items, name = connection["spec"].get("credentials") or (), connection["metadata"]["name"]
+    return secret_references(connection) | {tokens_name(name, item["id"]) for item in items}
 
 
 async def link_if_free(

@@ -24,7 +24,7 @@ from tieline_core.oauth.live_lookups import LiveLookups
 from tieline_core.oauth.refreshing import Refresher, Wanted, not_renewable
 from tieline_core.oauth.resolving import Grant, Lookups, Resolved, resolve
 from tieline_core.oauth.states import OAuthStates, StateRefusedError
-from tieline_core.oauth.tokens import TokenClient, Tokens
+from tieline_core.oauth.tokens import TokenClient, Tokens, UnreachableError
 from tieline_core.resources.auth_schemes import OAuth2Client
 
 __all__ = ["Keeper", "Kept", "UnresolvedError"]
@@ -95,7 +95,7 @@ class Keeper:
         lookups = self._lookups
         resolved = await resolve(lookups, connection, item_id)
         namespace, name = place(connection, item_id)
-        seen = await self._read(namespace, name) if resolved.grant else None
+        seen = await self._read(connection, namespace, name) if resolved.grant else None
         if seen is not None and stored.read(seen).source not in ("", resolved.source):
             # Either the inputs are new, or what the caches hold is old: only the cluster itself can tell.
             lookups = LiveLookups(self._lookups, self._secrets)
@@ -155,11 +155,17 @@ class Keeper:
             raise not_renewable()
         return Kept(tokens=tokens, due_at=tokens.expires_at)
 
-    async def _read(self, namespace: str, name: str) -> dict[str, Any] | None:
+    async def _read(self, connection: Object, namespace: str, name: str) -> dict[str, Any] | None:
         try:
-            return await self._secrets.get(SECRETS, name, namespace)
+            found = await self._secrets.get(SECRETS, name, namespace)
         except NotFound:
             return None
+        owners = found["metadata"].get("ownerReferences") or ()
+        if any(owner.get("uid") == connection["metadata"]["uid"] for owner in owners):
+            return found
+        raise UnreachableError(
+            f'The Secret "{name}" is of a connection that was deleted; it is tried again when that is gone'
+        )
 
     async def _chosen(
         self, connection: Object, item_id: str, resolved: Resolved, *, name: str, seen: Object | None

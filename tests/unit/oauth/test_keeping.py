@@ -404,3 +404,17 @@ async def test_a_storm_of_calls_is_one_look_at_the_cluster(provider: Provider, k
     found = await asyncio.gather(*(kept(keeper, shop, rejected="at1") for _ in range(200)))
     assert {one.access_token for one in found} == {"at2"}
     assert shop.kube.reads <= 2
+
+
+async def test_the_tokens_of_a_deleted_connection_are_not_handed_to_its_successor(
+    provider: Provider, keeper_of: Any
+) -> None:
+    shop = Shop(provider, "oauth2-client", grant="clientCredentials", client={})
+    shop.store(clientId="me", clientSecret="s3cret")
+    keeper = keeper_of(shop)
+    await kept(keeper, shop)
+    shop.connection["metadata"]["uid"] = "another"
+    with pytest.raises(UnreachableError):
+        await kept(keeper, shop)
+    del shop.kube.objects["Secret", "acme", tokens_name("login", "main")]
+    assert (await kept(keeper, shop)).access_token == "at2"
