@@ -26,6 +26,8 @@ from tests.harness.world import Answer, http
 REALM = "shop"
 START_SECONDS = 240.0
 """With the installation. The start alone takes 11 s on two idle cores."""
+EVENTS = ("LOGIN", "CODE_TO_TOKEN", "REFRESH_TOKEN", "CLIENT_LOGIN")
+"""What is recorded, with the failures of each."""
 _ADMIN = "tests"
 _FORM = re.compile(r'<form[^>]*\baction="([^"]+)"', re.I)
 
@@ -198,7 +200,8 @@ class Keycloak:
         )
 
     def events(self, kind: str, application: Application) -> list[dict[str, Any]]:
-        """What happened to a client, as Keycloak recorded it: TOKEN requests by kind (``REFRESH_TOKEN``, …)."""
+        """What happened to a client, as Keycloak has recorded it: one of EVENTS, or that with ``_ERROR``."""
+        assert kind.removesuffix("_ERROR") in EVENTS, f"{kind} is not recorded"
         query = urlencode({"type": kind, "client": application.id, "max": 500})
         found: list[dict[str, Any]] = self.admin("GET", f"/events?{query}").json
         return found
@@ -286,6 +289,7 @@ def _realm() -> dict[str, Any]:
         "refreshTokenMaxReuse": 0,
         "eventsEnabled": True,
         "eventsExpiration": 3600,
+        "enabledEventTypes": [*EVENTS, *(f"{kind}_ERROR" for kind in EVENTS)],
         "loginTheme": "keycloak",
     }
 

@@ -13,6 +13,8 @@ from tests.harness.progress import Uncaptured
 from tests.harness.running_api import RunningApi
 from tests.integration.api.conftest import Client
 from tests.integration.oauth.front_end import FrontEnd
+from tests.integration.operator.cluster_objects import Acting
+from tests.integration.operator.running_operator import RunningOperator
 
 _STARTED = pytest.StashKey[Keycloak]()
 
@@ -67,6 +69,28 @@ def api(
     running.start()
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="session")
+def operator(
+    kubeconfig: Path, oauth_org: Organisation, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningOperator]:
+    """The operator, at work in the organisation."""
+    running = RunningOperator(
+        kubeconfig=kubeconfig,
+        namespaces=(oauth_org.namespace,),
+        log=tmp_path_factory.mktemp("oauth-operator") / "log",
+        variables={"TIELINE_EGRESS_ALLOWED": "127.0.0.0/8"},
+    )
+    running.start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def acting(kubectl: Kubectl, oauth_org: Organisation) -> Acting:
+    """A user of the organisation with kubectl."""
+    return Acting(kubectl=kubectl, namespace=oauth_org.namespace)
 
 
 @pytest.fixture(scope="session")

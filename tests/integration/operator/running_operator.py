@@ -27,11 +27,15 @@ def free_port() -> int:
 
 @dataclass
 class RunningOperator:
-    """Starts and stops ``tieline-operator`` for some namespaces, and reads its metrics."""
+    """Starts and stops ``tieline-operator`` for some namespaces, and reads its metrics.
+
+    ``variables`` are of its environment.
+    """
 
     kubeconfig: Path
     namespaces: tuple[str, ...]
     log: Path
+    variables: dict[str, str] = field(default_factory=dict)
     health_port: int = field(default_factory=free_port)
     metrics_port: int = field(default_factory=free_port)
     _process: subprocess.Popen[bytes] | None = None
@@ -47,10 +51,14 @@ class RunningOperator:
             "TIELINE_METRICS_PORT": str(self.metrics_port),
             "TIELINE_LEADER_ELECT": "true",
             "TIELINE_LEASE_NAMESPACE": self.namespaces[0],
+            **self.variables,
         }
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tieline_operator.main"], env=environment, stdout=log, stderr=log
+                ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "tieline_operator.main"],
+                env=environment,
+                stdout=log,
+                stderr=log,
             )
         until = time.monotonic() + 60
         while "tieline_operator_leading 1.0" not in self.metrics():
