@@ -4,6 +4,7 @@ In this order, so that nobody learns anything they may not know: who calls (401)
 may they (403, or 404 for strangers), what do they say (400, 413, 415, 422), then the operation itself.
 """
 
+import io
 from contextlib import ExitStack
 from typing import Any, BinaryIO
 
@@ -11,7 +12,7 @@ from aiohttp import web
 from pydantic import BaseModel
 
 from tieline_api import errors
-from tieline_api.engine.operation import Call, Operation, Reply
+from tieline_api.engine.operation import MIB, Call, Operation, Reply
 from tieline_api.engine.reading import parse_json, read_body, validate, validate_query, warning_header
 from tieline_api.engine.uploads import Room, read_upload
 from tieline_api.platform import Platform
@@ -108,7 +109,8 @@ def _response(operation: Operation, request: web.Request, reply: Reply, warnings
         content = reply.body.model_dump_json(by_alias=True, exclude_none=True).encode()
     return web.Response(
         status=operation.success,
-        body=content,
+        # Bytes are sent in one go, which holds up everyone else when they are many; a file goes in pieces.
+        body=content if len(content) < MIB else io.BytesIO(content),
         content_type="application/json",
         charset="utf-8",
         headers=headers,
