@@ -1,4 +1,4 @@
-"""``python -m tieline.server``: loads a project's code and serves its webhooks until told to stop."""
+"""``python -m tieline.server``: loads a project's code, and runs its webhooks and schedules until told to stop."""
 
 import asyncio
 import gc
@@ -7,34 +7,29 @@ import os
 import signal
 import socket
 import sys
-import time
-from collections.abc import Mapping
 from pathlib import Path
 
-import aiohttp
 import uvloop
 from aiohttp import web
 
-from tieline import logs, termination
-from tieline.configuration.api_source import ApiSource
-from tieline.configuration.current import Configuration, Source
-from tieline.configuration.file_source import FileSource
-from tieline.configuration.tokens import ApiTokens
-from tieline.configuration.users import ApiUsers, ConfiguredUsers, Users
-from tieline.context import Named, Surroundings
+from tieline import logs, parts, termination
+from tieline.configuration.current import Configuration
 from tieline.errors import CodeError, ConfigurationError
-from tieline.integration import Webhook
-from tieline.loading import load
+from tieline.loading import Tasks, load
 from tieline.outbound.session import new_client
 from tieline.redaction import Redactor
+from tieline.scheduling.claims import Terms
+from tieline.scheduling.scheduler import Scheduler
 from tieline.serving.applications import health_application, webhook_application
-from tieline.serving.runs import Limits, Runner
+from tieline.serving.runs import Runner
+from tieline.serving.scheduled import ScheduledRuns
 from tieline.settings import Settings
-from tieline.tracing.destination import destination
-from tieline.tracing.exporter import Exporter
-from tieline.tracing.spans import Tracer, Value
+from tieline.tracing.spans import Tracer
 
 logger = logging.getLogger("tieline")
+
+# What is left of the grace to give claims back, once the runs under way had to be stopped.
+_GIVING_BACK = 3.0
 
 
 def main() -> None:
@@ -50,7 +45,7 @@ def main() -> None:
         logging.getLogger().setLevel(settings.log_level)
         tasks = load(settings.code_dir)
         _collect_seldom()
-        uvloop.run(serve(settings, tasks.webhooks, redactor))
+        uvloop.run(serve(settings, tasks, redactor))
     except (CodeError, ConfigurationError) as error:
         logger.critical("Cannot start: %s", error, exc_info=error.__cause__)
         termination.write(termination_log, error, redactor)
@@ -67,39 +62,53 @@ def _collect_seldom() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
-async def serve(settings: Settings, webhooks: Mapping[str, Webhook], redactor: Redactor) -> None:
-    """Serve ``webhooks`` until SIGTERM or SIGINT, then drain.
+async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
+    """Run ``tasks`` until SIGTERM or SIGINT, then drain.
 
-    Draining: not ready at once, still accepting for the drain delay (until everyone who routes here has
-    noticed), then no new connections, and up to the grace for runs in flight.
-    Raises ConfigurationError when the connections file cannot be used at the start.
+    Draining: not ready and claiming no scheduled runs at once, still accepting requests for the drain delay
+    (until everyone who routes here has noticed), then no new connections, and up to the grace for runs and
+    background work in flight. Raises ConfigurationError when the connections file cannot be used at the start.
     """
     stop = _stop_signals()
-    source = _source(settings)
+    source = parts.source_of(settings)
     configuration = Configuration(redactor=redactor, needed=source is not None)
-    exporter = _exporter(settings, redactor)
+    exporter = parts.exporter_of(settings, redactor)
     # The API is inside of the cluster, where connections may not go.
     async with new_client(settings.egress) as client, new_client() as to_api:
-        configuration.tokens = _tokens(settings, redactor, to_api)
+        configuration.tokens = parts.tokens_of(settings, redactor, to_api)
+        users = parts.users_of(settings, configuration, to_api)
+        documents = parts.documents_of(settings, to_api)
         runner = Runner(
-            limits=Limits(
-                max_body=settings.max_body, max_runs=settings.max_runs, run_timeout=settings.run_timeout
-            ),
+            limits=parts.limits_of(settings),
             configuration=configuration,
             client=client,
-            surroundings=_surroundings(settings),
-            users=_users(settings, configuration, to_api),
+            surroundings=parts.surroundings_of(settings),
+            users=users,
             tracer=Tracer(exporter.take),
+            documents=documents,
+        )
+        scheduled = ScheduledRuns(
+            runner.calls, users=users, counts=runner.counts, timeout=settings.schedule_timeout
+        )
+        scheduler = Scheduler(
+            tasks.schedules.values(),
+            documents=documents,
+            people=users,
+            run=scheduled.run,
+            terms=Terms(seconds=settings.claim),
         )
         webhook_server = await _listen(
-            webhook_application(webhooks, runner, max_body=settings.max_body),
+            webhook_application(tasks.webhooks, runner, max_body=settings.max_body),
             host=settings.host,
             port=settings.port,
             descriptor=settings.listen_fd,
             grace=settings.grace,
         )
+        gauges = parts.gauges_of(runner, exporter)
         health_server = await _listen(
-            health_application(ready=lambda: _not_ready(runner, configuration)),
+            health_application(
+                ready=lambda: _not_ready(runner, configuration), metrics=lambda: runner.counts.text(gauges)
+            ),
             host=settings.host,
             port=settings.health_port,
             descriptor=settings.health_listen_fd,
@@ -107,20 +116,39 @@ async def serve(settings: Settings, webhooks: Mapping[str, Webhook], redactor: R
         )
         feed = asyncio.create_task(source.run(configuration.publish)) if source else None
         sending = asyncio.create_task(exporter.run())
-        logger.info("Serving the webhooks %s", ", ".join(sorted(webhooks)) or "(none)")
+        starting = asyncio.create_task(_start(scheduler, configuration))
+        _tell(tasks)
+        loop = asyncio.get_running_loop()
         try:
             await _until_stopped(stop, feed)
             runner.draining = True
+            scheduler.stop()
             logger.info("Stopping: draining for %g seconds", settings.drain_delay)
             await asyncio.sleep(settings.drain_delay)
         finally:
-            await webhook_server.cleanup()
+            await _cancel(starting)
+            deadline = loop.time() + settings.grace - min(_GIVING_BACK, settings.grace / 2)
+            await asyncio.gather(scheduler.drain(deadline - loop.time()), webhook_server.cleanup())
+            # Runs may have left work for after their answer.
+            await runner.background.drain(deadline - loop.time())
             await health_server.cleanup()
             await _cancel(feed)
             await _cancel(sending)
             await exporter.flush()
             runner.close()
     logger.info("Stopped")
+
+
+async def _start(scheduler: Scheduler, configuration: Configuration) -> None:
+    """Begin with the schedules as soon as their runs would have connections."""
+    await configuration.arrived.wait()
+    scheduler.start()
+
+
+def _tell(tasks: Tasks) -> None:
+    logger.info("Serving the webhooks %s", ", ".join(sorted(tasks.webhooks)) or "(none)")
+    for name, schedule in sorted(tasks.schedules.items()):
+        logger.info("Following the schedule %s: %s", name, schedule.times)
 
 
 def _stop_signals() -> asyncio.Event:
@@ -154,46 +182,6 @@ def _not_ready(runner: Runner, configuration: Configuration) -> str | None:
     if not configuration.obtained:
         return "waiting for the configuration from the API"
     return None
-
-
-def _source(settings: Settings) -> Source | None:
-    if settings.connections_file is not None or settings.schema_file is not None:
-        return FileSource(settings.connections_file, schema=settings.schema_file)
-    if settings.api_url is not None:
-        return ApiSource(api_url=settings.api_url, token_file=settings.token_file)
-    return None
-
-
-def _users(settings: Settings, configuration: Configuration, client: aiohttp.ClientSession) -> Users:
-    if settings.connections_file is not None or settings.api_url is None:
-        return ConfiguredUsers(configuration)
-    return ApiUsers(client, settings.api_url, settings.token_file, time.monotonic)
-
-
-def _tokens(settings: Settings, redactor: Redactor, client: aiohttp.ClientSession) -> ApiTokens | None:
-    if settings.connections_file is not None or settings.api_url is None:
-        return None
-    return ApiTokens(client, settings.api_url, settings.token_file, redactor.learn, time.monotonic)
-
-
-def _exporter(settings: Settings, redactor: Redactor) -> Exporter:
-    resource: dict[str, Value] = {
-        "service.name": settings.project_name or "tieline",
-        "service.version": settings.version,
-        "deployment.environment.name": settings.environment,
-    }
-    target = destination(os.environ, api_url=settings.api_url, token_file=settings.token_file)
-    return Exporter(target, resource=resource, redact=redactor)
-
-
-def _surroundings(settings: Settings) -> Surroundings:
-    return Surroundings(
-        organisation_id=settings.organisation_id,
-        project=Named(id=settings.project_id, name=settings.project_name),
-        environment=Named(id=settings.environment_id, name=settings.environment),
-        version=settings.version,
-        public_url=settings.public_url,
-    )
 
 
 async def _listen(

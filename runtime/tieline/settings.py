@@ -31,7 +31,14 @@ class Settings:
     grace: float
     max_body: int
     max_runs: int
+    max_runs_of_one: int | None
+    max_waiting: int
+    patience: float
     run_timeout: float
+    max_background: int
+    background_timeout: float
+    schedule_timeout: float
+    claim: float
     log_level: str
     organisation_id: str
     project_id: str
@@ -62,7 +69,14 @@ class Settings:
             grace=_number(env, "TIELINE_GRACE_SECONDS", 25),
             max_body=int(_number(env, "TIELINE_MAX_BODY_BYTES", 10 * _MIB)),
             max_runs=int(_number(env, "TIELINE_MAX_CONCURRENT_RUNS", 100)),
+            max_runs_of_one=int(_number(env, "TIELINE_MAX_RUNS_PER_ACTIVATION", 0)) or None,
+            max_waiting=int(_number(env, "TIELINE_MAX_WAITING_RUNS", 100)),
+            patience=_number(env, "TIELINE_WAIT_SECONDS", 10),
             run_timeout=_number(env, "TIELINE_RUN_TIMEOUT_SECONDS", 60),
+            max_background=int(_number(env, "TIELINE_MAX_BACKGROUND_WORK", 1000)),
+            background_timeout=_number(env, "TIELINE_BACKGROUND_TIMEOUT_SECONDS", 300),
+            schedule_timeout=_number(env, "TIELINE_SCHEDULE_TIMEOUT_SECONDS", 600),
+            claim=_claim(env),
             log_level=_log_level(env),
             organisation_id=env.get("TIELINE_ORGANISATION_ID", ""),
             project_id=env.get("TIELINE_PROJECT_ID", ""),
@@ -90,6 +104,15 @@ def _number(env: Mapping[str, str], name: str, default: float) -> float:
 
 def _path(env: Mapping[str, str], name: str) -> Path | None:
     return Path(env[name]) if env.get(name) else None
+
+
+def _claim(env: Mapping[str, str]) -> float:
+    seconds = _number(env, "TIELINE_CLAIM_SECONDS", 30)
+    if seconds < 1:
+        raise ConfigurationError(
+            "TIELINE_CLAIM_SECONDS must be at least 1: claims are renewed over the network"
+        )
+    return seconds
 
 
 def _descriptor(env: Mapping[str, str], name: str) -> int | None:

@@ -1,5 +1,6 @@
 """The configuration that runs read: always the newest whole snapshot."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
@@ -22,14 +23,21 @@ class Configuration:
 
     def __init__(self, *, redactor: Redactor, needed: bool) -> None:
         self.current = Snapshot()
-        self.obtained = not needed
-        """Whether there is a configuration to serve with: at once when none is needed."""
+        self.arrived = asyncio.Event()
+        """Set once there is a configuration to serve with: at once when none is needed."""
+        if not needed:
+            self.arrived.set()
         self.tokens: AccessTokens | None = None
         """Where other access tokens come from after a 401; None where nobody can be asked."""
         self._redactor = redactor
+
+    @property
+    def obtained(self) -> bool:
+        """Whether there is a configuration to serve with."""
+        return self.arrived.is_set()
 
     def publish(self, snapshot: Snapshot) -> None:
         """Make ``snapshot`` the current one; its secrets are redacted before any run can use them."""
         self._redactor.learn(snapshot.secrets(), snapshot.basic_pairs())
         self.current = snapshot
-        self.obtained = True
+        self.arrived.set()

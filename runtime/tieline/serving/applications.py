@@ -22,8 +22,10 @@ def webhook_application(webhooks: Mapping[str, Webhook], runner: Runner, *, max_
     return application
 
 
-def health_application(*, ready: Callable[[], str | None]) -> web.Application:
-    """``/livez``, and ``/readyz`` with 503 while ``ready`` returns a reason why the pod is not."""
+def health_application(
+    *, ready: Callable[[], str | None], metrics: Callable[[], str] = lambda: ""
+) -> web.Application:
+    """``/livez``, ``/metrics``, and ``/readyz`` with 503 while ``ready`` returns a reason why the pod is not."""
 
     async def livez(_request: web.Request) -> web.Response:
         return web.Response(text="ok")
@@ -32,8 +34,12 @@ def health_application(*, ready: Callable[[], str | None]) -> web.Application:
         reason = ready()
         return web.Response(text=reason or "ok", status=503 if reason else 200)
 
+    async def scraped(_request: web.Request) -> web.Response:
+        return web.Response(text=metrics())
+
     application = web.Application()
     application.router.add_get("/livez", livez)
+    application.router.add_get("/metrics", scraped)
     application.router.add_get("/readyz", readyz)
     return application
 
