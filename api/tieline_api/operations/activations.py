@@ -245,7 +245,7 @@ OPERATIONS = (
         body=rest.ActivationCreate,
         body_limit=16 * 1024 * 1024,
         response=rest.Activation,
-        errors=(409,),
+        errors=(409, 502),
         example=examples.ACTIVATION_CREATE,
         response_example=examples.ACTIVATION,
     ),
