@@ -1,19 +1,18 @@
 """The OpenAPI 3.1 document, from the table of operations."""
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from tieline_api.engine.links import links, parameters
 from tieline_api.engine.operation import Operation
 from tieline_core.ids import ULID_PATTERN
 
 Json = dict[str, Any]
 References = Mapping[tuple[Any, Any], Json]
 
-_PARAMETER = re.compile(r"\{(\w+)\}")
 _REFERENCE = "#/components/schemas/{model}"
 _ALWAYS = (400, 401, 403, 404, 429, 503)
 _ERRORS: Mapping[int, str] = {
@@ -81,7 +80,10 @@ def document(operations: Iterable[Operation], *, title: str, version: str) -> Js
     schemas, references = _schemas(table)
     paths: dict[str, Json] = {}
     for operation in table:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, references)
+        described = _operation(operation, references)
+        if leading := links(operation, table):
+            described["responses"][str(operation.success)]["links"] = leading
+        paths.setdefault(operation.path, {})[operation.method.lower()] = described
     tags = list(dict.fromkeys(operation.tag for operation in table))
     return {
         "openapi": "3.1.0",
@@ -155,7 +157,7 @@ def _path_parameters(operation: Operation) -> list[Json]:
             "description": _IDS.get(name, "The id"),
             "schema": {"type": "string", "pattern": ULID_PATTERN} if name in _IDS else {"type": "string"},
         }
-        for name in _PARAMETER.findall(operation.path)
+        for name in parameters(operation)
     ]
 
 

@@ -84,5 +84,9 @@ class Operation:
     """Whether an API key may be the bearer value too."""
     conditional: bool = False
     """Whether If-None-Match (GET) or If-Match (PUT, PATCH) is honoured."""
+    gives: Mapping[str, str] = field(default_factory=dict)
+    """What it makes: where the answer (a JSON Pointer) has what other operations' paths call so."""
+    takes: Mapping[str, str] = field(default_factory=dict)
+    """Fields of the body that are ids, and what paths call them."""
     example: Mapping[str, Any] | None = None
     response_example: Mapping[str, Any] | list[Any] | None = None

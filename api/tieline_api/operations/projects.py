@@ -83,6 +83,7 @@ OPERATIONS = (
         tag="Projects",
         handler=create_project,
         permissions=permission("create", "projects"),
+        gives={"project_id": "/id", "environment_id": "/environments/0/id"},
         body=rest.ProjectCreate,
         response=rest.Project,
         errors=(409,),

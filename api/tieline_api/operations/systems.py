@@ -223,6 +223,7 @@ OPERATIONS = (
         tag="Systems",
         handler=create_system,
         permissions=permission("create", "systems"),
+        gives={"system_id": "/id"},
         body=rest.SystemCreate,
         success=201,
         response=rest.System,

@@ -96,6 +96,7 @@ OPERATIONS = (
         tag="Users",
         handler=create_user,
         permissions=permission("create", "endusers"),
+        gives={"user_id": "/id"},
         body=rest.UserCreate,
         success=201,
         response=rest.EndUser,
