@@ -11,7 +11,7 @@ from tieline_core.resources.fields import Params, Scope, Url
 class CredentialOfOrganisation(Rest):
     """The credential that the authorisation is for."""
 
-    id: Annotated[str, StringConstraints(min_length=1, max_length=256)]
+    id: Annotated[str, StringConstraints(min_length=1, max_length=64)]
     """The credential's id."""
     organisation_id: UlidIn
     """The organisation that owns it: the one in the path, or one that has granted it (CredentialGrant)."""
