@@ -33,6 +33,7 @@ from tieline_api.service.otlp import add_traces
 from tieline_api.service.probes import add_probes
 from tieline_api.settings import Settings
 from tieline_api.store.connector_results import ConnectorResults
+from tieline_api.store.expiry_sweep import ExpirySweep
 from tieline_api.store.lookups import CacheLookups
 from tieline_api.store.project_files import ProjectFiles
 from tieline_api.store.secret_reads import SecretReads
@@ -144,6 +145,9 @@ def make_app(kube: Kube, platform: Platform, operations: Iterable[Operation] = O
         tasks = [
             asyncio.create_task(platform.oauth_states.keep_sweeping(), name="sweep authorisations"),
             asyncio.create_task(platform.secret_sweep.keep_sweeping(), name="sweep secrets"),
+            asyncio.create_task(
+                ExpirySweep(platform.world, platform.writer).keep_sweeping(), name="sweep expired credentials"
+            ),
         ]
         if platform.jwts is not None:
             tasks.append(asyncio.create_task(platform.jwts.keep_reading(), name="follow issuers"))

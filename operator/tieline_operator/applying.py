@@ -130,7 +130,9 @@ class Applier:
         )
         self._reader.observe(resource, applied.object)
         after = find(applied.object)
+        told = ""
         if after and (before is None or _gist(before) != _gist(after)):
+            told = after["reason"]
             logger.info(
                 "%s is %s: %s",
                 resource.kind,
@@ -142,6 +144,9 @@ class Applier:
                 },
             )
             await self._events.post(resource, applied.object, after)
+        for notice in plan.notices[1:] if plan.notices and plan.notices[0].reason == told else plan.notices:
+            warning = {"status": "False", "reason": notice.reason, "message": notice.message}
+            await self._events.post(resource, applied.object, warning)
 
 
 _WORDS = {"True": "ready", "False": "not ready", "Unknown": "in progress"}

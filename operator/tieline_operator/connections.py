@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from tieline_core.credentials.checking import Known, findings, has_expired, looks_again
+from tieline_core.credentials.checking import EXPIRED, REFUSED, Known, findings, has_expired, looks_again
 from tieline_core.credentials.facts import SecretFacts, TokenFacts
 from tieline_core.credentials.links import Links, links_of
 from tieline_core.credentials.secrets import Finding
@@ -16,12 +16,15 @@ from tieline_core.resources.auth_schemes import AuthSchemeConfig
 from tieline_core.resources.connections import ConnectionCredential
 from tieline_operator.elders import elder, id_taken
 from tieline_operator.indexes import joined
+from tieline_operator.leftovers import Leftovers, leftovers
 from tieline_operator.lookups import CacheDirectory
-from tieline_operator.plans import Deletion, Object, Outcome, Plan, failed, in_progress, ready
-from tieline_operator.secrets import cached_facts, is_owned, look_up, tokens_facts, tokens_secret
+from tieline_operator.plans import Notice, Object, Outcome, Plan, failed, in_progress, ready
+from tieline_operator.secrets import cached_facts, look_up, tokens_facts
 from tieline_operator.world import World
 
 UNAVAILABLE = "ProviderUnavailable"
+# What each credential gets an event for, also where the connection was not ready before.
+_NOTICED = frozenset({EXPIRED, REFUSED})
 Troubles = Callable[[str, str], Mapping[str, Problem]]
 """What ``Refreshes`` says about a connection (namespace, name)."""
 
@@ -43,8 +46,10 @@ class Observed:
     """By the credential's id."""
     troubles: Mapping[str, Problem] = field(default_factory=dict)
     """By the credential's id: why its provider cannot be asked for tokens now."""
-    expired: tuple[Deletion, ...] = ()
-    """The Secrets of expired credentials, as far as the platform has made them."""
+    told: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By the credential's id: the errors that the status tells already."""
+    leftovers: Leftovers = field(default_factory=Leftovers)
+    """The Secrets that go."""
 
 
 class Connections:
@@ -84,7 +89,11 @@ class Connections:
                 if not has_expired(item, now)
             },
             troubles=self._troubles(namespace, connection.name),
-            expired=tuple(_expired(world, obj, connection, now)),
+            told={
+                one["id"]: frozenset(one.get("errors") or ())
+                for one in obj.get("status", {}).get("credentials", [])
+            },
+            leftovers=leftovers(secrets, obj, connection, now),
         )
         return plan(observed, now)
 
@@ -94,12 +103,18 @@ def plan(observed: Observed, now: datetime) -> Plan:
     spec = observed.connection.spec
     problems = list(_problems(observed))
     credentials = []
-    again: list[datetime] = []
+    again = [observed.leftovers.again] if observed.leftovers.again else []
+    notices = []
     for item in spec.credentials:
         known = _known(item, observed)
         found = findings(known, now) if observed.system else []
         again += looks_again(known, now)
         problems += [Finding(one.reason, f'Credential "{item.id}": {one.message}') for one in found]
+        notices += [
+            Finding(one.reason, f'Credential "{item.id}": {one.message}')
+            for one in found
+            if one.reason in _NOTICED and one.message not in observed.told.get(item.id, ())
+        ]
         entry = {"id": item.id, "errors": [one.message[:2048] for one in found][:16]}
         if item.id in observed.links and (certificate := observed.links[item.id].certificate_id):
             entry["mtlsCredentialId"] = certificate
@@ -116,7 +131,8 @@ def plan(observed: Observed, now: datetime) -> Plan:
     return Plan(
         outcome=outcome,
         status={"credentials": credentials} if credentials and observed.system else {},
-        deletions=observed.expired,
+        deletions=observed.leftovers.deletions,
+        notices=tuple(Notice(one.reason, one.message) for one in notices),
         requeue_after=min(((moment - now).total_seconds() for moment in again), default=None),
     )
 
@@ -199,20 +215,3 @@ def _secret_names(connection: Connection, system: System | None, now: datetime) 
         if not has_expired(item, now):
             names |= {reference.name for reference in references if reference}
     return names
-
-
-def _expired(world: World, obj: Object, connection: Connection, now: datetime) -> Iterator[Deletion]:
-    """The Secrets that go with expired credentials: made by the platform, and used by no other credential."""
-    secrets = world[SECRETS]
-    gone = [item for item in connection.spec.credentials if has_expired(item, now)]
-    kept = {
-        item.secret_ref.name
-        for item in connection.spec.credentials
-        if item.secret_ref and not has_expired(item, now)
-    }
-    names = {item.secret_ref.name for item in gone if item.secret_ref} - kept
-    found = [secrets.get(connection.namespace, name) for name in sorted(names)]
-    found += [tokens_secret(secrets, obj, item.id) for item in gone]
-    for secret in found:
-        if secret is not None and is_owned(secret, obj):
-            yield Deletion.of(SECRETS, secret)

@@ -116,6 +116,12 @@ def _granted_connections(obj: Object) -> Iterable[str | None]:
     return (item.get("connection") for item in obj["spec"].get("to", []))
 
 
+def _tokens_of(obj: Object) -> Iterable[str]:
+    """Secrets of tokens (as the cache keeps Secrets) by the Connection that they belong to."""
+    owners = obj["metadata"].get("ownerReferences") or () if obj.get("tokens") else ()
+    return [joined(namespace_of(obj), owner["name"]) for owner in owners]
+
+
 def _organisation(obj: Object) -> Iterable[str]:
     found = parse_id(obj["metadata"].get("labels", {}).get(ORGANISATION_LABEL, ""))
     return [found] if found else []
@@ -205,6 +211,7 @@ INDEXES: Mapping[Resource, Mapping[str, Index]] = {
         "config-map": _each(_result_config_maps),
     },
     r.CREDENTIAL_GRANTS: {BY_ID: _ID, "connection": _each(_granted_connections)},
+    r.SECRETS: {"tokens-of": _tokens_of},
     r.NAMESPACES: {"organisation": _organisation},
     **dict.fromkeys((*CHILDREN, r.PODS, r.CONFIG_MAPS), _CHILD),
 }

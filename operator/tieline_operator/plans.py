@@ -82,6 +82,16 @@ class Deletion:
         )
 
 
+@dataclass(frozen=True)
+class Notice:
+    """Something that has happened to a part of the object, to be told in an event of its own."""
+
+    reason: str
+    """One CamelCase word."""
+    message: str
+    """A sentence."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """All that follows from one look at an object."""
@@ -92,6 +102,8 @@ class Plan:
     creations: tuple[Creation, ...] = ()
     children: tuple[Child, ...] = ()
     deletions: tuple[Deletion, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    """Told once the status that they belong to is written."""
     on_refusal: "Callable[[Child, str], Plan] | None" = None
     """The plan for when Kubernetes refuses a child with a message; its status is what is told then."""
     requeue_after: float | None = None

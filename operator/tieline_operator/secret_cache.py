@@ -5,7 +5,7 @@ from typing import Any
 
 from tieline_core.credentials.facts import holds_tokens, tokens_of, values_of
 
-_KEPT = ("name", "namespace", "uid", "resourceVersion", "ownerReferences")
+_KEPT = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "ownerReferences")
 
 
 def facts_only(obj: Mapping[str, Any]) -> dict[str, Any]:
