@@ -29,6 +29,7 @@ class Document:
         # The first ten letters of ids are a ULID's time: 48 bits, with two more in front that are zero.
         self._first = _letters(b"\0\0\0\0" + self._seed[:6])[6:]
         self._found: dict[str, Any] = {}
+        self._mappings: dict[str, tuple[Json, str]] = {}
 
     @property
     def is_swagger(self) -> bool:
@@ -80,10 +81,18 @@ class Document:
 
     def mapping(self, node: Any, place: str) -> tuple[Json, str]:
         """A resolved object; empty where there is none."""
-        if isinstance(node, dict) and "$ref" not in node:
+        if not isinstance(node, dict):
+            return {}, place
+        reference = node.get("$ref")
+        if not isinstance(reference, str):
             return node, place
-        found, place = self.resolved(node, place)
-        return (found if isinstance(found, dict) else {}), place
+        known = self._mappings.get(reference)
+        if known is None:
+            found, where = self.resolved(node, place)
+            if not isinstance(found, dict):
+                return {}, where
+            known = self._mappings[reference] = found, where
+        return known
 
     def part(self, *steps: str) -> tuple[Json, str]:
         """The object at a path from the top; empty where there is none."""

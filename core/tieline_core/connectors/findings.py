@@ -77,6 +77,8 @@ class Findings:
 
 def cut(text: str, limit: int = _MAX_TEXT) -> str:
     """``text`` without control characters, at most ``limit`` long."""
+    if len(text) <= limit and text.isprintable():
+        return text
     clean = "".join(letter if letter.isprintable() else " " for letter in text[: limit + 1])
     return clean if len(clean) <= limit else f"{clean[: limit - 1]}…"
 

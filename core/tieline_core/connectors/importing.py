@@ -21,9 +21,11 @@ def import_description(data: bytes) -> ImportResult:
     if len(data) > MAX_BYTES:
         raise TooMuch(f"The description has more than {MAX_BYTES // 1024 // 1024} MiB: split it")
     findings = Findings()
-    document = Document(read(data, findings), digest=hashlib.sha256(data).hexdigest(), findings=findings)
+    root, text = read(data, findings)
+    document = Document(root, digest=hashlib.sha256(data).hexdigest(), findings=findings)
     # Before anything is made of it: checking needs the most memory, and gives it back.
-    check(document)
+    check(document, text)
+    del text
     definitions = Definitions(document)
     if document.is_swagger:
         actions = swagger2.operations(document, definitions)

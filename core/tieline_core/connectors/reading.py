@@ -28,9 +28,9 @@ _LARGEST = 2**63
 _SHOWN = 5
 
 
-def read(data: bytes, findings: Findings) -> dict[str, Any]:
-    """The description as plain data; raises Unreadable."""
-    if not data.strip():
+def read(data: bytes, findings: Findings) -> tuple[dict[str, Any], bytes]:
+    """The description as plain data, and as compact JSON; raises Unreadable."""
+    if not data or data.isspace():
         raise Unreadable("The file is empty: upload an OpenAPI description")
     text = _decoded(data, findings)
     try:
@@ -47,7 +47,7 @@ def read(data: bytes, findings: Findings) -> dict[str, Any]:
         raise Unreadable(
             "The file holds no object at its top: an OpenAPI description begins with openapi: 3.…"
         )
-    return value
+    return value, written
 
 
 def _decoded(data: bytes, findings: Findings) -> bytes:

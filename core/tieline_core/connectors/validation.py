@@ -25,10 +25,9 @@ _MAX_FINDINGS = 50
 _MAX_PATTERN = 4096
 
 
-def check(document: Document) -> None:
-    """Adds findings about the whole description."""
+def check(document: Document, text: bytes) -> None:
+    """Adds findings about the whole description; ``text`` is it as compact JSON."""
     _against_meta_schema(document)
-    text = orjson.dumps(document.root)
     references = {raw.decode("utf-8", "replace") for raw in _references(text)}
     broken = {reference for reference in references if not _leads_somewhere(document, reference)}
     patterns = {_decoded(raw) for raw in set(_PATTERN.findall(text))} if b'"pattern":' in text else set()
