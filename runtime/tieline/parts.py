@@ -17,6 +17,7 @@ from tieline.serving.runs import Limits, Runner
 from tieline.settings import Settings
 from tieline.state.api_documents import ApiDocuments
 from tieline.state.documents import Documents, MemoryDocuments
+from tieline.state.file_documents import FileDocuments
 from tieline.tracing.destination import destination
 from tieline.tracing.exporter import Exporter
 from tieline.tracing.spans import Value
@@ -46,7 +47,9 @@ def tokens_of(settings: Settings, redactor: Redactor, client: aiohttp.ClientSess
 
 
 def documents_of(settings: Settings, client: aiohttp.ClientSession) -> Documents:
-    """Where schedules and state are kept: by the API, at one's own desk in memory."""
+    """Where schedules and state are kept: by the API, at one's own desk in a file, or else in memory."""
+    if settings.state_file is not None:
+        return FileDocuments(settings.state_file)
     if settings.connections_file is not None or settings.api_url is None:
         return MemoryDocuments()
     return ApiDocuments(client, settings.api_url, settings.token_file)

@@ -18,6 +18,8 @@ class Settings:
     api_url: str | None
     token_file: Path
     connections_file: Path | None
+    state_file: Path | None
+    """Where schedules and ctx.state are kept, where no API does it."""
     schema_file: Path | None
     """The schema of variables, where no API tells it."""
     termination_log: Path
@@ -58,6 +60,7 @@ class Settings:
             api_url=env.get("TIELINE_API_URL", "").rstrip("/") or None,
             token_file=Path(env.get("TIELINE_TOKEN_FILE", "/var/run/secrets/tieline/token")),
             connections_file=_path(env, "TIELINE_CONNECTIONS_FILE"),
+            state_file=_path(env, "TIELINE_STATE_FILE"),
             schema_file=_path(env, "TIELINE_VARIABLES_SCHEMA_FILE"),
             termination_log=Path(env.get("TIELINE_TERMINATION_LOG", "/dev/termination-log")),
             host=env.get("TIELINE_HOST") or None,

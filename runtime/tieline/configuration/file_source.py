@@ -9,7 +9,7 @@ from typing import Any
 
 from tieline.configuration.connections_file import parsed, read, text_of
 from tieline.configuration.current import Publish
-from tieline.configuration.snapshot import parse
+from tieline.configuration.snapshot import Snapshot, parse
 from tieline.errors import ConfigurationError
 
 logger = logging.getLogger("tieline.configuration")
@@ -53,6 +53,10 @@ class FileSource:
                 if str(error) != refused:
                     logger.warning("Keeping the last configuration: %s", error)
                 refused = str(error)
+
+    def snapshot(self) -> Snapshot:
+        """What the file says now; raises ConfigurationError."""
+        return parse(self._read())
 
     def _read(self) -> dict[str, Any]:
         body = read(self._path, self._env) if self._path else {}

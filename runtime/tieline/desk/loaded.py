@@ -8,11 +8,12 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tieline.errors import CodeError
-from tieline.loading import load
+from tieline.loading import Tasks, load
 from tieline_rules.findings import Finding
 
 LONGEST = 30.0
@@ -27,6 +28,8 @@ class Loaded:
 
     webhooks: tuple[Mapping[str, Any], ...] = ()
     """Each with its name, methods and connection (a template's name or None)."""
+    schedules: tuple[Mapping[str, Any], ...] = ()
+    """Each with its name, cron expression, timezone, activations, and when it is due next."""
 
 
 def load_apart(code: Path, env: Mapping[str, str] | None = None) -> Loaded | Finding:
@@ -54,7 +57,7 @@ def load_apart(code: Path, env: Mapping[str, str] | None = None) -> Loaded | Fin
         said = json.loads(answer.read_text())
     if "error" in said:
         return _finding(said["error"])
-    return Loaded(webhooks=tuple(said["webhooks"]))
+    return Loaded(webhooks=tuple(said["webhooks"]), schedules=tuple(said["schedules"]))
 
 
 def _finding(message: str) -> Finding:
@@ -64,20 +67,33 @@ def _finding(message: str) -> Finding:
     return Finding(message=placed["message"], filename=placed["file"], line=int(placed["line"]))
 
 
+def _said(tasks: Tasks) -> dict[str, Any]:
+    now = datetime.now(UTC)
+    return {
+        "webhooks": [
+            {"name": hook.name, "methods": sorted(hook.methods), "connection": hook.connection}
+            for hook in tasks.webhooks.values()
+        ],
+        "schedules": [
+            {
+                "name": schedule.name,
+                "cron": schedule.cron.expression,
+                "timezone": schedule.cron.zone.key,
+                "activations": schedule.activations,
+                "next": schedule.cron.next(now).isoformat(),
+            }
+            for schedule in tasks.schedules.values()
+        ],
+    }
+
+
 def main() -> None:
     """Load the folder in the first argument, write what it holds to the file in the second."""
     code, answer = Path(sys.argv[1]), Path(sys.argv[2])
     try:
-        webhooks = load(code).webhooks
+        said: dict[str, Any] = _said(load(code))
     except CodeError as error:
-        said: dict[str, Any] = {"error": str(error)}
-    else:
-        said = {
-            "webhooks": [
-                {"name": hook.name, "methods": sorted(hook.methods), "connection": hook.connection}
-                for hook in webhooks.values()
-            ]
-        }
+        said = {"error": str(error)}
     answer.write_text(json.dumps(said))
     sys.stdout.flush()
     # Threads that the code has started do not keep this process.

@@ -29,8 +29,10 @@ def main() -> None:
 
 
 def _run(folder: Folder, arguments: argparse.Namespace) -> int:
-    from tieline.desk.running import run  # noqa: PLC0415  (imported by the command that needs it)
+    from tieline.desk.running import once, run  # noqa: PLC0415  (imported by the command that needs it)
 
+    if arguments.once:
+        return once(folder, arguments.once, user=arguments.user)
     return run(folder, host=arguments.host, port=arguments.port)
 
 
@@ -79,6 +81,7 @@ def _as_json(report: "Report") -> dict[str, object]:
             for item in report.findings
         ],
         "webhooks": list(report.loaded.webhooks) if report.loaded else None,
+        "schedules": list(report.loaded.schedules) if report.loaded else None,
     }
 
 
@@ -90,6 +93,8 @@ def _parser() -> argparse.ArgumentParser:
         "--port", type=int, default=8080, help="where webhooks are served (8080); 0 for a free one"
     )
     run.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
+    run.add_argument("--once", metavar="SCHEDULE", help="run this schedule now, and end")
+    run.add_argument("--user", metavar="ID", help="with --once: for this user alone")
     run.set_defaults(command=_run)
     check = _command(commands, "check", "find what a deploy would refuse")
     check.add_argument("--format", choices=("text", "json"), default="text")

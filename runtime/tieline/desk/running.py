@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,6 +17,8 @@ from tieline.desk.watching import stamp
 from tieline.desk.workers import Worker
 
 _LOOK_EVERY = 0.3
+STATE = ".tieline/state.json"
+"""Where ctx.state is kept; hidden, so that it is neither deployed nor watched."""
 
 Say = Callable[[str], None]
 
@@ -39,9 +42,40 @@ def run(folder: Folder, *, host: str, port: int) -> int:
             env=os.environ,
             say=lambda text: print(text, flush=True),
             # Without a terminal something reads the lines, so they stay what pods write.
-            show=_shown if terminal else lambda line: print(line, flush=True),
+            show=_shown if terminal else _as_it_is,
         )
         return asyncio.run(desk.serve())
+
+
+def once(folder: Folder, schedule: str, *, user: str | None) -> int:
+    """Run a schedule now; 1 when the project is refused, or a run fails."""
+    report = check(folder)
+    for finding in report.findings:
+        print(shown(finding), file=sys.stderr)
+    if not report.ok:
+        return 1
+    command = [sys.executable, "-m", "tieline.desk.once", schedule, *([user] if user is not None else [])]
+    env = {**environment(folder, os.environ), "TIELINE_CODE_DIR": str(folder.code.resolve())}
+    show = _shown if sys.stdout.isatty() else _as_it_is
+    with subprocess.Popen(  # noqa: S603  (this very package)
+        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        for line in process.stdout or ():
+            show(line.rstrip("\n"))
+    return process.returncode
+
+
+def environment(folder: Folder, env: Mapping[str, str]) -> dict[str, str]:
+    """The environment variables of a process that runs the project's code."""
+    own = {**env, "TIELINE_PROJECT_NAME": folder.name, "TIELINE_ENVIRONMENT": "desk"}
+    # A desk is no pod: the API is not asked.
+    own.pop("TIELINE_API_URL", None)
+    own["TIELINE_STATE_FILE"] = str(folder.code.resolve() / STATE)
+    if folder.connections is not None:
+        own["TIELINE_CONNECTIONS_FILE"] = str(folder.connections.resolve())
+    if folder.schema is not None:
+        own["TIELINE_VARIABLES_SCHEMA_FILE"] = str(folder.schema.resolve())
+    return own
 
 
 class Desk:
@@ -125,22 +159,12 @@ class Desk:
         self._say(f"Serving {self._folder.name} (version {self._version})")
         for webhook in report.loaded.webhooks if report.loaded else ():
             self._say(f"  {_methods(webhook):<8} {self.url}/{webhook['name']}{_users(webhook)}")
+        for schedule in report.loaded.schedules if report.loaded else ():
+            self._say(f"  {schedule['cron']:<8} {schedule['name']}, next at {schedule['next']}")
 
     def _environment(self) -> dict[str, str]:
-        env = {
-            **self._env,
-            "TIELINE_PROJECT_NAME": self._folder.name,
-            "TIELINE_ENVIRONMENT": "desk",
-            "TIELINE_VERSION": str(self._version),
-            "TIELINE_PUBLIC_URL": self.url,
-        }
-        # A desk is no pod: the API is not asked.
-        env.pop("TIELINE_API_URL", None)
-        if self._folder.connections is not None:
-            env["TIELINE_CONNECTIONS_FILE"] = str(self._folder.connections.resolve())
-        if self._folder.schema is not None:
-            env["TIELINE_VARIABLES_SCHEMA_FILE"] = str(self._folder.schema.resolve())
-        return env
+        own = environment(self._folder, self._env)
+        return {**own, "TIELINE_VERSION": str(self._version), "TIELINE_PUBLIC_URL": self.url}
 
 
 def _methods(webhook: Mapping[str, Any]) -> str:
@@ -154,3 +178,7 @@ def _users(webhook: Mapping[str, Any]) -> str:
 
 def _shown(line: str) -> None:
     print(readable(line, colour="NO_COLOR" not in os.environ), flush=True)
+
+
+def _as_it_is(line: str) -> None:
+    print(line, flush=True)

@@ -13,13 +13,14 @@ The fixture ``tieline_project`` comes with the package; see docs/sdk.md.
 from tieline.testing.answers import Answer
 from tieline.testing.fakes import FakeConnection, Script, SeenRequest, UnexpectedRequestError
 from tieline.testing.logs import LogEntry
-from tieline.testing.projects import Project
+from tieline.testing.projects import Project, RunFailedError
 
 __all__ = [
     "Answer",
     "FakeConnection",
     "LogEntry",
     "Project",
+    "RunFailedError",
     "Script",
     "SeenRequest",
     "UnexpectedRequestError",

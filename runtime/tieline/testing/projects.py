@@ -1,10 +1,11 @@
 """A project in a test: the runtime serves its code, and everything that it talks to is a fake."""
 
-import asyncio
 import dataclasses
 import logging
+from collections import Counter
 from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import ExitStack
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -16,19 +17,25 @@ from aiohttp import web
 
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import parse
+from tieline.configuration.users import ConfiguredUsers
 from tieline.context import Named, Surroundings
 from tieline.desk.folders import find
+from tieline.desk.now import run_now, settled
 from tieline.outbound import retries
 from tieline.outbound.session import Session, new_client
 from tieline.redaction import Redactor
 from tieline.serving.applications import webhook_application
+from tieline.serving.counts import Outcome
 from tieline.serving.runs import Limits, Runner
+from tieline.serving.scheduled import ScheduledRuns
+from tieline.state.documents import MemoryDocuments
 from tieline.testing import configurations as made
 from tieline.testing.answers import Answer
 from tieline.testing.fakes import FakeConnection, UnexpectedRequestError
 from tieline.testing.logs import Captured, LogEntry
 from tieline.testing.loops import LoopThread
 from tieline.testing.modules import loaded
+from tieline.testing.states import ProjectState
 from tieline.tracing.spans import Span, Tracer
 
 T = TypeVar("T")
@@ -37,6 +44,10 @@ _LONGEST = 70.0
 _TIMEOUT = aiohttp.ClientTimeout(total=_LONGEST)
 _LIMITS = Limits(max_body=10 * 1024 * 1024, max_runs=100, run_timeout=60)
 _logger = logging.getLogger("tieline")
+
+
+class RunFailedError(AssertionError):
+    """A schedule's run did not succeed; the message has its errors."""
 
 
 class Project:
@@ -53,6 +64,7 @@ class Project:
         self._stack = ExitStack()
         self._redactor = Redactor()
         self._configuration = Configuration(redactor=self._redactor, needed=False)
+        self._documents = MemoryDocuments()
         self._captured = Captured(self._redactor)
         self._fakes: dict[tuple[str | None, str], FakeConnection] = {}
         self._body: made.Body = {}
@@ -77,7 +89,7 @@ class Project:
     def _enter(self) -> None:
         stack = self._stack
         self._body = made.body_of(self._folder)
-        self.module, tasks = stack.enter_context(loaded(self._folder.code))
+        self.module, self._tasks = stack.enter_context(loaded(self._folder.code))
         self._capture()
         self._threads = LoopThread()
         stack.callback(self._threads.close)
@@ -90,9 +102,16 @@ class Project:
             client=self._client,
             surroundings=_surroundings(self._folder.name),
             tracer=Tracer(self.spans.append),
+            documents=self._documents,
+        )
+        self._scheduled = ScheduledRuns(
+            self._runner.calls,
+            users=ConfiguredUsers(self._configuration),
+            counts=self._runner.counts,
+            timeout=_LIMITS.run_timeout,
         )
         stack.callback(self._runner.close)
-        application = webhook_application(tasks.webhooks, self._runner, max_body=_LIMITS.max_body)
+        application = webhook_application(self._tasks.webhooks, self._runner, max_body=_LIMITS.max_body)
         server = web.AppRunner(application, access_log=None, shutdown_timeout=0)
         stack.callback(lambda: self._wait(server.cleanup()))
         self._url = self._wait(_listen(server))
@@ -183,9 +202,41 @@ class Project:
         if user is not None:
             path = f"{path}/users/{quote(user, safe='')}"
         answer = self._wait(self._send(method, path, user, caller, options))
-        self._wait(self._settle())
+        self._wait(settled(self._runner))
         self.check()
         return answer
+
+    def run_schedule(
+        self, name: str, *, at: datetime | None = None, user: str | None = None, attempt: int = 1
+    ) -> None:
+        """Run a schedule as if it were due ``at`` a time (now); for all its users, or for ``user`` alone.
+
+        Raises RunFailedError when a run fails, UnexpectedRequestError as ``request`` does, and KeyError when there is
+        no such schedule. Background work is waited for.
+        """
+        logged = len(self.logs)
+        ended = self._wait(
+            run_now(
+                self._tasks.schedules[name],
+                scheduled=self._scheduled,
+                runner=self._runner,
+                users=self._configuration.current.users,
+                user=user,
+                due=at,
+                attempt=attempt,
+            )
+        )
+        self.check()
+        if ended.keys() - {"succeeded"}:
+            errors = [
+                entry.error or entry.message for entry in self.logs[logged:] if entry.severity == "ERROR"
+            ]
+            raise RunFailedError(f"The schedule {name!r} {_told(ended)}:\n" + "\n".join(errors))
+
+    @property
+    def state(self) -> "ProjectState":
+        """What the integration remembers between runs."""
+        return ProjectState(self._documents, self._wait)
 
     def check(self) -> None:
         """Raise UnexpectedRequestError for requests that no fake had an answer for; ``request`` does it too."""
@@ -209,11 +260,6 @@ class Project:
         async with sent as response:
             return Answer(status=response.status, headers=response.headers.copy(), body=await response.read())
 
-    async def _settle(self) -> None:
-        """Wait until nothing runs in the background any more."""
-        while self._runner.background.pending:  # noqa: ASYNC110  (it knows no events)
-            await asyncio.sleep(0.002)
-
     def _connect(self) -> None:
         """Make the configuration that of ``_body``, each connection leading to its fake."""
         for user, name, connection in made.connections(self._body):
@@ -231,6 +277,10 @@ class Project:
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         return self._threads.run(work, timeout=_LONGEST)
+
+
+def _told(ended: Counter[Outcome]) -> str:
+    return ", ".join(f"{outcome.replace('_', ' ')} {count} times" for outcome, count in sorted(ended.items()))
 
 
 async def _listen(server: web.AppRunner) -> str:

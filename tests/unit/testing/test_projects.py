@@ -2,13 +2,14 @@
 
 import base64
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from tests.unit.testing.projects import folder
 from tieline.errors import CodeError
-from tieline.testing import Answer, Project, SeenRequest, UnexpectedRequestError
+from tieline.testing import Answer, Project, RunFailedError, SeenRequest, UnexpectedRequestError
 
 ORDERS = """
 @integration.webhook("orders")
@@ -203,3 +204,76 @@ def test_code_that_does_not_load_says_so_and_leaves_nothing_behind(tmp_path: Pat
     ):
         pass
     assert sys.path == path
+
+
+SCHEDULES = """
+from tieline import ScheduledRun
+
+@integration.schedule("sync", "0 3 * * *", timezone="Europe/Berlin")
+async def sync(ctx: Context, run: ScheduledRun) -> None:
+    since = await ctx.state.get("since", "")
+    response = await ctx.fetch("shop", "/orders", params={"since": since})
+    await ctx.state.set("since", run.due.isoformat())
+    ctx.background(notify, ctx, response.status)
+
+async def notify(ctx: Context, status: int) -> None:
+    ctx.log.info("Synced", status=status)
+
+@integration.schedule("remind", "0 9 * * *", activations="users", parallel=2)
+def remind(ctx: SyncContext) -> None:
+    if ctx.variables.get("broken"):
+        raise ValueError("broken")
+    ctx.log.info("Reminding", user=ctx.activation.user.external_id)
+"""
+
+
+def test_a_schedule_is_run_at_a_time_with_the_state_that_the_test_sets(tmp_path: Path) -> None:
+    with Project(folder(tmp_path, SCHEDULES)) as project:
+        shop = project.connection("shop")
+        shop.on("GET", "/orders")
+        project.state.set("since", "2026-01-01")
+        project.run_schedule("sync", at=datetime(2026, 1, 2, 3, tzinfo=UTC))
+        assert str(shop.requests[0]) == "GET /orders?since=2026-01-01"
+        assert project.state.get("since") == "2026-01-02T03:00:00+00:00"
+        assert {"status": 200} in [entry.fields for entry in project.logs]
+        assert {span.name for span in project.spans} >= {"sync", "GET", "background notify"}
+
+
+def test_a_users_schedule_is_run_for_all_of_them(tmp_path: Path) -> None:
+    with Project(folder(tmp_path, SCHEDULES)) as project:
+        for name in ("ann", "ben", "cleo"):
+            project.user(name)
+        project.run_schedule("remind")
+        reminded = sorted(entry.fields["user"] for entry in project.logs if entry.message == "Reminding")
+        assert reminded == ["ann", "ben", "cleo"]
+        project.user("ben", variables={"broken": True})
+        with pytest.raises(
+            RunFailedError, match=r"failed 1 times, succeeded 2 times(.|\n)*ValueError: broken"
+        ):
+            project.run_schedule("remind")
+        project.run_schedule("remind", user="ann")
+
+
+def test_what_a_schedule_asks_unexpectedly_fails_the_test(tmp_path: Path) -> None:
+    with (
+        Project(folder(tmp_path, SCHEDULES)) as project,
+        pytest.raises(UnexpectedRequestError, match="GET /orders"),
+    ):
+        project.run_schedule("sync")
+
+
+def test_background_work_is_over_when_the_answer_is_there(tmp_path: Path) -> None:
+    code = """
+    import asyncio
+
+    async def later(ctx: Context) -> None:
+        await asyncio.sleep(0.05)
+        ctx.log.info("Later")
+
+    @integration.webhook("now", methods=["GET"])
+    async def now(ctx: Context) -> None:
+        ctx.background(later, ctx)
+    """
+    with Project(folder(tmp_path, code)) as project:
+        assert project.get("/now").status == 204
+        assert [entry.message for entry in project.logs] == ["Later"]

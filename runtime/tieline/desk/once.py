@@ -1,0 +1,78 @@
+"""One run of a schedule, for ``tieline run --once``: ``python -m tieline.desk.once SCHEDULE [USER]``."""
+
+import asyncio
+import logging
+import os
+import sys
+
+from tieline import logs
+from tieline.configuration.current import Configuration
+from tieline.configuration.file_source import FileSource
+from tieline.configuration.users import ConfiguredUsers
+from tieline.desk.now import run_now
+from tieline.errors import CodeError, ConfigurationError
+from tieline.loading import load
+from tieline.outbound.session import new_client
+from tieline.parts import limits_of, surroundings_of
+from tieline.redaction import Redactor
+from tieline.scheduling.schedules import Schedule
+from tieline.serving.runs import Runner
+from tieline.serving.scheduled import ScheduledRuns
+from tieline.settings import Settings
+from tieline.state.documents import Documents, MemoryDocuments
+from tieline.state.file_documents import FileDocuments
+
+logger = logging.getLogger("tieline")
+
+
+def main() -> None:
+    """Run it; exits with 1 when a run fails, or when there is no such schedule."""
+    redactor = Redactor()
+    logs.configure(redactor)
+    name, user = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
+    try:
+        settings = Settings.from_environment(os.environ)
+        logging.getLogger().setLevel(settings.log_level)
+        schedules = load(settings.code_dir).schedules
+        if name not in schedules:
+            known = ", ".join(sorted(schedules)) or "none"
+            raise ConfigurationError(f"There is no schedule {name!r} (there are: {known})")
+        sys.exit(asyncio.run(_once(schedules[name], user, settings, redactor)))
+    except (CodeError, ConfigurationError) as error:
+        logger.critical("Cannot start: %s", error, exc_info=error.__cause__)
+        sys.exit(1)
+
+
+async def _once(schedule: Schedule, user: str | None, settings: Settings, redactor: Redactor) -> int:
+    configuration = Configuration(redactor=redactor, needed=False)
+    configuration.publish(FileSource(settings.connections_file, schema=settings.schema_file).snapshot())
+    users = ConfiguredUsers(configuration)
+    if user is not None and await users.find(user) is None:
+        raise ConfigurationError(f"The connections file has no user {user!r}; add it under users")
+    documents: Documents = FileDocuments(settings.state_file) if settings.state_file else MemoryDocuments()
+    async with new_client(settings.egress) as client:
+        runner = Runner(
+            limits=limits_of(settings),
+            configuration=configuration,
+            client=client,
+            surroundings=surroundings_of(settings),
+            users=users,
+            documents=documents,
+        )
+        try:
+            ended = await run_now(
+                schedule,
+                scheduled=ScheduledRuns(
+                    runner.calls, users=users, counts=runner.counts, timeout=settings.schedule_timeout
+                ),
+                runner=runner,
+                users=configuration.current.users,
+                user=user,
+            )
+        finally:
+            runner.close()
+    return 0 if ended.keys() <= {"succeeded"} else 1
+
+
+if __name__ == "__main__":
+    main()
