@@ -5,7 +5,7 @@ else that the code may do as well, where the cluster's network enforces policies
 own lists are told as they are. Of the names that an administrator allows it can tell those of the cluster.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
@@ -36,20 +36,23 @@ _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 _CLUSTER_DOMAIN = ".cluster.local"
 
 
-def spec(selector: dict[str, str], *, egress: Egress, api_url: str) -> Manifest:
-    """In: webhooks only. Out: names, the API, public addresses, and what the administrator allows."""
+def spec(selector: dict[str, str], *, egress: Egress, platform_urls: Sequence[str]) -> Manifest:
+    """In: webhooks only. Out: names, public addresses, the platform's own, and what the administrator allows."""
     dns = [{"port": port, "protocol": protocol} for port in _DNS_PORTS for protocol in ("UDP", "TCP")]
+    platform = [peer for url in platform_urls for peer in _of_the_platform(url)]
     return {
         "podSelector": {"matchLabels": selector},
         "policyTypes": ["Ingress", "Egress"],
         "ingress": [{"ports": [{"port": HTTP_PORT, "protocol": "TCP"}]}],
-        "egress": [{"ports": dns}, {"to": [*_public(egress), *_opened(egress), *_api(api_url)]}],
+        "egress": [{"ports": dns}, {"to": [*_public(egress), *_opened(egress), *platform]}],
     }
 
 
 def _public(egress: Egress) -> Iterator[Manifest]:
     for everything, inner, version in (("0.0.0.0/0", _INNER_V4, 4), ("::/0", _INNER_V6, 6)):
         denied = [str(network) for network in egress.denied if network.version == version]
+        if everything in denied:
+            continue
         yield {"ipBlock": {"cidr": everything, "except": [*inner, *denied]}}
 
 
@@ -60,8 +63,8 @@ def _opened(egress: Egress) -> Iterator[Manifest]:
         yield from _of_the_cluster(host)
 
 
-def _api(api_url: str) -> Iterator[Manifest]:
-    host = urlsplit(api_url).hostname or ""
+def _of_the_platform(url: str) -> Iterator[Manifest]:
+    host = urlsplit(url).hostname or ""
     try:
         address = ip_address(host)
     except ValueError:

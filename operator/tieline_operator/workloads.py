@@ -99,7 +99,8 @@ def service(workload: Workload) -> Manifest:
 
 def network_policy(workload: Workload) -> Manifest:
     """Where pods may go, and what may come in."""
-    spec = network_policies.spec(workload.selector, egress=workload.egress, api_url=workload.api_url)
+    urls = [url for url in (workload.api_url, workload.otlp_endpoint) if url]
+    spec = network_policies.spec(workload.selector, egress=workload.egress, platform_urls=urls)
     return _object(workload, "networking.k8s.io/v1", "NetworkPolicy", spec=spec)
 
 

@@ -122,15 +122,25 @@ def test_an_environment_overrides_the_runtime_field_by_field() -> None:
 
 
 def test_pods_may_call_the_world_and_nothing_inside_but_names_and_the_api() -> None:
-    changes = {"api_url": "http://tieline-api.tieline-system.svc"}
+    changes = {
+        "api_url": "http://tieline-api.tieline-system.svc",
+        "otlp_endpoint": "http://collector.traces:4318",
+    }
     spec = workloads.network_policy(workload(**changes))["spec"]
     names, others = spec["egress"]
     assert {item["port"] for item in names["ports"]} == {53, 5353}
-    v4, v6, api = others["to"]
+    v4, v6, api, collector = others["to"]
+    assert collector == {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "traces"}}}
     assert {"10.0.0.0/8", "169.254.0.0/16", "127.0.0.0/8"} < set(v4["ipBlock"]["except"])
     assert {"fc00::/7", "fe80::/10"} < set(v6["ipBlock"]["except"])
     assert api == {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "tieline-system"}}}
     assert spec["ingress"] == [{"ports": [{"port": 8080, "protocol": "TCP"}]}]
+
+
+def test_an_administrator_may_close_everything_that_is_public() -> None:
+    egress = Egress.parse(allowed=["10.5.0.0/16"], denied=["0.0.0.0/0", "::/0"])
+    spec = workloads.network_policy(workload(egress=egress, api_url="http://10.0.0.9"))["spec"]
+    assert [peer["ipBlock"]["cidr"] for peer in spec["egress"][1]["to"]] == ["10.5.0.0/16", "10.0.0.9/32"]
 
 
 def test_pods_may_go_where_the_administrator_allows() -> None:
