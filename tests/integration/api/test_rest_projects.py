@@ -9,6 +9,7 @@ from tests.harness.kubectl import Kubectl, Organisation
 from tests.integration.api.conftest import Client
 from tests.integration.api.objects import MAIN, make_project, make_system, make_template, stored
 from tieline_core.ids import environment_id, new_id
+from tieline_rules.image import REQUIREMENTS_REFUSED
 
 pytestmark = pytest.mark.cluster
 
@@ -179,6 +180,11 @@ def test_a_deploy_is_refused_with_its_findings(client: Client) -> None:
         "PUT", f"{_path(project)}/deploy", {"files": [{"filename": "main.py", "content": "def (:\n"}]}
     )
     assert (broken.status, broken.fields) == (422, ["files[main.py]:1"])
+    required = [MAIN, {"filename": "requirements.txt", "content": "requests"}]
+    for path in ("deploy", "files"):
+        refused = client("PUT", f"{_path(project)}/{path}", {"files": required, "labels": {}})
+        assert (refused.status, refused.fields) == (422, ["files[requirements.txt]"])
+        assert refused.json["fields"][0]["message"] == REQUIREMENTS_REFUSED
     assert client("PUT", f"{_path(project)}/deploy").status == 422, "there is nothing to deploy"
     assert client.ok("GET", f"{_path(project)}/versions")["totalCount"] == 0
     make_template(client, project=project, name="crm")

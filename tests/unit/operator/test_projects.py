@@ -13,6 +13,7 @@ from tests.unit.operator.reconciling import Reconciling, crashed, no_image
 from tieline_core.kube import resources as r
 from tieline_operator.indexes import CHILDREN
 from tieline_operator.snapshots import UNNEEDED_AFTER
+from tieline_rules.image import REQUIREMENTS_REFUSED
 
 MAIN = "main.py"
 
@@ -122,6 +123,19 @@ async def test_files_with_a_syntax_error_are_never_rolled_out_and_the_finding_is
     failed = there.world[r.PROJECT_VERSIONS].get(NAMESPACE, environment["desiredVersion"])
     assert failed["status"]["state"] == "failed"
     assert failed["status"]["findings"][0]["line"] == 1
+
+
+async def test_required_packages_are_refused_with_what_the_image_holds_and_how_to_build_one() -> None:
+    files = [{"filename": name, "content": ""} for name in ("main.py", "requirements.txt")]
+    there = reconciling(project(source={"files": files}))
+    await there.until_quiet()
+    environment = there.environment()
+    assert environment["status"] == "error"
+    (version,) = there.world[r.PROJECT_VERSIONS].list(NAMESPACE)
+    assert [(item["filename"], item["message"]) for item in version["status"]["findings"]] == [
+        ("requirements.txt", REQUIREMENTS_REFUSED)
+    ]
+    assert "requirements.txt: packages are not installed on deploy" in environment["message"]
 
 
 async def test_a_first_deploy_with_broken_files_is_an_error() -> None:
