@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.harness.kubectl import Organisation
-from tests.integration.api.conftest import Client
+from tests.integration.api.conftest import Answer, Client
 from tests.integration.api.objects import API_KEY, make_system
 from tests.integration.api.relay import Relay, through_relay
-from tieline_core.ids import new_id
+from tieline_core.ids import new_id, static_activation_id
 
 pytestmark = pytest.mark.cluster
 
@@ -29,13 +29,13 @@ def _port() -> int:
         return int(found.getsockname()[1])
 
 
-def _start(kubeconfig: Path, port: int) -> subprocess.Popen[bytes]:
+def _start(kubeconfig: Path, port: int, *, shutdown: float = 1) -> subprocess.Popen[bytes]:
     environment = {
         **os.environ,
         "KUBECONFIG": str(kubeconfig),
         "TIELINE_LISTEN_HOST": "127.0.0.1",
         "TIELINE_LISTEN_PORT": str(port),
-        "TIELINE_SHUTDOWN_SECONDS": "1",
+        "TIELINE_SHUTDOWN_SECONDS": str(shutdown),
         "TIELINE_REVISION_SECONDS": "1",
         "TIELINE_RATE_LIMIT": "0",
     }
@@ -88,6 +88,14 @@ def _body(number: int) -> dict[str, object]:
     }
 
 
+def _reads(replica: Client, path: str, revision: str) -> Answer:
+    """The first answer that is not 503, which a replica gives that is far behind: never something older."""
+    until = time.monotonic() + 15
+    while (answer := replica("GET", path, X_Tieline_Revision=revision)).status == 503:
+        assert time.monotonic() < until
+    return answer
+
+
 def test_a_client_that_sends_the_revision_back_reads_its_writes_at_once(
     replicas: tuple[Client, Client],
 ) -> None:
@@ -96,14 +104,12 @@ def test_a_client_that_sends_the_revision_back_reads_its_writes_at_once(
         created = one("POST", "/systems", _body(number))
         assert created.status == 201
         path = f"/systems/{created.json['id']}"
-        read = two("GET", path, X_Tieline_Revision=created.headers[REVISION])
-        assert read.status == 200
+        assert _reads(two, path, created.headers[REVISION]).status == 200
         changed = two("PUT", path, {"name": f"Changed {number}"})
-        read = one("GET", path, X_Tieline_Revision=changed.headers[REVISION])
-        assert read.json["name"] == f"Changed {number}"
+        assert _reads(one, path, changed.headers[REVISION]).json["name"] == f"Changed {number}"
         deleted = one("DELETE", path)
         assert deleted.status == 204
-        assert two("GET", path, X_Tieline_Revision=deleted.headers[REVISION]).status == 404
+        assert _reads(two, path, deleted.headers[REVISION]).status == 404
 
 
 def test_cursors_and_etags_of_one_replica_are_good_at_the_other(
@@ -128,7 +134,7 @@ def test_a_replica_that_is_behind_says_so_rather_than_answer_with_something_olde
     one, two = replicas
     old = one("POST", "/systems", _body(100))
     path = f"/systems/{old.json['id']}"
-    assert two("GET", path, X_Tieline_Revision=old.headers[REVISION]).status == 200
+    assert _reads(two, path, old.headers[REVISION]).status == 200
     relay[0].hold()
     try:
         changed = one("PUT", path, {"name": "Newer"})
@@ -141,10 +147,7 @@ def test_a_replica_that_is_behind_says_so_rather_than_answer_with_something_olde
         )
     finally:
         relay[0].release()
-    until = time.monotonic() + 15
-    while (read := two("GET", path, X_Tieline_Revision=changed.headers[REVISION])).status == 503:
-        assert time.monotonic() < until
-    assert read.json["name"] == "Newer"
+    assert _reads(two, path, changed.headers[REVISION]).json["name"] == "Newer"
 
 
 def test_a_revision_that_is_none_is_400(replicas: tuple[Client, Client]) -> None:
@@ -167,24 +170,66 @@ def test_of_two_who_choose_one_id_at_once_one_has_it_and_its_name(replicas: tupl
             assert lost.json["details"] == {"id": identifier}
             path, revision = f"/projects/{identifier}", won.headers[REVISION]
             for replica in replicas:
-                assert replica("GET", path, X_Tieline_Revision=revision).json["name"] == won.json["name"]
+                assert _reads(replica, path, revision).json["name"] == won.json["name"]
 
 
-def test_two_who_activate_one_user_at_once_both_have_their_say(replicas: tuple[Client, Client]) -> None:
-    one, _ = replicas
-    project = one("POST", "/projects", {"name": "Activated twice"})
+def test_two_who_set_the_first_variables_at_once_both_have_their_say(replicas: tuple[Client, Client]) -> None:
+    project = replicas[0]("POST", "/projects", {"name": "Set twice"})
+    for replica in replicas:
+        _reads(replica, f"/projects/{project.json['id']}", project.headers[REVISION])
     environment = project.json["environments"][0]["id"]
     static = f"/environments/{environment}/variables"
     with ThreadPoolExecutor(2) as pool:
-        answers = list(
-            pool.map(
-                lambda pair: pair[0](
-                    "PATCH", static, {pair[1]: True}, X_Tieline_Revision=project.headers[REVISION]
-                ),
-                zip(replicas, ("a", "b"), strict=True),
-            )
-        )
+        sent = [
+            pool.submit(one, "PATCH", static, {name: 1}) for one, name in zip(replicas, "ab", strict=True)
+        ]
+        answers = [one.result(30) for one in sent]
     assert [answer.status for answer in answers] == [200, 200]
+    one = f"/environments/{environment}/activations/{static_activation_id(environment)}"
     versions = (int(answer.headers[REVISION].rpartition(":")[2]) for answer in answers)
-    whole = one("PATCH", static, {}, X_Tieline_Revision=f"activations:{max(versions)}")
-    assert whole.json == {"a": True, "b": True}
+    assert _reads(replicas[0], one, f"activations:{max(versions)}").json["dynamicVariables"] == {
+        "a": 1,
+        "b": 1,
+    }
+
+
+def test_a_replica_that_is_told_to_stop_finishes_what_it_has_begun(
+    api_kubeconfig: Path, client: Client, org: Organisation, tmp_path: Path
+) -> None:
+    relay, kubeconfig = through_relay(api_kubeconfig, tmp_path / "kubeconfig")
+    port = _port()
+    process = _start(kubeconfig, port, shutdown=20)
+    ending = Client(f"http://127.0.0.1:{port}", client.token, org.id)
+    until = time.monotonic() + 60
+    while not _ready(ending):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    try:
+        system = ending("POST", "/systems", _body(200)).json
+        assert ending("PUT", f"/systems/{system['id']}", {"name": "First"}).status == 201
+        relay.hold()
+        with ThreadPoolExecutor(1) as pool:
+            slow = pool.submit(ending, "PUT", f"/systems/{system['id']}", {"name": "Last"})
+            time.sleep(0.5)  # it waits for Kubernetes by now
+            process.terminate()
+            until = time.monotonic() + 10
+            while _accepts(port):
+                assert time.monotonic() < until, "it still takes new requests"
+                time.sleep(0.05)
+            assert not slow.done()
+            relay.release()
+            answer = slow.result(20)
+        assert (answer.status, answer.json["name"]) == (201, "Last")
+        assert process.wait(20) == 0
+        assert client.ok("GET", f"/systems/{system['id']}")["name"] == "Last"
+    finally:
+        relay.release()
+        process.kill()
+
+
+def _accepts(port: int) -> bool:
+    try:
+        with closing(socket.create_connection(("127.0.0.1", port), timeout=1)):
+            return True
+    except OSError:
+        return False

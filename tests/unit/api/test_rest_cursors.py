@@ -74,6 +74,34 @@ def test_walking_back_shows_the_same_pages(numbers: set[int], first: int, newest
     assert page.total == len(items)
 
 
+@given(
+    initial=st.sets(st.integers(0, 150), min_size=1, max_size=40),
+    first=st.integers(1, 7),
+    writes=st.lists(st.tuples(st.booleans(), st.integers(0, 150)), max_size=60),
+    newest_first=st.booleans(),
+)
+def test_walking_back_under_writes_shows_what_stayed_exactly_once(
+    initial: set[int], first: int, writes: list[tuple[bool, int]], newest_first: bool
+) -> None:
+    items = {_item(number) for number in initial}
+    end = (max if not newest_first else min)(items)
+    stayed, seen = items - {end}, []
+    before: str | None = cursors.encode("things", end)
+    pending = list(writes)
+    while before is not None:
+        page = _page(items, first=first, before=before, newest_first=newest_first)
+        seen = [*page.items, *seen]
+        for add, number in pending[:2]:
+            items = items | {_item(number)} if add else items - {_item(number)}
+            if not add:
+                stayed -= {_item(number)}
+        pending = pending[2:]
+        before = page.prev
+    assert len(seen) == len(set(seen))
+    assert seen == sorted(seen, reverse=newest_first)
+    assert stayed <= set(seen)
+
+
 @pytest.mark.parametrize(
     "cursor",
     [
