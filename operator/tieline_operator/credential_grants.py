@@ -13,6 +13,8 @@ from tieline_operator.lookups import CacheDirectory
 from tieline_operator.plans import Object, Outcome, Plan, failed, ready
 from tieline_operator.world import World
 
+_SHOWN = 5
+
 
 @dataclass(frozen=True, kw_only=True)
 class Observed:
@@ -55,12 +57,15 @@ def _outcome(observed: Observed, problems: Sequence[Problem]) -> Outcome:
         )
     if problems:
         return failed(problems[0].reason, "; ".join(problem.message for problem in problems))
-    count, others = len(observed.found), len(observed.grant.spec.from_)
-    return ready(
-        "Granted",
-        f"{count} credential{'s' * (count > 1)} of organisation {observed.organisation} may be used by "
-        f"{others} other organisation{'s' * (others > 1)}",
-    )
+    # A column of kubectl shows the first of a list only, so the message names them.
+    lent = _listed([found.id for _, found in observed.found if isinstance(found, Linked)])
+    borrowers = _listed([one.organisation_id for one in observed.grant.spec.from_])
+    return ready("Granted", f"Credential {lent} may be used by organisation {borrowers}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _status(given: GrantedCredential, found: Linked | Problem) -> dict[str, object]:

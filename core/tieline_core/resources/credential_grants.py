@@ -6,7 +6,7 @@ from pydantic import Field, StringConstraints
 
 from tieline_core.ids import ULID_PATTERN
 from tieline_core.resources.fields import ItemId, Shape, Status, Text, Url, list_map
-from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind
+from tieline_core.resources.kinds import READY_COLUMNS, CustomResource, Kind
 
 OrganisationId = Annotated[str, StringConstraints(min_length=26, max_length=26, pattern=ULID_PATTERN)]
 # A connection's name is a DNS name in lower case; its id is a ULID in upper case.
@@ -80,18 +80,7 @@ class CredentialGrant(CustomResource):
         name="CredentialGrant",
         plural="credentialgrants",
         short_names=("cgrant",),
-        columns=(
-            Column(
-                name="To", path=".spec.from[*].organisationId", description="Organisations that may use it"
-            ),
-            Column(
-                name="Credential",
-                path=".status.credentials[*].id",
-                description="The ids that they name",
-                priority=1,
-            ),
-            *READY_COLUMNS,
-        ),
+        columns=READY_COLUMNS,
     )
 
     spec: CredentialGrantSpec

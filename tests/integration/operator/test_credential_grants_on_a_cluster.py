@@ -66,7 +66,7 @@ def test_a_borrowers_connection_follows_the_grant(
     assert found["status"]["credentials"] == [
         {"connection": "lender", "credentialId": "main", "id": LENT, "tokenUrls": [TOKEN_URL]}
     ]
-    shown = owner.run("get", "credentialgrant", "lent", "-o", "wide")
+    shown = owner.run("get", "credentialgrant", "lent")
     assert borrower_id in shown
     assert LENT in shown
 

@@ -59,7 +59,7 @@ async def test_it_tells_the_id_to_name_and_where_the_secret_goes() -> None:
     await acting.until_quiet()
     status, reason, message = acting.ready(r.CREDENTIAL_GRANTS, "shared")
     assert (status, reason) == ("True", "Granted")
-    assert "1 credential of organisation" in message
+    assert message == f"Credential shared may be used by organisation {BORROWER}"
     stored = acting.world[r.CREDENTIAL_GRANTS].get(o.NAMESPACE, "shared")
     assert stored["status"]["credentials"] == [
         {"connection": "clients", "credentialId": "client", "id": "shared", "tokenUrls": [TOKEN_URL]}
