@@ -34,11 +34,13 @@ class Provider:
 
     url: str = ""
     asked: list[dict[str, str]] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
     answers: list[Mapping[str, Any] | int] = field(default_factory=list)
 
     async def token(self, request: web.Request) -> web.Response:
         form = {name: values[0] for name, values in parse_qs((await request.read()).decode()).items()}
         self.asked.append(form)
+        self.paths.append(request.path)
         await asyncio.sleep(0.01)
         answer = self.answers.pop(0) if self.answers else {}
         if isinstance(answer, int):
@@ -55,6 +57,7 @@ async def provider() -> AsyncIterator[Provider]:
     found = Provider()
     app = web.Application()
     app.router.add_post("/token", found.token)
+    app.router.add_post("/refresh", found.token)
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -174,7 +177,7 @@ async def test_a_code_is_exchanged_with_verifier_and_redirect_and_its_tokens_hav
 async def test_granted_scopes_are_kept_through_refreshes_that_name_none(
     provider: Provider, keeper_of: Any
 ) -> None:
-    shop = Shop(provider, "oauth2-code")
+    shop = Shop(provider, "oauth2-code", refreshUrl=provider.url.replace("/token", "/refresh"))
     await shop.authorise()
     provider.answers = [{"scope": "orders"}, {"refresh_token": None}]
     keeper = keeper_of(shop)
@@ -183,6 +186,7 @@ async def test_granted_scopes_are_kept_through_refreshes_that_name_none(
     renewed = await kept(keeper, shop)
     assert (renewed.access_token, renewed.refresh_token, renewed.scopes) == ("at2", "rt1", ("orders",))
     assert provider.asked[1]["refresh_token"] == "rt1"
+    assert provider.paths == ["/token", "/refresh"]
 
 
 async def test_many_processes_exchange_a_code_with_one_request(provider: Provider, keeper_of: Any) -> None:
