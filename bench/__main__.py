@@ -6,7 +6,7 @@ import platform as machine
 import sys
 from pathlib import Path
 
-from bench import measures
+from bench import measures, rest
 from bench.platform import deployed
 
 DEMO = Path(__file__).resolve().parents[1] / ".tieline" / "demo.env"
@@ -32,7 +32,7 @@ async def main() -> None:
         organisation, namespace = await platform.organisation()
         print(await measures.systems_to_ready(platform, namespace), flush=True)
         print(await measures.restart(platform), flush=True)
-        print(await measures.reads(platform, organisation, namespace), flush=True)
+        print(await rest.measure(platform, organisation, namespace), flush=True)
         print(await measures.deploy_to_running(platform, namespace), flush=True)
         print(await measures.memory(platform), flush=True)
 

@@ -2,13 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from typing import Any
 
-from bench.figures import load, percentile, table
+from bench.figures import percentile, table
 from bench.platform import Platform, memory_of
+from bench.rest import system
 from tieline_core.kube import Cache
-from tieline_core.kube.connection import connection
 from tieline_core.kube.resources import DEPLOYMENTS, PODS, PROJECTS, SYSTEMS
 
 SYSTEM_COUNT = 1000
@@ -22,20 +21,6 @@ integration = Integration()
 async def hello(ctx, request):
     return {"hello": "world"}
 """
-
-
-def system(namespace: str, number: int) -> dict[str, Any]:
-    return {
-        "metadata": {"name": f"system-{number:05d}", "namespace": namespace},
-        "spec": {
-            "name": f"System {number}",
-            "domain": f"s{number}.example",
-            "templateBaseUrl": f"https://s{number}.example/api",
-            "authSchemeConfigs": [
-                {"id": "key", "type": "api-key", "apiKey": {"name": "X-Key", "in": "header"}}
-            ],
-        },
-    }
 
 
 def is_ready(obj: dict[str, Any]) -> bool:
@@ -186,58 +171,6 @@ async def deploy_to_running(platform: Platform, namespace: str) -> str:
             ]
         ],
     )
-
-
-async def reads(platform: Platform, organisation: str, namespace: str) -> str:
-    """Lists (20 a page) and gets through the API, beside the same from the API server."""
-    base = f"{platform.url}/api/v2/o/{organisation}"
-    headers = {"Authorization": f"Bearer {await platform.administrator(namespace)}"}
-    direct = await connection()
-    direct_headers = {"Authorization": await direct.authorization() or "", "Accept": "application/json"}
-
-    async def rest(path: str) -> Any:
-        async with platform.http.get(base + path, headers=headers) as response:
-            body = await response.json()
-            assert response.status == 200, body
-            return body
-
-    first = await _until_known(rest)
-    name = (await platform.kube.list(SYSTEMS, namespace))[0]["metadata"]["name"]
-
-    async def server(path: str, **params: str) -> Any:
-        async with platform.http.get(
-            direct.url + path, headers=direct_headers, params=params, ssl=direct.tls
-        ) as response:
-            body = await response.json()
-            assert response.status == 200, body
-            return body
-
-    one, many = SYSTEMS.path(namespace=namespace, name=name), SYSTEMS.path(namespace=namespace)
-
-    calls = {
-        "get, API": lambda: rest(f"/systems/{first['id']}"),
-        "get, API server": lambda: server(one),
-        "list of 20, API": lambda: rest("/systems"),
-        "list of 20, API server": lambda: server(many, limit="20"),
-    }
-    rows = []
-    for title, call in calls.items():
-        for in_flight, requests in ((1, 300), (32, 3000)):
-            measured = await load(call, requests=requests, in_flight=in_flight)
-            rows.append([title, str(in_flight), *measured.cells()])
-    return table("Reads", ["what", "in flight", "a second", "p50 ms", "p99 ms"], rows)
-
-
-async def _until_known(rest: Callable[[str], Awaitable[Any]]) -> Any:
-    """The first system, once the API has seen the organisation and the caller's role."""
-    began = time.perf_counter()
-    while True:
-        try:
-            return (await rest("/systems"))["items"][0]
-        except AssertionError:
-            if time.perf_counter() - began > _PATIENCE:
-                raise
-            await asyncio.sleep(0.5)
 
 
 async def memory(platform: Platform) -> str:
