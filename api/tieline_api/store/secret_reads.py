@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from tieline_core.kube import Cache, Kube, KubeError, NotFound
+from tieline_core.kube import Cache, Kube, KubeError
 from tieline_core.kube.resources import SECRETS
 from tieline_core.names import CREDENTIAL_TYPE
 
@@ -45,12 +45,10 @@ class SecretReads:
     async def _ask(self, namespace: str, name: str) -> Obj | None:
         now = self._clock()
         self._absent = {key: until for key, until in self._absent.items() if until > now}
-        try:
-            found = await self._kube.get(SECRETS, name, namespace)
-        except NotFound:
-            found = None
-        if found is None or found.get("type") != CREDENTIAL_TYPE:
+        selector = f"metadata.name={name},type={CREDENTIAL_TYPE}"
+        found = await self._kube.list(SECRETS, namespace, field_selector=selector)
+        if not found:
             self._absent[namespace, name] = now + _ABSENT_SECONDS
             return None
-        self._cache.observe(found)
-        return found
+        self._cache.observe(found[0])
+        return found[0]
