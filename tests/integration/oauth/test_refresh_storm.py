@@ -106,7 +106,7 @@ async def worker(kubeconfig: Path, namespace: str, url: str, kind: str) -> async
 @pytest.mark.parametrize(
     ("kind", "killed", "_round"),
     [
-        *(("refresh", killed, n) for killed in (False, True) for n in range(3)),
+        *(("refresh", killed, n) for killed in (False, True) for n in range(1)),
         *(("exchange", killed, n) for killed in (False, True) for n in range(2)),
     ],
 )
