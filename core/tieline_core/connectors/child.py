@@ -10,6 +10,8 @@ import os
 import resource
 import struct
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import BinaryIO
 
 import orjson
@@ -42,6 +44,9 @@ def limit(*, memory: int, cpu: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (reserved, reserved))
     resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # Where memory ends all the same, this process is the one to go, and not the server.
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def _answer(data: bytes) -> list[bytes]:

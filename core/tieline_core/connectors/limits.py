@@ -71,7 +71,8 @@ class Importer:
     async def run(self, source: BinaryIO) -> list[Map]:
         """The result, laid out over ConfigMaps, of importing what is in the file ``source``, read from its start.
 
-        Raises Unreadable (TooMuch when a limit was reached), and Busy when too many wait already.
+        Raises Unreadable (TooMuch when a limit was reached), and Busy when too many wait already or the machine
+        has no room for a process.
         """
         if self._places <= 0:
             raise Busy("Too many imports are running: try again in a moment")
@@ -85,18 +86,21 @@ class Importer:
     async def _run(self, source: BinaryIO) -> list[Map]:
         os.lseek(source.fileno(), 0, os.SEEK_SET)
         limits = self._limits
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            _MODULE,
-            str(limits.memory),
-            str(limits.cpu_seconds),
-            stdin=source.fileno(),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env=_RESERVATIONS | {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-            start_new_session=True,
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                _MODULE,
+                str(limits.memory),
+                str(limits.cpu_seconds),
+                stdin=source.fileno(),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                env=_RESERVATIONS | {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+                start_new_session=True,
+            )
+        except OSError as error:  # no memory or no process left for it
+            raise Busy(f"The import cannot be started ({error.strerror}): try again in a moment") from None
         try:
             async with asyncio.timeout(limits.seconds):
                 watching = asyncio.create_task(_watch(process, limits.memory))

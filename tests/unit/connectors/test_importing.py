@@ -125,6 +125,13 @@ def test_an_invalid_regular_expression_is_a_message_with_its_place() -> None:
     assert message["detail"] == ["at #/components/schemas/Line/properties/code/pattern"]
 
 
+def test_a_media_type_that_is_none_is_a_message_and_the_body_is_there() -> None:
+    body = {"content": {"json": {"schema": {"type": "object"}}}}
+    result = imported({"openapi": "3.1.0", "paths": {"/a": {"post": {"requestBody": body}}}})
+    assert any('"json" is no media type' in message["text"] for message in result.messages)
+    assert len(result.actions[0]["requestBody"]["definitions"]) == 1
+
+
 def test_server_variables_become_connection_variables_with_their_defaults() -> None:
     result = imported(SHOP)
     assert result.base_url == "https://{region}.shop.example/{base}"

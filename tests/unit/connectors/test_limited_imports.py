@@ -63,6 +63,29 @@ async def test_a_process_that_dies_is_a_refusal_and_the_next_import_works() -> N
     assert await run(Importer(), orjson.dumps(WIDE))
 
 
+async def test_few_bytes_that_mean_millions_of_operations_are_refused_as_too_large() -> None:
+    parameters = [{"name": f"p{number}", "in": "query"} for number in range(200)]
+    methods = {f"M{number}": {"parameters": parameters} for number in range(200)}
+    description = {
+        "openapi": "3.2.0",
+        "paths": {f"/{number}": {"$ref": "#/components/pathItems/all"} for number in range(3000)},
+        "components": {"pathItems": {"all": {"additionalOperations": methods}}},
+    }
+    with pytest.raises(TooMuch):
+        await run(Importer(ImportLimits(memory=300 * MIB)), orjson.dumps(description))
+
+
+async def test_a_machine_without_room_for_a_process_says_to_come_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", refuse)
+    with pytest.raises(Busy, match="try again"):
+        await run(Importer(), b"{}")
+
+
 async def test_only_so_many_imports_wait() -> None:
     importer = Importer(at_once=1, waiting=1)
     results = await asyncio.gather(
