@@ -1,0 +1,36 @@
+"""The examples in docstrings of all packages; those of the SDK's public names are run by test_docstrings.py."""
+
+import doctest
+import pkgutil
+from importlib import import_module
+from types import ModuleType
+
+import pytest
+
+import tieline
+
+PACKAGES = ("tieline_core", "tieline_rules", "tieline_operator", "tieline_api", "tieline", "tieline_cluster")
+PUBLIC = {
+    f"{kind.__module__}.{kind.__qualname__}" for kind in (getattr(tieline, name) for name in tieline.__all__)
+}
+
+
+def modules(package: str) -> list[ModuleType]:
+    root = import_module(package)
+    found = pkgutil.walk_packages(root.__path__, f"{package}.")
+    return [root, *(import_module(item.name) for item in found if not item.name.endswith("__main__"))]
+
+
+def is_public(name: str) -> bool:
+    return any(name == public or name.startswith(f"{public}.") for public in PUBLIC)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_examples_do_what_they_say(package: str) -> None:
+    finder, told = doctest.DocTestFinder(exclude_empty=True), list[str]()
+    failed = 0
+    for module in modules(package):
+        for found in finder.find(module, module.__name__):
+            if found.examples and not is_public(found.name):
+                failed += doctest.DocTestRunner().run(found, out=told.append).failed
+    assert not failed, "".join(told)
