@@ -20,12 +20,13 @@ from tieline_api.auth.token_review import TokenReviewer
 from tieline_api.engine.dispatch import Dispatcher
 from tieline_api.engine.openapi import document
 from tieline_api.engine.operation import Operation
-from tieline_api.oauth.callback import add_callback
 from tieline_api.oauth.kept_secrets import KeptSecrets
 from tieline_api.operations import OPERATIONS
 from tieline_api.platform import Platform
+from tieline_api.service.callback import add_callback
 from tieline_api.service.documentation import add_documentation
 from tieline_api.service.internal import add_internal
+from tieline_api.service.internal_documents import add_documents
 from tieline_api.service.internal_tokens import add_internal_tokens
 from tieline_api.service.metrics import Metrics
 from tieline_api.service.middleware import cross_origin, erring, guarding, observed
@@ -136,6 +137,7 @@ def make_app(kube: Kube, platform: Platform, operations: Iterable[Operation] = O
     add_documentation(app, title=TITLE)
     add_callback(app, platform)
     add_internal(app, platform)
+    add_documents(app, platform)
     add_internal_tokens(app, platform)
     add_traces(app, platform)
     metrics.add_traces(platform.traces)

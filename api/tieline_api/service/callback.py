@@ -18,8 +18,8 @@ from tieline_api.engine.dispatch import OPERATION, ORGANISATION
 from tieline_api.engine.reading import parse_json, read_body, validate
 from tieline_api.models.base import Rest
 from tieline_api.oauth.callback_path import CALLBACK
-from tieline_api.oauth.completing import complete, give_up
 from tieline_api.platform import Platform
+from tieline_api.service.completing import complete, give_up
 
 _LIMIT = 64 * 1024
 _ASSETS = {"page.js": "text/javascript", "page.css": "text/css"}
@@ -59,7 +59,7 @@ class Opener(Rest):
 
 def add_callback(app: web.Application, platform: Platform) -> None:
     """Adds the page, its script and style, and the two requests that it makes."""
-    folder = files("tieline_api.oauth") / "page"
+    folder = files("tieline_api.service") / "page"
     page = (folder / "callback.html").read_bytes()
     assets = {name: (folder / name).read_bytes() for name in _ASSETS}
 
