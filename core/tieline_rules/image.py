@@ -22,6 +22,7 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
     "idna": ("idna",),
     "multidict": ("multidict",),
     "oauthlib": ("oauthlib",),
+    "orjson": ("orjson",),
     "propcache": ("propcache",),
     "pycparser": ("pycparser",),
     "pyjwt": ("jwt",),

@@ -1,6 +1,8 @@
 """The rules for deploys, as the platform applies them, and what is known of the image."""
 
+import ast
 import re
+import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -105,6 +107,22 @@ def test_the_image_holds_what_it_is_said_to_hold() -> None:
         "tieline",
         "tieline_rules",
     }
+
+
+def test_the_runtime_imports_only_what_the_image_holds() -> None:
+    """The image has the extra `runtime` alone; a development environment has everything."""
+    desk = {"desk", "testing"}
+    found: set[tuple[str, str]] = set()
+    for path in (ROOT / "runtime" / "tieline").rglob("*.py"):
+        if path.relative_to(ROOT / "runtime" / "tieline").parts[0] in desk:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+            found |= {(path.name, name.partition(".")[0]) for name in names}
+    missing = {(file, name) for file, name in found if name not in MODULES | sys.stdlib_module_names}
+    # Read at one's own desk only, inside of a function.
+    assert missing == {("connections_file.py", "yaml")}
 
 
 def test_the_images_python_is_the_one_of_its_base() -> None:
