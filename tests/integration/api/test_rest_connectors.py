@@ -1,9 +1,11 @@
 """Importing descriptions over REST, and reading what came of them."""
 
+import gzip
 import http.client
 import json
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +20,7 @@ from tieline_core.ids import new_id, project_connector_id
 pytestmark = pytest.mark.cluster
 
 BOUNDARY = "x-boundary-of-a-test"
+METADATA = {"format": "openapi", "version": "1"}
 SHOP: dict[str, Any] = {
     "openapi": "3.1.0",
     "info": {"title": "Shop", "version": "7"},
@@ -233,10 +236,12 @@ def endless(start: bytes, chunk: bytes) -> Iterator[bytes]:
 @pytest.mark.parametrize(
     "body",
     [
-        lambda: endless(multipart(b"", {"format": "openapi", "version": "1"})[:-30], b"x" * 262144),
+        lambda: endless(multipart(b"", METADATA)[:-30], b"x" * 262144),
         lambda: endless(b"", b"preamble\r\n" * 20_000),
+        lambda: endless(f"--{BOUNDARY}\r\n".encode(), b"X-Header: y\r\n" * 20_000),
+        lambda: endless(b"", multipart(b"{}", METADATA)[:-4]),
     ],
-    ids=["a file", "a preamble"],
+    ids=["a file", "a preamble", "a part's headers", "parts"],
 )
 def test_a_body_without_an_end_is_refused_soon(client: Client, body: Callable[[], Iterator[bytes]]) -> None:
     address = urlsplit(client.url)
@@ -256,6 +261,17 @@ def test_a_body_without_an_end_is_refused_soon(client: Client, body: Callable[[]
         connection.close()
     assert status in (400, 413)
     assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_a_compressed_body_counts_as_what_it_becomes(client: Client, encoding: str) -> None:
+    bomb = multipart(b" " * (200 * 1024 * 1024), METADATA)
+    body = gzip.compress(bomb, 1) if encoding == "gzip" else zlib.compress(bomb, 1)
+    assert len(body) < 1024 * 1024
+    path = f"/api/connect/v1/o/{client.organisation}/connector/{new_id()}/http/import"
+    content_type = f"multipart/form-data; boundary={BOUNDARY}"
+    answer = client.at(path, method="POST", raw=body, Content_Type=content_type, Content_Encoding=encoding)
+    assert answer.status in (400, 413, 415), answer.raw
 
 
 def test_results_are_immutable_config_maps_that_go_with_the_version(
