@@ -37,9 +37,12 @@ def serve(aiohttp_client: AiohttpClient, client: aiohttp.ClientSession) -> Serve
         max_body: int = 1000,
         max_runs: int = 10,
         run_timeout: float = 5,
+        max_waiting: int = 0,
     ) -> Client:
         runner = Runner(
-            limits=Limits(max_body=max_body, max_runs=max_runs, run_timeout=run_timeout),
+            limits=Limits(
+                max_body=max_body, max_runs=max_runs, run_timeout=run_timeout, max_waiting=max_waiting
+            ),
             configuration=configuration or configured(),
             client=client,
             surroundings=SURROUNDINGS,
@@ -335,3 +338,55 @@ def test_two_webhooks_of_one_name_and_unknown_methods_are_refused() -> None:
         integration.webhook("hook")
     with pytest.raises(ValueError, match="methods"):
         integration.webhook("other", methods=["FETCH"])
+
+
+async def test_a_thousand_waiting_requests_of_one_user_hold_no_other_up(serve: Serve) -> None:
+    users = {name: {"user": {"externalId": name}} for name in ("greedy", "ann")}
+    ran: list[str] = []
+    many = asyncio.Event()
+    integration = Integration()
+
+    @integration.webhook("hook")
+    async def hook(ctx: Context) -> None:
+        await asyncio.sleep(0.002)
+        ran.append(ctx.activation.user.external_id if ctx.activation.user else "")
+        if len(ran) == 20:
+            many.set()
+
+    test_client = await serve(
+        integration, configured(environment("http://x", users=users)), max_runs=4, max_waiting=1000
+    )
+
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
+
+        async def call(user: str) -> int:
+            async with client.post(test_client.make_url(f"/hook/users/{user}")) as response:
+                return response.status
+
+        greedy = [asyncio.create_task(call("greedy")) for _ in range(1000)]
+        await many.wait()
+        assert await call("ann") == 204
+        place = ran.index("ann")
+        assert {await response for response in greedy} == {204}
+    # It waited for those under way, and for what came in before it: not for those that wait.
+    assert place < 500
+
+
+async def test_requests_wait_for_their_turn_and_those_beyond_the_queue_are_429(serve: Serve) -> None:
+    entered, leave = asyncio.Event(), asyncio.Event()
+    integration = Integration()
+
+    @integration.webhook("hook")
+    async def hook() -> str:
+        entered.set()
+        await leave.wait()
+        return "done"
+
+    client = await serve(integration, max_runs=1, max_waiting=2)
+    requests = [asyncio.create_task(client.post("/hook")) for _ in range(5)]
+    await entered.wait()
+    await asyncio.sleep(0.05)
+    leave.set()
+    answers = [await request for request in requests]
+    assert sorted(answer.status for answer in answers) == [200, 200, 200, 429, 429]
+    assert {answer.headers.get("Retry-After") for answer in answers if answer.status == 429} == {"1"}

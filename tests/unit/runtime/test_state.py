@@ -1,0 +1,146 @@
+"""``ctx.state``: what outlives a run."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from tieline import State, StateChangedError, StateRefusedError, StateUnavailableError
+from tieline.state.api_documents import ApiDocuments
+from tieline.state.documents import SCHEDULES, Document, DocumentChangedError, MemoryDocuments, Shelf
+
+
+@pytest.fixture
+def state() -> State:
+    return State(MemoryDocuments(), None)
+
+
+async def test_a_value_is_kept_until_it_is_deleted(state: State) -> None:
+    assert await state.get("cursor", "the beginning") == "the beginning"
+    await state.set("cursor", {"page": [1, None, "ü"]})
+    assert await state.get("cursor") == {"page": [1, None, "ü"]}
+    await state.delete("cursor")
+    assert await state.get("cursor") is None
+    await state.delete("cursor")
+
+
+async def test_of_two_that_change_it_at_once_the_second_is_told(state: State) -> None:
+    first, second = await state.entry("count"), await state.entry("count")
+    await state.set("count", 1, version=first.version)
+    with pytest.raises(StateChangedError, match="read it again"):
+        await state.set("count", 1, version=second.version)
+    again = await state.entry("count")
+    await state.set("count", again.value + 1, version=again.version)
+    with pytest.raises(StateChangedError):
+        await state.delete("count", version=again.version)
+    assert await state.get("count") == 2
+
+
+async def test_activations_do_not_see_each_others_values() -> None:
+    documents = MemoryDocuments()
+    await State(documents, "ann").set("cursor", 1)
+    assert await State(documents, "ben").get("cursor") is None
+    assert await State(documents, None).get("cursor") is None
+
+
+async def test_what_a_run_does_to_a_value_it_read_is_its_own(state: State) -> None:
+    await state.set("list", [1])
+    (await state.get("list")).append(2)
+    assert await state.get("list") == [1]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("cursor", "x" * 16_385, "16,384"),
+        ("cursor", object(), "JSON"),
+        ("cursor", float("nan"), "JSON"),
+        ("a/b", 1, "key"),
+        ("", 1, "key"),
+        ("x" * 101, 1, "key"),
+    ],
+)
+async def test_what_cannot_be_kept_is_refused_with_the_reason(
+    state: State, key: str, value: Any, says: str
+) -> None:
+    with pytest.raises(StateRefusedError, match=says):
+        await state.set(key, value)
+
+
+class Api:
+    """Answers what it is told to, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[int, dict[str, Any]]] = []
+        self.asked: list[tuple[str, str, str | None, Any]] = []
+        self.documents: ApiDocuments
+
+    async def handle(self, request: web.Request) -> web.Response:
+        body = await request.json() if request.can_read_body else None
+        self.asked.append((request.method, request.raw_path, request.headers.get("Authorization"), body))
+        status, answer = self.answers.pop(0)
+        return web.json_response(answer, status=status)
+
+
+@pytest.fixture
+async def api(
+    client: aiohttp.ClientSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Api]:
+    monkeypatch.setattr("tieline.state.api_documents._PAUSES", (0.0, 0.0))
+    (tmp_path / "token").write_text("pods-token\n")
+    found = Api()
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", found.handle)
+    server = TestServer(application)
+    await server.start_server()
+    found.documents = ApiDocuments(client, str(server.make_url("")).rstrip("/"), tmp_path / "token")
+    yield found
+    await server.close()
+
+
+async def test_the_api_is_asked_with_the_pods_token_under_the_activations_path(api: Api) -> None:
+    api.answers = [
+        (200, {"value": 1, "version": "v1"}),
+        (404, {"code": "no_value"}),
+        (200, {"version": "v2"}),
+    ]
+    ann = Shelf(kind="state", external_id="ann/ü")
+    assert await api.documents.get(ann, "cursor") == Document(value=1, version="v1")
+    assert await api.documents.get(SCHEDULES, "sync") is None
+    assert await api.documents.put(Shelf(kind="state"), "cursor", 2, expected="v1") == "v2"
+    assert api.asked == [
+        ("GET", "/internal/v1/environment/users/ann%2F%C3%BC/state/cursor", "Bearer pods-token", None),
+        ("GET", "/internal/v1/environment/schedules/sync", "Bearer pods-token", None),
+        (
+            "PUT",
+            "/internal/v1/environment/state/cursor",
+            "Bearer pods-token",
+            {"value": 2, "version": "v1"},
+        ),
+    ]
+
+
+async def test_what_is_safe_to_repeat_is_asked_again(api: Api) -> None:
+    state = State(api.documents, None)
+    api.answers = [(503, {}), (502, {}), (200, {"value": 1, "version": "v1"})]
+    assert await state.get("cursor") == 1
+    api.answers = [(503, {})] * 3
+    with pytest.raises(StateUnavailableError, match="503"):
+        await state.set("cursor", 1)
+    api.asked.clear()
+    api.answers = [(503, {})]
+    with pytest.raises(StateUnavailableError):
+        await state.set("cursor", 1, version="v1")
+    assert len(api.asked) == 1
+
+
+async def test_answers_that_refuse_say_why(api: Api) -> None:
+    api.answers = [(409, {}), (422, {"message": "there is no room for it"})]
+    with pytest.raises(DocumentChangedError):
+        await api.documents.put(SCHEDULES, "sync", 1, expected=None)
+    with pytest.raises(StateRefusedError, match="no room"):
+        await api.documents.put(SCHEDULES, "sync", 1, expected=None)
