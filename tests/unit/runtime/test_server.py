@@ -172,6 +172,38 @@ async def test_on_sigterm_the_pod_is_unready_at_once_still_serves_and_finishes_w
     assert pod.process.returncode == 0
 
 
+async def test_schedules_run_and_on_sigterm_runs_and_background_work_come_to_their_end(start: Start) -> None:
+    main = HELLO + (
+        "import asyncio\n"
+        "@integration.schedule('tick', '* * * * * *')\n"
+        "async def tick(ctx, run):\n"
+        "    ctx.background(later, ctx)\n"
+        "    await asyncio.sleep(0.6)\n"
+        "    ctx.log.info('Ticked', due=run.due.isoformat())\n"
+        "async def later(ctx):\n"
+        "    await asyncio.sleep(1.2)\n"
+        "    ctx.log.info('Done later')\n"
+    )
+    pod = await start({"main.py": main})
+    await pod.until_ready()
+    url = f"http://127.0.0.1:{pod.health_port}/metrics"
+    async with aiohttp.ClientSession() as client, asyncio.timeout(20):
+        text = ""
+        while 'kind="schedule",task="tick",outcome="succeeded"} 2' not in text:
+            await asyncio.sleep(0.05)
+            async with client.get(url) as response:
+                text = await response.text()
+    pod.process.terminate()
+    log = await pod.log()
+    assert pod.process.returncode == 0
+    dues = [entry["fields"]["due"] for entry in log if entry["message"] == "Ticked"]
+    assert len(dues) >= 2
+    assert len(set(dues)) == len(dues)
+    assert len([entry for entry in log if entry["message"] == "Done later"]) == len(dues)
+    assert all("executionId" in entry for entry in log if entry["message"] in ("Ticked", "Done later"))
+    assert not any("stopped:" in entry["message"] for entry in log)
+
+
 async def test_a_pod_is_not_ready_before_the_first_configuration(start: Start) -> None:
     pod = await start({"main.py": HELLO}, TIELINE_API_URL="http://127.0.0.1:9")
     async with asyncio.timeout(8):
