@@ -22,6 +22,9 @@ from tieline.redaction import Redactor
 current_execution: ContextVar[str | None] = ContextVar("tieline_execution", default=None)
 """The id of the execution that the current task or thread works for."""
 
+current_activation: ContextVar[str | None] = ContextVar("tieline_activation", default=None)
+"""The id of the activation that it runs for, once that is known."""
+
 current_redactor: ContextVar[Callable[[], Redactor] | None] = ContextVar("tieline_redactor", default=None)
 """Knows secrets that only the current task or thread has to do with: those of the run's user."""
 
@@ -35,6 +38,11 @@ _encode = json.JSONEncoder(ensure_ascii=False, skipkeys=True, default=str).encod
 def _name(text: str) -> str:
     """The text as it stands between JSON's quotation marks; names come again in every line."""
     return _encode(text)[1:-1]
+
+
+def _of_activation() -> str:
+    activation = current_activation.get()
+    return f'"activationId": "{_name(activation)}", ' if activation else ""
 
 
 class JsonFormatter(logging.Formatter):
@@ -54,6 +62,8 @@ class JsonFormatter(logging.Formatter):
         execution = getattr(record, "execution_id", None) or current_execution.get()
         if execution:
             entry["executionId"] = execution
+        if activation := current_activation.get():
+            entry["activationId"] = activation
         if record.exc_info:
             entry["error"] = self.formatException(record.exc_info)
         for name in ("httpRequest", "fields"):
@@ -89,7 +99,7 @@ class RunLines:
             path = own()(path)
         line = (
             f'{{"timestamp": "{self._prefix}.{int((now - second) * 1000):03d}Z", "severity": "INFO", '
-            f'"message": "Ran webhook {_name(webhook)}", "executionId": "{current_execution.get()}", '
+            f'"message": "Ran webhook {_name(webhook)}", "executionId": "{current_execution.get()}", {_of_activation()}'
             f'"httpRequest": {{"requestMethod": "{_name(method)}", "requestUrl": {_encode(path)}, '
             f'"status": {status}, "latency": "{seconds:.6f}s"}}, '
             f'"fields": {{"webhook": "{_name(webhook)}", "status": {status}, "durationMs": {seconds * 1000:.3f}}}}}'
@@ -102,9 +112,17 @@ class RunLines:
 
 
 class Log:
-    """The log of one execution: ``ctx.log.info("Stored the order", order_id=order["id"])``.
+    """The log of one execution. Named arguments become the entry's ``fields``.
 
-    Named arguments become the entry's ``fields``.
+    >>> def store(log: Log, order: dict[str, object]) -> None:
+    ...     try:
+    ...         log.info("Stored the order", order_id=order["id"])
+    ...     except KeyError:
+    ...         log.exception("The order has no id")
+    >>> async def orders(ctx: Context, request: Request) -> None:
+    ...     store(ctx.log, await request.json())
+    >>> run(orders, json={"id": "A-1"}).status
+    204
     """
 
     __slots__ = ("_execution_id",)

@@ -17,7 +17,7 @@ from tieline.configuration.users import ConfiguredUsers, Users, UsersUnavailable
 from tieline.context import Surroundings
 from tieline.errors import TielineError
 from tieline.integration import Webhook
-from tieline.logs import current_execution, current_redactor
+from tieline.logs import current_activation, current_execution, current_redactor
 from tieline.serving.answers import EXECUTION_ID_HEADER, answer, error_answer
 from tieline.serving.background import BackgroundWork
 from tieline.serving.bodies import bound
@@ -109,6 +109,7 @@ class Runner:
         execution_id = new_ulid()
         token = current_execution.set(execution_id)
         redactor = current_redactor.set(None)
+        activated = current_activation.set(None)
         started = time.perf_counter()
         try:
             response = await self._in_turn(webhook, request, execution_id)
@@ -128,6 +129,7 @@ class Runner:
                 )
             return response
         finally:
+            current_activation.reset(activated)
             current_redactor.reset(redactor)
             current_execution.reset(token)
 
@@ -172,7 +174,8 @@ class Runner:
                 await bound(request, self._limits.max_body)
                 activation = await self._admit(webhook, request)
                 if activation.id:
-                    span.set(activation=activation.id)
+                    current_activation.set(activation.id)
+                    span.tell(activation=activation.id)
                 return answer(await self._call(webhook, request, execution_id, slot, activation))
         except web.HTTPException as raised:
             return _plain_response(raised)

@@ -7,7 +7,7 @@ import time
 from tieline.configuration.snapshot import Activation
 from tieline.configuration.users import Users, UsersUnavailableError
 from tieline.context import activation_key
-from tieline.logs import current_execution, current_redactor
+from tieline.logs import current_activation, current_execution, current_redactor
 from tieline.scheduling.records import STATIC
 from tieline.scheduling.schedules import Schedule, ScheduledRun
 from tieline.serving.calls import Calls
@@ -50,6 +50,7 @@ class ScheduledRuns:
                 # It was deleted since the users were listed.
                 outcome = "refused"
                 return
+            current_activation.set(activation.id or None)
             key = activation_key(activation)
             await self._calls.turns.wait(key, bounded=False)
             started = time.perf_counter()

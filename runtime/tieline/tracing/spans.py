@@ -20,7 +20,16 @@ _MAX_NAME = 256
 
 @dataclass(slots=True)
 class Span:
-    """One piece of work. Authors give it attributes by ``span.set(orders=3)``."""
+    """One piece of work, which authors give attributes.
+
+    >>> async def orders(ctx: Context) -> int:
+    ...     with ctx.trace("read orders") as span:
+    ...         found = (await (await ctx.fetch("shop", "/orders")).json())["orders"]
+    ...         span.set(orders=len(found))
+    ...     return len(found)
+    >>> run(orders)
+    2
+    """
 
     name: str
     kind: Kind
@@ -32,11 +41,16 @@ class Span:
     error: str | None = None
     """What went wrong; None when nothing did."""
     remote_parent: bool = False
-    inherited: Mapping[str, Value] = field(default_factory=dict)
+    inherited: dict[str, Value] = field(default_factory=dict)
     """What all spans of a run tell: its execution, task and activation."""
 
     def set(self, **attributes: Value) -> None:
         """Add attributes. At most 64 are kept, and of a value 2,048 characters."""
+        self.update(attributes)
+
+    def tell(self, **attributes: Value) -> None:
+        """Add attributes that all spans within it have too, from now on."""
+        self.inherited.update(attributes)
         self.update(attributes)
 
     def update(self, attributes: Mapping[str, Value]) -> None:
@@ -98,7 +112,7 @@ class Tracer:
     ) -> AbstractContextManager[Span]:
         """A part of the current span (without one: of a trace of its own), for as long as the block lasts."""
         outer = _current.get()
-        inherited: Mapping[str, Value] = outer.inherited if outer else {}
+        inherited = outer.inherited if outer else {}
         span = self._begin(name, kind, outer.context if outer else None, inherited, attributes)
         return _Lasting(span, self._take)
 
@@ -107,7 +121,7 @@ class Tracer:
         name: str,
         kind: Kind,
         parent: SpanContext | None,
-        inherited: Mapping[str, Value],
+        inherited: dict[str, Value],
         attributes: Mapping[str, Value] | None,
     ) -> Span:
         span = Span(

@@ -169,3 +169,16 @@ def test_the_termination_message_is_short_and_ends_with_the_innermost_lines() ->
     assert len(message.encode()) <= 2048
     assert message.startswith("main.py:3: RuntimeError\n\n")
     assert message.endswith("ü" * 100)
+
+
+def test_every_line_of_a_run_names_the_activation_that_it_is_for(written: io.StringIO) -> None:
+    tokens = current_execution.set("01EXECUTION"), logs.current_activation.set("01ACTIVATION")
+    assert logs.run_lines is not None
+    Log("01EXECUTION").info("Stored")
+    logs.run_lines.write(webhook="orders", method="POST", path="/orders", status=200, seconds=0.1)
+    current_execution.reset(tokens[0])
+    logs.current_activation.reset(tokens[1])
+    Log("01EXECUTION").info("Elsewhere")
+    stored, ran, elsewhere = entries(written)
+    assert stored["activationId"] == ran["activationId"] == "01ACTIVATION"
+    assert "activationId" not in elsewhere

@@ -300,3 +300,17 @@ async def test_a_token_that_cannot_be_read_costs_no_run(tmp_path: Path) -> None:
         pass
     await exporter.flush(seconds=1)
     assert exporter.dropped == 1
+
+
+def test_what_a_run_tells_all_its_spans_have_from_then_on() -> None:
+    ended: list[Span] = []
+    tracer = Tracer(ended.append)
+    with tracer.run("orders", execution_id="E1", task="orders") as run:
+        with tracer.span("before"):
+            pass
+        run.tell(activation="A1")
+        with tracer.span("after"):
+            pass
+    before, after, outer = ended
+    assert "activation" not in before.attributes
+    assert after.attributes == outer.attributes == {"executionId": "E1", "task": "orders", "activation": "A1"}
