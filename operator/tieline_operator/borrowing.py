@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from pydantic import ValidationError
+
 from tieline_core.ids import object_id
 from tieline_core.kube import Resource
 from tieline_core.kube import resources as r
@@ -35,7 +37,11 @@ def concerned_by_connection(views: Views, obj: Object) -> Iterator[Key]:
 
 def concerned_by_grant(views: Views, obj: Object) -> Iterator[Key]:
     """All that use one of the credentials that are granted, or were until now."""
-    grant, directory = CredentialGrant.read(obj), CacheDirectory(views)
+    try:
+        grant = CredentialGrant.read(obj)
+    except ValidationError:
+        return  # an older definition let it in; it grants nothing
+    directory = CacheDirectory(views)
     found = [granted(directory, grant.namespace, given) for given in grant.spec.to]
     yield from _users_of(views, [canonical(one.id) for one in found if isinstance(one, Linked)])
 

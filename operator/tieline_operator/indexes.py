@@ -6,7 +6,7 @@ from tieline_core.ids import ORGANISATION_LABEL, object_id, parse_id
 from tieline_core.kube import Resource
 from tieline_core.kube import resources as r
 from tieline_core.names import PROJECT_LABEL, label_value
-from tieline_core.oauth.linking import canonical, credential_ids
+from tieline_core.oauth.linking import canonical, credential_ids, lent_certificates
 from tieline_operator.plans import Object
 
 Index = Callable[[Object], Iterable[str]]
@@ -171,6 +171,7 @@ INDEXES: Mapping[Resource, Mapping[str, Index]] = {
         "secret": _each(_credential_secrets),
         "client": _named_clients,
         "credential": _holders,
+        "certificate": _by(lent_certificates),
     },
     r.CONNECTION_TEMPLATES: {
         BY_ID: _ID,

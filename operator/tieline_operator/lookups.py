@@ -39,8 +39,8 @@ class CacheDirectory:
         oldest = min(by_id, key=lambda obj: str(obj["metadata"]["creationTimestamp"]), default=None)
         return self._stores[r.CONNECTIONS].get(namespace, name) or oldest
 
-    def connections_of(self, namespace: str, system: str) -> Sequence[Object]:
-        return self._stores[r.CONNECTIONS].by_index("system", joined(namespace, system))
+    def certificate_holders(self, namespace: str, system: str) -> Sequence[Object]:
+        return self._stores[r.CONNECTIONS].by_index("certificate", joined(namespace, system))
 
     def holders(self, namespace: str, credential_id: str) -> Sequence[Object]:
         return self._stores[r.CONNECTIONS].by_index("credential", joined(namespace, credential_id))

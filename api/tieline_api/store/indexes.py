@@ -5,7 +5,7 @@ from typing import Any
 
 from tieline_core.ids import environment_id, object_id
 from tieline_core.names import workload_name
-from tieline_core.oauth.linking import credential_ids
+from tieline_core.oauth.linking import credential_ids, lent_certificates
 from tieline_core.resources.projects import DEFAULT_ENVIRONMENT
 
 Obj = Mapping[str, Any]
@@ -67,6 +67,12 @@ def by_credential_id(connection: Obj) -> Iterable[str]:
 def by_environment_itself(activation: Obj) -> Iterable[str]:
     """The static activations by project and environment."""
     return () if activation["spec"].get("endUserRef") else by_environment(activation)
+
+
+def by_lent_certificate(connection: Obj) -> Iterable[str]:
+    """Connections with certificates for others, by the system."""
+    system = lent_certificates(connection)
+    return (key(connection["metadata"]["namespace"], system),) if system else ()
 
 
 def by_external_id(obj: Obj) -> Iterable[str]:

@@ -26,8 +26,8 @@ class CacheLookups:
         found = self._world.connections.get(namespace, name)
         return found or self._world.find(self._world.connections, namespace, name)
 
-    def connections_of(self, namespace: str, system: str) -> Sequence[Obj]:
-        return self._by(self._world.connections, "system", namespace, system)
+    def certificate_holders(self, namespace: str, system: str) -> Sequence[Obj]:
+        return self._by(self._world.connections, "certificate", namespace, system)
 
     def holders(self, namespace: str, credential_id: str) -> Sequence[Obj]:
         return self._by(self._world.connections, "credential", namespace, credential_id)

@@ -49,6 +49,7 @@ class World:
                 "system": indexes.by_reference("systemRef"),
                 "user": indexes.by_reference("endUserRef"),
                 "credential": indexes.by_credential_id,
+                "certificate": indexes.by_lent_certificate,
             },
         )
         self.templates = cache(

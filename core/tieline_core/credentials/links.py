@@ -56,8 +56,8 @@ class FactsLookups:
     def connection(self, namespace: str, name: str) -> Object | None:
         return self._directory.connection(namespace, name)
 
-    def connections_of(self, namespace: str, system: str) -> Sequence[Object]:
-        return self._directory.connections_of(namespace, system)
+    def certificate_holders(self, namespace: str, system: str) -> Sequence[Object]:
+        return self._directory.certificate_holders(namespace, system)
 
     def holders(self, namespace: str, credential_id: str) -> Sequence[Object]:
         return self._directory.holders(namespace, credential_id)

@@ -5,9 +5,11 @@ CredentialGrant of that organisation: without one the answer is the same as for 
 that nobody learns which ids there are.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from pydantic import ValidationError
 
 from tieline_core.ids import credential_id, object_id, parse_id
 from tieline_core.resources import Connection, CredentialGrant, System
@@ -27,8 +29,8 @@ class Directory(Protocol):
     def connection(self, namespace: str, name: str) -> Object | None:
         """A Connection by its name or its id, the latter in either case."""
 
-    def connections_of(self, namespace: str, system: str) -> Sequence[Object]:
-        """The Connections of a System (by its name)."""
+    def certificate_holders(self, namespace: str, system: str) -> Sequence[Object]:
+        """The Connections of a System (by its name) that ``lent_certificates`` tells it for."""
 
     def holders(self, namespace: str, credential_id: str) -> Sequence[Object]:
         """The Connections with a credential of this id (as ``ids.credential_id`` tells it)."""
@@ -77,6 +79,19 @@ def credential_ids(obj: Object) -> list[str]:
     """The ids of a Connection's credentials, for the index that ``Directory.holders`` needs."""
     items = obj.get("spec", {}).get("credentials") or ()
     return [canonical(credential_id(object_id(obj), item)) for item in items] if items else []
+
+
+def lent_certificates(obj: Object) -> str | None:
+    """The System whose connections may use a Connection's certificate, for the index of ``certificate_holders``.
+
+    None for one that has none, and for one that belongs to a user.
+    """
+    spec = obj.get("spec", {})
+    kinds = {item.get("type") for item in spec.get("credentials") or ()}
+    if spec.get("endUserRef") or CredentialType.CERTIFICATE not in kinds:
+        return None
+    name: str | None = (spec.get("systemRef") or {}).get("name")
+    return name
 
 
 def scheme_of(
@@ -167,9 +182,7 @@ def granted(directory: Directory, namespace: str, given: GrantedCredential) -> L
 
 def _borrowed(directory: Directory, borrower: str | None, client: OAuth2Client) -> Linked | Problem:
     owner = directory.namespace_of(client.organisation_id.upper())
-    for grant in map(CredentialGrant.read, directory.grants(owner) if owner else ()):
-        if grant.metadata.deletion_timestamp or not _is_for(grant, borrower):
-            continue
+    for grant in _grants(directory, owner, borrower) if owner and borrower else ():
         for given in grant.spec.to:
             found = granted(directory, grant.namespace, given)
             if isinstance(found, Linked) and _same_id(found.id, client.credential_id):
@@ -211,8 +224,9 @@ def _of_the_system(directory: Directory, connection: Connection) -> Linked | Non
     obj = directory.system(connection.namespace, name)
     schemes = System.read(obj).spec.auth_scheme_configs if obj else []
     ids = {scheme.id for scheme in schemes if scheme.type is AuthSchemeType.CERTIFICATE}
-    for other in map(Connection.read, sorted(directory.connections_of(connection.namespace, name), key=_age)):
-        if _user(other) is not None or other.name == connection.name:
+    found = sorted(directory.certificate_holders(connection.namespace, name), key=_age)
+    for other in map(Connection.read, found):
+        if other.name == connection.name:
             continue
         for item in other.spec.credentials:
             if (
@@ -242,8 +256,15 @@ def _urls(scheme: AuthSchemeConfig | None) -> frozenset[str]:
     return frozenset(url for url in (scheme.oauth2.token_url, scheme.oauth2.refresh_url) if url)
 
 
-def _is_for(grant: CredentialGrant, borrower: str | None) -> bool:
-    return any(one.organisation_id == borrower for one in grant.spec.from_)
+def _grants(directory: Directory, owner: str, borrower: str) -> Iterator[CredentialGrant]:
+    for obj in directory.grants(owner):
+        try:
+            grant = CredentialGrant.read(obj)
+        except ValidationError:
+            continue  # an older definition let it in; it grants nothing
+        wanted = any(one.organisation_id == borrower for one in grant.spec.from_)
+        if wanted and not grant.metadata.deletion_timestamp:
+            yield grant
 
 
 def _is(connection: Connection, item: ConnectionCredential, wanted: str) -> bool:

@@ -39,8 +39,8 @@ class LiveLookups:
     def connection(self, namespace: str, name: str) -> Object | None:
         return self._inner.connection(namespace, name)
 
-    def connections_of(self, namespace: str, system: str) -> Sequence[Object]:
-        return self._inner.connections_of(namespace, system)
+    def certificate_holders(self, namespace: str, system: str) -> Sequence[Object]:
+        return self._inner.certificate_holders(namespace, system)
 
     def holders(self, namespace: str, credential_id: str) -> Sequence[Object]:
         return self._inner.holders(namespace, credential_id)

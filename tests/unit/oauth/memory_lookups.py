@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tieline_core.ids import object_id
-from tieline_core.oauth.linking import canonical, credential_ids
+from tieline_core.oauth.linking import canonical, credential_ids, lent_certificates
 
 ACME = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 OWNER = "01BX5ZZKBKACTAV9WEVGEMMVRZ"
@@ -80,8 +80,8 @@ class MemoryLookups:
         by_id = (obj for obj in self._all("Connection", namespace) if object_id(obj) == name.upper())
         return self._one("Connection", namespace, name) or next(by_id, None)
 
-    def connections_of(self, namespace: str, system: str) -> Sequence[Mapping[str, Any]]:
-        return [o for o in self._all("Connection", namespace) if o["spec"]["systemRef"]["name"] == system]
+    def certificate_holders(self, namespace: str, system: str) -> Sequence[Mapping[str, Any]]:
+        return [o for o in self._all("Connection", namespace) if lent_certificates(o) == system]
 
     def holders(self, namespace: str, credential_id: str) -> Sequence[Mapping[str, Any]]:
         found = self._all("Connection", namespace)

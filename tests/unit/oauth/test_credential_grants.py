@@ -145,6 +145,12 @@ async def test_a_grant_that_is_being_deleted_counts_no_more() -> None:
     assert (await found(leaving)).problems[0].reason == "CredentialNotFound"
 
 
+async def test_a_grant_that_no_definition_would_let_in_hides_no_other_one() -> None:
+    broken = make("CredentialGrant", "broken", namespace="owner", to="everything")
+    assert (await found(broken, grant())).endpoint is not None
+    assert (await found(broken)).endpoint is None
+
+
 async def test_ones_own_organisation_needs_no_grant() -> None:
     holder = make(
         "Connection",
