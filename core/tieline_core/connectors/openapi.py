@@ -10,6 +10,7 @@ from tieline_core.connectors.operations import (
     Names,
     Place,
     bodies,
+    in_paths,
     operations_of,
     parameter,
     parameters_of,
@@ -24,7 +25,7 @@ def operations(document: Document, definitions: Definitions) -> tuple[list[Json]
     """Actions and triggers, in the order in which they stand in the description."""
     names = Names(document)
     callbacks: deque[Place] = deque()
-    actions = [_operation(document, definitions, names, place, callbacks) for place in _in_paths(document)]
+    actions = [_operation(document, definitions, names, place, callbacks) for place in in_paths(document)]
     triggers: list[Json] = []
     seen: set[str] = set()
     waiting = deque(_in_webhooks(document))
@@ -34,15 +35,6 @@ def operations(document: Document, definitions: Definitions) -> tuple[list[Json]
             seen.add(place.at)
             triggers.append(_operation(document, definitions, names, place, callbacks))
     return actions, triggers
-
-
-def _in_paths(document: Document) -> Iterator[Place]:
-    paths, at = document.part("paths")
-    for path, node in paths.items():
-        if path.startswith("x-"):
-            continue
-        item, item_at = document.mapping(node, f"{at}/{escaped(path)}")
-        yield from operations_of(item, item_at, path=path[:2048])
 
 
 def _in_webhooks(document: Document) -> Iterator[Place]:

@@ -80,6 +80,16 @@ def operations_of(item: Json, item_at: str, *, path: str = "", fallback: str = "
             )
 
 
+def in_paths(document: Document) -> Iterator[Place]:
+    """The operations of all paths, in the order in which they stand in the description."""
+    paths, at = document.part("paths")
+    for path, node in paths.items():
+        if path.startswith("x-"):
+            continue
+        item, item_at = document.mapping(node, f"{at}/{escaped(path)}")
+        yield from operations_of(item, item_at, path=path[:2048])
+
+
 def parameters_of(document: Document, place: Place) -> list[tuple[Json, str]]:
     """The operation's parameters and those of its path item that it does not override."""
     found: dict[tuple[str, str], tuple[Json, str]] = {}

@@ -8,7 +8,7 @@ from tieline_core.connectors.findings import escaped
 from tieline_core.connectors.operations import (
     Names,
     Place,
-    operations_of,
+    in_paths,
     parameter,
     parameters_of,
     status_of,
@@ -24,16 +24,7 @@ _IN_PROPERTIES = ("type", "format", "items", "enum", "default", "description", "
 def operations(document: Document, definitions: Definitions) -> list[Json]:
     """The actions, in the order in which they stand in the description."""
     names = Names(document)
-    return [_operation(document, definitions, names, place) for place in _places(document)]
-
-
-def _places(document: Document) -> Iterator[Place]:
-    paths, at = document.part("paths")
-    for path, node in paths.items():
-        if path.startswith("x-"):
-            continue
-        item, item_at = document.mapping(node, f"{at}/{escaped(path)}")
-        yield from operations_of(item, item_at, path=path[:2048])
+    return [_operation(document, definitions, names, place) for place in in_paths(document)]
 
 
 def _operation(document: Document, definitions: Definitions, names: Names, place: Place) -> Json:
