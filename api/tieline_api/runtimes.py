@@ -9,6 +9,7 @@ from tieline_api.conversion.projects import environment_status
 from tieline_api.runtime_credentials import credential
 from tieline_api.store.indexes import environment_names
 from tieline_api.store.organisations import Organisation
+from tieline_api.store.user_activations import activation_of_user
 from tieline_api.store.world import World
 from tieline_core.ids import environment_id, object_id, static_activation_id
 from tieline_core.names import workload_name
@@ -73,24 +74,20 @@ def user_activation(
 ) -> Json | None:
     """What code in this environment may know when it runs for a user: the oldest activation of that user."""
     namespace, project_name = organisation.namespace, project["metadata"]["name"]
-    users = world.referring(world.users, "external", namespace, external_id)
-    if not users:
+    activation = activation_of_user(world, namespace, project_name, environment, external_id)
+    user = world.referred(world.users, activation, "endUserRef") if activation else None
+    if activation is None or user is None:
         return None
-    user = users[0]
-    for activation in world.referring(world.activations, "user", namespace, user["metadata"]["name"]):
-        spec = activation["spec"]
-        if spec["projectRef"]["name"] == project_name and spec["environment"] == environment:
-            return {
-                "id": object_id(activation),
-                "user": {
-                    "id": object_id(user),
-                    "externalId": user["spec"]["externalId"],
-                    "displayName": user["spec"].get("displayName") or "",
-                },
-                "variables": in_effect(project["spec"].get("dynamicVariablesSchema"), activation),
-                "connections": dict(sorted(_connections_of(world, activation, user))),
-            }
-    return None
+    return {
+        "id": object_id(activation),
+        "user": {
+            "id": object_id(user),
+            "externalId": user["spec"]["externalId"],
+            "displayName": user["spec"].get("displayName") or "",
+        },
+        "variables": in_effect(project["spec"].get("dynamicVariablesSchema"), activation),
+        "connections": dict(sorted(_connections_of(world, activation, user))),
+    }
 
 
 def connection_in_use(
