@@ -215,6 +215,8 @@ def _responses(operation: Operation, references: References) -> Json:
         statuses |= {413, 415, 422}
     if operation.query is not None:
         statuses.add(422)
+    if operation.method != "GET":
+        statuses.add(409)
     if operation.conditional:
         if operation.method == "GET":
             responses["304"] = {"description": "Not changed"}

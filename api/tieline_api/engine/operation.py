@@ -79,7 +79,7 @@ class Operation:
     empty: bool = False
     """Whether the answer is an empty JSON object rather than none."""
     errors: tuple[int, ...] = ()
-    """Statuses beyond those that every operation can answer with."""
+    """Statuses beyond those that every operation of its kind can answer with."""
     key_as_bearer: bool = False
     """Whether an API key may be the bearer value too."""
     conditional: bool = False

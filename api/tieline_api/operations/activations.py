@@ -1,7 +1,5 @@
 """Operations on activations: an environment for one user, and its variables."""
 
-import re
-from contextlib import suppress
 from typing import Any
 
 from tieline_api import errors
@@ -10,7 +8,6 @@ from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.models import users as rest
 from tieline_api.models.base import Empty
 from tieline_api.models.connections import Connection
-from tieline_api.operations import examples
 from tieline_api.operations.activation_views import (
     Place,
     activation_to_rest,
@@ -21,18 +18,18 @@ from tieline_api.operations.activation_views import (
     find_place,
     need_place,
 )
+from tieline_api.operations.activation_writes import create_or_change, environment_spec
 from tieline_api.operations.connection_writes import create_connection_object
 from tieline_api.operations.connections import connection_reply
 from tieline_api.operations.users import need_user
 from tieline_api.store import orders
 from tieline_api.store.etags import etag
-from tieline_api.store.writer import Change, IdTakenError, put_or_leave_out
-from tieline_core.ids import child_id, object_id, object_name, static_activation_id
+from tieline_api.store.writer import put_or_leave_out
+from tieline_core.ids import child_id, object_id
 
 Obj = dict[str, Any]
 ACTIVATIONS = f"{ORGANISATION}/environments/{{environment_id}}/activations"
 ACTIVATION = f"{ACTIVATIONS}/{{activation_id}}"
-_VARIABLE = re.compile(r"[^\x00-\x1f]{1,256}")
 
 
 async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
@@ -58,7 +55,7 @@ async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
             }
         )
     active = next(iter(activations_of(call, place, user)), None)
-    spec = {**_spec(place), "endUserRef": {"name": user["metadata"]["name"]}}
+    spec = {**environment_spec(place), "endUserRef": {"name": user["metadata"]["name"]}}
     put_or_leave_out(spec, "connections", connections)
     put_or_leave_out(spec, "variables", body.dynamic_variables)
 
@@ -70,7 +67,7 @@ async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
             mine["spec"]["variables"] = body.dynamic_variables
 
     identifier = child_id(place.id, f"user/{object_id(user)}")
-    obj = await _create_or_change(call, active, identifier, spec=spec, change=change)
+    obj = await create_or_change(call, active, identifier, spec=spec, change=change)
     return Reply(body=activation_to_rest(call, place, obj))
 
 
@@ -127,70 +124,6 @@ async def get_activation_connection(call: Call[None, None]) -> Reply:
     raise errors.ApiError(404, "not_found", "The activation has no connection for this template")
 
 
-async def patch_variables(call: Call[None, rest.Variables]) -> Reply:
-    """S18: merges variables over those that are set."""
-    return await _merge(call, call.path["activation_id"], call.body.root)
-
-
-async def put_variable(call: Call[None, rest.VariableValue]) -> Reply:
-    """Sets one variable."""
-    name = call.path["name"]
-    if not _VARIABLE.fullmatch(name):
-        raise errors.invalid("name", "must have 1 to 256 printable characters")
-    return await _merge(call, call.path["activation_id"], {name: call.body.value})
-
-
-async def patch_static_variables(call: Call[None, rest.Variables]) -> Reply:
-    """Merges variables over those of the environment's static activation."""
-    return await _merge(call, static_activation_id(need_place(call).id), call.body.root)
-
-
-async def _merge(call: Call[Any, Any], identifier: str, variables: dict[str, Any]) -> Reply:
-    place = need_place(call)
-    obj = find_activation(call, place, identifier)
-    if obj is None:
-        check_variables(place.project, variables)
-
-    def change(live: Obj, mine: Obj) -> None:
-        merged = {**(live["spec"].get("variables") or {}), **variables}
-        check_variables(place.project, merged)
-        mine["spec"]["variables"] = merged
-
-    changed = await _create_or_change(
-        call,
-        obj,
-        static_activation_id(place.id),
-        spec={**_spec(place), "variables": variables},
-        change=change,
-        if_match=call.if_match,
-    )
-    return Reply(body=rest.Variables(changed["spec"].get("variables") or {}), etag=etag(changed))
-
-
-async def _create_or_change(
-    call: Call[Any, Any],
-    obj: Obj | None,
-    identifier: str,
-    *,
-    spec: Obj,
-    change: Change,
-    if_match: str | None = None,
-) -> Obj:
-    """Changes the activation, or creates it; where another replica has just done so, changes that one."""
-    writer, cache = call.platform.writer, call.platform.world.activations
-    name = obj["metadata"]["name"] if obj else object_name(identifier)
-    if obj is None:
-        if if_match is not None:
-            raise errors.precondition_failed()
-        with suppress(IdTakenError):
-            return await writer.create(cache, call.namespace, identifier, spec, chosen_by_client=True)
-    return await writer.change(cache, call.namespace, name, change, if_match=if_match)
-
-
-def _spec(place: Place) -> Obj:
-    return {"projectRef": {"name": place.project["metadata"]["name"]}, "environment": place.name}
-
-
 def _dynamic_template(call: Call[Any, Any], place: Place, given: rest.GivenConnection, index: int) -> Obj:
     world, field = call.platform.world, f"connections[{index}].connectionTemplateId"
     template = world.find(world.templates, call.namespace, given.connection_template_id)
@@ -231,8 +164,6 @@ async def _connection_for(
     return found
 
 
-_VARIABLES: dict[str, Any] = {"region": "eu"}
-
 OPERATIONS = (
     Operation(
         id="activateUser",
@@ -248,8 +179,6 @@ OPERATIONS = (
         body_limit=16 * 1024 * 1024,
         response=rest.Activation,
         errors=(409, 502),
-        example=examples.ACTIVATION_CREATE,
-        response_example=examples.ACTIVATION,
     ),
     Operation(
         id="listActivations",
@@ -261,7 +190,6 @@ OPERATIONS = (
         permissions=permission("list", "activations"),
         query=rest.ActivationsQuery,
         response=rest.ActivationList,
-        response_example=[examples.ACTIVATION],
     ),
     Operation(
         id="getActivation",
@@ -273,7 +201,6 @@ OPERATIONS = (
         permissions=permission("get", "activations"),
         response=rest.Activation,
         conditional=True,
-        response_example=examples.ACTIVATION,
     ),
     Operation(
         id="deleteActivation",
@@ -285,52 +212,6 @@ OPERATIONS = (
         permissions=permission("delete", "activations"),
         response=Empty,
         empty=True,
-        response_example={},
-    ),
-    Operation(
-        id="updateActivationVariables",
-        method="PATCH",
-        path=f"{ACTIVATION}/variables",
-        summary="Update activation variables",
-        tag="Activations",
-        handler=patch_variables,
-        permissions=permission("patch", "activations"),
-        body=rest.Variables,
-        response=rest.Variables,
-        errors=(409,),
-        conditional=True,
-        example=_VARIABLES,
-        response_example=_VARIABLES,
-    ),
-    Operation(
-        id="setActivationVariable",
-        method="PUT",
-        path=f"{ACTIVATION}/variables/{{name}}",
-        summary="Set one variable of an activation",
-        tag="Activations",
-        handler=put_variable,
-        permissions=permission("patch", "activations"),
-        body=rest.VariableValue,
-        response=rest.Variables,
-        errors=(409,),
-        conditional=True,
-        example={"value": "eu"},
-        response_example=_VARIABLES,
-    ),
-    Operation(
-        id="updateStaticVariables",
-        method="PATCH",
-        path=f"{ORGANISATION}/environments/{{environment_id}}/variables",
-        summary="Update the variables of an environment's static activation",
-        tag="Activations",
-        handler=patch_static_variables,
-        permissions=(Permission("create", "activations"), Permission("patch", "activations")),
-        body=rest.Variables,
-        response=rest.Variables,
-        errors=(409,),
-        conditional=True,
-        example=_VARIABLES,
-        response_example=_VARIABLES,
     ),
     Operation(
         id="listUserActivations",
@@ -341,7 +222,6 @@ OPERATIONS = (
         handler=list_user_activations,
         permissions=permission("list", "activations"),
         response=rest.ActivationList,
-        response_example=[examples.ACTIVATION],
     ),
     Operation(
         id="getActivationConnection",
@@ -353,6 +233,5 @@ OPERATIONS = (
         permissions=(Permission("get", "activations"), Permission("get", "connections")),
         response=Connection,
         conditional=True,
-        response_example=examples.CONNECTION,
     ),
 )

@@ -10,7 +10,6 @@ from tieline_api.engine.operation import MIB, ORGANISATION, Call, Operation, Rep
 from tieline_api.judging import judged_connection, judged_system
 from tieline_api.models import connections as rest
 from tieline_api.models.base import Empty
-from tieline_api.operations import examples
 from tieline_api.operations.connection_writes import (
     create_connection_object,
     link_if_free,
@@ -171,7 +170,6 @@ def _reply(call: Call[Any, Any], obj: Obj) -> Reply:
     return Reply(body=body, etag=etag(obj, world.referred(world.systems, obj, "systemRef"), *held))
 
 
-_LINK = {"connectionTemplateId": examples.TEMPLATE_ID}
 _BODY_LIMIT = 16 * MIB
 
 OPERATIONS = (
@@ -185,7 +183,6 @@ OPERATIONS = (
         permissions=permission("list", "connections"),
         query=rest.ConnectionsQuery,
         response=rest.ConnectionPage,
-        response_example=examples.page(examples.CONNECTION),
     ),
     Operation(
         id="createConnection",
@@ -202,8 +199,6 @@ OPERATIONS = (
         success=201,
         response=rest.Connection,
         errors=(409, 502),
-        example=examples.CONNECTION_CREATE,
-        response_example=examples.CONNECTION,
     ),
     Operation(
         id="getConnection",
@@ -215,7 +210,6 @@ OPERATIONS = (
         permissions=permission("get", "connections"),
         response=rest.Connection,
         conditional=True,
-        response_example=examples.CONNECTION,
     ),
     Operation(
         id="updateConnection",
@@ -230,8 +224,6 @@ OPERATIONS = (
         response=rest.Connection,
         errors=(409, 502),
         conditional=True,
-        example={"name": "Shop of the US"},
-        response_example=examples.CONNECTION,
     ),
     Operation(
         id="deleteConnection",
@@ -242,7 +234,6 @@ OPERATIONS = (
         handler=delete_connection,
         permissions=permission("delete", "connections"),
         success=204,
-        errors=(409,),
     ),
     Operation(
         id="linkConnection",
@@ -257,9 +248,6 @@ OPERATIONS = (
         success=201,
         response=Empty,
         empty=True,
-        errors=(409,),
-        example=_LINK,
-        response_example={},
     ),
     Operation(
         id="unlinkConnection",
@@ -272,7 +260,5 @@ OPERATIONS = (
         takes={"connectionTemplateId": "template_id"},
         body=rest.LinkBody,
         success=204,
-        errors=(409,),
-        example=_LINK,
     ),
 )

@@ -1,6 +1,21 @@
-"""Examples of the OpenAPI document; a test checks each against its schema."""
+"""Examples of the OpenAPI document, by model; a test checks each against its schema."""
 
+from collections.abc import Mapping
 from typing import Any
+
+from pydantic import BaseModel
+
+from tieline_api.models import (
+    connections,
+    oauth2_initialise,
+    project_logs,
+    projects,
+    systems,
+    templates,
+    users,
+)
+from tieline_api.models.auth_schemes import AuthSchemeConfig
+from tieline_api.models.base import Empty
 
 SYSTEM_ID = "01JD3Y7M5RZX9KQW8T2V4N6P0A"
 CONNECTION_ID = "01JD3Y8B2CZX9KQW8T2V4N6P0B"
@@ -139,3 +154,42 @@ OAUTH2_INITIALISE: Example = {
 def page(*items: Example) -> Example:
     """A page of a list."""
     return {"totalCount": len(items), "items": list(items)}
+
+
+EXAMPLES: Mapping[type[BaseModel], Any] = {
+    Empty: {},
+    AuthSchemeConfig: API_KEY,
+    systems.SystemCreate: SYSTEM_CREATE,
+    systems.SystemUpdate: {"name": "Shop (EU)"},
+    systems.System: SYSTEM,
+    systems.SystemPage: page(SYSTEM),
+    connections.ConnectionCreate: CONNECTION_CREATE,
+    connections.ConnectionUpdate: {"name": "Shop of the US"},
+    connections.LinkBody: {"connectionTemplateId": TEMPLATE_ID},
+    connections.Connection: CONNECTION,
+    connections.ConnectionPage: page(CONNECTION),
+    projects.ProjectCreate: {"name": "Order sync"},
+    projects.ProjectUpdate: {"name": "Order sync", "settings": {"acceptCodeChangesAutomatically": True}},
+    projects.Project: PROJECT,
+    projects.ProjectList: {"projects": [PROJECT_ITEM]},
+    projects.FilesBody: FILES_BODY,
+    projects.CurrentFiles: FILES_BODY,
+    projects.DeployBody: {**FILES_BODY, "versionName": "First"},
+    projects.VersionPage: page(VERSION),
+    projects.VariablesSchema: SCHEMA,
+    projects.SchemaPatch: {"op": "add", "path": "/properties/region", "value": {"type": "string"}},
+    project_logs.LogPage: LOGS,
+    templates.TemplateCreate: TEMPLATE_CREATE,
+    templates.TemplateUpdate: {"name": "shop-eu"},
+    templates.ConnectionTemplate: TEMPLATE,
+    templates.TemplatePage: page(TEMPLATE),
+    users.UserCreate: {"externalId": "customer-17", "displayName": "Ann"},
+    users.EndUser: USER,
+    users.UserPage: {"totalCount": 1, "users": [USER]},
+    users.ActivationCreate: ACTIVATION_CREATE,
+    users.Activation: ACTIVATION,
+    users.ActivationList: [ACTIVATION],
+    users.Variables: {"region": "eu"},
+    users.VariableValue: {"value": "eu"},
+    oauth2_initialise.OAuth2Initialise: OAUTH2_INITIALISE,
+}

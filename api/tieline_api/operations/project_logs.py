@@ -12,7 +12,6 @@ from tieline_api.logs import paging
 from tieline_api.logs.lines import Entry, Line, fixed_time
 from tieline_api.logs.pods import read
 from tieline_api.models import project_logs as rest
-from tieline_api.operations import examples
 from tieline_api.operations.project_views import need_environment, need_project
 from tieline_api.operations.projects import PROJECT
 from tieline_core.ids import environment_id, object_id, parse_time
@@ -119,6 +118,5 @@ OPERATIONS = (
         permissions=permission("get", "projects"),
         query=rest.LogsQuery,
         response=rest.LogPage,
-        response_example=examples.LOGS,
     ),
 )

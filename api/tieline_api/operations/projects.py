@@ -6,7 +6,6 @@ from tieline_api.auth.permissions import permission
 from tieline_api.conversion import projects as convert
 from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.models import projects as rest
-from tieline_api.operations import examples
 from tieline_api.operations.project_views import need_project, project_reply
 from tieline_core.ids import new_id
 
@@ -86,9 +85,6 @@ OPERATIONS = (
         gives={"project_id": "/id", "environment_id": "/environments/0/id"},
         body=rest.ProjectCreate,
         response=rest.Project,
-        errors=(409,),
-        example={"name": "Order sync"},
-        response_example=examples.PROJECT,
     ),
     Operation(
         id="listProjects",
@@ -99,7 +95,6 @@ OPERATIONS = (
         handler=list_projects,
         permissions=permission("list", "projects"),
         response=rest.ProjectList,
-        response_example={"projects": [examples.PROJECT_ITEM]},
     ),
     Operation(
         id="getProject",
@@ -112,7 +107,6 @@ OPERATIONS = (
         response=rest.Project,
         errors=(409,),
         conditional=True,
-        response_example=examples.PROJECT,
     ),
     Operation(
         id="updateProject",
@@ -124,10 +118,7 @@ OPERATIONS = (
         permissions=permission("patch", "projects"),
         body=rest.ProjectUpdate,
         response=rest.Project,
-        errors=(409,),
         conditional=True,
-        example={"name": "Order sync", "settings": {"acceptCodeChangesAutomatically": True}},
-        response_example=examples.PROJECT,
     ),
     Operation(
         id="deleteProject",
@@ -138,6 +129,5 @@ OPERATIONS = (
         handler=delete_project,
         permissions=permission("delete", "projects"),
         success=204,
-        errors=(409,),
     ),
 )

@@ -12,7 +12,6 @@ from tieline_api.judging import judged_system
 from tieline_api.models import systems as rest
 from tieline_api.models.auth_schemes import SUB_OBJECTS, AuthSchemeConfig
 from tieline_api.models.base import SearchQuery
-from tieline_api.operations import examples
 from tieline_api.store import orders
 from tieline_api.store.etags import etag
 from tieline_api.store.secrets import made_for, new_edition, secret_name, secret_references
@@ -213,7 +212,6 @@ OPERATIONS = (
         key_as_bearer=True,
         query=SearchQuery,
         response=rest.SystemPage,
-        response_example=examples.page(examples.SYSTEM),
     ),
     Operation(
         id="createSystem",
@@ -227,9 +225,6 @@ OPERATIONS = (
         body=rest.SystemCreate,
         success=201,
         response=rest.System,
-        errors=(409,),
-        example=examples.SYSTEM_CREATE,
-        response_example=examples.SYSTEM,
     ),
     Operation(
         id="getSystem",
@@ -241,7 +236,6 @@ OPERATIONS = (
         permissions=permission("get", "systems"),
         response=rest.System,
         conditional=True,
-        response_example=examples.SYSTEM,
     ),
     Operation(
         id="updateSystem",
@@ -254,10 +248,7 @@ OPERATIONS = (
         body=rest.SystemUpdate,
         success=201,
         response=rest.System,
-        errors=(409,),
         conditional=True,
-        example={"name": "Shop (EU)"},
-        response_example=examples.SYSTEM,
     ),
     Operation(
         id="deleteSystem",
@@ -268,7 +259,6 @@ OPERATIONS = (
         handler=delete_system,
         permissions=permission("delete", "systems"),
         success=204,
-        errors=(409,),
     ),
     Operation(
         id="putAuthSchemeConfig",
@@ -281,10 +271,7 @@ OPERATIONS = (
         body=AuthSchemeConfig,
         success=201,
         response=AuthSchemeConfig,
-        errors=(409,),
         conditional=True,
-        example=examples.API_KEY,
-        response_example=examples.API_KEY,
     ),
     Operation(
         id="deleteAuthSchemeConfig",
@@ -295,6 +282,5 @@ OPERATIONS = (
         handler=delete_auth_scheme,
         permissions=permission("patch", "systems"),
         success=204,
-        errors=(409,),
     ),
 )

@@ -11,7 +11,6 @@ from tieline_api.models import templates as rest
 from tieline_api.models.base import Empty
 from tieline_api.models.connections import ConnectionPage
 from tieline_api.models.projects import EnvironmentPageQuery, EnvironmentQuery
-from tieline_api.operations import examples
 from tieline_api.operations.connections import page_of_connections
 from tieline_api.operations.project_views import need_environment, need_project
 from tieline_api.operations.projects import PROJECT
@@ -194,8 +193,6 @@ def _removal(method: str, identifier: str) -> Operation:
         permissions=permission("delete", "connectiontemplates"),
         body=rest.TemplateCreate,
         success=204,
-        errors=(409,),
-        example=examples.TEMPLATE_CREATE,
     )
 
 
@@ -210,7 +207,6 @@ OPERATIONS = (
         permissions=permission("list", "connections"),
         query=EnvironmentPageQuery,
         response=ConnectionPage,
-        response_example=examples.page(examples.CONNECTION),
     ),
     Operation(
         id="createConnectionTemplate",
@@ -224,9 +220,6 @@ OPERATIONS = (
         takes={"systemId": "system_id", "environmentId": "environment_id"},
         body=rest.TemplateCreate,
         response=rest.ConnectionTemplate,
-        errors=(409,),
-        example=examples.TEMPLATE_CREATE,
-        response_example=examples.TEMPLATE,
     ),
     Operation(
         id="updateConnectionTemplate",
@@ -238,10 +231,7 @@ OPERATIONS = (
         permissions=permission("patch", "connectiontemplates"),
         body=rest.TemplateUpdate,
         response=rest.ConnectionTemplate,
-        errors=(409,),
         conditional=True,
-        example={"name": "shop-eu"},
-        response_example={**examples.TEMPLATE, "name": "shop-eu"},
     ),
     Operation(
         id="deleteConnectionTemplate",
@@ -253,7 +243,6 @@ OPERATIONS = (
         permissions=permission("delete", "connectiontemplates"),
         response=Empty,
         empty=True,
-        response_example={},
     ),
     Operation(
         id="listConnectionTemplates",
@@ -265,7 +254,6 @@ OPERATIONS = (
         permissions=permission("list", "connectiontemplates"),
         query=EnvironmentQuery,
         response=rest.TemplatePage,
-        response_example=examples.page(examples.TEMPLATE),
     ),
     Operation(
         id="listEnvironmentSystems",
@@ -277,7 +265,6 @@ OPERATIONS = (
         permissions=permission("list", "connectiontemplates"),
         query=EnvironmentQuery,
         response=rest.TemplatePage,
-        response_example=examples.page(examples.TEMPLATE),
     ),
     Operation(
         id="addSystemToEnvironment",
@@ -290,8 +277,6 @@ OPERATIONS = (
         takes={"systemId": "system_id", "environmentId": "environment_id"},
         body=rest.TemplateCreate,
         success=204,
-        errors=(409,),
-        example=examples.TEMPLATE_CREATE,
     ),
     _removal("DELETE", "removeSystemFromEnvironment"),
     _removal("PUT", "removeSystemFromEnvironmentByPut"),

@@ -7,7 +7,6 @@ from tieline_api.auth.permissions import permission
 from tieline_api.conversion.users import user_to_rest
 from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.models import users as rest
-from tieline_api.operations import examples
 from tieline_api.operations.activation_views import activations_at, find_place
 from tieline_api.store import indexes, orders
 from tieline_api.store.etags import etag
@@ -100,9 +99,6 @@ OPERATIONS = (
         body=rest.UserCreate,
         success=201,
         response=rest.EndUser,
-        errors=(409,),
-        example={"externalId": "customer-17", "displayName": "Ann"},
-        response_example=examples.USER,
     ),
     Operation(
         id="listUsers",
@@ -114,7 +110,6 @@ OPERATIONS = (
         permissions=permission("list", "endusers"),
         query=rest.UsersQuery,
         response=rest.UserPage,
-        response_example={"totalCount": 1, "users": [examples.USER]},
     ),
     Operation(
         id="getUser",
@@ -126,7 +121,6 @@ OPERATIONS = (
         permissions=permission("get", "endusers"),
         response=rest.EndUser,
         conditional=True,
-        response_example=examples.USER,
     ),
     Operation(
         id="deleteUser",
@@ -137,6 +131,5 @@ OPERATIONS = (
         handler=delete_user,
         permissions=permission("delete", "endusers"),
         success=204,
-        errors=(409,),
     ),
 )

@@ -13,7 +13,6 @@ from tieline_api.auth.permissions import permission
 from tieline_api.conversion.projects import EMPTY_SCHEMA
 from tieline_api.engine.operation import Call, Operation, Reply
 from tieline_api.models import projects as rest
-from tieline_api.operations import examples
 from tieline_api.operations.project_views import need_project
 from tieline_api.operations.projects import PROJECT
 from tieline_api.store import indexes
@@ -140,7 +139,6 @@ OPERATIONS = (
         permissions=permission("get", "projects"),
         response=rest.VariablesSchema,
         conditional=True,
-        response_example=examples.SCHEMA,
     ),
     Operation(
         id="setVariablesSchema",
@@ -152,10 +150,7 @@ OPERATIONS = (
         permissions=permission("patch", "projects"),
         body=rest.VariablesSchema,
         response=rest.VariablesSchema,
-        errors=(409,),
         conditional=True,
-        example=examples.SCHEMA,
-        response_example=examples.SCHEMA,
     ),
     Operation(
         id="patchVariablesSchema",
@@ -167,9 +162,6 @@ OPERATIONS = (
         permissions=permission("patch", "projects"),
         body=rest.SchemaPatch,
         response=rest.VariablesSchema,
-        errors=(409,),
         conditional=True,
-        example={"op": "add", "path": "/properties/region", "value": {"type": "string"}},
-        response_example=examples.SCHEMA,
     ),
 )

@@ -1,0 +1,97 @@
+"""Operations on the variables of activations."""
+
+import re
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.auth.permissions import Permission, permission
+from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply
+from tieline_api.models import users as rest
+from tieline_api.operations.activation_views import check_variables, find_activation, need_place
+from tieline_api.operations.activation_writes import create_or_change, environment_spec
+from tieline_api.operations.activations import ACTIVATION
+from tieline_api.store.etags import etag
+from tieline_core.ids import static_activation_id
+
+Obj = dict[str, Any]
+_VARIABLE = re.compile(r"[^\x00-\x1f]{1,256}")
+
+
+async def patch_variables(call: Call[None, rest.Variables]) -> Reply:
+    """S18: merges variables over those that are set."""
+    return await _merge(call, call.path["activation_id"], call.body.root)
+
+
+async def put_variable(call: Call[None, rest.VariableValue]) -> Reply:
+    """Sets one variable."""
+    name = call.path["name"]
+    if not _VARIABLE.fullmatch(name):
+        raise errors.invalid("name", "must have 1 to 256 printable characters")
+    return await _merge(call, call.path["activation_id"], {name: call.body.value})
+
+
+async def patch_static_variables(call: Call[None, rest.Variables]) -> Reply:
+    """Merges variables over those of the environment's static activation."""
+    return await _merge(call, static_activation_id(need_place(call).id), call.body.root)
+
+
+async def _merge(call: Call[Any, Any], identifier: str, variables: dict[str, Any]) -> Reply:
+    place = need_place(call)
+    obj = find_activation(call, place, identifier)
+    if obj is None:
+        check_variables(place.project, variables)
+
+    def change(live: Obj, mine: Obj) -> None:
+        merged = {**(live["spec"].get("variables") or {}), **variables}
+        check_variables(place.project, merged)
+        mine["spec"]["variables"] = merged
+
+    changed = await create_or_change(
+        call,
+        obj,
+        static_activation_id(place.id),
+        spec={**environment_spec(place), "variables": variables},
+        change=change,
+        if_match=call.if_match,
+    )
+    return Reply(body=rest.Variables(changed["spec"].get("variables") or {}), etag=etag(changed))
+
+
+OPERATIONS = (
+    Operation(
+        id="updateActivationVariables",
+        method="PATCH",
+        path=f"{ACTIVATION}/variables",
+        summary="Update activation variables",
+        tag="Activations",
+        handler=patch_variables,
+        permissions=permission("patch", "activations"),
+        body=rest.Variables,
+        response=rest.Variables,
+        conditional=True,
+    ),
+    Operation(
+        id="setActivationVariable",
+        method="PUT",
+        path=f"{ACTIVATION}/variables/{{name}}",
+        summary="Set one variable of an activation",
+        tag="Activations",
+        handler=put_variable,
+        permissions=permission("patch", "activations"),
+        body=rest.VariableValue,
+        response=rest.Variables,
+        conditional=True,
+    ),
+    Operation(
+        id="updateStaticVariables",
+        method="PATCH",
+        path=f"{ORGANISATION}/environments/{{environment_id}}/variables",
+        summary="Update the variables of an environment's static activation",
+        tag="Activations",
+        handler=patch_static_variables,
+        permissions=(Permission("create", "activations"), Permission("patch", "activations")),
+        body=rest.Variables,
+        response=rest.Variables,
+        conditional=True,
+    ),
+)
