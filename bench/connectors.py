@@ -9,9 +9,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import orjson
 
 from bench import connectors_api
 from bench.__main__ import DEMO, read_environment
@@ -48,34 +45,6 @@ print(time.process_time() - began, {_PEAK},
       len(result.actions), sum(len(part) for content in maps for part in content.values()) / 1048576)
 """
 _RUNS = 5
-
-
-def large() -> bytes:
-    """22,000 operations in some 47 MB: GitHub's, and copies of them until there are as many."""
-    root = orjson.loads(descriptions.github())
-    originals = list(root["paths"].items())
-    schemas = orjson.dumps(root["components"]["schemas"])
-    for number in range(1, 18):
-        for path, item in originals:
-            root["paths"][f"/copy{number}{path}"] = {
-                key: _slim(operation) for key, operation in item.items() if isinstance(operation, dict)
-            }
-        if number % 4 == 0:
-            own = schemas.replace(b'"#/components/schemas/', f'"#/components/schemas/copy{number}-'.encode())
-            for name, schema in orjson.loads(own).items():
-                root["components"]["schemas"][f"copy{number}-{name}"] = schema
-    return orjson.dumps(root)
-
-
-def _slim(operation: dict[str, Any]) -> dict[str, Any]:
-    """An operation without its examples, which are most of GitHub's bytes."""
-    text = orjson.dumps({**operation, "description": operation.get("description", "")[:200]})
-    slim: dict[str, Any] = orjson.loads(text)
-    slim.pop("operationId", None)
-    for response in slim.get("responses", {}).values():
-        for media in response.get("content", {}).values():
-            media.pop("examples", None)
-    return slim
 
 
 @dataclass(frozen=True)
@@ -174,7 +143,7 @@ async def main() -> None:
         sources: dict[str, Callable[[], bytes]] = {
             "GitHub": descriptions.github,
             "Kubernetes": descriptions.kubernetes,
-            "Large": large,
+            "Large": descriptions.large,
         }
         paths = {name: Path(folder) / name for name in sources}
         for name, source in sources.items():

@@ -7,6 +7,9 @@ import tarfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+import orjson
 
 EXAMPLES = ("@readme/oas-examples", "8.2.2")
 GITHUB = ("@octokit/openapi", "23.0.2")
@@ -48,6 +51,35 @@ def kubernetes() -> bytes:
         environment = {**os.environ, "GOFLAGS": "-mod=mod"}
         subprocess.run([go, "mod", "download", module], check=True, timeout=_SECONDS, env=environment)
     return path.read_bytes()
+
+
+@cache
+def large() -> bytes:
+    """22,000 operations in some 47 MB: GitHub's, and copies of them until there are as many."""
+    root = orjson.loads(github())
+    originals = list(root["paths"].items())
+    schemas = orjson.dumps(root["components"]["schemas"])
+    for number in range(1, 18):
+        for path, item in originals:
+            root["paths"][f"/copy{number}{path}"] = {
+                key: _slim(operation) for key, operation in item.items() if isinstance(operation, dict)
+            }
+        if number % 4 == 0:
+            own = schemas.replace(b'"#/components/schemas/', f'"#/components/schemas/copy{number}-'.encode())
+            for name, schema in orjson.loads(own).items():
+                root["components"]["schemas"][f"copy{number}-{name}"] = schema
+    return orjson.dumps(root)
+
+
+def _slim(operation: dict[str, Any]) -> dict[str, Any]:
+    """An operation without its examples, which are most of GitHub's bytes."""
+    text = orjson.dumps({**operation, "description": operation.get("description", "")[:200]})
+    slim: dict[str, Any] = orjson.loads(text)
+    slim.pop("operationId", None)
+    for response in slim.get("responses", {}).values():
+        for media in response.get("content", {}).values():
+            media.pop("examples", None)
+    return slim
 
 
 def _package(name: str, version: str) -> Path:

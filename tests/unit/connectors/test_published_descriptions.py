@@ -1,5 +1,7 @@
 """Descriptions that the world publishes import, and nothing in them gets lost."""
 
+import json
+import tempfile
 from typing import Any
 
 import pytest
@@ -7,6 +9,8 @@ import yaml
 
 from tests.harness import descriptions
 from tieline_core.connectors.importing import import_description
+from tieline_core.connectors.limits import MIB, Importer, ImportLimits
+from tieline_core.connectors.packing import MAP_BYTES, MAX_MAPS, head_of
 from tieline_core.connectors.results import ImportResult
 
 METHODS = {"get", "put", "post", "delete", "options", "head", "patch", "trace"}
@@ -16,11 +20,15 @@ NAMED = {"#/components/schemas", "#/definitions"}
 
 
 class Count:
-    """An independent count: a plain walk over what PyYAML reads, of descriptions with local references."""
+    """An independent count: a plain walk over what other parsers read, of descriptions with local references."""
 
     def __init__(self, data: bytes) -> None:
         text = data.decode()
-        self.root: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        self.root: dict[str, Any] = (
+            json.loads(text)
+            if text.startswith("{")
+            else yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        )
         self.operations = sum(
             1 for item in self.items(self.root.get("paths")) for key in item if key in METHODS
         )
@@ -113,3 +121,16 @@ def test_kubernetes_own_swagger_imports_whole() -> None:
     assert len(result.actions) > 1000
     pod = next(item for item in result.definitions if item["name"] == "io.k8s.api.core.v1.PodSpec")
     assert "io.k8s.api.core.v1.PodTemplateSpec" in {item["name"] for item in pod["referencedBy"]}
+
+
+async def test_47_mb_with_22_000_operations_import_in_the_memory_that_a_deployed_server_leaves() -> None:
+    data = descriptions.large()
+    assert len(data) > 47_000_000
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        maps = await Importer(ImportLimits(memory=704 * MIB)).run(file)
+    head = head_of(maps[0])
+    assert (head["actions"], head["triggers"]) == (22_014, 270)
+    assert all(sum(map(len, content.values())) <= MAP_BYTES for content in maps)
+    assert len(maps) <= MAX_MAPS
