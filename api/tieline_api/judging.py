@@ -12,7 +12,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tieline_api.runtime_credentials import expired, kept_tokens
+from tieline_api.conversion.times import expired
+from tieline_api.runtime_credentials import kept_tokens
 from tieline_api.store.lookups import CacheLookups
 from tieline_api.store.world import World
 from tieline_core.credentials.checking import Known, findings

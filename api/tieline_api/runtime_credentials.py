@@ -7,9 +7,10 @@ from typing import Any
 
 from tieline_api.conversion import auth_schemes
 from tieline_api.conversion.credential_values import from_secret
+from tieline_api.conversion.times import expired
 from tieline_api.store.world import World
 from tieline_core.credentials.checking import OAUTH2
-from tieline_core.ids import credential_id, parse_time
+from tieline_core.ids import credential_id
 from tieline_core.names import CREDENTIAL_TYPE, tokens_name
 from tieline_core.resources.auth_schemes import AuthSchemeType
 from tieline_core.resources.connections import CredentialType
@@ -32,11 +33,6 @@ def credential(
         "data": {} if expired(item, now) else _data(world, connection, item, scheme),
     }
     return {**result, "expiresAt": item["expiresAt"]} if "expiresAt" in item else result
-
-
-def expired(item: Obj, now: datetime) -> bool:
-    """Whether a credential's ``expiresAt`` has come."""
-    return "expiresAt" in item and parse_time(item["expiresAt"]) <= now
 
 
 def kept_tokens(world: World, connection: Obj, item: Obj) -> Obj | None:

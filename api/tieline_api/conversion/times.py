@@ -1,7 +1,10 @@
-"""When objects were made and last changed."""
+"""When objects were made and last changed, and when credentials end."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
+
+from tieline_core.ids import parse_time
 
 UPDATED = "tieline.dev/updated-at"
 """Where caches keep the time of the last change of the spec (never written to the cluster)."""
@@ -30,3 +33,8 @@ def remember_update(obj: Mapping[str, Any]) -> dict[str, Any]:
     metadata = dict(obj["metadata"])
     metadata["annotations"] = {**(metadata.get("annotations") or {}), UPDATED: updated_at(obj)}
     return {**obj, "metadata": metadata}
+
+
+def expired(credential: Mapping[str, Any], now: datetime) -> bool:
+    """Whether the ``expiresAt`` of a connection's credential has come."""
+    return "expiresAt" in credential and parse_time(credential["expiresAt"]) <= now

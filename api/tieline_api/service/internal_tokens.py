@@ -13,10 +13,11 @@ from aiohttp import web
 
 from tieline_api import errors
 from tieline_api.conversion.connections import scheme_item
+from tieline_api.conversion.times import expired
 from tieline_api.engine.dispatch import OPERATION
 from tieline_api.engine.reading import parse_json, read_body
 from tieline_api.platform import Platform
-from tieline_api.runtime_credentials import expired, kept_tokens
+from tieline_api.runtime_credentials import kept_tokens
 from tieline_api.runtimes import connection_in_use
 from tieline_api.service.internal import authenticated_workload, place
 from tieline_core.credentials.checking import OAUTH2

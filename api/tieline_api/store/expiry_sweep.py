@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tieline_api.conversion.times import expired
 from tieline_api.errors import ApiError
-from tieline_api.runtime_credentials import expired
 from tieline_api.store.world import World
 from tieline_api.store.writer import Writer, put_or_leave_out, refuse_removal
 from tieline_core.ids import object_id, object_name
