@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from urllib.parse import quote, quote_plus
 
 MASK = "***"
+# Signed tokens are made anew all the time, here (jwt-bearer) and elsewhere; all begin with '{"' in base64url.
+_JWT_BEGIN = "eyJ"
+_JWT = re.compile(r"eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{16,}", re.ASCII)
 # Shorter values would blank out ordinary words and say nothing about where they came from.
 _SHORTEST = 4
 # Rotated values stay known for a while: what uses the old one may still log it.
@@ -17,7 +20,7 @@ class Redactor:
     """Replaces every secret value it was told of, in the forms in which they travel.
 
     A value is recognised as it is, as JSON writes it, percent-encoded, and (for user names with
-    passwords) as the base64 of HTTP's basic authentication.
+    passwords) as the base64 of HTTP's basic authentication. JWTs are recognised by their form.
     """
 
     def __init__(self) -> None:
@@ -41,8 +44,9 @@ class Redactor:
         self._pattern = re.compile("|".join(re.escape(form) for form in longest_first))
 
     def __call__(self, text: str) -> str:
-        """``text`` with every known secret replaced."""
-        return self._pattern.sub(MASK, text) if self._pattern else text
+        """``text`` with every known secret and every JWT replaced."""
+        masked = self._pattern.sub(MASK, text) if self._pattern else text
+        return _JWT.sub(MASK, masked) if _JWT_BEGIN in masked else masked
 
 
 def _forms(secret: str) -> set[str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+import jwt
 import pytest
 
 from tests.unit.runtime.external_systems import api_key, basic, environment
@@ -50,6 +51,14 @@ def test_an_entry_has_time_severity_message_execution_and_fields(written: io.Str
     assert entry["executionId"] == "01EXECUTION"
     assert entry["fields"]["count"] == 2
     assert entry["timestamp"].endswith("Z")
+
+
+def test_signed_tokens_are_masked_by_their_form_and_what_only_looks_alike_is_not(redactor: Redactor) -> None:
+    token = jwt.encode({"iss": "anybody"}, "k" * 32, algorithm="HS256")
+    assert redactor(f"Authorization: Bearer {token}, and more") == "Authorization: Bearer ***, and more"
+    assert redactor(json.dumps({"token": token})) == '{"token": "***"}'
+    for text in ("eyJ is how they begin", "eyJhbGciOiJub25lIn0.short", "heyJude.and.so.on"):
+        assert redactor(text) == text
 
 
 def test_a_run_has_one_line_with_request_status_and_duration(
