@@ -46,5 +46,14 @@ def connection_base_url(connection: Mapping[str, Any], system: Mapping[str, Any]
     connection's variables, or else with the system's. A part that has no value stays as it is.
     """
     url: str = connection.get("baseUrl") or system.get("templateBaseUrl") or ""
+    if connection.get("baseUrl"):
+        return url
     values = {**(system.get("variables") or {}), **(connection.get("variables") or {})}
     return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), url)
+
+
+def missing_variables(connection: Mapping[str, Any], system: Mapping[str, Any]) -> list[str]:
+    """The parts of a connection's base URL in curly braces that have no value."""
+    if connection.get("baseUrl"):
+        return []
+    return _PLACEHOLDER.findall(connection_base_url(connection, system))

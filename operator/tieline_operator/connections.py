@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from tieline_core.credentials.checking import EXPIRED, REFUSED, Known, findings, has_expired, looks_again
 from tieline_core.credentials.facts import SecretFacts, TokenFacts
 from tieline_core.credentials.links import Links, links_of
+from tieline_core.credentials.schemes import inline_findings
 from tieline_core.credentials.secrets import Finding
 from tieline_core.kube.resources import CONNECTIONS, END_USERS, SECRETS, SYSTEMS
 from tieline_core.oauth.linking import Problem
@@ -14,6 +16,7 @@ from tieline_core.oauth.resolving import Grant
 from tieline_core.resources import Connection, System
 from tieline_core.resources.auth_schemes import AuthSchemeConfig
 from tieline_core.resources.connections import ConnectionCredential
+from tieline_core.systems import missing_variables
 from tieline_operator.elders import elder, id_taken
 from tieline_operator.indexes import joined
 from tieline_operator.leftovers import Leftovers, leftovers
@@ -115,9 +118,11 @@ def plan(observed: Observed, now: datetime) -> Plan:
             for one in found
             if one.reason in _NOTICED and one.message not in observed.told.get(item.id, ())
         ]
-        entry = {"id": item.id, "errors": [one.message[:2048] for one in found][:16]}
+        entry: dict[str, Any] = {"id": item.id, "errors": [one.message[:2048] for one in found][:16]}
         if item.id in observed.links and (certificate := observed.links[item.id].certificate_id):
             entry["mtlsCredentialId"] = certificate
+        if own := inline_findings(item.auth_scheme_config)[:16]:
+            entry["validationMessages"] = [one.message.to_dict() for one in own]
         credentials.append(entry | ({"expired": True} if has_expired(item, now) else {}))
     waiting = next(_waiting(observed, now), None)
     if observed.taken:
@@ -149,6 +154,13 @@ def _problems(observed: Observed) -> Iterator[Finding]:
         yield Finding(
             "EndUserNotFound",
             f'EndUser "{spec.end_user_ref.name}" does not exist in namespace {namespace}; create it',
+        )
+    missing = missing_variables(spec.to_dict(), observed.system.spec.to_dict()) if observed.system else []
+    if missing:
+        yield Finding(
+            "VariableMissing",
+            f"The base URL has no value for {', '.join(missing)}; set spec.variables here or at the system, "
+            "or spec.baseUrl",
         )
     if observed.namesake:
         yield Finding(

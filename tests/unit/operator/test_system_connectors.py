@@ -151,6 +151,20 @@ async def test_a_version_without_a_base_url_asks_for_one() -> None:
     assert there.ready(r.SYSTEMS, "shop")[:2] == ("False", "BaseUrlMissing")
 
 
+async def test_a_connection_says_which_part_of_its_base_url_has_no_value() -> None:
+    there = new(templateBaseUrl="https://{region}.{zone}.example", domain="shop.example")
+    await imported(there, "one", described())
+    there.world.put(
+        r.CONNECTIONS, obj("Connection", "login", spec={"name": "l", "systemRef": {"name": "shop"}})
+    )
+    await there.until_quiet()
+    assert there.ready(r.CONNECTIONS, "login")[1] == "VariableMissing"
+    assert "no value for zone;" in there.ready(r.CONNECTIONS, "login")[2]
+    there.world.objects[r.CONNECTIONS][NAMESPACE, "login"]["spec"]["variables"] = {"zone": "a"}
+    await there.until_quiet()
+    assert there.ready(r.CONNECTIONS, "login")[0] == "True"
+
+
 async def test_a_connection_can_use_a_scheme_of_the_connector() -> None:
     there = new()
     await imported(there, "one", described(key=KEY))
