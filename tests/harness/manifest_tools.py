@@ -33,4 +33,6 @@ def manifest_tools(progress: Progress) -> ManifestTools:
         what="helm, kustomize and kubeconform",
         packages=_PACKAGES,
     )
-    return ManifestTools(helm=folder / "helm", kustomize=folder / "kustomize", kubeconform=folder / "kubeconform")
+    return ManifestTools(
+        helm=folder / "helm", kustomize=folder / "kustomize", kubeconform=folder / "kubeconform"
+    )
