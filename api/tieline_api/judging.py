@@ -19,7 +19,7 @@ from tieline_api.store.world import World
 from tieline_core.credentials.checking import Known, findings
 from tieline_core.credentials.facts import SecretFacts, facts_of, tokens_of
 from tieline_core.credentials.links import links_of, scheme_links
-from tieline_core.credentials.schemes import KnownScheme, references, scheme_findings
+from tieline_core.credentials.schemes import KnownScheme, inline_findings, references, scheme_findings
 from tieline_core.ids import object_id, object_name
 from tieline_core.resources import Connection, System
 from tieline_core.resources.connections import ConnectionCredential
@@ -109,7 +109,9 @@ def judged_connection(world: World, obj: Obj, system: Obj | None) -> Obj:
             told.append(before[item.id])
             continue
         errors = [finding.message for finding in findings(known, now)][:_MOST]
-        told.append({**before.get(item.id, {}), "id": item.id, "errors": errors})
+        own = [finding.message.to_dict() for finding in inline_findings(item.auth_scheme_config)[:_MOST]]
+        judged = {"id": item.id, "errors": errors, "validationMessages": own}
+        told.append({**before.get(item.id, {}), **judged})
     return _with_status(obj, credentials=told)
 
 

@@ -101,13 +101,7 @@ class Refreshes:
     def look(self, namespace: str, name: str) -> None:
         """Decides anew when the tokens of a connection are due: something that concerns it has changed."""
         obj = self._stores[CONNECTIONS].get(namespace, name)
-        read = Connection.read(obj) if obj and "deletionTimestamp" not in obj["metadata"] else None
-        wanted = set()
-        for item in read.spec.credentials if read and obj else ():
-            if obj and item.type in OAUTH2 and not has_expired(item, self._now()):
-                key = CredentialKey(namespace, name, item.id)
-                if self._look(key, obj, item):
-                    wanted.add(key)
+        wanted = self._wanted(obj) if obj and "deletionTimestamp" not in obj["metadata"] else set()
         for key in self._by_connection.pop((namespace, name), set()) - wanted:
             self._forget(key)
         if wanted:
@@ -162,10 +156,24 @@ class Refreshes:
         outcome = "renewed" if kept.tokens.issued_at >= at else "good"
         return outcome, self._until(key, due=kept.due_at, ends=kept.tokens.expires_at)
 
-    def _look(self, key: CredentialKey, obj: Object, item: ConnectionCredential) -> bool:
+    def _wanted(self, obj: Object) -> set[CredentialKey]:
+        """The credentials whose tokens are to be kept, each in the queue."""
+        read = Connection.read(obj)
+        found = set()
+        for item in read.spec.credentials:
+            key = CredentialKey(read.namespace, read.name, item.id)
+            if (
+                item.type in OAUTH2
+                and not has_expired(item, self._now())
+                and self._look(key, obj, read, item)
+            ):
+                found.add(key)
+        return found
+
+    def _look(self, key: CredentialKey, obj: Object, read: Connection, item: ConnectionCredential) -> bool:
         """Whether there are tokens to keep; puts the credential into the queue where it is not there yet."""
         secrets = self._stores[SECRETS]
-        links = self._links(obj, item)
+        links = self._links(obj, read, item)
         tokens = tokens_facts(secrets, obj, item.id)
         if links.grant is None or links.problems:
             return False
@@ -207,9 +215,9 @@ class Refreshes:
         spread = timedelta(seconds=max(min(room, _SPREAD), 0.0) * share)
         return max((due + spread - self._now()).total_seconds(), 0.0)
 
-    def _links(self, obj: Object, item: ConnectionCredential) -> Links:
+    def _links(self, obj: Object, read: Connection, item: ConnectionCredential) -> Links:
         directory, secrets = CacheDirectory(self._stores), self._stores[SECRETS]
-        scheme = scheme_of(directory, Connection.read(obj), item)
+        scheme = scheme_of(directory, read, item)
 
         def facts(namespace: str, name: str) -> SecretFacts:
             return cached_facts(secrets, namespace, name)

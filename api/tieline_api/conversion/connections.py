@@ -195,9 +195,10 @@ def _credential_to_rest(
     exchanged = tokens is not None and bool(tokens.tokens.access_token) and kind in _SHOWN_AS_TOKENS
     scheme = scheme_item(item, system)
     shown = auth_schemes.with_link(scheme, linked_certificate(obj, item["id"])) if scheme else None
-    messages = (
-        messages_about(system, scheme["id"]) if system and scheme and "authSchemeConfigId" in item else ()
-    )
+    if system and scheme and "authSchemeConfigId" in item:
+        messages = messages_about(system, scheme["id"])
+    else:
+        messages = _told_of(obj, item["id"]).get("validationMessages") or ()
     return rest.ConnectionCredential(
         id=item["id"],
         auth_scheme_config=auth_schemes.to_rest(shown, messages) if shown else None,
@@ -220,12 +221,15 @@ def _token_data(tokens: Tokens) -> CredentialData:
     return CredentialData(oauth2_token=data)
 
 
+def _told_of(obj: Obj, identifier: str) -> Mapping[str, Any]:
+    """What the status has about a credential."""
+    told = (obj.get("status") or {}).get("credentials") or ()
+    return next((one for one in told if one["id"] == identifier), {})
+
+
 def linked_certificate(obj: Obj, identifier: str) -> str:
     """The certificate credential that was found for a credential's mutual TLS; "" where none is needed."""
-    for found in (obj.get("status") or {}).get("credentials") or ():
-        if found["id"] == identifier:
-            return str(found.get("mtlsCredentialId") or "")
-    return ""
+    return str(_told_of(obj, identifier).get("mtlsCredentialId") or "")
 
 
 def _errors_of(obj: Obj, identifier: str, tokens: stored.Stored | None) -> list[str] | None:

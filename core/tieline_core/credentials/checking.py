@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from tieline_core.credentials.facts import SecretFacts, TokenFacts, ValueFacts
+from tieline_core.credentials.schemes import inline_findings
 from tieline_core.credentials.secrets import NEEDED_KEYS, Finding, secret_problem
 from tieline_core.ids import format_time
 from tieline_core.oauth.linking import Problem
 from tieline_core.oauth.refreshing import not_renewable, refusal_message
 from tieline_core.resources.auth_schemes import AuthSchemeConfig, AuthSchemeType
 from tieline_core.resources.connections import ConnectionCredential, CredentialType
+from tieline_core.severity import Severity
 
 OAUTH2 = frozenset(
     {
@@ -74,6 +76,9 @@ def findings(known: Known, now: datetime) -> list[Finding]:
             return [*found, problem]
         if known.scheme and not found:
             found += _values(known, known.secret.values, now)
+    for own in inline_findings(item.auth_scheme_config):
+        if own.message.severity == Severity.ERROR:
+            found.append(Finding(own.reason, f"Its auth scheme: {own.message.text}"))
     said = {one.reason for one in found}
     found += [Finding(one.reason, one.message) for one in known.links if one.reason not in said]
     found += [*_tokens(known.tokens, now)] if known.tokens else []

@@ -40,6 +40,8 @@ class KnownScheme:
     """By name: all that ``references`` names."""
     links: tuple[Problem, ...] = ()
     """Why the credentials that it names cannot be used."""
+    inline: bool = False
+    """Whether it is a credential's own: what it refers to is then judged with the credential."""
 
 
 def references(scheme: AuthSchemeConfig) -> Iterator[tuple[Reference, str]]:
@@ -58,9 +60,14 @@ def scheme_findings(known: KnownScheme) -> list[SchemeFinding]:
     return sorted(_findings(known), key=lambda finding: order.index(finding.message.severity))
 
 
+def inline_findings(scheme: AuthSchemeConfig | None) -> list[SchemeFinding]:
+    """The findings about a credential's own auth scheme; none where it has none."""
+    return scheme_findings(KnownScheme(scheme=scheme, inline=True)) if scheme else []
+
+
 def _findings(known: KnownScheme) -> Iterator[SchemeFinding]:
     scheme = known.scheme
-    for reference, key in references(scheme):
+    for reference, key in () if known.inline else references(scheme):
         facts = known.secrets.get(reference.name) or SecretFacts(name=reference.name)
         problem = secret_problem(facts, ((key,),), known.namespace)
         if problem:
@@ -69,7 +76,8 @@ def _findings(known: KnownScheme) -> Iterator[SchemeFinding]:
         yield error(link.reason, link.message)
     if scheme.oauth2:
         kinds = {sibling.type for sibling in known.siblings}
-        yield from oauth2_findings(scheme.oauth2, certificate_scheme=AuthSchemeType.CERTIFICATE in kinds)
+        found = known.inline or AuthSchemeType.CERTIFICATE in kinds
+        yield from oauth2_findings(scheme.oauth2, certificate_scheme=found)
     if scheme.oauth1:
         yield from oauth1_findings(scheme.oauth1)
     for carried in (scheme.api_key, scheme.hmac, scheme.secret):
@@ -130,4 +138,4 @@ def _alike(known: KnownScheme) -> Iterator[SchemeFinding]:
         )
 
 
-__all__ = ["KnownScheme", "SchemeFinding", "references", "scheme_findings"]
+__all__ = ["KnownScheme", "SchemeFinding", "inline_findings", "references", "scheme_findings"]

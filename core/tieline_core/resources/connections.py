@@ -16,6 +16,7 @@ from tieline_core.resources.fields import (
     Text,
     Timestamp,
     Url,
+    ValidationMessage,
     immutable,
     list_map,
     rules,
@@ -112,6 +113,8 @@ class CredentialStatus(Shape):
     """The credential's id in this connection."""
     errors: Annotated[list[Text], Field(max_length=16)] = []
     """What is wrong with it; empty when it was checked and is valid."""
+    validation_messages: Annotated[list[ValidationMessage], Field(max_length=16)] = []
+    """Findings about the auth scheme that the credential itself brings (authSchemeConfig)."""
     expired: bool = False
     """Whether its expiresAt has come: it is not used any more, and what the platform kept of it is deleted."""
     mtls_credential_id: Annotated[str, StringConstraints(max_length=64)] = ""
