@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,9 @@ def by_marker() -> dict[str, Callable[..., None]]:
         "async def report": test_a_report_is_the_users_with_the_file_of_the_page,
         "async def changes": test_changes_are_taken_from_the_storefront_only,
         "async def export": test_an_export_is_streamed,
+        "async def products": test_products_are_read_since_the_last_run,
+        "async def visits": test_visits_are_counted_for_each_user,
+        "async def forward": test_an_event_is_forwarded_after_the_answer,
         "async def limits": test_variables_have_their_defaults_and_types,
         "def test_an_order_is_sent_on": test_the_pages_test_passes,
     }
@@ -85,6 +89,34 @@ def test_rows_are_counted_in_a_span(serve: Serve) -> None:
     project = serve(example("async def rows"))
     assert project.post("/rows", data="a\nb").json() == {"rows": 2}
     assert project.spans[0].attributes["rows"] == 2
+
+
+def test_products_are_read_since_the_last_run(serve: Serve) -> None:
+    project = serve(example("async def products"))
+    shop = project.connection("shop")
+    shop.on("GET", "/products").answer(json=[{"sku": "a"}]).answer(json=[])
+    due = datetime(2026, 11, 2, 9, tzinfo=UTC)
+    project.run_schedule("products", at=due)
+    project.run_schedule("products", at=due + timedelta(minutes=15))
+    first, second = (datetime.fromisoformat(request.query["changed_since"]) for request in shop.requests)
+    assert (first.year, second) == (1970, due)
+    assert project.logs[0].fields == {"sku": "a"}
+
+
+def test_visits_are_counted_for_each_user(serve: Serve) -> None:
+    project = serve(example("async def visits"))
+    project.user("ann")
+    counts = [project.post("/visits", user=user).json()["visits"] for user in (None, "ann", None)]
+    assert counts == [1, 1, 2]
+
+
+def test_an_event_is_forwarded_after_the_answer(serve: Serve) -> None:
+    project = serve(example("async def forward"))
+    shop = project.connection("shop")
+    shop.on("POST", "/events").answer(503)
+    assert project.post("/events", json={"id": 1}).status == 204
+    assert [request.json() for request in shop.requests] == [{"id": 1}]
+    assert any("Background work forward failed" in entry.message for entry in project.logs)
 
 
 def test_a_report_is_the_users_with_the_file_of_the_page(
