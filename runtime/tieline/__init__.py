@@ -30,12 +30,14 @@ from tieline.errors import (
     UnsupportedAuthSchemeError,
 )
 from tieline.integration import Integration
+from tieline.logs import Log
 from tieline.outbound.session import Session
 from tieline.scheduling.schedules import ScheduledRun
 from tieline.serving.background import TooMuchBackgroundWorkError
 from tieline.state.authors import State, StateChangedError, StateEntry
 from tieline.state.documents import StateRefusedError, StateUnavailableError
 from tieline.sync import SyncContext, SyncRequest, SyncResponse, SyncState
+from tieline.tracing.spans import Span
 from tieline.variables import Variables
 
 __version__ = "0.1.0"
@@ -50,11 +52,13 @@ __all__ = [
     "ForeignRedirectError",
     "Integration",
     "InvalidPathError",
+    "Log",
     "NoConnectionOfUserError",
     "Request",
     "Response",
     "ScheduledRun",
     "Session",
+    "Span",
     "State",
     "StateChangedError",
     "StateEntry",

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from tieline.testing import Project
 
 
+# A main.py far above belongs to something else. (pytest's root may be the folder of the tests.)
+_HIGHEST = 5
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The setting ``tieline_folder`` of pytest's configuration file."""
     parser.addini("tieline_folder", "the project's folder, relative to the configuration file", default="")
@@ -26,11 +30,9 @@ def tieline_folder(request: pytest.FixtureRequest) -> Path:
     config = request.config
     if given := config.getini("tieline_folder"):
         return config.rootpath / str(given)
-    for folder in request.path.parents:
+    for folder in request.path.parents[:_HIGHEST]:
         if (folder / "main.py").is_file() or (folder / "integration" / "main.py").is_file():
             return folder
-        if folder == config.rootpath:
-            break
     raise pytest.UsageError(
         f"There is no main.py in the folders above {request.path.name}; name the project's folder by the setting "
         "tieline_folder, or by a fixture of this name that returns its path"

@@ -17,6 +17,7 @@ from tieline.desk.watching import stamp
 from tieline.desk.workers import Worker
 
 _LOOK_EVERY = 0.3
+_RESTART_AFTER = 1.0
 STATE = ".tieline/state.json"
 """Where ctx.state is kept; hidden, so that it is neither deployed nor watched."""
 
@@ -112,7 +113,7 @@ class Desk:
             while not stop.is_set():
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), _LOOK_EVERY)
-                self._look_after()
+                await self._look_after(stop)
                 now = stamp(self._folder)
                 if now != seen and not stop.is_set():
                     seen = now
@@ -130,9 +131,7 @@ class Desk:
         if not report.ok:
             return self._refused()
         self._version += 1
-        worker = Worker(
-            code=self._folder.code, listener=self._listener, env=self._environment(), show=self._show
-        )
+        worker = self._new_worker()
         if not await worker.start():
             return self._refused()
         old, self._worker = self._worker, worker
@@ -141,11 +140,22 @@ class Desk:
         self._tell(report)
         return True
 
-    def _look_after(self) -> None:
-        """A worker that ended by itself is told of, once; a pod would be started again."""
-        if self._worker is not None and self._worker.exit_code is not None:
-            self._say(f"The server ended with {self._worker.exit_code}; it starts again when a file changes")
-            self._worker = None
+    async def _look_after(self, stop: asyncio.Event) -> None:
+        """A server that ended by itself is started again, as a pod's would be; requests wait meanwhile."""
+        if self._worker is None or self._worker.exit_code is None:
+            return
+        self._say(f"The server ended with {self._worker.exit_code}; starting it again")
+        await self._worker.stop()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), _RESTART_AFTER)
+        if not stop.is_set():
+            self._worker = self._new_worker()
+            await self._worker.start()
+
+    def _new_worker(self) -> Worker:
+        return Worker(
+            code=self._folder.code, listener=self._listener, env=self._environment(), show=self._show
+        )
 
     def _refused(self) -> bool:
         self._say(

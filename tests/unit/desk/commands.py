@@ -40,9 +40,12 @@ def tieline(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPro
 class Running:
     """``tieline run`` until the block ends; ``lines`` is what it has written."""
 
-    def __init__(self, folder: Path, *arguments: str, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> None:
         self._folder = folder
         self._arguments = arguments
+        self._cwd = cwd
         self._env = {**os.environ, **(env or {})}
         self.lines: list[str] = []
         self.code: int | None = None
@@ -55,6 +58,7 @@ class Running:
             "--port=0",
             *self._arguments,
             env=self._env,
+            cwd=self._cwd,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )

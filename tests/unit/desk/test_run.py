@@ -2,12 +2,13 @@
 
 import asyncio
 import json
+import socket
 from pathlib import Path
 
 import aiohttp
 import pytest
 
-from tests.unit.desk.commands import MAIN, Running, project
+from tests.unit.desk.commands import MAIN, Running, project, tieline
 from tieline.desk.lines import readable
 
 CONNECTIONS = """\
@@ -18,7 +19,8 @@ users:
 
 
 async def answer(url: str, path: str = "/where") -> tuple[int, object]:
-    async with aiohttp.ClientSession() as client, client.get(f"{url}{path}") as response:
+    timeout = aiohttp.ClientTimeout(total=20)
+    async with aiohttp.ClientSession(timeout=timeout) as client, client.get(f"{url}{path}") as response:
         return response.status, json.loads(await response.read())
 
 
@@ -81,6 +83,22 @@ async def test_what_cannot_be_served_ends_the_command(
         await running.said("The project cannot be served")
         await asyncio.wait_for(running._process.wait(), 10)
     assert running.code == 1
+
+
+def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = tieline("run", str(project(tmp_path)), "--port", str(port))
+    assert (ended.returncode, f"Port {port} cannot be listened on" in ended.stderr) == (1, True)
+
+
+async def test_a_server_that_crashes_is_started_again(tmp_path: Path) -> None:
+    crash = "    import os; os.path.exists('crash') and (os.remove('crash'), os._exit(3))\n    return {"
+    project(tmp_path, {"main.py": MAIN.replace("    return {", crash), "../crash": ""})
+    async with Running(tmp_path, cwd=tmp_path.parent) as running:
+        url = await running.url()
+        assert (await answer(url))[0] == 200
+        assert "The server ended with 3; starting it again" in running.lines
 
 
 def test_lines_are_readable_on_a_terminal() -> None:

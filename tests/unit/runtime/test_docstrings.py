@@ -58,7 +58,6 @@ def project(tmp_path: Path) -> Iterator[Project]:
     (folder / "connections.yaml").write_text(CONNECTIONS)
     with Project(folder) as made:
         shop = made.connection("shop")
-        shop.on("*", "*")
         for method in ("GET", "POST"):
             shop.on(method, "*").answer(json={"id": "7", "orders": [{"id": "A-1"}, {"id": "A-2"}]})
         made.connection("crm", user="ann").on("GET", "/people")

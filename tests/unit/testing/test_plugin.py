@@ -42,8 +42,9 @@ def test_a_test_beside_the_code_needs_no_other_plugin(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     folder(tmp_path, CODE)
     (tmp_path / "tests" / "test_ping.py").write_text(TEST)
-    ended = pytest_in(tmp_path)
-    assert "1 passed" in ended.stdout, ended.stdout
+    for arguments in ((), ("tests",), ("tests/test_ping.py",)):
+        ended = pytest_in(tmp_path, *arguments)
+        assert "1 passed" in ended.stdout, ended.stdout
 
 
 def test_the_folder_may_be_named_by_a_setting(tmp_path: Path) -> None:
