@@ -176,7 +176,7 @@ class Context(Generic[V]):
 
         It is a coroutine, an async function with its arguments, or a plain function with them, which runs in a
         thread. It is part of the run's trace and log, takes turns with the activation's other runs, and has 300
-        seconds. When the pod stops, it is waited for as long as for runs (25 seconds); what a crash of the pod
+        seconds. When the pod stops, it is waited for as long as for runs (its grace); what a crash of the pod
         interrupts is not repeated. Its errors are logged.
 
         Raises TooMuchBackgroundWorkError when 1,000 pieces of work are waiting or running in this pod.
