@@ -339,6 +339,50 @@ def test_a_projects_connector_is_shown_and_changes_with_the_project_only(
     assert client("DELETE", f"/connectors/{identifier}").status == 409
 
 
+def test_a_system_that_follows_a_connector_is_shown_with_what_it_gives(
+    client: Client, kubectl: Kubectl, org: Organisation
+) -> None:
+    identifier = new_id()
+    metadata = {
+        "name": identifier.lower(),
+        "namespace": org.namespace,
+        "labels": {"tieline.dev/id": identifier},
+    }
+    scheme = {"id": "key", "type": "api-key", "apiKey": {"name": "X-Key", "in": "header"}}
+    given = {"version": "one", "baseUrl": "https://shop.example", "domain": "shop.example"}
+    manifest = {
+        "apiVersion": "tieline.dev/v1alpha1",
+        "kind": "System",
+        "metadata": metadata,
+        "spec": {"name": "Shop", "connectorRef": {"name": "shop"}},
+    }
+    kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(manifest))
+    assert _until_known(client, f"/systems/{identifier}")["templateBaseUrl"] == ""
+    status = {"status": {"fromConnector": {**given, "authSchemeConfigs": [scheme]}}}
+    patch = (
+        "patch",
+        "system",
+        identifier.lower(),
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        json.dumps(status),
+    )
+    kubectl(*patch, namespace=org.namespace)
+    until = time.monotonic() + 10
+    while not (found := client.ok("GET", f"/systems/{identifier}"))["authSchemeConfigs"]:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert (found["domain"], found["templateBaseUrl"]) == ("shop.example", "https://shop.example")
+    assert found["authSchemeConfigs"][0]["apiKey"]["name"] == "X-Key"
+    refused = client("DELETE", f"/systems/{identifier}/auth-scheme-configs/key")
+    assert (refused.status, refused.json["code"]) == (409, "conflict")
+    changed = client.ok(
+        "PUT", f"/systems/{identifier}", {"templateBaseUrl": "https://mine.example"}, status=201
+    )
+    assert changed == {**found, "templateBaseUrl": "https://mine.example"}
+
+
 def _until_known(client: Client, path: str) -> Any:
     """What was applied by kubectl, once the API has heard of it."""
     until = time.monotonic() + 10
