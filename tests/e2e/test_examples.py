@@ -1,0 +1,140 @@
+"""The examples that come with manifests, on real pods."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.kubectl import ROOT
+from tests.harness.world import Answer, Platform, World, eventually, http
+from tieline_cluster.platform import with_images
+
+pytestmark = pytest.mark.e2e
+
+KEY = {"X-API-Key": "stock-demo-key-not-a-secret"}
+Example = Callable[..., World]
+
+
+@pytest.fixture
+def example(platform: Platform, tmp_path: Path) -> Iterator[Example]:
+    """Applies a copy of an example, and takes it away at the end."""
+    images = {"runtime": platform.images["runtime"]}
+    with ExitStack() as stack:
+
+        def apply(name: str, namespace: str, application: str, **changes: tuple[str, str]) -> World:
+            folder = tmp_path / name
+            shutil.copytree(ROOT / "examples" / name, folder)
+            change(folder, **changes)
+            manifests = str(with_images(folder, images=images, work=tmp_path / f"{name}-images"))
+            platform.kubectl("apply", "-k", manifests)
+            stack.callback(platform.kubectl, "delete", "-k", manifests, "--wait=true", timeout=180)
+            platform.kubectl(
+                "rollout", "status", f"deployment/{application}", "--timeout=120s", namespace=namespace
+            )
+            return World(kubectl=platform.kubectl, namespace=namespace)
+
+        yield apply
+
+
+def change(folder: Path, **changes: tuple[str, str]) -> None:
+    """Replace a text in files of the integration, named without their ending."""
+    for name, (old, new) in changes.items():
+        file = folder / "integration" / f"{name}.py"
+        text = file.read_text()
+        assert old in text
+        file.write_text(text.replace(old, new))
+
+
+def address(world: World, service: str) -> str:
+    return f"http://{world.get('service', service)['spec']['clusterIP']}"
+
+
+def test_points_go_to_each_customers_own_account(example: Example) -> None:
+    world = example("loyalty", "cafe", "programme")
+    url = world.until("loyalty", "running")["publicUrl"]
+
+    def pay(customer: str, order: dict[str, Any], key: bytes = b"only-for-the-demonstration") -> Answer:
+        body = json.dumps(order).encode()
+        signature = hmac.new(key, body, hashlib.sha256).hexdigest()
+        headers = {"X-Signature": f"sha256={signature}"}
+        return http("POST", f"{url}/paid/users/{customer}", body=body, headers=headers)
+
+    order = {"number": "1", "total": "19.90"}
+    first = eventually("points", lambda: _ok(pay("ann", order)), within=60)
+    assert first.json == {"credited": 39, "balance": 39}
+    assert pay("ann", order).json["balance"] == 39, "an order counts once"
+    assert eventually("points", lambda: _ok(pay("ben", order)), within=30).json["balance"] == 19
+    assert pay("ann", order, key=b"guessed").status == 401
+    assert pay("zoe", order).status == 404
+
+
+def test_stock_is_in_step_through_a_rollout_and_a_restart_of_both_pods(
+    example: Example, platform: Platform, tmp_path: Path
+) -> None:
+    # Every five minutes would be long for a test: every three seconds, in six fields.
+    world = example("stock", "boreal", "supplier", main=('"*/5 * * * *", overlap="skip"', '"*/3 * * * * *"'))
+    supplier = address(world, "supplier")
+    url = world.until("stock", "running", within=240)["publicUrl"]
+    made = [{"sku": f"sku-{number:03}", "quantity": number} for number in range(120)]
+
+    def sell(count: int) -> None:
+        for _ in range(count):
+            change = {"sku": f"sku-{len(made) % 7}", "quantity": len(made)}
+            assert http("POST", f"{supplier}/changes", body=change, headers=KEY).status == 201
+            made.append(change)
+
+    def in_step() -> bool:
+        assert log(supplier)["set"][-1:] == made[-1:]
+        return True
+
+    eventually("the first changes in the shop", in_step, within=90)
+    sell(3)
+    eventually("the new changes in the shop", in_step, within=30)
+
+    # A new version, while changes go on.
+    folder = tmp_path / "stock"
+    change(folder, main=("Brought the shop up to date", "Brought the shop up to date again"))
+    manifests = with_images(
+        folder, images={"runtime": platform.images["runtime"]}, work=tmp_path / "stock-images"
+    )
+    before = {pod["metadata"]["uid"] for pod in world.pods("stock")}
+    platform.kubectl("apply", "-k", str(manifests))
+
+    def replaced() -> bool:
+        sell(1)
+        now = {pod["metadata"]["uid"] for pod in world.pods("stock")}
+        assert len(now) == 2
+        return not now & before
+
+    eventually("both pods replaced", replaced, within=120)
+    sell(2)
+    eventually("all changes in the shop", in_step, within=60)
+    # Nothing was lost, nothing came twice, and all of it in order: the cursor went from pod to pod.
+    assert log(supplier)["set"] == made
+    assert http("GET", f"{url}/position").json == {"cursor": str(len(made))}
+
+    # Both pods at once: what is remembered is not theirs.
+    world.kubectl("delete", "pod", "-l", "tieline.dev/project=stock", "--wait=false", namespace="boreal")
+    sell(2)
+    eventually("the last changes in the shop", in_step, within=120)
+    found = log(supplier)
+    assert found["set"] == made
+    assert found["asked"].count("") == 1, "the first page was asked for once"
+
+
+def log(supplier: str) -> dict[str, Any]:
+    answer = http("GET", f"{supplier}/log", headers=KEY)
+    assert answer.status == 200, answer
+    return dict(answer.json)
+
+
+def _ok(answer: Answer) -> Answer | None:
+    return answer if answer.status < 300 else None
