@@ -123,8 +123,8 @@ def make_app(kube: Kube, platform: Platform, operations: Iterable[Operation] = O
     metrics = Metrics(kube)
     app = web.Application(
         middlewares=[
-            observed(metrics),
-            cross_origin(settings.cors_origins),
+            observed(metrics, header=settings.request_id_header),
+            cross_origin(settings.cors_origins, request_id_header=settings.request_id_header),
             erring,
             guarding(FailedAttempts(settings.failed_limit), trusted=settings.trusted_proxies),
         ],

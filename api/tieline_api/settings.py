@@ -13,6 +13,12 @@
 | TIELINE_RATE_LIMIT | 6000 | requests a minute of one caller at one replica; 0 for no limit (0 to 1000000) |
 | TIELINE_FAILED_LIMIT | 60 | failed authentications a minute of one address; 0 for no limit (0 to 100000) |
 | TIELINE_TRUSTED_PROXIES | (none) | networks whose X-Forwarded-For tells the address, separated by commas |
+| TIELINE_BODY_MEBIBYTES | 1 | largest body of a request (0.1 to 64) |
+| TIELINE_CREDENTIALS_BODY_MEBIBYTES | 16 | largest body with credentials (1 to 64) |
+| TIELINE_FILES_BODY_MEBIBYTES | 24 | largest body with a project's files, as JSON (1 to 64) |
+| TIELINE_UPLOAD_MEBIBYTES | 64 | largest description to import (1 to 64) |
+| TIELINE_BODY_SECONDS | 60 | how long a body may take to arrive, a description twice as long (1 to 600) |
+| TIELINE_REQUEST_ID_HEADER | X-Request-Id | header with the id of a request |
 | TIELINE_REVISION_SECONDS | 2 | longest wait until this replica knows the X-Tieline-Revision of a request (0 to 10) |
 | TIELINE_CORS_ORIGINS | (none) | origins of front ends that may call from a browser, separated by commas |
 | TIELINE_TOKEN_AUDIENCES | (the API server's) | audiences that callers' cluster tokens must have, separated by commas |
@@ -34,14 +40,17 @@
 """
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urlsplit
 
 from tieline_api.auth.addresses import Network, networks
+from tieline_api.sizes import DEFAULT_SIZES, MIB, Sizes
 from tieline_rules.egress import PUBLIC_ONLY, Egress
 
+DEFAULT_REQUEST_ID_HEADER = "X-Request-Id"
 DEFAULT_TRACES_FILE = "/tmp/tieline-traces.db"  # noqa: S108  (the pod's own emptyDir)
 
 
@@ -64,6 +73,8 @@ class Settings:
     rate_limit: int = 6000
     failed_limit: int = 60
     trusted_proxies: tuple[Network, ...] = ()
+    sizes: Sizes = DEFAULT_SIZES
+    request_id_header: str = DEFAULT_REQUEST_ID_HEADER
     revision_seconds: float = 2.0
     cors_origins: frozenset[str] = frozenset()
     token_audiences: tuple[str, ...] = ()
@@ -103,6 +114,8 @@ class Settings:
             rate_limit=int(_number(environment, "TIELINE_RATE_LIMIT", default=6000, low=0, high=1_000_000)),
             failed_limit=int(_number(environment, "TIELINE_FAILED_LIMIT", default=60, low=0, high=100_000)),
             trusted_proxies=_networks(environment, "TIELINE_TRUSTED_PROXIES"),
+            sizes=_sizes(environment),
+            request_id_header=_header(environment, "TIELINE_REQUEST_ID_HEADER"),
             revision_seconds=_number(environment, "TIELINE_REVISION_SECONDS", default=2, low=0, high=10),
             cors_origins=frozenset(_origin(text) for text in _listed(environment, "TIELINE_CORS_ORIGINS")),
             token_audiences=tuple(_listed(environment, "TIELINE_TOKEN_AUDIENCES")),
@@ -127,6 +140,26 @@ class Settings:
             egress=_egress(environment),
             log_level=_level(environment.get("TIELINE_LOG_LEVEL") or "INFO"),
         )
+
+
+def _sizes(environment: Mapping[str, str]) -> Sizes:
+    def mebibytes(name: str, *, default: float, low: float = 1) -> int:
+        return int(_number(environment, name, default=default, low=low, high=64) * MIB)
+
+    return Sizes(
+        body=mebibytes("TIELINE_BODY_MEBIBYTES", default=1, low=0.1),
+        credentials=mebibytes("TIELINE_CREDENTIALS_BODY_MEBIBYTES", default=16),
+        files=mebibytes("TIELINE_FILES_BODY_MEBIBYTES", default=24),
+        upload=mebibytes("TIELINE_UPLOAD_MEBIBYTES", default=64),
+        seconds=_number(environment, "TIELINE_BODY_SECONDS", default=60, low=1, high=600),
+    )
+
+
+def _header(environment: Mapping[str, str], name: str) -> str:
+    text = environment.get(name) or DEFAULT_REQUEST_ID_HEADER
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,63}", text):
+        raise SettingsError(f"{name} must be the name of a header such as X-Request-Id, not {text!r}")
+    return text
 
 
 def _traces_store(environment: Mapping[str, str]) -> str:

@@ -12,10 +12,11 @@ from aiohttp import web
 from pydantic import BaseModel
 
 from tieline_api import errors
-from tieline_api.engine.operation import MIB, Call, Operation, Reply
+from tieline_api.engine.operation import Call, Operation, Reply
 from tieline_api.engine.reading import parse_json, read_body, validate, validate_query, warning_header
 from tieline_api.engine.uploads import Room, read_upload
 from tieline_api.platform import Platform
+from tieline_api.sizes import MIB, Sizes
 from tieline_api.store import revisions
 from tieline_api.store.etags import unchanged
 from tieline_api.store.organisations import Organisation
@@ -47,7 +48,7 @@ class Dispatcher:
         await self._catch_up(request, organisation)
         with ExitStack() as closing:
             upload = closing.enter_context(self._room.file()) if operation.upload else None
-            body, warnings = await _body(operation, request, upload, self._room)
+            body, warnings = await _body(operation, request, upload, self._room, platform.settings.sizes)
             call = Call(
                 platform=platform,
                 organisation=organisation,
@@ -77,13 +78,15 @@ class Dispatcher:
 
 
 async def _body(
-    operation: Operation, request: web.Request, upload: BinaryIO | None, room: Room
+    operation: Operation, request: web.Request, upload: BinaryIO | None, room: Room, sizes: Sizes
 ) -> tuple[BaseModel | None, list[str]]:
     if operation.body is None:
         return None, []
+    limit = sizes.of(operation.size)
     if upload is not None:
-        return await read_upload(request, operation.body, upload, limit=operation.body_limit, room=room)
-    raw = await read_body(request, limit=operation.body_limit)
+        seconds = sizes.seconds * 2
+        return await read_upload(request, operation.body, upload, limit=limit, room=room, seconds=seconds)
+    raw = await read_body(request, limit=limit, seconds=sizes.seconds)
     if not raw.strip():
         if not operation.body_optional:
             raise errors.malformed("The body is empty; this operation needs a JSON object")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
 from pydantic import BaseModel
 
 from tieline_api.auth.permissions import Permission
+from tieline_api.sizes import Size
 
 if TYPE_CHECKING:
     from tieline_api.auth.callers import Caller
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 Q = TypeVar("Q")
 B = TypeVar("B")
 
-MIB = 1024 * 1024
 ORGANISATION = "/api/v2/o/{organisation_id}"
 
 
@@ -71,9 +71,10 @@ class Operation:
     body: type[BaseModel] | None = None
     body_optional: bool = False
     """Whether an absent body means an empty object."""
-    body_limit: int = MIB
+    size: Size = Size.BODY
+    """How large the body may be (with an upload: the file)."""
     upload: bool = False
-    """Whether the body is multipart: ``body`` in the part metadata, and a file of at most ``body_limit``."""
+    """Whether the body is multipart: ``body`` in the part metadata, and a file."""
     success: int = 200
     response: type[BaseModel] | None = None
     empty: bool = False

@@ -20,21 +20,21 @@ _BOM = b"\xef\xbb\xbf"
 _JSON_TYPES = ("application/json", "text/json")
 
 
-async def read_body(request: web.Request, *, limit: int) -> bytes:
+async def read_body(request: web.Request, *, limit: int, seconds: float = BODY_SECONDS) -> bytes:
     """The body's bytes, at most ``limit`` (counted after decompression); 413 beyond."""
     if request.content_length is not None and request.content_length > limit:
         raise errors.too_large("The body", limit=limit)
     chunks: list[bytes] = []
     size = 0
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with asyncio.timeout(seconds):
             async for chunk in request.content.iter_any():
                 size += len(chunk)
                 if size > limit:
                     raise errors.too_large("The body", limit=limit)
                 chunks.append(chunk)
     except TimeoutError:
-        raise errors.ApiError(408, "timeout", f"The body did not arrive within {BODY_SECONDS:g} s") from None
+        raise errors.ApiError(408, "timeout", f"The body did not arrive within {seconds:g} s") from None
     except web.RequestPayloadError:
         raise errors.malformed(
             "The body cannot be read: its encoding or length is not what its headers say"

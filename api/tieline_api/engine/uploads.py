@@ -15,8 +15,8 @@ from aiohttp import BodyPartReader, MultipartReader, web
 from pydantic import BaseModel
 
 from tieline_api import errors
-from tieline_api.engine.operation import MIB
 from tieline_api.engine.reading import validate
+from tieline_api.sizes import MIB
 
 UPLOAD_SECONDS = 120.0
 _METADATA_BYTES = 64 * 1024
@@ -53,7 +53,13 @@ class Room:
 
 
 async def read_upload(
-    request: web.Request, model: type[BaseModel], file: BinaryIO, *, limit: int, room: Room
+    request: web.Request,
+    model: type[BaseModel],
+    file: BinaryIO,
+    *,
+    limit: int,
+    room: Room,
+    seconds: float = UPLOAD_SECONDS,
 ) -> tuple[BaseModel, list[str]]:
     """Writes the part ``file`` (at most ``limit`` bytes) into ``file``; returns the part ``metadata``.
 
@@ -66,12 +72,10 @@ async def read_upload(
         raise too_large
     counted = _Counted(request.content, too_large=too_large)
     try:
-        async with asyncio.timeout(UPLOAD_SECONDS):
+        async with asyncio.timeout(seconds):
             raw = await _parts(request, counted, file, limit=limit, room=room)
     except TimeoutError:
-        raise errors.ApiError(
-            408, "timeout", f"The body did not arrive within {UPLOAD_SECONDS:g} s"
-        ) from None
+        raise errors.ApiError(408, "timeout", f"The body did not arrive within {seconds:g} s") from None
     except (ValueError, AssertionError, web.RequestPayloadError):
         raise errors.malformed("The body is no multipart/form-data as its headers say") from None
     try:

@@ -22,6 +22,7 @@ from tieline_api.operations.activation_writes import create_or_change, environme
 from tieline_api.operations.connection_writes import create_connection_object
 from tieline_api.operations.connections import connection_reply
 from tieline_api.operations.users import need_user
+from tieline_api.sizes import Size
 from tieline_api.store import orders
 from tieline_api.store.etags import etag
 from tieline_api.store.writer import put_or_leave_out
@@ -176,7 +177,7 @@ OPERATIONS = (
         gives={"activation_id": "/id", "environment_id": "/environment/id", "user_id": "/user/id"},
         takes={"userId": "user_id", "environmentId": "environment_id"},
         body=rest.ActivationCreate,
-        body_limit=16 * 1024 * 1024,
+        size=Size.CREDENTIALS,
         response=rest.Activation,
         errors=(409, 502),
     ),

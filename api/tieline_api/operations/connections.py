@@ -6,7 +6,7 @@ from tieline_api import errors
 from tieline_api.auth.permissions import Permission, permission
 from tieline_api.conversion import connections as convert
 from tieline_api.cursors import Slice
-from tieline_api.engine.operation import MIB, ORGANISATION, Call, Operation, Reply
+from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.judging import judged_connection, judged_system
 from tieline_api.models import connections as rest
 from tieline_api.models.base import Empty
@@ -17,6 +17,7 @@ from tieline_api.operations.connection_writes import (
     update_connection_object,
 )
 from tieline_api.runtime_credentials import kept_tokens
+from tieline_api.sizes import Size
 from tieline_api.store import indexes, orders
 from tieline_api.store.etags import etag
 from tieline_api.store.world import World
@@ -170,8 +171,6 @@ def _reply(call: Call[Any, Any], obj: Obj) -> Reply:
     return Reply(body=body, etag=etag(obj, world.referred(world.systems, obj, "systemRef"), *held))
 
 
-_BODY_LIMIT = 16 * MIB
-
 OPERATIONS = (
     Operation(
         id="listConnections",
@@ -195,7 +194,7 @@ OPERATIONS = (
         gives={"connection_id": "/id", "template_id": "/connectionTemplateId"},
         takes={"connectionTemplateId": "template_id"},
         body=rest.ConnectionCreate,
-        body_limit=_BODY_LIMIT,
+        size=Size.CREDENTIALS,
         success=201,
         response=rest.Connection,
         errors=(409, 502),
@@ -220,7 +219,7 @@ OPERATIONS = (
         handler=update_connection,
         permissions=permission("patch", "connections"),
         body=rest.ConnectionUpdate,
-        body_limit=_BODY_LIMIT,
+        size=Size.CREDENTIALS,
         response=rest.Connection,
         errors=(409, 502),
         conditional=True,

@@ -12,10 +12,10 @@ from tieline_api.engine.operation import Call, Operation, Reply
 from tieline_api.models import connectors as rest
 from tieline_api.operations import connector_examples as examples
 from tieline_api.operations.connector_views import refuse_if_a_projects, versions_of
+from tieline_api.sizes import Size
 from tieline_api.store.connector_results import version_exists
 from tieline_api.store.writer import IdTakenError
 from tieline_core.connectors.findings import Finding, TooMuch, Unreadable
-from tieline_core.connectors.importing import MAX_BYTES
 from tieline_core.connectors.limits import Busy
 from tieline_core.connectors.packing import Map, head_of
 from tieline_core.connectors.storage import RESERVED, version_id
@@ -118,7 +118,7 @@ OPERATIONS = (
         permissions=(Permission("create", "connectors"), Permission("create", "connectorversions")),
         key_as_bearer=True,
         body=rest.ImportMetadata,
-        body_limit=MAX_BYTES,
+        size=Size.UPLOAD,
         upload=True,
         success=201,
         response=rest.ImportResult,

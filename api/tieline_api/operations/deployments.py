@@ -6,7 +6,7 @@ from typing import Any
 from tieline_api import cursors, errors
 from tieline_api.auth.permissions import Permission, permission
 from tieline_api.conversion import projects as convert
-from tieline_api.engine.operation import MIB, Call, Operation, Reply
+from tieline_api.engine.operation import Call, Operation, Reply
 from tieline_api.models import projects as rest
 from tieline_api.models.base import PageQuery
 from tieline_api.operations.file_writes import (
@@ -25,6 +25,7 @@ from tieline_api.operations.project_views import (
     set_environment,
 )
 from tieline_api.operations.projects import PROJECT
+from tieline_api.sizes import Size
 from tieline_api.store.orders import position
 from tieline_api.store.secrets import owner_reference
 from tieline_core.files import files_digest
@@ -33,8 +34,6 @@ from tieline_core.ids import new_id, object_id
 Obj = dict[str, Any]
 
 VERSIONS = f"{PROJECT}/versions"
-# A file of 8 MiB may need three times that as JSON; the files themselves are counted after reading.
-_FILES_BODY = 24 * MIB
 
 
 async def get_files(call: Call[None, None]) -> Reply:
@@ -194,7 +193,7 @@ OPERATIONS = (
         handler=put_files,
         permissions=permission("patch", "projects"),
         body=rest.FilesBody,
-        body_limit=_FILES_BODY,
+        size=Size.FILES,
         response=rest.CurrentFiles,
         conditional=True,
     ),
@@ -209,7 +208,7 @@ OPERATIONS = (
         query=rest.DeployQuery,
         body=rest.DeployBody,
         body_optional=True,
-        body_limit=_FILES_BODY,
+        size=Size.FILES,
         response=rest.Project,
         conditional=True,
     ),

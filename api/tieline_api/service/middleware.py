@@ -28,23 +28,20 @@ from tieline_core.kube import KubeError, Unauthorized
 logger = logging.getLogger("tieline_api.requests")
 
 REQUEST_ID = web.RequestKey("request_id", str)
-_REQUEST_ID_HEADER = "X-Request-Id"
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-_EXPOSED = "ETag, Link, Retry-After, Warning, X-Request-Id, X-Tieline-Revision, X-Tieline-Stale"
-_ALLOWED_HEADERS = (
-    "Authorization, Content-Type, If-Match, If-None-Match, X-API-Key, X-Request-Id, X-Tieline-Revision"
-)
+_EXPOSED = "ETag, Link, Retry-After, Warning, X-Tieline-Revision, X-Tieline-Stale"
+_ALLOWED_HEADERS = "Authorization, Content-Type, If-Match, If-None-Match, X-API-Key, X-Tieline-Revision"
 _PREFLIGHT_SECONDS = "600"
 _QUIET = frozenset({"healthz", "readyz", "metrics"})
 _CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 400: "malformed", 408: "timeout"}
 
 
-def observed(metrics: Metrics) -> Middleware:
-    """Gives each request an id, and writes one line and counts when it is answered."""
+def observed(metrics: Metrics, *, header: str) -> Middleware:
+    """Gives each request an id (or takes that in ``header``), writes a line and counts when it is answered."""
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        given = request.headers.get(_REQUEST_ID_HEADER, "")
+        given = request.headers.get(header, "")
         request[REQUEST_ID] = given if _SANE_ID.fullmatch(given) else new_id()
         began = time.perf_counter()
         status = 499  # the client went away
@@ -52,7 +49,7 @@ def observed(metrics: Metrics) -> Middleware:
         try:
             response = await handler(request)
             status = response.status
-            response.headers[_REQUEST_ID_HEADER] = request[REQUEST_ID]
+            response.headers[header] = request[REQUEST_ID]
             return response
         finally:
             metrics.in_flight.dec()
@@ -65,8 +62,9 @@ def observed(metrics: Metrics) -> Middleware:
     return middleware
 
 
-def cross_origin(origins: frozenset[str]) -> Middleware:
+def cross_origin(origins: frozenset[str], *, request_id_header: str) -> Middleware:
     """CORS by an allow-list; credentials travel in headers only, so cookies are never allowed."""
+    allowed_headers, exposed = f"{_ALLOWED_HEADERS}, {request_id_header}", f"{_EXPOSED}, {request_id_header}"
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -76,13 +74,13 @@ def cross_origin(origins: frozenset[str]) -> Middleware:
             request[OPERATION] = "preflight"
             response: web.StreamResponse = web.Response(status=204)
             response.headers["Access-Control-Allow-Methods"] = "GET, POST, PUT, PATCH, DELETE"
-            response.headers["Access-Control-Allow-Headers"] = _ALLOWED_HEADERS
+            response.headers["Access-Control-Allow-Headers"] = allowed_headers
             response.headers["Access-Control-Max-Age"] = _PREFLIGHT_SECONDS
         else:
             response = await handler(request)
         if allowed and origin is not None:
             response.headers["Access-Control-Allow-Origin"] = origin
-            response.headers["Access-Control-Expose-Headers"] = _EXPOSED
+            response.headers["Access-Control-Expose-Headers"] = exposed
         if origins:
             response.headers["Vary"] = "Origin"
         return response

@@ -1,6 +1,7 @@
 """What surrounds the operations: probes, documents, metrics, logs, and Kubernetes being away."""
 
 import hashlib
+import http.client
 import json
 import logging
 import threading
@@ -8,6 +9,7 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import jsonschema_rs
 import openapi_spec_validator
@@ -19,6 +21,7 @@ from tests.integration.api.conftest import Client, Server
 from tests.integration.api.objects import make_project, make_system
 from tieline_api.service.documentation import ASSETS, assets_folder
 from tieline_api.service.logs import JsonLines
+from tieline_api.sizes import Sizes
 
 pytestmark = pytest.mark.cluster
 
@@ -63,6 +66,7 @@ def test_swagger_ui_is_the_one_that_its_makers_published() -> None:
 
 
 def test_metrics_count_by_operation_and_status(client: Client, nobody: Client) -> None:
+    make_system(client)
     client.ok("GET", "/projects")
     client("GET", "/systems/x")
     text = nobody.at("/metrics").raw.decode()
@@ -137,3 +141,30 @@ def test_settings_tell_what_is_wrong(
     monkeypatch.setenv("TIELINE_LISTEN_PORT", "many")
     assert main() == 2
     assert "TIELINE_LISTEN_PORT must be a number from 1 to 65535" in capsys.readouterr().err
+
+
+def test_limits_are_what_the_settings_say(api_kubeconfig: Path, client: Client, org: Organisation) -> None:
+    sizes = Sizes(body=1000, files=3000, seconds=0.5)
+    server = Server(api_kubeconfig, sizes=sizes, request_id_header="X-Correlation-Id")
+    server.start()
+    try:
+        limited = Client(server.url, client.token, org.id)
+        project = make_project(limited)
+        too_large = limited("PUT", f"/projects/{project['id']}", {"name": "x" * 1000})
+        assert (too_large.status, too_large.json["details"]) == (413, {"limit": 1000})
+        files = {"files": [{"filename": "main.py", "content": "#" * 2000}], "labels": {}}
+        assert limited("PUT", f"/projects/{project['id']}/files", files).status == 200
+        files["files"] = [{"filename": "main.py", "content": "#" * 3000}]
+        assert limited("PUT", f"/projects/{project['id']}/files", files).status == 413
+        answer = limited("GET", "/projects", X_Correlation_Id="mine-1")
+        assert answer.headers["X-Correlation-Id"] == "mine-1"
+        # A body that does not arrive is not waited for longer than that.
+        place = urlsplit(server.url)
+        slow = http.client.HTTPConnection(str(place.hostname), place.port, timeout=30)
+        slow.putrequest("POST", f"/api/v2/o/{org.id}/projects")
+        slow.putheader("Authorization", f"Bearer {client.token}")
+        slow.putheader("Content-Length", "100")
+        slow.endheaders(b'{"name"')
+        assert slow.getresponse().status == 408
+    finally:
+        server.stop()

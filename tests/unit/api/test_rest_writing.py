@@ -186,6 +186,9 @@ def test_etags_of_answers_about_several_objects_match_by_the_first() -> None:
         ("TIELINE_LOG_LEVEL", "loud"),
         ("TIELINE_TRUSTED_PROXIES", "10.0.0.0/33"),
         ("TIELINE_FAILED_LIMIT", "-1"),
+        ("TIELINE_BODY_MEBIBYTES", "65"),
+        ("TIELINE_BODY_SECONDS", "0"),
+        ("TIELINE_REQUEST_ID_HEADER", "Not a header"),
     ],
 )
 def test_a_setting_that_cannot_be_is_named(name: str, value: str) -> None:
@@ -199,7 +202,11 @@ def test_settings_have_defaults_and_are_read() -> None:
         {
             "TIELINE_CORS_ORIGINS": "https://a.example, https://B.example:8443",
             "TIELINE_TOKEN_AUDIENCES": "a,b",
+            "TIELINE_BODY_MEBIBYTES": "0.5",
+            "TIELINE_REQUEST_ID_HEADER": "X-Correlation-Id",
         }
     )
     assert read.cors_origins == {"https://a.example", "https://b.example:8443"}
     assert read.token_audiences == ("a", "b")
+    assert (read.sizes.body, read.sizes.files) == (512 * 1024, 24 * 1024 * 1024)
+    assert read.request_id_header == "X-Correlation-Id"
