@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.unit.desk.commands import project, tieline
 from tests.unit.rules.deploy_cases import CASES, Case
@@ -147,3 +148,17 @@ def test_the_folder_may_be_the_one_above_the_code(tmp_path: Path) -> None:
         assert (found.code, found.connections) == (tmp_path / "integration", tmp_path / "connections.json")
     with pytest.raises(FolderError, match="no file"):
         find(tmp_path, schema=tmp_path / "nowhere.json")
+
+
+@pytest.mark.parametrize("folder", EXAMPLES, ids=lambda path: path.parent.name)
+def test_the_examples_manifests_deploy_what_is_checked_and_run(folder: Path) -> None:
+    found = find(folder)
+    example = folder.parent
+    kustomization = yaml.safe_load((example / "kustomization.yaml").read_text())
+    deployed = [path for item in kustomization["configMapGenerator"] for path in item["files"]]
+    own = {path.removeprefix("integration/") for path in deployed if path.startswith("integration/")}
+    assert own == {path for path, _ in found.files()}
+    projects = list(yaml.safe_load_all((example / "project.yaml").read_text()))
+    (project,) = [item for item in projects if item["kind"] == "Project"]
+    schema = json.loads(found.schema.read_text()) if found.schema else None
+    assert project["spec"].get("dynamicVariablesSchema") == schema

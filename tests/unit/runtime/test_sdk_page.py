@@ -2,7 +2,10 @@
 
 import ast
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -169,3 +172,20 @@ def test_the_pages_test_passes(serve: Serve) -> None:
 
 def test_the_page_says_what_the_image_holds() -> None:
     assert HOLDS in " ".join(PAGE.split())
+
+
+def test_the_examples_are_strictly_typed(tmp_path: Path) -> None:
+    names = []
+    for number, block in enumerate(BLOCKS):
+        names.append(f"example_{number}.py")
+        (tmp_path / names[-1]).write_text(block)
+    (tmp_path / "variables.py").write_text(typed_dicts(json.loads(example("perDay", "json"))))
+    ended = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", os.devnull, *names],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert "Success" in ended.stdout, ended.stdout
