@@ -21,8 +21,10 @@ from tieline import (
     TemplateNotLinkedError,
     UnknownTemplateError,
 )
+from tieline.errors import ConfigurationError
 from tieline.outbound.session import new_client
 from tieline.outbound.urls import join
+from tieline.settings import Settings
 from tieline_rules.egress import Egress
 
 ALL = (
@@ -69,6 +71,16 @@ async def test_inner_addresses_are_refused_at_once_unless_they_are_allowed(exter
     async with new_client(Egress.parse(allowed=["127.0.0.0/8"])) as opened:
         await context(opened, configured(body)).fetch("shop", "/orders")
     assert len(external.seen) == 1
+
+
+def test_what_the_operator_says_of_addresses_is_read_and_checked() -> None:
+    assert Settings.from_environment({}).egress is None, "on one's own desk all is open"
+    assert Settings.from_environment({"TIELINE_EGRESS_ALLOWED": ""}).egress == Egress()
+    told = Settings.from_environment({"TIELINE_EGRESS_ALLOWED": "*.svc"}).egress
+    assert told is not None
+    assert told.opens("shop.acme.svc")
+    with pytest.raises(ConfigurationError, match="TIELINE_EGRESS_ALLOWED"):
+        Settings.from_environment({"TIELINE_EGRESS_ALLOWED": "10.0.0.1/8"})
 
 
 async def test_an_absolute_url_of_another_origin_is_refused(
