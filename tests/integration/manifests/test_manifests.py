@@ -1,0 +1,174 @@
+"""The chart and the kustomizations: the same objects, known to Kubernetes, and refused when misspelt."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.harness.kubectl import ROOT, Kubectl
+from tests.harness.manifest_tools import ManifestTools, manifest_tools
+from tests.harness.progress import Uncaptured
+
+DEPLOY = ROOT / "deploy"
+CHART = DEPLOY / "helm" / "tieline"
+NAMESPACE = "tieline-system"
+KEEP = "helm.sh/resource-policy"
+TWO_OF_EACH = ("--set", "api.replicas=2,operator.replicas=2")
+
+Objects = dict[tuple[str, str, str], dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def tools(request: pytest.FixtureRequest) -> ManifestTools:
+    return manifest_tools(Uncaptured(request.config.pluginmanager.getplugin("capturemanager")))
+
+
+def helm(tools: ManifestTools, *more: str, namespace: str = NAMESPACE) -> subprocess.CompletedProcess[str]:
+    """``helm template`` of the chart."""
+    arguments = [tools.helm, "template", "tieline", CHART, "-n", namespace, "--kube-version", "1.34.0", *more]
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+
+
+def kustomized(tools: ManifestTools, folder: str) -> str:
+    arguments = [tools.kustomize, "build", DEPLOY / folder]
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def objects(text: str) -> Objects:
+    found = {}
+    for document in yaml.safe_load_all(text):
+        if document:
+            metadata = document["metadata"]
+            found[document["kind"], metadata.get("namespace", ""), metadata["name"]] = document
+    return found
+
+
+def without_helms_own(found: Objects) -> Objects:
+    """Definitions are marked for helm to keep; nothing else is its own."""
+    for document in found.values():
+        notes = document["metadata"].get("annotations", {})
+        assert (KEEP in notes) is (document["kind"] == "CustomResourceDefinition")
+        if notes.pop(KEEP, None) and not notes:
+            del document["metadata"]["annotations"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("folder", "more"),
+    [("base", ()), ("overlays/one-replica", ()), ("overlays/highly-available", TWO_OF_EACH)],
+)
+def test_chart_and_kustomization_are_the_same_objects(
+    tools: ManifestTools, folder: str, more: tuple[str, ...]
+) -> None:
+    done = helm(tools, *more)
+    assert done.returncode == 0, done.stderr
+    from_kustomize = objects(kustomized(tools, folder))
+    # helm makes the namespace itself (--create-namespace), or finds it.
+    del from_kustomize["Namespace", "", NAMESPACE]
+    assert len(from_kustomize) > 20
+    assert without_helms_own(objects(done.stdout)) == from_kustomize
+
+
+@pytest.mark.parametrize(
+    ("setting", "named"),
+    [
+        ("api.replica=2", "replica"),
+        ("operator.replicas=many", "replicas"),
+        ("configuration.PUBLIC_URL=x", "PUBLIC_URL"),
+        ("configuration.TIELINE_API_URL=http://elsewhere", "TIELINE_API_URL"),
+        ("images.platform=", "platform"),
+    ],
+)
+def test_values_that_nothing_reads_are_refused(tools: ManifestTools, setting: str, named: str) -> None:
+    done = helm(tools, "--set", setting)
+    assert done.returncode != 0
+    assert named in done.stderr
+
+
+def test_values_reach_the_objects(tools: ManifestTools) -> None:
+    values = "images.platform=registry.example/p:1,images.runtime=registry.example/r:1,networkPolicies=false,crds=false"
+    done = helm(
+        tools, "--set", values, "--set-string", "images.pullSecrets={pull},configuration.TIELINE_WORKERS=4"
+    )
+    assert done.returncode == 0, done.stderr
+    found = objects(done.stdout)
+    pod = found["Deployment", NAMESPACE, "tieline-api"]["spec"]["template"]["spec"]
+    assert pod["containers"][0]["image"] == "registry.example/p:1"
+    assert pod["imagePullSecrets"] == [{"name": "pull"}]
+    data = found["ConfigMap", NAMESPACE, "tieline"]["data"]
+    assert (data["TIELINE_RUNTIME_IMAGE"], data["TIELINE_WORKERS"]) == ("registry.example/r:1", "4")
+    assert not {kind for kind, _, _ in found} & {"NetworkPolicy", "CustomResourceDefinition"}
+
+
+@pytest.mark.cluster
+def test_kubernetes_knows_every_field(tools: ManifestTools, kubectl: Kubectl, tmp_path: Path) -> None:
+    schemas = tmp_path / "schemas"
+    write_schemas(json.loads(kubectl("get", "--raw", "/openapi/v2").stdout), schemas)
+    for name, text in (
+        ("chart.yaml", helm(tools, *TWO_OF_EACH).stdout),
+        ("base.yaml", kustomized(tools, "base")),
+        ("local.yaml", kustomized(tools, "overlays/local")),
+        ("available.yaml", kustomized(tools, "overlays/highly-available")),
+    ):
+        manifest = tmp_path / name
+        manifest.write_text(text)
+        assert conformity(tools, schemas, manifest) == ""
+    misspelt = tmp_path / "misspelt.yaml"
+    misspelt.write_text((tmp_path / "base.yaml").read_text().replace("readinessProbe:", "readynessProbe:"))
+    assert "readynessProbe" in conformity(tools, schemas, misspelt)
+
+
+@pytest.mark.cluster
+def test_kubernetes_would_take_every_object(
+    tools: ManifestTools, kubectl: Kubectl, namespace: str, tmp_path: Path
+) -> None:
+    manifest = tmp_path / "chart.yaml"
+    manifest.write_text(helm(tools, *TWO_OF_EACH, namespace=namespace).stdout)
+    arguments = ("--server-side", "--dry-run=server", "--force-conflicts", "--validate=strict")
+    done = kubectl("apply", *arguments, "-f", str(manifest))
+    assert len(done.stdout.splitlines()) == len(objects(manifest.read_text()))
+
+
+def conformity(tools: ManifestTools, schemas: Path, manifest: Path) -> str:
+    """What kubeconform finds; nothing when all is known."""
+    location = f"{schemas}/{{{{ .Group }}}}/{{{{ .ResourceKind }}}}_{{{{ .ResourceAPIVersion }}}}.json"
+    arguments = [tools.kubeconform, "-strict", "-schema-location", location, manifest]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout + done.stderr
+
+
+def write_schemas(document: dict[str, Any], folder: Path) -> None:
+    """A file for each kind that the API server knows, as kubeconform looks for them."""
+    definitions = document["definitions"]
+    for definition in definitions.values():
+        _strict(definition)
+    folder.mkdir()
+    (folder / "definitions.json").write_text(json.dumps({"definitions": definitions}))
+    for name, definition in definitions.items():
+        for kind in definition.get("x-kubernetes-group-version-kind", []):
+            # What kubeconform calls the group of the core's kinds is their version.
+            place = folder / (kind["group"] or kind["version"])
+            place.mkdir(exist_ok=True)
+            schema = {"$ref": f"../definitions.json#/definitions/{name}"}
+            (place / f"{kind['kind'].lower()}_{kind['version']}.json").write_text(json.dumps(schema))
+
+
+def _strict(schema: Any) -> None:
+    """No fields but those that are named, and numbers where Kubernetes takes numbers or texts."""
+    if not isinstance(schema, dict):
+        return
+    if schema.get("format") in {"int-or-string", "quantity"} or schema.get("x-kubernetes-int-or-string"):
+        schema.pop("type", None)
+        schema.pop("format", None)
+    if "properties" in schema and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        schema.setdefault("additionalProperties", False)
+    for part in ("properties", "definitions"):
+        for child in (schema.get(part) or {}).values():
+            _strict(child)
+    for part in ("items", "additionalProperties"):
+        _strict(schema.get(part))
