@@ -19,6 +19,7 @@ def test_an_order_is_sent_to_the_shop_in_its_form(tieline_project: Project) -> N
     answer = tieline_project.post("/orders", json=ORDER)
     assert (answer.status, answer.json()) == (201, {"created": "7", "totalCents": 1980})
     (request,) = shop.requests
+    assert request.headers["X-API-Key"] == "test-SHOP_API_KEY"
     assert request.json() == {
         "reference": "S-1",
         "customer": "ann@example.org",

@@ -62,5 +62,6 @@ def connections(body: Body) -> Iterator[tuple[str | None, str, Body]]:
 
 
 def base_path(connection: Mapping[str, Any]) -> str:
-    """The path of the connection's base URL, which its fake has too."""
-    return URL(str(connection.get("baseUrl") or "")).path.rstrip("/")
+    """The path of the connection's base URL, which its fake has too; none where a stand-in is no URL."""
+    url = URL(str(connection.get("baseUrl") or ""))
+    return url.path.rstrip("/") if url.absolute else ""
