@@ -36,7 +36,7 @@ async def send_again(
 ) -> aiohttp.ClientResponse:
     """The answer of ``send``, which is called up to ``retries`` more times.
 
-    An idempotent method is repeated after 429, 502, 503 and 504 and after lost connections; any method when
+    An idempotent method is repeated after 429, 502, 503 and 504, lost connections and cut bodies; any method when
     there was no connection at all, since nothing was sent. A body that can be read only once is never
     repeated. The wait is what ``Retry-After`` says (an answer that asks for more than 10 seconds is
     returned), or else doubles from a quarter of a second, give or take a half.
@@ -52,19 +52,28 @@ async def send_again(
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             if isinstance(getattr(error, "os_error", None), EgressRefusedError):
                 raise
-        except aiohttp.ClientConnectionError:
+        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
             if not idempotent:
                 raise
+        except aiohttp.ClientResponseError as error:  # with raise_for_status=True
+            wait = _asked(error.status, error.headers, wait)
+            if not idempotent or wait > _LONGEST_WAIT:
+                raise
         else:
-            if not idempotent or response.status not in _TEMPORARY:
-                return response
-            if (asked := response.headers.get("Retry-After")) is not None:
-                wait = _seconds(asked)
-            if wait > _LONGEST_WAIT:
+            wait = _asked(response.status, response.headers, wait)
+            if not idempotent or wait > _LONGEST_WAIT:
                 return response
             response.release()
         await pause(wait)
     return await send()
+
+
+def _asked(status: int, headers: Mapping[str, str] | None, backoff: float) -> float:
+    """How long to wait after an answer; infinite when another time would be no better."""
+    if status not in _TEMPORARY:
+        return math.inf
+    asked = (headers or {}).get("Retry-After")
+    return backoff if asked is None else _seconds(asked)
 
 
 def _repeatable(options: Mapping[str, Any]) -> bool:

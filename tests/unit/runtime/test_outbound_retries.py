@@ -1,5 +1,6 @@
 """Requests that are sent again: what is safe to repeat, bounded, and as late as the other side asks."""
 
+import asyncio
 import io
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -149,6 +150,41 @@ async def test_a_body_that_is_read_once_is_sent_once(
     response = await context_for(body_for(flaky)).fetch("shop", method="PUT", data=data)
     assert (response.status, len(flaky.bodies)) == (503, 1)
     assert b"file" in flaky.bodies[0]
+
+
+async def test_an_answer_that_would_be_raised_is_repeated_like_any_other(
+    flaky: Flaky, context_for: ContextFor, waits: list[float]
+) -> None:
+    flaky.answers = [(503, {"Retry-After": "2"}), (200, {}), (404, {}), (503, {"Retry-After": "60"})]
+    ctx = context_for(body_for(flaky))
+    assert (await ctx.fetch("shop", raise_for_status=True)).status == 200
+    for status in (404, 503):
+        with pytest.raises(aiohttp.ClientResponseError) as error:
+            await ctx.fetch("shop", raise_for_status=True)
+        assert error.value.status == status
+    assert waits == [2]
+
+
+async def test_a_body_that_is_cut_is_asked_for_again(
+    client: aiohttp.ClientSession, waits: list[float]
+) -> None:
+    asked = 0
+
+    async def cut(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        await reader.readuntil(b"\r\n\r\n")
+        body = b"half" if asked == 1 else b"all of it!"
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 10\r\n\r\n" + body)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(cut, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        body = environment(f"http://127.0.0.1:{port}", api_key("header"))
+        response = await context(client, configured(body)).fetch("shop", "/export")
+        assert await response.read() == b"all of it!"
+    assert (asked, len(waits)) == (2, 1)
 
 
 @pytest.mark.parametrize("data", [{"a": "1"}, [("a", "1")], "a=1"])
