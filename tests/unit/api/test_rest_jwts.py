@@ -261,6 +261,63 @@ async def test_keys_may_be_in_a_file(tmp_path: Path) -> None:
     assert await JwtAuthenticator(issuers, KeySets()).authenticate(_token()) is not None
 
 
+async def test_of_several_issuers_each_speaks_with_its_own_keys_audience_and_names(tmp_path: Path) -> None:
+    second, told = "https://id.example", []
+    for name, private in (("one", RSA), ("two", OTHER)):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"keys": [_jwk(private, "key")]}))
+    for issuer, name, audience in ((ISSUER, "one", "tieline"), (second, "two", "portal")):
+        told.append(
+            {
+                "issuer": issuer,
+                "jwksFile": str(tmp_path / f"{name}.json"),
+                "audiences": [audience],
+                "prefix": f"{name}:",
+            }
+        )
+    file = tmp_path / "issuers.json"
+    file.write_text(json.dumps(told))
+    issuers = IssuersFile(str(file))
+    issuers.read()
+    authenticator = JwtAuthenticator(issuers, KeySets())
+
+    async def username(token: str) -> str | None:
+        try:
+            caller = await authenticator.authenticate(token)
+        except ApiError:
+            return None
+        return caller.username if caller else None
+
+    assert await username(_token(kid="key")) == "one:ann"
+    assert await username(_token(OTHER, kid="key", iss=second, aud="portal")) == "two:ann"
+    assert await username(_token(OTHER, kid="key")) is None, "the other issuer's key"
+    assert await username(_token(OTHER, kid="key", iss=second)) is None, "the other issuer's audience"
+
+
+async def test_issuers_and_keys_of_a_config_map_rotate_without_a_restart(tmp_path: Path) -> None:
+    """The kubelet swaps a link to a new folder; files never change in place."""
+
+    def publish(version: str, key: Any) -> None:
+        folder = tmp_path / version
+        folder.mkdir()
+        (folder / "keys.json").write_text(json.dumps({"keys": [_jwk(key, version)]}))
+        issuer = {"issuer": ISSUER, "jwksFile": str(tmp_path / "keys.json"), "audiences": [version]}
+        (folder / "issuers.json").write_text(json.dumps([issuer]))
+        (tmp_path / "..new").symlink_to(version)
+        (tmp_path / "..new").rename(tmp_path / "..data")
+
+    publish("one", RSA)
+    for name in ("keys.json", "issuers.json"):
+        (tmp_path / name).symlink_to(f"..data/{name}")
+    issuers, clock = IssuersFile(str(tmp_path / "issuers.json")), [1000.0]
+    issuers.read()
+    authenticator = JwtAuthenticator(issuers, KeySets(clock=lambda: clock[0]), clock=lambda: clock[0])
+    assert await authenticator.authenticate(_token(kid="one", aud="one")) is not None
+    publish("two", OTHER)
+    clock[0] += 11  # keys are not read again at once for each unknown id
+    assert issuers.read()
+    assert await authenticator.authenticate(_token(OTHER, kid="two", aud="two")) is not None
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
