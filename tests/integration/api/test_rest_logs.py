@@ -66,6 +66,12 @@ def test_findings_of_versions_are_the_build_log(client: Client, kubectl: Kubectl
     rest = _logs(client, project, f"?build=true&order=asc&first=1&next_token={page['nextToken']}")
     assert [line["message"] for line in rest["logs"]] == ["Nothing listens"]
     assert "nextToken" not in rest
+    assert len(_logs(client, project, "?build=true&latest=true")["logs"]) == 2
+    client.ok("PUT", f"/projects/{project['id']}/deploy", {"versionName": "two"})
+    assert _logs(client, project, "?build=true&latest=true")["logs"] == [], "the newest has no findings"
+    assert len(_logs(client, project, "?build=true")["logs"]) == 2
+    found = _logs(client, project, "?build=true&search=LISTENS")["logs"]
+    assert [line["severity"] for line in found] == ["WARNING"]
 
 
 _WRITES = """

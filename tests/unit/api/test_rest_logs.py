@@ -11,6 +11,7 @@ from tieline_api.logs import paging, pods
 from tieline_api.logs.lines import Line, entry, split
 from tieline_api.logs.paging import Wanted
 from tieline_core.kube import KubeError, Resource, Unavailable
+from tieline_core.names import VERSION_ANNOTATION
 
 NS = "2026-11-21T10:00:{:02d}.{:09d}Z"
 
@@ -69,7 +70,12 @@ class Cluster:
             status["lastState"] = {"terminated": {"exitCode": 1}}
         return [
             {
-                "metadata": {"name": name, "namespace": "acme", "creationTimestamp": _stamp(0)},
+                "metadata": {
+                    "name": name,
+                    "namespace": "acme",
+                    "creationTimestamp": _stamp(0),
+                    "annotations": {VERSION_ANNOTATION: f"of-{name}"},
+                },
                 "status": {"containerStatuses": [status]},
             }
             for name in self.texts
@@ -163,6 +169,13 @@ async def test_start_end_and_search_choose_lines() -> None:
     wanted = Wanted(order="asc", first=10, start=_stamp(2), end=_stamp(5))
     assert await _pages(cluster, wanted) == [["Line 2", "Line 3", "Line 4"]]
     assert await _pages(cluster, Wanted(order="desc", first=10, search="LINE 7")) == [["Line 7"]]
+
+
+async def test_of_the_latest_version_are_its_own_pods_lines_only() -> None:
+    cluster = Cluster({"old": [(_stamp(1), "before")], "new": [(_stamp(2), "after")]})
+    wanted = Wanted(order="asc", first=10)
+    readings, _ = await pods.read(cluster, "acme", "env", wanted, version="of-new")
+    assert [one.message for one in paging.page(readings, wanted).entries] == ["after"]
 
 
 async def test_one_node_that_is_away_is_a_warning_and_all_are_an_error() -> None:
