@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from tieline_api import errors
@@ -10,6 +11,7 @@ from tieline_api.conversion.users import user_to_rest
 from tieline_api.engine.operation import Call
 from tieline_api.errors import FieldError
 from tieline_api.models import users as rest
+from tieline_api.models.projects import Environment
 from tieline_api.operations.connections import connection_reply
 from tieline_api.store import indexes, orders
 from tieline_core.ids import environment_id, object_id, parse_id, static_activation_id
@@ -25,6 +27,11 @@ class Place:
     project: Obj
     name: str
     id: str
+
+    @cached_property
+    def shown(self) -> Environment:
+        """The environment as REST tells it, without files."""
+        return next(one for one in environments_to_rest(self.project, {}) if one.name == self.name)
 
 
 def find_place(call: Call[Any, Any], identifier: str) -> Place | None:
@@ -82,10 +89,9 @@ def find_activation(call: Call[Any, Any], place: Place, identifier: str) -> Obj 
 def activation_to_rest(call: Call[Any, Any], place: Place, obj: Mapping[str, Any] | None) -> rest.Activation:
     """The REST form of an activation; without an object that of a static one where nothing is set."""
     world = call.platform.world
-    shown = next(one for one in environments_to_rest(place.project, {}) if one.name == place.name)
     if obj is None:
         identifier = static_activation_id(place.id)
-        return rest.Activation(id=identifier, environment=shown, connections=[], dynamic_variables={})
+        return rest.Activation(id=identifier, environment=place.shown, connections=[], dynamic_variables={})
     user = world.referred(world.users, obj, "endUserRef")
     connections = []
     for item in obj["spec"].get("connections") or ():
@@ -103,7 +109,7 @@ def activation_to_rest(call: Call[Any, Any], place: Place, obj: Mapping[str, Any
     return rest.Activation(
         id=object_id(obj),
         user=user_to_rest(user, organisation=call.organisation.id) if user else None,
-        environment=shown,
+        environment=place.shown,
         connections=connections,
         dynamic_variables=obj["spec"].get("variables") or {},
         variable_errors=broken or None,
