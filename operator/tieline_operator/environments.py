@@ -16,6 +16,8 @@ from tieline_operator.plans import Object, Outcome, failed, in_progress, ready
 from tieline_operator.pods import UNSCHEDULABLE_SECONDS, Failure, Pod, rollout_complete, rollout_failure
 
 _MAX_MESSAGE = 8192
+# A restart that went well again is told of for this long.
+_TOLD_SECONDS = 600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +63,8 @@ class Judged:
     serving: str | None = None
     """The version that serves."""
     ready_replicas: int = 0
+    notice: str = ""
+    """What befell the environment of late, though all is well again."""
     requeue_after: float | None = None
 
 
@@ -75,7 +79,7 @@ def status_of(
     wanted: Wanted, judged: Judged, previous: EnvironmentStatus | None, now: datetime
 ) -> dict[str, Any]:
     """The item of ``status.environments``. ``updatedAt`` moves when what runs, or the state, does."""
-    message = "" if judged.outcome.status == "True" else judged.outcome.message[:_MAX_MESSAGE]
+    message = judged.notice if judged.outcome.status == "True" else judged.outcome.message[:_MAX_MESSAGE]
     same = previous is not None and (previous.status, previous.version) == (judged.state, judged.serving)
     moment = format_time(now)
     values = {
@@ -106,7 +110,9 @@ def _state(wanted: Wanted, seen: Seen, serving: Sequence[Pod], now: datetime) ->
     failure, look_again = _failure(wanted, seen, now)
     if serving:
         outcome = _serving(wanted, seen, serving, failure)
-        return Judged(state=EnvironmentState.RUNNING, outcome=outcome, requeue_after=look_again)
+        notice, until = _notice(wanted, serving, now)
+        again = min((seconds for seconds in (look_again, until) if seconds), default=None)
+        return Judged(state=EnvironmentState.RUNNING, outcome=outcome, notice=notice, requeue_after=again)
     return replace(_not_serving(wanted, seen, failure), requeue_after=look_again)
 
 
@@ -141,6 +147,18 @@ def _serving(wanted: Wanted, seen: Seen, serving: Sequence[Pod], failure: Failur
     if wanted.in_sync and rollout_complete(seen.deployment, wanted.replicas) and not keeps:
         return ready("Running", f"{wanted.name} runs version {version}")
     return in_progress("RollingOut", f"{wanted.name}: rolling out version {wanted.version}{keeps}")
+
+
+def _notice(wanted: Wanted, serving: Sequence[Pod], now: datetime) -> tuple[str, float | None]:
+    """That a pod which serves was restarted for its memory, and for how long that is still told."""
+    ends = [pod.out_of_memory for pod in serving if pod.out_of_memory]
+    if not ends:
+        return "", None
+    when, failure = max(ends, key=lambda end: end[0])
+    left = _TOLD_SECONDS - (now - when).total_seconds()
+    if left <= 0:
+        return "", None
+    return f"{wanted.name}: a pod was restarted at {format_time(when)}: {failure.message}", left
 
 
 def _not_serving(wanted: Wanted, seen: Seen, failure: Failure | None) -> Judged:

@@ -18,6 +18,7 @@ _PULL_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName
 _CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 _POD_NAME = re.compile(r'pods? "[^"]*"')
 _MAX_LINES = 4000
+_OUT_OF_MEMORY = "OOMKilled"
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Pod:
     failure: Failure | None
     unschedulable: tuple[datetime, str] | None
     """Since when no node has room for it, and the scheduler's words."""
+    out_of_memory: tuple[datetime, Failure] | None = None
+    """When it was last ended for the memory that it used, though it may serve again."""
 
 
 def read_pod(obj: Object) -> Pod:
@@ -57,8 +60,9 @@ def read_pod(obj: Object) -> Pod:
         created=parse_time(metadata["creationTimestamp"]),
         ready=not leaving and _condition(status, "Ready").get("status") == "True",
         finished=status.get("phase") in _FINISHED,
-        failure=None if leaving else _failure(status),
+        failure=None if leaving else _failure(obj),
         unschedulable=_unschedulable(status),
+        out_of_memory=None if leaving else _last_out_of_memory(obj),
     )
 
 
@@ -109,8 +113,8 @@ def _template_annotation(deployment: Object | None, name: str) -> str | None:
     return value
 
 
-def _failure(status: Mapping[str, Any]) -> Failure | None:
-    for container in status.get("containerStatuses", []):
+def _failure(obj: Object) -> Failure | None:
+    for container in obj.get("status", {}).get("containerStatuses", []):
         waiting = container.get("state", {}).get("waiting", {})
         reason = waiting.get("reason", "")
         if reason in _PULL_REASONS:
@@ -118,7 +122,7 @@ def _failure(status: Mapping[str, Any]) -> Failure | None:
         if reason in _CONFIG_REASONS:
             return Failure("ContainerRefused", f"The container cannot be made: {waiting.get('message', '')}")
         if container.get("restartCount", 0) >= 1 and not container.get("ready"):
-            return _crash(container)
+            return _crash(obj, container)
     return None
 
 
@@ -129,17 +133,38 @@ def _pull_message(container: Mapping[str, Any], waiting: Mapping[str, Any]) -> s
     return f'The image "{container.get("image", "")}" cannot be pulled; correct its name or the pull secrets{detail}'
 
 
-def _crash(container: Mapping[str, Any]) -> Failure | None:
+def _crash(obj: Object, container: Mapping[str, Any]) -> Failure | None:
     ended = container.get("state", {}).get("terminated") or container.get("lastState", {}).get("terminated")
     if not ended:
         return None
     lines = ended.get("message", "").strip()[-_MAX_LINES:]
-    if ended.get("reason") == "OOMKilled":
-        return Failure(
-            "OutOfMemory", "The code used more memory than its limit; raise runtime.resources.limits.memory"
-        )
+    if ended.get("reason") == _OUT_OF_MEMORY:
+        return _out_of_memory(obj, container)
     told = f"; its last lines:\n{lines}" if lines else "; it wrote nothing"
     return Failure("Crashed", f"The code crashed with exit code {ended.get('exitCode', 0)}{told}")
+
+
+def _out_of_memory(obj: Object, container: Mapping[str, Any]) -> Failure:
+    name = container.get("name")
+    limits = [
+        spec.get("resources", {}).get("limits", {}).get("memory")
+        for spec in obj.get("spec", {}).get("containers", ())
+        if spec.get("name") == name
+    ]
+    told = f" of {limits[0]}" if limits and limits[0] else ""
+    return Failure(
+        "OutOfMemory",
+        f"The code used more memory than its limit{told}, and was ended; let it use less, or raise "
+        "runtime.resources.limits.memory",
+    )
+
+
+def _last_out_of_memory(obj: Object) -> tuple[datetime, Failure] | None:
+    for container in obj.get("status", {}).get("containerStatuses", []):
+        ended = container.get("lastState", {}).get("terminated", {})
+        if ended.get("reason") == _OUT_OF_MEMORY and ended.get("finishedAt"):
+            return parse_time(ended["finishedAt"]), _out_of_memory(obj, container)
+    return None
 
 
 def _unschedulable(status: Mapping[str, Any]) -> tuple[datetime, str] | None:

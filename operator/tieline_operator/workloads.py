@@ -26,8 +26,8 @@ CODE_DIR = "/app/code"
 TOKEN_DIR = "/var/run/secrets/tieline"  # noqa: S105  (a path)
 HEALTH_PORT = 8081
 SERVICE_PORT = 80
-# Long enough for the in-flight requests that the runtime drains on SIGTERM.
-GRACE_SECONDS = 30
+# On SIGTERM the runtime takes requests for 20 s at most, and runs under way have 65 s to end.
+GRACE_SECONDS = 90
 # After this long without progress a rollout counts as failed.
 PROGRESS_SECONDS = 300
 _TOKEN_SECONDS = 3600

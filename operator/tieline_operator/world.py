@@ -187,11 +187,15 @@ def _metadata_alone(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 def _slim_pod(obj: dict[str, Any]) -> dict[str, Any]:
-    """A pod's spec is the Deployment's: only what it does is of interest."""
+    """A pod's spec is the Deployment's: of interest is what it does, and the limits that it runs into."""
     metadata = lean(obj)["metadata"]
     annotations = metadata.get("annotations", {})
     metadata["annotations"] = {key: annotations[key] for key in _POD_ANNOTATIONS if key in annotations}
-    return {"metadata": metadata, "status": obj.get("status", {})}
+    containers = [
+        {"name": container["name"], "resources": container.get("resources", {})}
+        for container in obj.get("spec", {}).get("containers", ())
+    ]
+    return {"metadata": metadata, "spec": {"containers": containers}, "status": obj.get("status", {})}
 
 
 _TRANSFORMS: Mapping[Resource, Callable[[dict[str, Any]], dict[str, Any]]] = {

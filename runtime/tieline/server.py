@@ -65,9 +65,9 @@ def _collect_seldom() -> None:
 async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
     """Run ``tasks`` until SIGTERM or SIGINT, then drain.
 
-    Draining: not ready and claiming no scheduled runs at once, still accepting requests for the drain delay
-    (until everyone who routes here has noticed), then no new connections, and up to the grace for runs and
-    background work in flight. Raises ConfigurationError when the connections file cannot be used at the start.
+    Draining: claiming no scheduled runs at once, still accepting requests until none has come for the drain delay
+    (see ``serving.leaving``), then no new connections, and up to the grace for runs and background work in flight.
+    Raises ConfigurationError when the connections file cannot be used at the start.
     """
     stop = _stop_signals()
     source = parts.source_of(settings)
@@ -121,10 +121,9 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
         loop = asyncio.get_running_loop()
         try:
             await _until_stopped(stop, feed)
-            runner.draining = True
             scheduler.stop()
-            logger.info("Stopping: draining for %g seconds", settings.drain_delay)
-            await asyncio.sleep(settings.drain_delay)
+            logger.info("Stopping: draining until no request came for %g seconds", settings.drain_delay)
+            await runner.leaving.wait(silence=settings.drain_delay, longest=settings.drain_longest)
         finally:
             await _cancel(starting)
             deadline = loop.time() + settings.grace - min(_GIVING_BACK, settings.grace / 2)
@@ -177,7 +176,7 @@ async def _cancel(task: "asyncio.Task[None] | None") -> None:
 
 
 def _not_ready(runner: Runner, configuration: Configuration) -> str | None:
-    if runner.draining:
+    if runner.leaving.closed:
         return "stopping"
     if not configuration.obtained:
         return "waiting for the configuration from the API"

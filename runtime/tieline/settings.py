@@ -30,7 +30,11 @@ class Settings:
     """A socket that is listened on already, instead of the port: ``tieline run`` hands it from version to version."""
     health_listen_fd: int | None
     drain_delay: float
+    """After SIGTERM requests are taken until none has come for this long."""
+    drain_longest: float
+    """But no longer than this."""
     grace: float
+    """How long what runs then may last: a run's time-out and a little."""
     max_body: int
     max_runs: int
     max_runs_of_one: int | None
@@ -69,7 +73,8 @@ class Settings:
             listen_fd=_descriptor(env, "TIELINE_LISTEN_FD"),
             health_listen_fd=_descriptor(env, "TIELINE_HEALTH_LISTEN_FD"),
             drain_delay=_number(env, "TIELINE_DRAIN_SECONDS", 3),
-            grace=_number(env, "TIELINE_GRACE_SECONDS", 25),
+            drain_longest=_number(env, "TIELINE_DRAIN_LONGEST_SECONDS", 20),
+            grace=_number(env, "TIELINE_GRACE_SECONDS", 65),
             max_body=int(_number(env, "TIELINE_MAX_BODY_BYTES", 10 * _MIB)),
             max_runs=int(_number(env, "TIELINE_MAX_CONCURRENT_RUNS", 100)),
             max_runs_of_one=int(_number(env, "TIELINE_MAX_RUNS_PER_ACTIVATION", 0)) or None,

@@ -24,6 +24,7 @@ from tieline.serving.bodies import bound
 from tieline.serving.calls import Calls
 from tieline.serving.counts import Counts, Outcome
 from tieline.serving.inbound import unauthenticated, verify
+from tieline.serving.leaving import Leaving
 from tieline.serving.refusals import RefusedError
 from tieline.serving.turns import NoTurnError, Slot, Turns
 from tieline.state.documents import Documents, MemoryDocuments
@@ -66,8 +67,7 @@ class Runner:
         tracer: Tracer | None = None,
         documents: Documents | None = None,
     ) -> None:
-        self.draining = False
-        """Set when the server stops: connections are closed after their answer."""
+        self.leaving = Leaving()
         self.counts = Counts()
         self._limits = limits
         self._configuration = configuration
@@ -106,6 +106,7 @@ class Runner:
 
     async def run(self, webhook: Webhook, request: web.Request) -> web.StreamResponse:
         """The answer of ``webhook`` to ``request``; for the user in its path, if there is one."""
+        self.leaving.came()
         execution_id = new_ulid()
         token = current_execution.set(execution_id)
         redactor = current_redactor.set(None)
@@ -115,7 +116,7 @@ class Runner:
             response = await self._in_turn(webhook, request, execution_id)
             if not response.prepared:
                 response.headers[EXECUTION_ID_HEADER] = execution_id
-                if self.draining:
+                if self.leaving.begun:
                     response.force_close()
             seconds = time.perf_counter() - started
             self.counts.add("webhook", webhook.name, _outcome(response.status), seconds)

@@ -155,3 +155,18 @@ def test_updated_at_moves_with_the_state_and_created_at_never() -> None:
         later + timedelta(hours=1),
     )
     assert again["updatedAt"] == format_time(later)
+
+
+def test_a_restart_for_memory_is_told_for_ten_minutes_though_the_pod_serves_again() -> None:
+    wanted = Wanted(name="production", id="x", version="v2", revision="r2")
+    ended = Failure("OutOfMemory", "The code used more memory than its limit of 96Mi")
+    seen = Seen(
+        deployment=COMPLETE, pods=(pod(ready=True, out_of_memory=(NOW, ended)),), previous=previous("running")
+    )
+    soon, later = NOW + timedelta(minutes=1), NOW + timedelta(minutes=11)
+    judged = judge(wanted, seen, soon)
+    assert judged.outcome.status == "True"
+    assert judged.requeue_after == 540
+    message = status_of(wanted, judged, seen.previous, soon)["message"]
+    assert message == f"production: a pod was restarted at {format_time(NOW)}: {ended.message}"
+    assert "message" not in status_of(wanted, judge(wanted, seen, later), seen.previous, later)

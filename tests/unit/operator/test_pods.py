@@ -43,6 +43,13 @@ def test_a_pod_that_ran_out_of_memory_says_which_limit_to_raise() -> None:
     failure = read(status).failure
     assert failure
     assert "runtime.resources.limits.memory" in failure.message
+    status["containerStatuses"][0]["name"] = "runtime"
+    spec = {"containers": [{"name": "runtime", "resources": {"limits": {"memory": "96Mi"}}}]}
+    named = read_pod(
+        {"metadata": {"creationTimestamp": NOW.isoformat()}, "status": status, "spec": spec}
+    ).failure
+    assert named
+    assert "limit of 96Mi" in named.message
 
 
 def test_a_pod_that_is_being_deleted_serves_nothing() -> None:
