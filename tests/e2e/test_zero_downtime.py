@@ -1,0 +1,110 @@
+"""A deploy, a rollback and a pod's eviction while callers never rest: not one request is lost."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from tests.harness.constant_load import ConstantLoad
+from tests.harness.world import World, eventually, project
+
+pytestmark = pytest.mark.e2e
+
+CODE = """
+import asyncio
+
+from tieline import Context, Integration, Request
+
+integration = Integration()
+
+
+@integration.webhook("hello")
+async def hello(ctx: Context, request: Request) -> str:
+    assert await request.json() == {"reference": "A-1"}
+    return "%(says)s"
+
+
+@integration.webhook("slow")
+async def slow(ctx: Context) -> str:
+    await asyncio.sleep(4)
+    return "slow %(says)s"
+"""
+
+
+def _code(says: str) -> str:
+    return CODE % {"says": says}
+
+
+def _serving_pods(world: World) -> list[str]:
+    return sorted(
+        pod["metadata"]["name"]
+        for pod in world.pods("orders")
+        if "deletionTimestamp" not in pod["metadata"]
+        and any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", ()))
+    )
+
+
+def _evict(world: World, pod: str) -> None:
+    """As draining a node does it: through the eviction API, which asks the disruption budget."""
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod, "namespace": world.namespace},
+    }
+    path = f"/api/v1/namespaces/{world.namespace}/pods/{pod}/eviction"
+    world.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+
+
+def _evict_one(world: World, *, replicas: int) -> None:
+    """Returns once the pod is gone, and as many as before serve."""
+    evicted = _serving_pods(world)[0]
+    _evict(world, evicted)
+
+    def replaced() -> bool:
+        serving = _serving_pods(world)
+        left = [pod["metadata"]["name"] for pod in world.pods("orders")]
+        return len(serving) == replicas and evicted not in left
+
+    eventually("the evicted pod replaced", replaced, within=90)
+
+
+def _until_only(world: World, pods: int) -> None:
+    """The old version's pods have ended too."""
+    eventually("the old pods ended", lambda: len(world.pods("orders")) == pods, within=90)
+
+
+def test_no_request_is_lost_by_a_deploy_a_rollback_or_an_eviction(world: World) -> None:
+    world.apply(project(_code("one")))
+    first = world.until("orders", "running")
+    with ConstantLoad(first["publicUrl"]) as load:
+        told: list[str] = []
+
+        def done(what: str) -> None:
+            told.append(f"{what}: {load.total} answered, {len(load.lost)} lost")
+
+        # One pod alone: the next one is ready before it stops taking requests.
+        world.apply(project(_code("two")))
+        eventually("version two answers", lambda: load.answered["two"])
+        _until_only(world, 1)
+        done("deploy, one replica")
+        environments = [{"name": "production", "version": first["version"]}]
+        before = load.answered["one"]
+        world.apply(project(_code("two"), environments=environments))
+        eventually("version one answers again", lambda: load.answered["one"] > before)
+        _until_only(world, 1)
+        done("rollback, one replica")
+        _evict_one(world, replicas=1)
+        done("eviction, one replica")
+
+        world.apply(project(_code("two"), environments=environments, runtime={"replicas": 2}))
+        eventually("two replicas", lambda: len(_serving_pods(world)) == 2)
+        _evict_one(world, replicas=2)
+        done("scaling out and an eviction, two replicas")
+        # Callers with a kept connection, which had time to come back by it.
+        time.sleep(1)
+    print("\n" + "\n".join(told))
+    assert not load.lost, (len(load.lost), load.lost[:20], told)
+    assert load.total > 2000, told
+    assert load.answered["slow one"] > 10
