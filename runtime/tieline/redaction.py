@@ -19,8 +19,8 @@ _REMEMBERED = 1000
 class Redactor:
     """Replaces every secret value it was told of, in the forms in which they travel.
 
-    A value is recognised as it is, as JSON writes it, percent-encoded, and (for user names with
-    passwords) as the base64 of HTTP's basic authentication. JWTs are recognised by their form.
+    A value is recognised as it is, as JSON writes it, percent-encoded (once or twice), and (for user
+    names with passwords) as the base64 of HTTP's basic authentication. JWTs are recognised by their form.
     """
 
     def __init__(self) -> None:
@@ -59,6 +59,7 @@ def _forms(secret: str) -> set[str]:
         repr(secret)[1:-1],
         quote(secret, safe=""),
         quote_plus(secret),
+        quote(quote(secret, safe=""), safe=""),  # OAuth 1.0's PLAINTEXT signatures
     }
     # Log lines are JSON themselves: each form also as it looks within a line.
     return forms | {_escaped(form) for form in forms}

@@ -67,6 +67,7 @@ def _forms(value: bytes) -> Iterator[tuple[str, bytes]]:
     except UnicodeDecodeError:
         return
     yield "URL-encoded", quote(text, safe="").encode()
+    yield "URL-encoded twice", quote(quote(text, safe="~"), safe="").encode()
     yield "form-encoded", quote_plus(text).encode()
     yield "as a path", quote(text).encode()
     yield "in JSON", json.dumps(text)[1:-1].encode()

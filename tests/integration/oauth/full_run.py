@@ -152,6 +152,7 @@ class FullRun:
         private = self.secrets["jwt key"] = pem(ec.generate_private_key(ec.SECP256R1()))
         certificate, own_key = Authority().issue("ours")
         own = self.secrets["certificate key"] = pem(own_key)
+        consumer = {"consumerKey": "tieline", "consumerSecret": self.a("consumer secret")}
         header, query = {"name": "X-Key", "in": "header"}, {"name": "k", "in": "query"}
         digest = {"name": "X-Sig", "in": "header", "algorithm": "sha256", "digestInputs": ["body", "url"]}
         tokens = {
@@ -182,6 +183,12 @@ class FullRun:
                 _credential("string", value=self.a("pin secret", "+/ü")),
             ),
             "token": (_scheme("oauth2", tokens), token),
+            "oauth1": (
+                _scheme("oauth1", {**consumer, "signatureMethod": "PLAINTEXT"}),
+                _credential(
+                    "oauth1", oauthToken=self.a("oauth1 token"), oauthVerifier=self.a("verifier of oauth1")
+                ),
+            ),
         }
 
     def _oauth2(self) -> dict[str, Parts]:

@@ -150,6 +150,7 @@ def _has_happened(
         "password of basic-auth",
         "pin secret",
         "access token given",
+        "consumer secret",
     ):
         assert name in heard, f"{name} was not sent"
     assert any(name.startswith("accessToken") for name in heard), "no token of Keycloak was sent"

@@ -24,6 +24,7 @@ PEM = "-----BEGIN PRIVATE KEY-----\n" + "MIGHAgEAMBMGByqG\nSM49AgEGCCqGSM49\n" +
         lambda value: urlencode({"client_secret": value}),
         quote,
         quote_plus,
+        lambda value: quote(quote(value, safe="")),
         lambda value: yaml.safe_dump({"data": base64.b64encode(value.encode()).decode()}, width=10_000),
         lambda value: "Basic " + base64.b64encode(f"user:{value}".encode()).decode(),
         lambda value: "Basic " + base64.b64encode(f"user1:{value}:more".encode()).decode(),
