@@ -5,19 +5,20 @@ what the caches hold now, and laid over the status that the operator left: what 
 in the answer.
 """
 
-from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ValidationError
 
 from tieline_api.conversion.times import expired
+from tieline_api.judgements import Facts, Judgements
 from tieline_api.runtime_credentials import kept_tokens
 from tieline_api.store.lookups import CacheLookups
+from tieline_api.store.secrets import secret_references
 from tieline_api.store.world import World
-from tieline_core.credentials.checking import Known, findings
-from tieline_core.credentials.facts import SecretFacts, facts_of, tokens_of
+from tieline_core.credentials.checking import Known, findings, looks_again
+from tieline_core.credentials.facts import SecretFacts, tokens_of
 from tieline_core.credentials.links import links_of, scheme_links
 from tieline_core.credentials.schemes import KnownScheme, inline_findings, references, scheme_findings
 from tieline_core.ids import object_id, object_name
@@ -26,30 +27,10 @@ from tieline_core.resources.connections import ConnectionCredential
 
 Obj = Mapping[str, Any]
 
-_REMEMBERED = 20_000
 _MOST = 16
 
 
-class _Facts:
-    """Facts of Secrets; those of a version are made once, because keys take a millisecond to read."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, str], SecretFacts] = OrderedDict()
-
-    def of(self, world: World, namespace: str, name: str) -> SecretFacts:
-        found = world.secrets.get(namespace, name)
-        if found is None:
-            return SecretFacts(name=name)
-        key = found["metadata"]["uid"], found["metadata"]["resourceVersion"]
-        facts = self._known.get(key)
-        if facts is None:
-            facts = self._known[key] = facts_of(name, found)
-            if len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
-        return facts
-
-
-_facts = _Facts()
+_facts, _judgements = Facts(), Judgements()
 
 
 class _Directory(CacheLookups):
@@ -61,6 +42,10 @@ class _Directory(CacheLookups):
 
 def judged_system(world: World, obj: Obj) -> Obj:
     """The System with the findings of now about its auth schemes."""
+    made_of, now = (_version(obj), *_versions(world, obj)), datetime.now(UTC)
+    known = None if _leads_elsewhere(obj) else _judgements.find(obj["metadata"]["uid"], made_of, now)
+    if known is not None:
+        return _with_status(obj, authSchemes=known)
     try:
         system = System.read(obj)
     except ValidationError:
@@ -74,15 +59,16 @@ def judged_system(world: World, obj: Obj) -> Obj:
             # Of a Secret of another type, which no cache here has, the operator says more.
             told += [one for one in _status(obj, "authSchemes") if one["id"] == scheme.id]
             continue
-        known = KnownScheme(
+        judged = KnownScheme(
             scheme=scheme,
             siblings=schemes,
             namespace=system.namespace,
             secrets=facts,
             links=scheme_links(directory, system.namespace, scheme),
         )
-        messages = [finding.message.to_dict() for finding in scheme_findings(known)[:_MOST]]
+        messages = [finding.message.to_dict() for finding in scheme_findings(judged)[:_MOST]]
         told.append({"id": scheme.id, "validationMessages": messages})
+    _judgements.keep(obj["metadata"]["uid"], made_of, told)
     return _with_status(obj, authSchemes=told)
 
 
@@ -94,17 +80,26 @@ def judged_connection(world: World, obj: Obj, system: Obj | None) -> Obj:
         obj = {**obj, "spec": {**obj["spec"], "credentials": left}}
     if system is None:
         return obj
+    items = obj["spec"].get("credentials") or ()
+    kept = tuple(_version(found) for item in items if (found := kept_tokens(world, obj, item)))
+    sources = (*_versions(world, obj), *_versions(world, system), *kept)
+    made_of = (_version(obj), _version(system), len(items), *sources)
+    elsewhere = _leads_elsewhere(obj) or _leads_elsewhere(system)
+    told = None if elsewhere else _judgements.find(obj["metadata"]["uid"], made_of, now)
+    if told is not None:
+        return _with_status(obj, credentials=told)
     try:
         connection, schemes = Connection.read(obj), System.read(system).spec.auth_scheme_configs
     except ValidationError:
         return obj
     before = {one["id"]: one for one in _status(obj, "credentials")}
-    told = []
+    told, again = [], []
     for item in connection.spec.credentials:
         scheme = item.auth_scheme_config or next(
             (one for one in schemes if one.id == item.auth_scheme_config_id), None
         )
         known = _known(world, obj, connection, item, scheme)
+        again += looks_again(known, now)
         if _is_told(obj) and item.id in before and known.secret and not known.secret.exists:
             told.append(before[item.id])
             continue
@@ -112,6 +107,7 @@ def judged_connection(world: World, obj: Obj, system: Obj | None) -> Obj:
         own = [finding.message.to_dict() for finding in inline_findings(item.auth_scheme_config)[:_MOST]]
         judged = {"id": item.id, "errors": errors, "validationMessages": own}
         told.append({**before.get(item.id, {}), **judged})
+    _judgements.keep(obj["metadata"]["uid"], made_of, told, min(again, default=None))
     return _with_status(obj, credentials=told)
 
 
@@ -133,6 +129,30 @@ def _known(world: World, obj: Obj, connection: Connection, item: ConnectionCrede
         tokens=tokens_of(kept) if kept else None,
         links=links_of(_Directory(world), facts, obj, item, scheme).problems,
     )
+
+
+def _versions(world: World, obj: Obj) -> tuple[Hashable, ...]:
+    """The versions of the Secrets that an object refers to."""
+    namespace = obj["metadata"]["namespace"]
+    names = sorted(secret_references(obj))
+    return tuple(_version(found) if (found := world.secrets.get(namespace, name)) else name for name in names)
+
+
+def _version(obj: Obj) -> Hashable:
+    return obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]
+
+
+def _leads_elsewhere(obj: Obj) -> bool:
+    """Whether a scheme uses credentials of other connections: what those are like is not in our versions."""
+    spec = obj["spec"]
+    inline = [item.get("authSchemeConfig") for item in spec.get("credentials") or ()]
+    for scheme in (*(spec.get("authSchemeConfigs") or ()), *inline):
+        oauth2 = (scheme or {}).get("oauth2") or {}
+        grant = oauth2.get("grant") or {}
+        clients = (grant.get("authorizationCode") or {}, grant.get("password") or {})
+        if oauth2.get("mtlsEnabled") or any(client.get("credentialId") for client in clients):
+            return True
+    return False
 
 
 def _is_told(obj: Obj) -> bool:
