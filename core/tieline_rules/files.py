@@ -1,6 +1,7 @@
 """Names, sizes and labels of a project's files."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from tieline_rules.findings import Finding
@@ -19,20 +20,24 @@ _MIB = 1024 * 1024
 
 def check_names(paths: Sequence[str]) -> Iterator[Finding]:
     """Paths that could leave the project or not be stored, names that are taken, and what is missing."""
-    seen: set[str] = set()
     for path in paths:
-        problem = name_problem(path)
-        if problem:
+        if problem := name_problem(path):
             yield _error(problem, filename=path)
-        if path in seen:
-            yield _error("there are two files of this name; keep one of them", filename=path)
-        seen.add(path)
-    yield from requirements(list(seen))
+    yield from check_twice(paths)
+    seen = set(paths)
+    yield from requirements(sorted(seen))
     folders = {path[:index] for path in seen for index, letter in enumerate(path) if letter == "/"}
     for path in sorted(seen & folders):
         yield _error("this is the name of a file and of a folder; rename one of them", filename=path)
     if MAIN not in seen:
         yield _error(f"there is no {MAIN}; it is the file that is run: add it")
+
+
+def check_twice(paths: Sequence[str]) -> Iterator[Finding]:
+    """Names that two files have."""
+    for path, count in Counter(paths).items():
+        if count > 1:
+            yield _error("there are two files of this name; keep one of them", filename=path)
 
 
 def name_problem(path: str) -> str | None:

@@ -12,22 +12,16 @@ from typing import Generic, TypeVar
 
 from tieline_core.checks import check_files, named_templates
 from tieline_core.connectors.webhooks import Interface, interface_of
-from tieline_core.files import (
-    MAX_FILE_BYTES,
-    MAX_TOTAL_BYTES,
-    FilesMissing,
-    files_digest,
-    source_files,
-    unpack,
-)
+from tieline_core.files import FilesMissing, files_digest, source_files, unpack
 from tieline_core.kube.resources import CONFIG_MAPS
 from tieline_core.resources import Project, ProjectVersion
 from tieline_core.resources.project_versions import Finding
 from tieline_operator.plans import Object
 from tieline_operator.world import World
+from tieline_rules.files import check_sizes, check_twice
+from tieline_rules.findings import first
 
 _REMEMBERED = 4096
-_MIB = 1024 * 1024
 
 T = TypeVar("T")
 
@@ -138,15 +132,7 @@ class _Recent(Generic[T]):
 
 def _keepable(files: list[tuple[str, bytes]]) -> dict[str, bytes]:
     """The files as a mapping; raises FilesMissing for what no ConfigMap could keep."""
-    kept = dict(files)
-    if len(kept) < len(files):
-        names = [path for path, _ in files]
-        twice = sorted({path for path in names if names.count(path) > 1})
-        raise FilesMissing(f"There are two files named {', '.join(twice[:5])}; keep one of each")
-    large = sorted(path for path, content in files if len(content) > MAX_FILE_BYTES)
-    if large:
-        raise FilesMissing(f"{', '.join(large[:5])} has more than 1 MiB; split it, or put it elsewhere")
-    total = sum(len(content) for _, content in files)
-    if total > MAX_TOTAL_BYTES:
-        raise FilesMissing(f"The files have {total / _MIB:.1f} MiB together; at most 8 MiB are kept")
-    return kept
+    problems = [*check_twice([path for path, _ in files]), *check_sizes(files)]
+    if problems:
+        raise FilesMissing(f"The files cannot be kept: {first([str(item) for item in problems], most=3)}")
+    return dict(files)

@@ -10,6 +10,8 @@ import pytest
 from tests.unit.operator.memory_world import MemoryWorld, files_of
 from tests.unit.operator.objects import NAMESPACE, namespace, obj, project, template
 from tests.unit.operator.reconciling import Reconciling, crashed, no_image
+from tests.unit.rules.deploy_cases import CASES, UNSAVED, Case
+from tieline_core.checks import check_files
 from tieline_core.kube import resources as r
 from tieline_operator.indexes import CHILDREN
 from tieline_operator.snapshots import UNNEEDED_AFTER
@@ -123,6 +125,24 @@ async def test_files_with_a_syntax_error_are_never_rolled_out_and_the_finding_is
     failed = there.world[r.PROJECT_VERSIONS].get(NAMESPACE, environment["desiredVersion"])
     assert failed["status"]["state"] == "failed"
     assert failed["status"]["findings"][0]["line"] == 1
+
+
+@pytest.mark.parametrize("case", [*CASES, *UNSAVED], ids=str)
+async def test_the_status_says_what_the_rules_for_deploys_say(case: Case) -> None:
+    keys = {f"file-{number}": path for number, path in enumerate(case.files)}
+    items = [{"key": key, "path": path} for key, path in keys.items()]
+    there = reconciling(
+        project(source={"configMaps": [{"name": "code", "items": items}]}, labels=case.labels)
+    )
+    there.world.put_config_map("code", {key: case.files[path].decode() for key, path in keys.items()})
+    await there.until_quiet()
+    if not case.words:
+        assert there.deployment() is not None
+        return
+    (finding,) = check_files(case.files, case.labels, case.templates)
+    status, _, message = there.ready(r.PROJECTS, "order-sync")
+    assert (status, there.deployment()) == ("False", None)
+    assert finding.message in message
 
 
 async def test_required_packages_are_refused_with_what_the_image_holds_and_how_to_build_one() -> None:
