@@ -124,7 +124,7 @@ class DueQueue(Generic[K]):
         self._started = True
         self._wake_at(self._clock.time())
 
-    async def stop(self, grace: float = 25.0) -> None:
+    async def stop(self, grace: float = 20.0) -> None:
         """Starts nothing more, and lets what runs finish: a token that was rotated must be stored."""
         self._started = False
         if self._timer:

@@ -10,7 +10,8 @@ from typing import Any
 from tieline_core.oauth.tokens import Tokens
 
 EARLY = timedelta(minutes=15)
-IDLE = timedelta(days=1)
+IDLE = timedelta(hours=23, minutes=50)
+"""At least daily: the operator spreads what is due at one moment over five minutes."""
 
 SOURCE = "tieline.dev/source"
 """A fingerprint of the inputs that the tokens came from."""

@@ -81,8 +81,8 @@ def refresher(secrets: FakeSecrets, now: Callable[[], datetime] = lambda: NOW) -
         (timedelta(hours=1), timedelta(minutes=45)),
         (timedelta(minutes=30), timedelta(minutes=15)),
         (timedelta(minutes=10), timedelta(minutes=5)),
-        (timedelta(days=30), timedelta(days=1)),
-        (None, timedelta(days=1)),
+        (timedelta(days=30), timedelta(hours=23, minutes=50)),
+        (None, timedelta(hours=23, minutes=50)),
     ],
 )
 def test_tokens_are_due_early_and_daily_at_the_latest(lifetime: timedelta | None, due: timedelta) -> None:
