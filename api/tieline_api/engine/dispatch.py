@@ -4,7 +4,6 @@ In this order, so that nobody learns anything they may not know: who calls (401)
 may they (403, or 404 for strangers), what do they say (400, 413, 415, 422), then the operation itself.
 """
 
-import io
 from contextlib import ExitStack
 from typing import Any, BinaryIO
 
@@ -13,6 +12,7 @@ from pydantic import BaseModel
 
 from tieline_api import errors
 from tieline_api.engine.operation import Call, Operation, Reply
+from tieline_api.engine.pieces import Pieces
 from tieline_api.engine.reading import parse_json, read_body, validate, validate_query, warning_header
 from tieline_api.engine.uploads import Room, read_upload
 from tieline_api.platform import Platform
@@ -112,8 +112,7 @@ def _response(operation: Operation, request: web.Request, reply: Reply, warnings
         content = reply.body.model_dump_json(by_alias=True, exclude_none=True).encode()
     return web.Response(
         status=operation.success,
-        # Bytes are sent in one go, which holds up everyone else when they are many; a file goes in pieces.
-        body=content if len(content) < MIB else io.BytesIO(content),
+        body=content if len(content) < MIB else Pieces(content),
         content_type="application/json",
         charset="utf-8",
         headers=headers,
