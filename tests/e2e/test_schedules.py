@@ -1,0 +1,273 @@
+"""Schedules on real pods, as the system that they call sees them: every due time once, whatever happens to pods."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.harness.world import Answer, Rest, World, eventually, http, project
+from tieline_core.names import schedules_name, workload_name
+
+pytestmark = pytest.mark.e2e
+
+CODE = """
+import asyncio
+import os
+
+from tieline import Context, Integration, ScheduledRun
+
+integration = Integration()
+
+
+async def tell(ctx, run, what):
+    user = ctx.activation.user
+    seen = {
+        "what": what,
+        "due": run.due.isoformat(),
+        "attempt": run.attempt,
+        "pod": os.environ["HOSTNAME"],
+        "version": "VERSION",
+        "user": user.external_id if user else None,
+        "execution": ctx.execution_id,
+    }
+    (await ctx.fetch("recorder", "/", method="POST", json=seen)).raise_for_status()
+
+
+@integration.schedule("tick", "*/5 * * * * *")
+async def tick(ctx: Context, run: ScheduledRun) -> None:
+    await tell(ctx, run, "tick")
+
+
+@integration.schedule("each", "*/10 * * * * *", activations="users", parallel=2)
+async def each(ctx: Context, run: ScheduledRun) -> None:
+    await tell(ctx, run, "each")
+
+
+@integration.schedule("long", "*/20 * * * * *", timezone="Europe/Berlin")
+async def long(ctx: Context, run: ScheduledRun) -> None:
+    await tell(ctx, run, "begun")
+    await asyncio.sleep(6)
+    await tell(ctx, run, "ended")
+
+
+@integration.webhook("crash")
+async def crash() -> None:
+    os._exit(137)
+"""
+RECORDER = """
+import json
+from aiohttp import web
+
+seen = []
+
+
+async def take(request):
+    seen.append(await request.json())
+    return web.Response(status=204)
+
+
+async def tell(_request):
+    return web.json_response(seen)
+
+
+app = web.Application()
+app.router.add_post("/", take)
+app.router.add_get("/", tell)
+web.run_app(app, port=8080, print=None)
+"""
+SECONDS = {"tick": 5, "each": 10, "begun": 20, "ended": 20}
+
+
+class Recorder:
+    """What the called system has seen."""
+
+    def __init__(self, world: World) -> None:
+        self._url = f"http://{world.get('service', 'recorder')['spec']['clusterIP']}"
+
+    def seen(self, what: str) -> list[dict[str, Any]]:
+        answer = http("GET", self._url, timeout=10)
+        assert answer.status == 200
+        return [item for item in answer.json if item["what"] == what]
+
+    def until(self, what: str, count: int, *, within: float = 90) -> list[dict[str, Any]]:
+        return eventually(
+            f"{count} times {what}",
+            lambda: found if len(found := self.seen(what)) >= count else None,
+            within=within,
+        )
+
+
+def _recorder(world: World, image: str) -> list[dict[str, Any]]:
+    labels = {"app": "recorder"}
+    restricted = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    container = {
+        "name": "recorder",
+        "image": image,
+        "command": ["python", "-c", RECORDER],
+        "ports": [{"containerPort": 8080}],
+        "readinessProbe": {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1},
+        "securityContext": restricted,
+    }
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "recorder", "labels": labels}}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "recorder"}}
+    system = {
+        "name": "Recorder",
+        "domain": "recorder",
+        "templateBaseUrl": f"http://recorder.{world.namespace}.svc",
+    }
+    template = {
+        "name": "recorder",
+        "projectRef": {"name": "orders"},
+        "environment": "production",
+        "systemRef": {"name": "recorder"},
+        "connectionRef": {"name": "recorder"},
+    }
+    return [
+        {**pod, "spec": {"containers": [container]}},
+        {**service, "spec": {"selector": labels, "ports": [{"port": 80, "targetPort": 8080}]}},
+        {"kind": "System", "metadata": {"name": "recorder"}, "spec": system},
+        {
+            "kind": "Connection",
+            "metadata": {"name": "recorder"},
+            "spec": {"name": "Recorder", "systemRef": {"name": "recorder"}},
+        },
+        {"kind": "ConnectionTemplate", "metadata": {"name": "recorder"}, "spec": template},
+    ]
+
+
+def _users(*names: str) -> list[dict[str, Any]]:
+    manifests: list[dict[str, Any]] = []
+    for name in names:
+        manifests += [
+            {
+                "kind": "EndUser",
+                "metadata": {"name": name},
+                "spec": {"externalId": name, "displayName": name},
+            },
+            {
+                "kind": "Activation",
+                "metadata": {"name": name},
+                "spec": {
+                    "projectRef": {"name": "orders"},
+                    "environment": "production",
+                    "endUserRef": {"name": name},
+                },
+            },
+        ]
+    return manifests
+
+
+def _deploy(world: World, version: str, **spec: Any) -> None:
+    world.apply(project(CODE.replace("VERSION", version), runtime={"replicas": 2}, **spec))
+
+
+def _no_gap_and_no_double(seen: list[dict[str, Any]]) -> None:
+    """Every due time from the first to the last, once for each activation."""
+    counts = Counter((item["due"], item["user"]) for item in seen)
+    assert set(counts.values()) == {1}, counts.most_common(3)
+    dues = sorted({datetime.fromisoformat(item["due"]) for item in seen})
+    step = timedelta(seconds=SECONDS[seen[0]["what"]])
+    assert {later - earlier for earlier, later in pairwise(dues)} == {step}
+
+
+def test_a_rollout_loses_no_due_time_and_runs_none_twice(
+    world: World, rest: Rest, runtime_image: str
+) -> None:
+    world.apply(*_recorder(world, runtime_image), *_users("ann", "ben", "cem"))
+    eventually("the recorder", lambda: world.get("pod", "recorder")["status"]["phase"] == "Running")
+    _deploy(world, "one")
+    world.until("orders", "running", within=240)
+    recorder = Recorder(world)
+    recorder.until("tick", 4)
+    before = {pod["metadata"]["uid"] for pod in world.pods("orders")}
+    _deploy(world, "two")
+
+    def replaced() -> bool:
+        now = {pod["metadata"]["uid"] for pod in world.pods("orders")}
+        return len(now) == 2 and not now & before
+
+    eventually("both pods replaced", replaced, within=120)
+    recorder.until("tick", len(recorder.seen("tick")) + 4)
+    ticks, each = recorder.seen("tick"), recorder.seen("each")
+    assert {item["version"] for item in ticks} == {"one", "two"}
+    assert {item["attempt"] for item in ticks + each} == {1}
+    _no_gap_and_no_double(ticks)
+    # The last sweep may still be under way.
+    last = max(item["due"] for item in each)
+    whole = [item for item in each if item["due"] != last]
+    _no_gap_and_no_double(whole)
+    assert {item["user"] for item in whole} == {"ann", "ben", "cem"}
+    assert len(whole) == 3 * len({item["due"] for item in whole})
+    _no_gap_and_no_double(recorder.seen("begun"))
+
+    execution = ticks[-1]["execution"]
+    project_id = rest("GET", "/projects").json["projects"][0]["id"]
+    trace = eventually(
+        "the run's trace",
+        lambda: _items(rest("GET", f"/projects/{project_id}/traces?filter=executionId:{execution}")),
+        within=30,
+    )[0]
+    assert trace["name"] == "tick"
+
+
+def test_a_run_is_taken_over_when_its_pod_crashes_and_nothing_runs_while_suspended(
+    world: World, runtime_image: str
+) -> None:
+    world.apply(*_recorder(world, runtime_image))
+    eventually("the recorder", lambda: world.get("pod", "recorder")["status"]["phase"] == "Running")
+    _deploy(world, "one")
+    world.until("orders", "running", within=240)
+    recorder = Recorder(world)
+
+    def under_way() -> dict[str, Any] | None:
+        begun, ended = recorder.seen("begun"), recorder.seen("ended")
+        return begun[-1] if len(begun) > len(ended) else None
+
+    victim = eventually("a long run under way", under_way, within=60)
+    (address,) = (
+        pod["status"]["podIP"] for pod in world.pods("orders") if pod["metadata"]["name"] == victim["pod"]
+    )
+    with pytest.raises(OSError, match=r"."):
+        http("POST", f"http://{address}:8080/crash", timeout=5)
+
+    def again() -> dict[str, Any] | None:
+        ended = [item for item in recorder.seen("ended") if item["due"] == victim["due"]]
+        return ended[0] if ended else None
+
+    ended = eventually("the run's end, by another process", again, within=120)
+    assert ended["attempt"] == 2
+    assert ended["execution"] != victim["execution"]
+    attempts = [item["attempt"] for item in recorder.seen("begun") if item["due"] == victim["due"]]
+    assert attempts == [1, 2]
+    # Only a run that was under way in the crashed pod may come twice, and says so.
+    first = Counter(item["due"] for item in recorder.seen("tick") if item["attempt"] == 1)
+    assert set(first.values()) == {1}
+
+    suspended = [{"name": "production", "version": "latest", "suspended": True}]
+    _deploy(world, "one", environments=suspended)
+    world.until("orders", "suspended", within=120)
+    count = len(recorder.seen("tick"))
+    kept = schedules_name(workload_name("orders", "production"))
+    assert world.get("configmap", kept)["data"].keys() == {"tick", "each", "long"}
+
+    other = [{"name": "staging", "suspended": True}]
+    _deploy(world, "one", environments=other)
+    eventually("what was kept for the environment gone with it", lambda: _is_gone(world, kept), within=90)
+    assert len(recorder.seen("tick")) == count
+
+
+def _items(answer: Answer) -> list[dict[str, Any]]:
+    return list(answer.json["items"])
+
+
+def _is_gone(world: World, name: str) -> bool:
+    return bool(world.kubectl("get", "configmap", name, namespace=world.namespace, check=False).returncode)
