@@ -44,25 +44,27 @@ def decide(
     now: datetime,
     started: datetime,
     holder: str,
+    known: datetime | None = None,
     abandoned: bool = False,
 ) -> Wait | Watch | Work:
     """What the process ``holder``, which runs since ``started``, should do.
 
-    ``abandoned`` tells that the one that holds the sweep has not been heard of for too long.
+    ``known`` is what it has last seen as settled, for a record that somebody has deleted. ``abandoned`` tells that
+    the one that holds the sweep has not been heard of for too long.
     """
+    first = record is None
     if record is None:
         # Nothing was due before the schedule was first seen.
-        first = Record(settled=now, times=schedule.times)
-        return Wait(until=_next(schedule, now), write=first)
+        record = Record(settled=max(known or started, started), times=schedule.times)
     if record.sweep is not None:
         if record.sweep.holder not in ("", holder) and not abandoned:
             return Watch()
         return _take_over(record, record.sweep, holder)
     # Times that the code has only now are no missed ones.
-    known = record.settled if record.times == schedule.times else max(record.settled, started)
-    due = schedule.cron.last(after=max(known, now - schedule.tolerance), until=now)
+    after = record.settled if record.times == schedule.times else max(record.settled, started)
+    due = schedule.cron.last(after=max(after, now - schedule.tolerance), until=now)
     if due is None:
-        return Wait(until=_next(schedule, now))
+        return Wait(until=_next(schedule, now), write=record if first else None)
     static = schedule.activations == "static"
     sweep = Sweep(
         due=due.astimezone(UTC),

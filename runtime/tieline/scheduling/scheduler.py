@@ -5,6 +5,7 @@ import logging
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from tieline.scheduling.claims import Claim, Terms
 from tieline.scheduling.clock import Clock
@@ -31,10 +32,12 @@ _LONGEST_BACKOFF = 30.0
 
 @dataclass
 class _Seen:
-    """Which version of another pod's claim was seen, and since when."""
+    """What one process has seen of a schedule's record."""
 
     version: str = ""
+    """Another pod's claim, and since when it is the same."""
     since: float = 0.0
+    settled: datetime | None = None
 
 
 class Scheduler:
@@ -106,12 +109,16 @@ class Scheduler:
     async def _step(self, schedule: Schedule, seen: _Seen) -> float:
         """Do what is to do now; returns the seconds until the next look."""
         found = await self._documents.get(SCHEDULES, schedule.name)
+        record = from_json(found.value) if found else None
+        if record is not None:
+            seen.settled = record.settled
         decision = decide(
             schedule,
-            from_json(found.value) if found else None,
+            record,
             now=self._clock.now(),
             started=self._started,
             holder=self._holder,
+            known=seen.settled,
             abandoned=found is not None and self._is_abandoned(found.version, seen),
         )
         version = found.version if found else None

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.scheduling.pods import STATIC, Act, Pods, Ran, schedule
+from tieline.state.documents import ANYTHING, SCHEDULES
 
 MakePods = Callable[..., Pods]
 MINUTE = 60.0
@@ -159,6 +160,16 @@ async def test_or_is_skipped(make: MakePods) -> None:
     await pods.clock.pass_time(98 * MINUTE)
     assert pods.dues == ["08:10", "08:40", "09:10"]
     assert pods.at_once == 1
+
+
+async def test_a_record_that_somebody_deletes_costs_no_due_time(make: MakePods) -> None:
+    pods = make()
+    pods.start("a", schedule())
+    pods.start("b", schedule())
+    await pods.clock.pass_time(15 * MINUTE)
+    await pods.documents.delete(SCHEDULES, "sync", expected=ANYTHING)
+    await pods.clock.pass_time(20 * MINUTE)
+    assert pods.dues == ["08:10", "08:20", "08:30"]
 
 
 async def test_times_that_only_the_new_code_has_are_not_missed_ones(make: MakePods) -> None:
