@@ -16,8 +16,7 @@ def main() -> None:
     """Run the command; exits with 0, with 1 for what was found, with 2 for a command that cannot be."""
     arguments = _parser().parse_args()
     try:
-        folder = find(arguments.folder, connections=arguments.connections, schema=arguments.schema)
-        sys.exit(arguments.command(folder, arguments))
+        sys.exit(arguments.command(_look(arguments), arguments))
     except FolderError as error:
         print(f"tieline: {error}", file=sys.stderr)
         sys.exit(2)
@@ -33,7 +32,11 @@ def _run(folder: Folder, arguments: argparse.Namespace) -> int:
 
     if arguments.once:
         return once(folder, arguments.once, user=arguments.user)
-    return run(folder, host=arguments.host, port=arguments.port)
+    return run(lambda: _look(arguments), host=arguments.host, port=arguments.port)
+
+
+def _look(arguments: argparse.Namespace) -> Folder:
+    return find(arguments.folder, connections=arguments.connections, schema=arguments.schema)
 
 
 def _check(folder: Folder, arguments: argparse.Namespace) -> int:

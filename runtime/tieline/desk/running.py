@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tieline.desk.checking import Report, check, shown
-from tieline.desk.folders import Folder
+from tieline.desk.folders import Folder, FolderError
 from tieline.desk.lines import readable
 from tieline.desk.watching import stamp
 from tieline.desk.workers import Worker
@@ -22,10 +22,12 @@ STATE = ".tieline/state.json"
 """Where ctx.state is kept; hidden, so that it is neither deployed nor watched."""
 
 Say = Callable[[str], None]
+Look = Callable[[], Folder]
+"""Finds the project's folder and its files; raises FolderError."""
 
 
-def run(folder: Folder, *, host: str, port: int) -> int:
-    """Serve until Ctrl-C; 1 when the project cannot be served at all."""
+def run(look: Look, *, host: str, port: int) -> int:
+    """Serve what ``look`` finds until Ctrl-C; 1 when the project cannot be served at all."""
     try:
         # Port 0 is a free one; without SO_REUSEPORT nobody else can take part.
         listener = socket.create_server((host, port))
@@ -38,7 +40,7 @@ def run(folder: Folder, *, host: str, port: int) -> int:
     terminal = sys.stdout.isatty()
     with listener:
         desk = Desk(
-            folder,
+            look,
             listener=listener,
             env=os.environ,
             say=lambda text: print(text, flush=True),
@@ -83,9 +85,10 @@ class Desk:
     """One project on one's own machine."""
 
     def __init__(
-        self, folder: Folder, *, listener: socket.socket, env: Mapping[str, str], say: Say, show: Say
+        self, look: Look, *, listener: socket.socket, env: Mapping[str, str], say: Say, show: Say
     ) -> None:
-        self._folder = folder
+        self._look = look
+        self._folder = look()
         self._listener = listener
         self._env = env
         self._say = say
@@ -101,7 +104,7 @@ class Desk:
         return f"http://{shown}:{port}"
 
     async def serve(self) -> int:
-        """Serve until SIGINT or SIGTERM; 1 when the first version cannot be served, or when a worker crashes."""
+        """Serve until SIGINT or SIGTERM; 1 when the first version cannot be served."""
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -114,6 +117,9 @@ class Desk:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), _LOOK_EVERY)
                 await self._look_after(stop)
+                with contextlib.suppress(FolderError):
+                    # A connections file may have come, or gone.
+                    self._folder = self._look()
                 now = stamp(self._folder)
                 if now != seen and not stop.is_set():
                     seen = now

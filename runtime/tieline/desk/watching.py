@@ -6,8 +6,8 @@ Stamp = frozenset[tuple[str, int, int]]
 
 
 def stamp(folder: Folder) -> Stamp:
-    """Differs when a file of the project was changed, added or removed."""
-    found = set()
+    """Differs when a file of the project was changed, added or removed, or its connections are other files."""
+    found = {(str(folder), 0, 0)}
     for path in folder.paths():
         try:
             status = path.stat()

@@ -37,6 +37,15 @@ async def test_it_serves_the_static_activation_and_users_from_the_file(tmp_path:
     assert running.code == 0
 
 
+async def test_connections_that_come_later_are_seen(tmp_path: Path) -> None:
+    async with Running(project(tmp_path / "integration")) as running:
+        url = await running.url()
+        assert await answer(url) == (200, {"answer": 1, "region": None})
+        (tmp_path / "connections.json").write_text('{"variables": {"region": "east"}}')
+        await running.said("(version 2)")
+        assert await answer(url) == (200, {"answer": 1, "region": "east"})
+
+
 async def test_changed_code_is_deployed_without_losing_a_request_and_broken_code_is_not(
     tmp_path: Path,
 ) -> None:
