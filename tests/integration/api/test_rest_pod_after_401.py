@@ -1,0 +1,174 @@
+"""A project's server whose token the shop rejects: the platform refreshes once, and no caller notices."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.kubectl import Kubectl, Organisation
+from tests.integration.api.conftest import Client
+from tests.integration.api.oauth_provider import Provider
+from tests.integration.api.test_rest_internal_tokens import Pod, login, replicas
+
+__all__ = ["login", "replicas"]
+pytestmark = pytest.mark.cluster
+
+MAIN = """
+from tieline import Integration
+
+integration = Integration()
+
+@integration.webhook("orders")
+async def orders(ctx, request):
+    answer = await ctx.fetch("shop", "/orders", method="POST", json={"order": 7})
+    ctx.log.info(f"Sent with {answer.request_info.headers['Authorization']}")
+    return {"status": answer.status}
+"""
+
+
+@dataclass
+class Shop:
+    """Rejects the token that was given, and takes any other."""
+
+    seen: list[tuple[str, bytes]] = field(default_factory=list)
+
+    def __enter__(self) -> Shop:
+        shop = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                token = self.headers["Authorization"].removeprefix("Bearer ")
+                shop.seen.append((token, self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(401 if token == "at-given" else 200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                """Says nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+
+@dataclass
+class ProjectServer:
+    """``python -m tieline.server`` with the token of an environment's pod."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    health: int
+    log: Path
+
+    def ready(self) -> bool:
+        try:
+            return bool(urllib.request.urlopen(f"http://127.0.0.1:{self.health}/readyz", timeout=5))
+        except OSError:
+            return False
+
+    def call(self) -> bytes:
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/orders", data=b"{}", method="POST")
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            body: bytes = answer.read()
+            return body
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def shop() -> Iterator[Shop]:
+    with Shop() as running:
+        yield running
+
+
+@pytest.fixture
+def project(
+    replicas: list[Any],
+    client: Client,
+    kubectl: Kubectl,
+    org: Organisation,
+    login: Provider,
+    shop: Shop,
+    tmp_path: Path,
+) -> Iterator[ProjectServer]:
+    caller = Client(replicas[0].url, client.token, client.organisation)
+    pod = Pod(caller, kubectl, org, login)
+    caller.ok("PUT", f"/connections/{pod.connection['id']}", {"baseUrl": shop.url})
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "main.py").write_text(MAIN)
+    (tmp_path / "token").write_text(pod.token)
+    port, health = free_port(), free_port()
+    settings = {
+        "TIELINE_CODE_DIR": str(tmp_path / "code"),
+        "TIELINE_HOST": "127.0.0.1",
+        "TIELINE_PORT": str(port),
+        "TIELINE_HEALTH_PORT": str(health),
+        "TIELINE_API_URL": caller.url,
+        "TIELINE_TOKEN_FILE": str(tmp_path / "token"),
+        "TIELINE_EGRESS_ALLOWED": "127.0.0.0/8",
+        "TIELINE_DRAIN_SECONDS": "0",
+        "TIELINE_TERMINATION_LOG": str(tmp_path / "termination-log"),
+    }
+    log = tmp_path / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tieline.server"],
+            env={**os.environ, **settings},
+            stdout=output,
+            stderr=output,
+        )
+    running = ProjectServer(process, port, health, log)
+    until = time.monotonic() + 60
+    while not running.ready():
+        assert time.monotonic() < until, log.read_text()
+        time.sleep(0.1)
+    yield running
+    process.terminate()
+    process.wait(30)
+
+
+def test_thirty_callers_notice_nothing_and_the_provider_is_asked_once(
+    project: ProjectServer, shop: Shop, login: Provider
+) -> None:
+    login.slow = 0.2
+    with ThreadPoolExecutor(30) as callers:
+        answers = list(callers.map(lambda _: project.call(), range(30)))
+    assert {answer.replace(b" ", b"") for answer in answers} == {b'{"status":200}'}
+    assert [one["refresh_token"] for one in login.requests] == ["rt-given"]
+    taken = [body for token, body in shop.seen if token != "at-given"]
+    assert len(taken) == 30
+    assert {body.replace(b" ", b"") for _, body in shop.seen} == {b'{"order":7}'}
+    new = next(token for token, _ in shop.seen if token != "at-given")
+    log = project.log.read_text()
+    assert "Sent with Bearer ***" in log
+    assert new not in log
+    assert "at-given" not in log
