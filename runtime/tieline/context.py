@@ -62,12 +62,12 @@ class Context(Generic[V]):
         "_background",
         "_client",
         "_configuration",
+        "_documents",
         "_tracer",
         "_variables",
         "activation",
         "execution_id",
         "log",
-        "state",
         "surroundings",
     )
 
@@ -89,9 +89,7 @@ class Context(Generic[V]):
         """Writes log lines of this run: ``ctx.log.info("Stored the order", order_id=7)``."""
         self.activation: Activation = activation or configuration.current.static
         """Whom the run is for, as it was when the run began: a user's activation, or the static one."""
-        user = self.activation.user
-        self.state = State(documents or MemoryDocuments(), user.external_id if user else None)
-        """What the integration remembers for this activation: ``await ctx.state.set("cursor", cursor)``."""
+        self._documents = MemoryDocuments() if documents is None else documents
         self.surroundings = surroundings
         self._background = background or BackgroundWork()
         self._configuration = configuration
@@ -112,6 +110,12 @@ class Context(Generic[V]):
             schema = self._configuration.current.variables_schema
             self._variables = with_defaults(self.activation.variables, schema)
         return cast(V, self._variables)
+
+    @property
+    def state(self) -> State:
+        """What the integration remembers for this activation: ``await ctx.state.set("cursor", cursor)``."""
+        user = self.activation.user
+        return State(self._documents, user.external_id if user else None)
 
     @property
     def organisation_id(self) -> str:

@@ -6,7 +6,7 @@ until one of its own runs has ended, so that there is always room for somebody e
 """
 
 import asyncio
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 
 
 class NoTurnError(Exception):
@@ -35,7 +35,7 @@ class Turns:
         self._queue_of_one = queue_of_one
         self._queue = queue_of_one * 10 if queue is None else queue
         self._patience = patience
-        self._held: Counter[str] = Counter()
+        self._held: dict[str, int] = {}
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
         self.active = 0
         """Turns that are held."""
@@ -43,9 +43,11 @@ class Turns:
 
     def take(self, key: str) -> bool:
         """A turn at once, if nobody has to wait for one; whoever gets it calls ``release``."""
-        if self.active >= self.most or self._held[key] >= self._share or key in self._waiting:
+        held = self._held.get(key, 0)
+        if self.active >= self.most or held >= self._share or key in self._waiting:
             return False
-        self._grant(key)
+        self.active += 1
+        self._held[key] = held + 1
         return True
 
     async def wait(self, key: str, *, bounded: bool = True) -> None:
@@ -75,16 +77,18 @@ class Turns:
     def release(self, key: str) -> None:
         """Give a turn back: the next one that waits gets it."""
         self.active -= 1
-        self._held[key] -= 1
-        if not self._held[key]:
+        held = self._held[key] - 1
+        if held:
+            self._held[key] = held
+        else:
             del self._held[key]
-        while self.active < self.most and self._next():
+        while self._waiting and self.active < self.most and self._next():
             pass
 
     def _next(self) -> bool:
         """Give a turn to the first key that may have one, and put that key behind the others."""
         for key, queue in self._waiting.items():
-            if self._held[key] >= self._share:
+            if self._held.get(key, 0) >= self._share:
                 continue
             turn = queue.popleft()
             self.waiting -= 1
@@ -102,7 +106,7 @@ class Turns:
 
     def _grant(self, key: str) -> None:
         self.active += 1
-        self._held[key] += 1
+        self._held[key] = self._held.get(key, 0) + 1
 
     def _leave(self, key: str, turn: "asyncio.Future[None]") -> None:
         queue = self._waiting.get(key)
