@@ -56,9 +56,9 @@ class SecretSweep:
             if count:
                 logger.info("Deleted Secrets that nothing refers to", extra={"count": count})
 
-    async def sweep(self) -> int:
+    async def sweep(self, namespace: str | None = None) -> int:
         """Deletes what is left over, adopts what has no owner yet; returns how many were deleted."""
-        return sum([await self._look_at(secret) for secret in list(self._world.secrets.list())])
+        return sum([await self._look_at(secret) for secret in list(self._world.secrets.list(namespace))])
 
     async def _look_at(self, secret: Obj) -> bool:
         metadata = secret["metadata"]

@@ -6,10 +6,11 @@ import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -18,13 +19,15 @@ from tests.integration.api.conftest import Client
 from tests.integration.api.objects import make_system, make_template
 from tieline_api.app import make_platform
 from tieline_api.models import connections as rest
+from tieline_api.models.auth_schemes import AuthSchemeConfig
 from tieline_api.operations.connection_writes import create_connection_object, update_connection_object
+from tieline_api.operations.systems import put_auth_scheme
 from tieline_api.platform import Platform
 from tieline_api.settings import Settings
 from tieline_api.store.secret_sweep import SecretSweep
-from tieline_api.store.secrets import secret_references
+from tieline_api.store.secrets import MADE_FOR, secret_references
 from tieline_core.kube import Kube
-from tieline_core.kube.resources import CONNECTIONS
+from tieline_core.kube.resources import CONNECTIONS, SECRETS, SYSTEMS
 
 pytestmark = pytest.mark.cluster
 
@@ -47,9 +50,17 @@ class MortalKube:
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
-        self.left: int | None = None
-        self.after = False
+        self._left: int | None = None
+        self._after = False
         self._dead = False
+
+    def dies(self, *, step: int, after: bool) -> None:
+        """At the write after ``step`` others."""
+        self._left, self._after, self._dead = step, after, False
+
+    def lives(self) -> None:
+        """As a new process would."""
+        self._left, self._dead = None, False
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._kube, name)
@@ -59,13 +70,13 @@ class MortalKube:
         async def wrapped(*arguments: Any, **options: Any) -> Any:
             if self._dead:
                 raise KilledError
-            if self.left is None:
+            if self._left is None:
                 return await write(*arguments, **options)
-            self.left -= 1
-            if self.left >= 0:
+            self._left -= 1
+            if self._left >= 0:
                 return await write(*arguments, **options)
             self._dead = True
-            if self.after:
+            if self._after:
                 await write(*arguments, **options)
             raise KilledError
 
@@ -126,133 +137,144 @@ def live(kubectl: Kubectl, namespace: str, kind: str) -> list[Obj]:
     return items
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before a step", "after a step"])
-def test_an_update_that_is_cut_off_anywhere_is_wholly_done_or_not_at_all(
+async def cut_off(mortal: MortalKube, write: Awaitable[Any]) -> bool:
+    """Whether the process died in the middle of a write."""
+    try:
+        await write
+    except KilledError:
+        # What the dead process had begun at the same time ends with it.
+        await asyncio.sleep(0.2)
+        return True
+    finally:
+        mortal.lives()
+    return False
+
+
+async def sweep(platform: Platform, namespace: str, *, grace: timedelta = timedelta(seconds=-60)) -> None:
+    await asyncio.sleep(0.5)  # the caches hear of all that has been done
+    await SecretSweep(platform.kube, platform.world, platform.credentials, grace=grace).sweep(namespace)
+
+
+AT = pytest.mark.parametrize("after", [False, True], ids=["before a step", "after a step"])
+
+
+@AT
+async def test_an_update_that_is_cut_off_anywhere_is_wholly_done_or_not_at_all(
     client: Client, kubectl: Kubectl, org: Organisation, api_kubeconfig: Path, tmp_path: Path, after: bool
 ) -> None:
     _, template = make_template(client, schemes=SCHEMES)
-    created = client.ok(
-        "POST",
-        "/connections",
-        {"connectionTemplateId": template["connectionTemplateId"], "connection": body("old")},
-        status=201,
-    )
-    name = created["id"].lower()
-
-    async def cut(step: int, word: str) -> bool:
-        async with process(api_kubeconfig, tmp_path) as (platform, mortal):
+    request = {"connectionTemplateId": template["connectionTemplateId"], "connection": body("old")}
+    name = client.ok("POST", "/connections", request, status=201)["id"].lower()
+    outcomes: list[set[str]] = []
+    async with process(api_kubeconfig, tmp_path) as (platform, mortal):
+        for step in range(_MOST_STEPS):
+            word = f"new-{step}"
             obj = await platform.kube.get(CONNECTIONS, name, org.namespace)
             system = platform.world.referred(platform.world.systems, obj, "systemRef")
-            mortal.left, mortal.after = step, after
             update = rest.ConnectionUpdate.model_validate(body(word))
-            try:
-                await update_connection_object(platform, update, obj=obj, system=system)
-            except KilledError:
-                return True
-            return False
-
-    async def swept() -> int:
-        async with process(api_kubeconfig, tmp_path) as (platform, _):
-            return await SecretSweep(
-                platform.kube, platform.world, platform.credentials, grace=timedelta(seconds=-60)
-            ).sweep()
-
-    outcomes: list[set[str]] = []
-    for step in range(_MOST_STEPS):
-        word = f"new-{step}"
-        died = asyncio.run(cut(step, word))
-        connection = json.loads(
-            kubectl("get", "connection", name, "-o", "json", namespace=org.namespace).stdout
-        )
-        said = words(kubectl, org.namespace, connection)
-        assert len(said) == 1, f"Mixed after step {step}: {said}"
-        outcomes.append(said)
-        if not died:
-            break
-    else:
-        raise AssertionError("It never ends")
+            mortal.dies(step=step, after=after)
+            died = await cut_off(mortal, update_connection_object(platform, update, obj=obj, system=system))
+            connection = await platform.kube.get(CONNECTIONS, name, org.namespace)
+            said = words(kubectl, org.namespace, connection)
+            assert len(said) == 1, f"Mixed after step {step}: {said}"
+            outcomes.append(said)
+            if not died:
+                break
+        else:
+            raise AssertionError("It never ends")
+        await sweep(platform, org.namespace)
     assert {"old"} in outcomes, "cut off early, nothing has changed"
     assert outcomes[-1] == {word}
-    asyncio.run(swept())
-    mine = [
-        secret["metadata"]["name"]
-        for secret in live(kubectl, org.namespace, "secret")
-        if secret["metadata"]["name"].startswith(name)
-    ]
-    assert set(mine) == secret_references(connection), "what the cuts left over is swept"
+    mine = [s["metadata"]["name"] for s in live(kubectl, org.namespace, "secret")]
+    assert {one for one in mine if one.startswith(name)} == secret_references(connection), "no litter"
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before a step", "after a step"])
-def test_a_creation_that_is_cut_off_leaves_a_whole_connection_or_none(
+@AT
+async def test_a_creation_that_is_cut_off_leaves_a_whole_connection_or_none(
     client: Client, kubectl: Kubectl, org: Organisation, api_kubeconfig: Path, tmp_path: Path, after: bool
 ) -> None:
     system = make_system(client, SCHEMES)
     _, template = make_template(client, system=system["id"])
-
-    async def cut(step: int, word: str) -> bool:
-        async with process(api_kubeconfig, tmp_path) as (platform, mortal):
-            found = platform.world.need(
-                platform.world.templates, org.namespace, template["connectionTemplateId"]
-            )
-            mortal.left, mortal.after = step, after
-            new = rest.NewConnection.model_validate(body(word))
-            with suppress(KilledError):
-                await create_connection_object(platform, new, namespace=org.namespace, template=found)
-                return False
-            return True
-
-    async def swept() -> None:
-        async with process(api_kubeconfig, tmp_path) as (platform, _):
-            await SecretSweep(
-                platform.kube, platform.world, platform.credentials, grace=timedelta(seconds=-60)
-            ).sweep()
-
-    for step in range(_MOST_STEPS):
-        if not asyncio.run(cut(step, f"made-{step}-{after}")):
-            break
-    else:
-        raise AssertionError("It never ends")
-    asyncio.run(swept())
-    made = [
-        connection
-        for connection in live(kubectl, org.namespace, "connection")
-        if connection["spec"]["name"].endswith(f"-{after}")
-    ]
+    async with process(api_kubeconfig, tmp_path) as (platform, mortal):
+        found = platform.world.need(platform.world.templates, org.namespace, template["connectionTemplateId"])
+        for step in range(_MOST_STEPS):
+            new = rest.NewConnection.model_validate(body(f"made-{step}-{after}"))
+            mortal.dies(step=step, after=after)
+            if not await cut_off(
+                mortal, create_connection_object(platform, new, namespace=org.namespace, template=found)
+            ):
+                break
+        else:
+            raise AssertionError("It never ends")
+        await sweep(platform, org.namespace)
+    connections = live(kubectl, org.namespace, "connection")
+    made = [one for one in connections if one["spec"]["name"].endswith(f"-{after}")]
     assert made
     for connection in made:
         assert words(kubectl, org.namespace, connection) == {connection["spec"]["name"]}
     secrets = {s["metadata"]["name"]: s for s in live(kubectl, org.namespace, "secret")}
-    referred = {name for c in live(kubectl, org.namespace, "connection") for name in secret_references(c)}
+    referred = {name for c in connections for name in secret_references(c)}
     referred |= {name for s in live(kubectl, org.namespace, "system") for name in secret_references(s)}
-    ours = {
-        name for name, s in secrets.items() if "tieline.dev/made-for" in s["metadata"].get("annotations", {})
-    }
+    ours = {name for name, s in secrets.items() if MADE_FOR in s["metadata"].get("annotations", {})}
     assert ours <= referred, "what the cuts left over is swept"
     for connection in made:
         for name in secret_references(connection):
             owners = secrets[name]["metadata"].get("ownerReferences", [])
             assert [owner["uid"] for owner in owners] == [connection["metadata"]["uid"]], (
-                "and what stays is adopted"
+                "what stays is adopted"
             )
 
 
-def test_nothing_that_is_young_or_that_somebody_refers_to_is_swept(
+@AT
+async def test_a_schemes_client_secret_is_switched_with_the_scheme(
+    client: Client, kubectl: Kubectl, org: Organisation, api_kubeconfig: Path, tmp_path: Path, after: bool
+) -> None:
+    def scheme(word: str) -> Obj:
+        grant = {"type": "authorizationCode", "authorizationCode": {"clientId": word, "clientSecret": word}}
+        urls = {"tokenUrl": "https://shop.example/t", "authorizeUrl": "https://shop.example/a"}
+        return {"type": "oauth2", "oauth2": {"id": "oauth", "grant": grant, **urls}}
+
+    system = make_system(client, [scheme("old")])["id"]
+    async with process(api_kubeconfig, tmp_path) as (platform, mortal):
+        for step in range(_MOST_STEPS):
+            word = f"new-{step}"
+            call = SimpleNamespace(
+                platform=platform,
+                body=AuthSchemeConfig.model_validate(scheme(word)),
+                path={"id": "oauth", "system_id": system},
+                namespace=org.namespace,
+                if_match=None,
+            )
+            mortal.dies(step=step, after=after)
+            died = await cut_off(mortal, put_auth_scheme(cast(Any, call)))
+            found = await platform.kube.get(SYSTEMS, system.lower(), org.namespace)
+            stored = found["spec"]["authSchemeConfigs"][0]["oauth2"]["grant"]["authorizationCode"]
+            secret = await platform.kube.get(SECRETS, stored["secretRef"]["name"], org.namespace)
+            assert base64.b64decode(secret["data"]["clientSecret"]).decode() == stored["clientId"]
+            if not died:
+                break
+        else:
+            raise AssertionError("It never ends")
+    assert stored["clientId"] == word
+
+
+async def test_nothing_that_is_young_or_that_somebody_refers_to_is_swept(
     client: Client, kubectl: Kubectl, org: Organisation, api_kubeconfig: Path, tmp_path: Path
 ) -> None:
     _, template = make_template(client, schemes=SCHEMES)
     request = {"connectionTemplateId": template["connectionTemplateId"], "connection": body("kept")}
-    created = client.ok("POST", "/connections", request, status=201)
-    name = created["id"].lower()
+    name = client.ok("POST", "/connections", request, status=201)["id"].lower()
 
-    async def sweep(grace: timedelta) -> int:
-        async with process(api_kubeconfig, tmp_path) as (platform, _):
-            return await SecretSweep(platform.kube, platform.world, platform.credentials, grace=grace).sweep()
+    def names() -> set[str]:
+        return {s["metadata"]["name"] for s in live(kubectl, org.namespace, "secret")}
 
-    before = {s["metadata"]["name"] for s in live(kubectl, org.namespace, "secret")}
     stray = f"{name}-stray-00000000"
+    kept = {one for one in names() if one.startswith(name)}
+    assert len(kept) == 2
     kubectl("create", "secret", "generic", stray, "--type=tieline.dev/credential", namespace=org.namespace)
-    kubectl("annotate", "secret", stray, f"tieline.dev/made-for=Connection/{name}", namespace=org.namespace)
-    asyncio.run(sweep(timedelta(minutes=10)))
-    assert stray in {s["metadata"]["name"] for s in live(kubectl, org.namespace, "secret")}, "it is young"
-    asyncio.run(sweep(timedelta(seconds=-60)))
-    assert {s["metadata"]["name"] for s in live(kubectl, org.namespace, "secret")} == before
+    kubectl("annotate", "secret", stray, f"{MADE_FOR}=Connection/{name}", namespace=org.namespace)
+    async with process(api_kubeconfig, tmp_path) as (platform, _):
+        await sweep(platform, org.namespace, grace=timedelta(minutes=10))
+        assert stray in names(), "it is young"
+        await sweep(platform, org.namespace)
+    assert {one for one in names() if one.startswith(name)} == kept
