@@ -28,12 +28,20 @@ def with_files(code: str, description: Any) -> dict[str, Any]:
     return project_spec(source={"files": files})
 
 
-def serve(acting: Acting, project: str) -> str:
-    """A pod of what the project's Deployment asks for becomes ready, and older ones leave: no kubelet runs it."""
-    acting.eventually("a version", lambda: acting.get("project", project)["status"].get("latestVersion"))
+def serve(acting: Acting, project: str, *, after: str | None = None) -> str:
+    """A pod of what the project's Deployment asks for becomes ready, and older ones leave: no kubelet runs it.
+
+    ``after`` is the version that was the latest before.
+    """
+
+    def latest() -> str | None:
+        found: str | None = acting.get("project", project).get("status", {}).get("latestVersion")
+        return found if found != after else None
+
+    acting.eventually("a version", latest)
 
     def deployed() -> dict[str, Any] | None:
-        wanted = acting.get("project", project)["status"]["latestVersion"]
+        wanted = latest()
         for found in acting.workload("deployment", project):
             template: dict[str, Any] = found["spec"]["template"]
             if template["metadata"]["annotations"]["tieline.dev/version"] == wanted:
@@ -84,12 +92,12 @@ def test_a_deploy_updates_the_connector_when_it_changes_something_for_others(act
     assert (interface["webhooks"], interface["descriptionFile"]) == (["orders"], "openapi.json")
 
     acting.apply("Project", "offering", with_files(CODE.format("orders") + "# same\n", DESCRIPTION))
-    same = serve(acting, "offering")
+    same = serve(acting, "offering", after=first)
     assert acting.get("projectversion", same)["status"]["interface"] == interface
     assert len(versions_of(acting, name)) == 1
 
     acting.apply("Project", "offering", with_files(CODE.format("returns"), DESCRIPTION))
-    second = serve(acting, "offering")
+    second = serve(acting, "offering", after=same)
 
     def followed() -> bool:
         return bool(acting.get("connector", name)["status"].get("defaultVersion") == second)
