@@ -32,8 +32,8 @@ MAY = {
         updateActivationVariables setActivationVariable updateStaticVariables
     """,
     "admin": """
-        createSystem updateSystem deleteSystem putAuthSchemeConfig deleteAuthSchemeConfig importConnector
-        deleteConnector
+        createSystem createSystemFromConnector updateSystem deleteSystem putAuthSchemeConfig
+        deleteAuthSchemeConfig importConnector deleteConnector
     """,
 }
 LEAST = {operation: role for role, operations in MAY.items() for operation in operations.split()}
