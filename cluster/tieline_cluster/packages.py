@@ -1,7 +1,9 @@
 """The Debian packages that the built-in cluster uses, and installing them."""
 
+import fcntl
 import os
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +27,7 @@ NODE_PACKAGES = {
 IMAGE_PACKAGES = {"buildah": "buildah", "debootstrap": "debootstrap", "unshare": "util-linux"}
 POLICY = Path("/usr/sbin/policy-rc.d")
 INSTALL_TIMEOUT = 900
+_LOCK = Path(tempfile.gettempdir()) / "tieline-packages.lock"
 
 
 def missing(programs: dict[str, str]) -> list[str]:
@@ -54,10 +57,18 @@ def install(packages: Iterable[str]) -> None:
     if shutil.which("apt-get") is None:
         raise ClusterError(f"Only Debian's packages can be installed: bring {' '.join(wanted)} by hand")
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    with _services_stay_off():
+    with _one_at_a_time(), _services_stay_off():
         run(["apt-get", "update", "-q"], timeout=INSTALL_TIMEOUT, env=env)
         command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *wanted]
         run(command, timeout=INSTALL_TIMEOUT, env=env)
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """apt-get does not wait for another one that is at work; ours wait for each other."""
+    with _LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager

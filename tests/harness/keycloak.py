@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import html
 import json
 import os
-import re
 import secrets
 import socket
 import subprocess
@@ -14,22 +12,21 @@ import time
 import urllib.request
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urljoin
+from urllib.parse import urlencode
 
 from tests.harness.authority import Authority, pem
 from tests.harness.kubectl import ROOT
+from tests.harness.visitor import Visitor, form_of, hidden_fields
 from tests.harness.world import Answer, http
 
 REALM = "shop"
-START_SECONDS = 240.0
-"""With the installation. The start alone takes 11 s on two idle cores."""
+START_SECONDS = 480.0
+"""With the installation, on a busy machine. The start alone takes 11 s on two idle cores."""
 EVENTS = ("LOGIN", "CODE_TO_TOKEN", "REFRESH_TOKEN", "CLIENT_LOGIN")
 """What is recorded, with the failures of each."""
 _ADMIN = "tests"
-_FORM = re.compile(r'<form[^>]*\baction="([^"]+)"', re.I)
 
 
 @dataclass(frozen=True)
@@ -215,19 +212,16 @@ class Keycloak:
 
     def log_in(self, url: str, person: Person, *, grant: bool = True) -> str:
         """What a person's browser does with an authorise URL: where it is sent in the end."""
-        browser = _Visitor()
-        page, location = browser.get(url)
+        visitor = Visitor()
+        page, location = visitor.get(url)
         while not location:
-            action = _FORM.search(page)
-            assert action is not None, f"Keycloak shows no form: {_visible(page)}"
-            target = urljoin(url, html.unescape(action[1]))
             if 'name="password"' in page:
                 fields = {"username": person.name, "password": person.password}
             else:
-                fields = {**_hidden(page), **({"accept": "Yes"} if grant else {"cancel": "No"})}
-            page, location = browser.post(target, fields)
+                fields = hidden_fields(page) | ({"accept": "Yes"} if grant else {"cancel": "No"})
+            page, location = visitor.post(form_of(page, url), fields)
             if location.startswith(self.url):
-                page, location = browser.get(location)
+                page, location = visitor.get(location)
         return location
 
     def _answers(self) -> bool:
@@ -250,36 +244,6 @@ class Keycloak:
         return self._token
 
 
-class _Visitor:
-    """A browser without pages: cookies, and no following of redirects to other servers."""
-
-    def __init__(self) -> None:
-        # Keycloak's cookies are Secure also on http://127.0.0.1, where browsers take them.
-        policy = DefaultCookiePolicy(secure_protocols=("http", "https"))
-        self._opener = urllib.request.build_opener(
-            urllib.request.HTTPCookieProcessor(CookieJar(policy)), _Staying()
-        )
-
-    def get(self, url: str) -> tuple[str, str]:
-        return self._open(urllib.request.Request(url))
-
-    def post(self, url: str, fields: dict[str, str]) -> tuple[str, str]:
-        return self._open(urllib.request.Request(url, data=urlencode(fields).encode()))
-
-    def _open(self, request: urllib.request.Request) -> tuple[str, str]:
-        with self._opener.open(request, timeout=30) as response:
-            return response.read().decode(), response.headers.get("Location") or ""
-
-
-class _Staying(urllib.request.HTTPErrorProcessor):
-    """Every answer is an answer: no redirects followed, no exceptions."""
-
-    def http_response(self, request: Any, response: Any) -> Any:
-        return response
-
-    https_response = http_response
-
-
 def _realm() -> dict[str, Any]:
     return {
         "realm": REALM,
@@ -300,15 +264,6 @@ def _environment(password: str) -> dict[str, str]:
 
 def _made(answer: Answer) -> str:
     return answer.headers["Location"].rpartition("/")[2]
-
-
-def _hidden(page: str) -> dict[str, str]:
-    found = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', page)
-    return {name: html.unescape(value) for name, value in found}
-
-
-def _visible(page: str) -> str:
-    return " ".join(re.sub(r"<(script|style).*?</\1>|<[^>]+>", " ", page, flags=re.S).split())[:500]
 
 
 def _free_ports() -> tuple[int, int]:

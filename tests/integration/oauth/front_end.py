@@ -90,6 +90,20 @@ class FrontEnd:
         self._pages[path] = _PAGE.replace("SETTINGS", json.dumps(settings)).encode()
         return self.origin + path
 
+    def stranger(self, url: str, state: str) -> str:
+        """The URL of a page on an origin that nobody has allowed, which opens ``url`` and asks for what it got."""
+        path = f"/{len(self._pages) + 1}"
+        hello = json.dumps({"type": "hello", "payload": {"state": state}})
+        script = (
+            "const heard = []; addEventListener('message', (event) => heard.push(event.data));"
+            f"connect.onclick = () => {{ const popup = open({json.dumps(url)}, 'connect', 'width=620,height=720');"
+            f" setInterval(() => popup.postMessage({hello}, '*'), 200); }};"
+        )
+        self._pages[path] = (
+            f'<!doctype html><button id="connect">Win</button><script>{script}</script>'.encode()
+        )
+        return self.origin.replace("localhost", "127.0.0.1") + path
+
     def link(self, url: str) -> str:
         """The URL of a page with a link that opens a window that knows nothing of its opener."""
         path = f"/{len(self._pages) + 1}"

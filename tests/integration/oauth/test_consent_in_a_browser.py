@@ -161,6 +161,21 @@ async def test_what_a_provider_writes_into_the_query_is_shown_as_text(
     await keep(tab, "provider-error")
 
 
+async def test_a_page_that_nobody_has_allowed_is_not_told_the_code(
+    browser: Browser, front_end: FrontEnd, api: RunningApi
+) -> None:
+    page = await browser.open(
+        front_end.stranger(f"{api.url}/oauth2/callback?code=the-code&state=the-state", "the-state")
+    )
+    await page.click("#connect")
+    popup = await browser.popup(page)
+    await popup.until(f"{OUTCOME} === 'waiting'")
+    asked = "performance.getEntriesByType('resource').some((one) => one.name.endsWith('/opener'))"
+    await popup.until(asked)
+    await asyncio.sleep(1)
+    assert await page.evaluate("heard") == []
+
+
 async def own_tab(browser: Browser, page: Page) -> Page:
     """The tab that a link has opened which does not let it know its opener."""
 
