@@ -18,6 +18,7 @@ from tests.integration.api.oauth_provider import CLIENT_ID, CLIENT_SECRET, Provi
 from tests.integration.api.objects import make_project, make_system, make_template
 from tests.integration.api.test_rest_internal import account_token
 from tieline_core.ids import new_id
+from tieline_core.names import tokens_name
 from tieline_core.oauth.egress import Egress
 
 pytestmark = pytest.mark.cluster
@@ -231,20 +232,36 @@ def test_a_borrower_cannot_have_the_secret_sent_to_a_server_of_its_own(
 
 
 def test_with_the_grant_the_use_ends_at_once(
-    borrower: Client, owner: Organisation, login: Provider, kubectl: Kubectl, lent: None
+    borrower: Client, owner: Organisation, org: Organisation, login: Provider, kubectl: Kubectl, lent: None
 ) -> None:
     borrowing = Borrowing(borrower, owner, login)
     first, second = borrowing.begun(), borrowing.begun()
     connected = borrowing.connect(first)
     assert connected.status == 201
+    pod = Client(borrower.url, account_token(kubectl, org, borrowing.project), borrower.organisation)
+
+    def another_token() -> Answer:
+        """What a pod gets whose token was answered with 401, a while after it was issued."""
+        secret = tokens_name(connected.json["id"].lower(), "login")
+        aged = "tieline.dev/issued-at=2026-01-01T00:00:00Z"
+        kubectl("annotate", "secret", secret, aged, "--overwrite", namespace=org.namespace)
+        time.sleep(0.5)
+        shop = pod.at("/internal/v1/environment").json["connections"]["shop"]
+        (credential,) = shop["credentials"]
+        path = f"/internal/v1/connections/{shop['id']}/credentials/{credential['id']}/token"
+        return pod.at(path, method="POST", body={"rejected": credential["data"]["accessToken"]})
+
+    assert another_token().status == 200
+    assert login.requests[-1]["grant_type"] == "refresh_token"
     asked = len(login.requests)
     kubectl("delete", "credentialgrant", "lent", namespace=owner.namespace)
     until = time.monotonic() + 10
     while borrowing.initialise().status == 200:
         assert time.monotonic() < until
         time.sleep(0.05)
+    assert another_token().status == 409
     body = {"credentials": [borrowing.credential(second)]}
     answer = borrower("PUT", f"/connections/{connected.json['id']}", body)
     assert answer.status == 422
     assert "CredentialGrant" in answer.raw.decode()
-    assert len(login.requests) == asked, "an authorisation that was begun before is not finished"
+    assert len(login.requests) == asked, "nothing is refreshed, and what was begun before is not finished"
