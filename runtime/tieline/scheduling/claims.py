@@ -60,25 +60,33 @@ class Claim:
         """Seconds since it was renewed."""
         return self._clock.monotonic() - self._written
 
-    async def write(self, record: Record) -> None:
-        """Renew it with ``record``. Raises ClaimLostError, after the fence at the latest."""
+    async def write(self, record: Record, *, patiently: bool = False) -> None:
+        """Renew it with ``record``. Raises ClaimLostError, at the fence at the latest.
+
+        ``patiently`` is for the end, when nothing goes on any more: then only another pod's claim ends the trying.
+        """
         async with self._lock:
             while True:
                 asked = self._clock.monotonic()
                 try:
-                    self._version = await self._documents.put(
-                        SCHEDULES, self._name, to_json(record), expected=self._version
-                    )
-                except DocumentChangedError:
-                    await self._adopt()
-                    continue
+                    if await self._put(record):
+                        self.record, self._written = record, asked
+                        return
                 except StateUnavailableError as error:
-                    if self.age >= self._terms.fence:
+                    if self.age >= self._terms.fence and not patiently:
                         raise ClaimLostError(str(error)) from error
                     await self._clock.wait(asyncio.Event(), _RETRY)
-                    continue
-                self.record, self._written = record, asked
-                return
+
+    async def _put(self, record: Record) -> bool:
+        """Whether it was written; when not, the version to replace is known now."""
+        try:
+            self._version = await self._documents.put(
+                SCHEDULES, self._name, to_json(record), expected=self._version
+            )
+        except DocumentChangedError:
+            await self._adopt()
+            return False
+        return True
 
     async def _adopt(self) -> None:
         """A write whose answer was lost may have happened: then the record is still this process's."""

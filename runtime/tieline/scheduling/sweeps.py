@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
 
@@ -66,19 +65,20 @@ class Sweeping:
         keeper = asyncio.create_task(self._keep())
         try:
             await asyncio.wait({worker, keeper}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (worker, keeper):
-                task.cancel()
-            await asyncio.gather(worker, keeper, return_exceptions=True)
-            failed = next(
-                (task.exception() for task in (worker, keeper) if not task.cancelled() and task.exception()),
-                None,
-            )
-            if isinstance(failed, ClaimLostError):
-                logger.error("Stopped schedule %s, due %s: %s", self._schedule.name, self._sweep.due, failed)
-            else:
-                await self._last_write()
-        if failed is not None and not isinstance(failed, ClaimLostError):
+        except asyncio.CancelledError:
+            await _ended(worker, keeper)
+            await self._last_write()
+            raise
+        failed = await _ended(worker, keeper)
+        if isinstance(failed, ClaimLostError):
+            logger.error("Stopped schedule %s, due %s: %s", self._schedule.name, self._sweep.due, failed)
+            return
+        try:
+            # However long the API is away: what has ended here must not be run again.
+            await self._claim.write(self._outcome(), patiently=True)
+        except ClaimLostError as lost:
+            logger.warning("Ended schedule %s, due %s, but %s", self._schedule.name, self._sweep.due, lost)
+        if failed is not None:
             raise failed
 
     async def _pages(self) -> None:
@@ -130,18 +130,27 @@ class Sweeping:
         await self._claim.write(self._with(replace(self._sweep, page=dict(self._page), after=self._after)))
 
     async def _last_write(self) -> None:
-        """Settle the due time, or give the rest back for another pod; a claim that stays expires by itself."""
+        """The pod ends: a claim that cannot be given back now expires by itself."""
+        try:
+            async with asyncio.timeout(_LAST_WRITE):
+                await self._claim.write(self._outcome())
+        except (ClaimLostError, StateRefusedError, StateUnavailableError, TimeoutError) as error:
+            logger.warning("Could not write down where schedule %s stands: %s", self._schedule.name, error)
+
+    def _outcome(self) -> Record:
+        """The due time settled, or the rest given back for another pod."""
         self._page.update(self._not_begun)
         if not self._page and self._after is None:
-            record = settled(self._schedule, self._claim.record, self._clock.now())
-        else:
-            record = self._with(replace(self._sweep, holder="", page=dict(self._page), after=self._after))
-        try:
-            with suppress(ClaimLostError, StateUnavailableError):
-                async with asyncio.timeout(_LAST_WRITE):
-                    await self._claim.write(record)
-        except (TimeoutError, StateRefusedError) as error:
-            logger.warning("Could not write down where schedule %s stands: %s", self._schedule.name, error)
+            return settled(self._schedule, self._claim.record, self._clock.now())
+        return self._with(replace(self._sweep, holder="", page=dict(self._page), after=self._after))
 
     def _with(self, sweep: Sweep) -> Record:
         return replace(self._claim.record, sweep=sweep)
+
+
+async def _ended(*tasks: "asyncio.Task[None]") -> BaseException | None:
+    """Stop ``tasks``; returns what one of them has failed with."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    return next((task.exception() for task in tasks if not task.cancelled() and task.exception()), None)

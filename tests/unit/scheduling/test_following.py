@@ -208,6 +208,20 @@ async def test_a_pod_that_cannot_renew_its_claim_stops_before_another_begins(mak
     assert pods.at_once == 1
 
 
+async def test_a_run_that_ends_while_the_api_is_away_is_not_run_again(make: MakePods) -> None:
+    pods = make(act=taking(10))
+    for pod in ("a", "b"):
+        pods.start(pod, schedule("0 * * * *"))
+    await pods.clock.pass_time(60 * MINUTE + 5)
+    pods.documents.away = True
+    await pods.clock.pass_time(5 * MINUTE)
+    pods.documents.away = False
+    await pods.clock.pass_time(5 * MINUTE)
+    assert [ran.attempt for ran in pods.begun] == [1]
+    await pods.clock.pass_time(51 * MINUTE)
+    assert pods.dues == ["09:00", "10:00"]
+
+
 async def test_a_write_whose_answer_was_lost_is_no_lost_claim(make: MakePods) -> None:
     pods = make(act=taking(60))
     pods.start("a", schedule("0 * * * *"))
