@@ -98,18 +98,16 @@ def connection_in_use(
     connection = world.find(world.connections, namespace, identifier)
     if connection is None:
         return None
-    templates = world.referring(world.templates, "environment", namespace, project_name, environment)
-    if any(
-        not template["spec"].get("dynamic")
-        and world.referred(world.connections, template, "connectionRef") is connection
-        for template in templates
-    ):
-        return connection
-    for activation in world.referring(world.activations, "environment", namespace, project_name, environment):
+    name = connection["metadata"]["name"]
+    here = {"projectRef": {"name": project_name}, "environment": environment}
+    for template in world.referring(world.templates, "connection", namespace, name):
+        if not template["spec"].get("dynamic") and here.items() <= template["spec"].items():
+            return connection
+    for activation in world.referring(world.activations, "connection", namespace, name):
         user = world.referred(world.users, activation, "endUserRef")
-        if user and any(
-            found["id"] == object_id(connection) for _, found in _connections_of(world, activation, user)
-        ):
+        if user is None or not here.items() <= activation["spec"].items():
+            continue
+        if any(found["id"] == object_id(connection) for _, found in _connections_of(world, activation, user)):
             return connection
     return None
 

@@ -69,6 +69,14 @@ def by_environment_itself(activation: Obj) -> Iterable[str]:
     return () if activation["spec"].get("endUserRef") else by_environment(activation)
 
 
+def by_connections(activation: Obj) -> Iterable[str]:
+    """Activations by the connections that they have."""
+    namespace = activation["metadata"]["namespace"]
+    return [
+        key(namespace, item["connectionRef"]["name"]) for item in activation["spec"].get("connections") or ()
+    ]
+
+
 def by_lent_certificate(connection: Obj) -> Iterable[str]:
     """Connections with certificates for others, by the system."""
     system = lent_certificates(connection)

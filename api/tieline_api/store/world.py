@@ -11,7 +11,7 @@ from tieline_api.store.changes import Changes
 from tieline_api.store.orders import Orders, position
 from tieline_api.store.organisations import Organisation, organisation_keys
 from tieline_core.ids import ORGANISATION_LABEL, parse_id
-from tieline_core.kube import Cache, Kube, Resource
+from tieline_core.kube import Cache, Change, Kube, Resource
 from tieline_core.kube import resources as kube
 from tieline_core.kube.cache import lean
 from tieline_core.names import API_KEY_TYPE, CREDENTIAL_TYPE
@@ -72,6 +72,7 @@ class World:
                 "environment": indexes.by_environment,
                 "static": indexes.by_environment_itself,
                 "user": indexes.by_reference("endUserRef"),
+                "connection": indexes.by_connections,
             },
         )
         self.connectors = cache(kube.CONNECTORS)
@@ -100,11 +101,17 @@ class World:
             self.connections,
             self.templates,
             self.projects,
-            self.activations,
             self.secrets,
         ):
             one.subscribe(self.changes.tell)
+        self.activations.subscribe(self._tell_of_static)
         self._synced = False
+
+    def _tell_of_static(self, change: Change) -> None:
+        """Pods are told of their environment's own activation; for users' they ask, when they need them."""
+        states = (change.old, change.new)
+        if any(state is not None and not state["spec"].get("endUserRef") for state in states):
+            self.changes.tell(change)
 
     @property
     def caches(self) -> tuple[Cache, ...]:
