@@ -23,6 +23,11 @@ def test_a_project_made_and_deployed_by_rest_runs_and_kubectl_sees_it(world: Wor
 
     environment = eventually("running in REST", running)
     eventually("an answer", lambda: says(environment["publicUrl"]) == "rest")
+
+    def triggers() -> list[str]:
+        return triggers_of(rest, created["id"])
+
+    assert eventually("its webhook is a trigger of its connector", triggers) == ["hello"]
     name = created["id"].lower()
     seen = world.environment(name)
     assert (seen["id"], seen["status"]) == (environment["id"], "running")
@@ -45,6 +50,16 @@ def test_a_project_made_and_deployed_by_rest_runs_and_kubectl_sees_it(world: Wor
     assert rest("DELETE", path).status == 204
     assert rest("GET", path).status == 404
     eventually("everything gone", lambda: not world.get("deployments,projectversions,projects")["items"])
+
+
+def triggers_of(rest: Rest, project_id: str) -> list[str]:
+    """The names of the triggers of the connector that a project is."""
+    connectors = rest("GET", "/connectors").json["items"]
+    mine = [connector for connector in connectors if connector.get("projectId") == project_id]
+    if not mine:
+        return []
+    page = rest("GET", f"/connectors/{mine[0]['id']}/versions/latest/triggers")
+    return [trigger["name"] for trigger in page.json["items"]]
 
 
 def test_a_project_that_kubectl_applied_is_in_rest_with_its_environment(world: World, rest: Rest):
