@@ -77,6 +77,14 @@ CONNECTOR_VERSION: dict[str, Any] = {
         "configMaps": ["shop-1-0"],
     },
 }
+GRANT: dict[str, Any] = {
+    "kind": "CredentialGrant",
+    "metadata": {"name": "shop"},
+    "spec": {
+        "from": [{"organisationId": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}],
+        "to": [{"connection": "shop", "credentialId": "client", "tokenUrls": ["https://shop.example/token"]}],
+    },
+}
 ALL = [
     SYSTEM,
     CONNECTION,
@@ -87,6 +95,7 @@ ALL = [
     USER,
     CONNECTOR,
     CONNECTOR_VERSION,
+    GRANT,
 ]
 REMOVED = object()
 
@@ -153,7 +162,7 @@ BAD = {
         ),
         ["spec.authSchemeConfigs[0].oauth2.grant", "needs authorizationCode"],
     ),
-    "no domain": (manifest(SYSTEM, domain=REMOVED), ["spec.domain", "Required value"]),
+    "no domain": (manifest(SYSTEM, domain=REMOVED), ["spec", "domain and templateBaseUrl are needed"]),
     "a base URL that is none": (manifest(SYSTEM, templateBaseUrl="shop"), ["spec.templateBaseUrl"]),
     "more schemes than a system may have": (
         manifest(SYSTEM, authSchemeConfigs=[{"id": str(n), "type": "none"} for n in range(21)]),
@@ -283,5 +292,6 @@ def test_the_definitions_fit_the_server_s_cost_budget_and_are_established(kubect
             "endusers",
             "connectors",
             "connectorversions",
+            "credentialgrants",
         )
     )
