@@ -4,6 +4,8 @@ A ConfigMap belongs to (and goes with) what its documents are about: the Service
 user's Activation. The API keeps no copy: each reading asks Kubernetes, so that replicas never disagree.
 """
 
+import asyncio
+import random
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +24,8 @@ from tieline_core.names import STATE_LABEL
 Obj = Mapping[str, Any]
 
 _TRIES = 8
+_PAUSE = 0.03
+_LOCKS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +64,8 @@ class Documents:
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
+        # Those of one replica take turns at a ConfigMap, and so rarely have to look at it again.
+        self._locks = [asyncio.Lock() for _ in range(_LOCKS)]
 
     async def get(self, place: Place) -> Document | None:
         """The document, if there is one."""
@@ -86,18 +92,20 @@ class Documents:
 
     async def _change(self, place: Place, text: str | None, *, anyway: bool, expected: str | None) -> None:
         """Other documents of the ConfigMap may change at the same time: then it is looked at again."""
-        for _ in range(_TRIES):
-            there = await self._config_map(place)
-            document = _document(there, place.key)
-            if not anyway and expected != (document.version if document else None):
-                raise errors.conflict("It has another version: read it again, and decide anew")
-            if text is None and document is None:
+        async with self._locks[hash((place.namespace, place.name)) % _LOCKS]:
+            for number in range(1, _TRIES + 1):
+                there = await self._config_map(place)
+                document = _document(there, place.key)
+                if not anyway and expected != (document.version if document else None):
+                    raise errors.conflict("It has another version: read it again, and decide anew")
+                if text is None and document is None:
+                    return
+                try:
+                    await self._write(place, there, text)
+                except (AlreadyExists, Conflict, NotFound):
+                    await asyncio.sleep(random.uniform(0, _PAUSE * number))  # noqa: S311  (spreads tries)
+                    continue
                 return
-            try:
-                await self._write(place, there, text)
-            except (AlreadyExists, Conflict, NotFound):
-                continue
-            return
         raise errors.unavailable("Too many change this at once: try again in a moment")
 
     async def _write(self, place: Place, there: Obj | None, text: str | None) -> None:

@@ -71,6 +71,23 @@ def test_of_many_that_claim_at_once_one_succeeds_and_other_keys_are_not_in_the_w
         assert sorted(answers) == [200, 409, 409, 409]
 
 
+def test_many_values_can_be_set_at_once(client: Client, kubectl: Kubectl, org: Organisation) -> None:
+    project, _ = make_template(client)
+    token = account_token(kubectl, org, project)
+    statuses: list[int] = []
+
+    def keep(number: int) -> None:
+        statuses.append(_send(client, token, "PUT", f"/state/value-{number}", {"value": number}).status)
+
+    threads = [threading.Thread(target=keep, args=(number,)) for number in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert statuses == [200] * 20
+    assert _send(client, token, "GET", "/state/value-7").json["value"] == 7
+
+
 def test_users_and_environments_have_values_of_their_own(
     client: Client, kubectl: Kubectl, org: Organisation
 ) -> None:
