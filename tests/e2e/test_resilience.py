@@ -1,0 +1,108 @@
+"""What befalls a pod of an environment from outside: its memory runs out, the API goes away."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from tests.harness.world import Platform, Rest, World, eventually, http, project
+
+pytestmark = pytest.mark.e2e
+
+CODE = """
+import os
+
+from tieline import Context, Integration
+
+integration = Integration()
+
+
+@integration.webhook("key")
+async def key(ctx: Context) -> str:
+    return str(ctx.variables["region"])
+
+
+@integration.webhook("eat")
+async def eat(ctx: Context) -> str:
+    ctx.log.info("Eating without end")
+    eaten = []
+    while True:
+        eaten.append(os.urandom(1024 * 1024))
+"""
+SCHEMA = {"type": "object", "properties": {"region": {"type": "string", "default": "eu"}}}
+
+
+def _says(url: str) -> str:
+    answer = http("POST", f"{url}/key", timeout=5)
+    assert answer.status == 200, answer
+    return answer.body.decode()
+
+
+def test_a_run_that_eats_more_memory_than_the_limit_ends_in_a_restart_that_is_explained(
+    world: World, rest: Rest
+) -> None:
+    limits = {"resources": {"limits": {"memory": "128Mi"}}}
+    world.apply(project(CODE, dynamicVariablesSchema=SCHEMA, runtime=limits))
+    url = world.until("orders", "running")["publicUrl"]
+    assert _says(url) == "eu"
+    with pytest.raises(OSError, match=r"closed|reset|Remote"):
+        http("POST", f"{url}/eat", timeout=60)
+    told = world.until("orders", "running", message="more memory than its limit of 128Mi", within=60)
+    assert "runtime.resources.limits.memory" in told["message"]
+    eventually("the next run", lambda: _says(url) == "eu", within=30)
+    pod = world.pods("orders")[0]["status"]["containerStatuses"][0]
+    assert pod["lastState"]["terminated"]["reason"] == "OOMKilled"
+    assert pod["restartCount"] == 1
+
+    # What it logged before it was ended is still there, and says in which run.
+    identifier = rest("GET", "/projects").json["projects"][0]["id"]
+    lines = rest("GET", f"/projects/{identifier}/logs?search=Eating&order=asc").json["logs"]
+    assert [line["message"] for line in lines] == ["Eating without end"]
+    assert lines[0]["fields"]["executionId"]
+
+
+def test_pods_serve_on_while_the_api_is_away_and_those_that_start_wait_for_it(
+    platform: Platform, world: World
+) -> None:
+    world.apply(project(CODE, dynamicVariablesSchema=SCHEMA, runtime={"replicas": 2}))
+    url = world.until("orders", "running")["publicUrl"]
+    eventually("two pods", lambda: len(_ready(world)) == 2)
+    kubectl = platform.kubectl
+    kubectl("scale", "deployment", "tieline-api", "--replicas=0", namespace="tieline-system")
+    try:
+        eventually("the API away", lambda: not _api_pods(platform), within=60)
+        stayed, restarted = sorted(_ready(world))
+        kubectl("delete", "pod", restarted, "--wait=false", namespace=world.namespace)
+        until = time.monotonic() + 15
+        while time.monotonic() < until:
+            assert _says(url) == "eu"
+            time.sleep(0.2)
+        eventually("only the old pod left", lambda: _ready(world) == {stayed}, within=60)
+        waiting = [pod for pod in world.pods("orders") if pod["metadata"]["name"] not in (stayed, restarted)]
+        assert waiting[0]["status"]["containerStatuses"][0]["state"].get("running"), (
+            "it waits, and does not crash"
+        )
+        assert _says(url) == "eu"
+    finally:
+        kubectl("scale", "deployment", "tieline-api", "--replicas=1", namespace="tieline-system")
+    eventually("both again", lambda: len(_ready(world)) == 2, within=120)
+    kubectl("rollout", "status", "deployment/tieline-api", "--timeout=60s", namespace="tieline-system")
+    assert _says(url) == "eu"
+
+
+def _ready(world: World) -> set[str]:
+    return {
+        pod["metadata"]["name"]
+        for pod in world.pods("orders")
+        if "deletionTimestamp" not in pod["metadata"]
+        and any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", ()))
+    }
+
+
+def _api_pods(platform: Platform) -> list[dict]:
+    found = platform.kubectl(
+        "get", "pods", "-l", "app.kubernetes.io/name=tieline-api", "-o", "json", namespace="tieline-system"
+    )
+    return json.loads(found.stdout)["items"]
