@@ -203,6 +203,13 @@ class Keycloak:
         found: list[dict[str, Any]] = self.admin("GET", f"/events?{query}").json
         return found
 
+    def owner_of(self, access_token: str) -> str:
+        """Whom Keycloak takes the bearer of an access token for; it needs the scope ``openid``."""
+        url = f"{self.issuer}/protocol/openid-connect/userinfo"
+        answer = http("GET", url, headers={"Authorization": f"Bearer {access_token}"})
+        assert answer.status == 200, f"Keycloak does not take the token: {answer.status} {answer.body!r}"
+        return str(answer.json["preferred_username"])
+
     def end_sessions(self, person: Person, application: Application) -> None:
         """Takes from the client all that the person has granted it: its refresh tokens are void."""
         self.admin("POST", f"/users/{person.id}/logout")

@@ -28,7 +28,8 @@ def test_a_connection_stays_connected_while_its_tokens_rotate(
 ) -> None:
     application = keycloak.register(lifetime=6)
     shop = Shop(caller, keycloak, application)
-    connection = shop.connect(keycloak.person())["id"]
+    person = keycloak.person()
+    connection = shop.connect(person)["id"]
     seen = [tokens_of(kubectl, oauth_org, connection)]
 
     def rotated() -> bool:
@@ -39,6 +40,7 @@ def test_a_connection_stays_connected_while_its_tokens_rotate(
 
     acting.eventually("two refreshes", rotated)
     assert len({one["refreshToken"] for one in seen}) == 3, "each is used once"
+    assert keycloak.owner_of(tokens_of(kubectl, oauth_org, connection)["accessToken"]) == person.name
     assert keycloak.events("REFRESH_TOKEN_ERROR", application) == []
     assert len(keycloak.events("REFRESH_TOKEN", application)) >= 2
     assert len(keycloak.events("CODE_TO_TOKEN", application)) == 1
