@@ -1,0 +1,97 @@
+"""The logs of an environment with two replicas: one stream in the order of time, by every filter."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.harness.world import Rest, World, eventually, http, project
+
+pytestmark = pytest.mark.e2e
+
+CODE = """
+import os
+
+from tieline import Context, Integration, Request
+
+integration = Integration()
+
+
+@integration.webhook("say")
+async def say(ctx: Context, request: Request) -> str:
+    ctx.log.warning("Said %(version)s", words=await request.text(), pod=os.environ["HOSTNAME"])
+    return ctx.execution_id
+
+
+@integration.webhook("fall")
+async def fall(ctx: Context) -> None:
+    print("The last words", flush=True)
+    os._exit(3)
+"""
+
+
+def test_lines_of_two_replicas_are_one_stream_with_execution_and_activation(world: World, rest: Rest) -> None:
+    world.apply(project(CODE % {"version": "one"}, runtime={"replicas": 2}))
+    url = world.until("orders", "running")["publicUrl"]
+    eventually("two pods", lambda: world.environment("orders").get("readyReplicas") == 2)
+    identifier = rest("GET", "/projects").json["projects"][0]["id"]
+
+    def logs(**query: str) -> dict[str, Any]:
+        text = "&".join(f"{name}={quote(value)}" for name, value in query.items())
+        answer = rest("GET", f"/projects/{identifier}/logs?{text}")
+        assert answer.status == 200, answer
+        page: dict[str, Any] = answer.json
+        return page
+
+    executions: list[str] = []
+
+    def both_have_spoken() -> bool:
+        for _ in range(5):
+            executions.append(
+                http("POST", f"{url}/say", body=f"words {len(executions)}".encode()).body.decode()
+            )
+        said = logs(search="Said one", first="1000")["logs"]
+        return len({line["fields"]["pod"] for line in said}) == 2
+
+    eventually("a line of each pod", both_have_spoken, within=60)
+    eventually(
+        "all lines", lambda: len(logs(search="Said one", first="1000")["logs"]) == len(executions), within=15
+    )
+    said = logs(search="Said one", first="1000", order="asc")["logs"]
+    assert [line["timestamp"] for line in said] == sorted(line["timestamp"] for line in said)
+    assert [line["fields"]["executionId"] for line in said] == executions, "called one after the other"
+    assert len({line["fields"]["activationId"] for line in said}) == 1
+    assert {line["severity"] for line in said} == {"WARNING"}
+    assert logs(search="Said one", first="1000", order="desc")["logs"] == said[::-1]
+
+    middle = said[len(said) // 2]["timestamp"]
+    earlier, later = (
+        logs(search="Said one", first="1000", order="asc", **one)["logs"]
+        for one in ({"end": middle}, {"start": middle})
+    )
+    assert earlier + later == said
+    run = logs(search=executions[0], order="asc")["logs"]
+    assert "Said one" in [line["message"] for line in run]
+    assert any(line.get("httpRequest", {}).get("status") == 200 for line in run), "the run's own line"
+    assert (
+        logs(search="Said one", project_env="production", latest="true", first="1000", order="asc")["logs"]
+        == said
+    )
+    paged: list[Any] = []
+    token: dict[str, str] = {}
+    while True:
+        page = logs(search="Said one", first="3", order="asc", **token)
+        paged += page["logs"]
+        if "nextToken" not in page:
+            break
+        token = {"next_token": page["nextToken"]}
+    assert paged == said
+
+    with pytest.raises(OSError, match=r"closed|reset|Remote"):
+        http("POST", f"{url}/fall", timeout=20)
+    eventually("what was said before the crash", lambda: logs(search="The last words")["logs"], within=30)
+    assert logs(search="Said one", first="1000", order="asc")["logs"] == said, (
+        "with those of the crashed container"
+    )
