@@ -45,6 +45,7 @@ class Provider:
     """Rotates refresh tokens and detects their reuse."""
 
     url: str = ""
+    client_id: str = "me"
     good: str = "rt-0"
     answered: list[str] = field(default_factory=list)
     """The refresh tokens of requests that were processed."""
@@ -136,7 +137,7 @@ class Storm:
 
     async def connect(self) -> None:
         """A connection whose tokens somebody has stored, and which have expired."""
-        client = {"type": "authorizationCode", "authorizationCode": {"clientId": "me"}}
+        client = {"type": "authorizationCode", "authorizationCode": {"clientId": self.provider.client_id}}
         oauth2 = {"tokenUrl": self.provider.url, "authorizeUrl": self.provider.url, "grant": client}
         system = {
             "name": "Shop",
