@@ -22,6 +22,8 @@ _TIMEOUT = aiohttp.ClientTimeout(total=_WAIT + 15, connect=10)
 _SHORTEST_INTERVAL = 0.25
 _FIRST_BACKOFF = 0.5
 _LONGEST_BACKOFF = 30.0
+# A pod that has nothing to serve with yet is not to be late when the API is back.
+_LONGEST_BEFORE_THE_FIRST = 3.0
 
 _HINTS = {
     401: "the API did not accept the pod's token",
@@ -99,5 +101,6 @@ class ApiSource:
             raise _NotObtainedError(f"{self._token_file} cannot be read: {error.strerror}") from error
 
     def _backoff(self, failures: int) -> float:
-        longest = min(self._first_backoff * 2 ** (min(failures, 16) - 1), _LONGEST_BACKOFF)
+        most = _LONGEST_BACKOFF if self._etag else _LONGEST_BEFORE_THE_FIRST
+        longest = min(self._first_backoff * 2 ** (min(failures, 16) - 1), most)
         return random.uniform(longest / 2, longest)  # noqa: S311  (spreads retries, hides nothing)

@@ -17,8 +17,8 @@ def webhook_application(webhooks: Mapping[str, Webhook], runner: Runner, *, max_
         for path in (f"/{webhook.name}", f"/{webhook.name}/users/{{external_id}}"):
             for method in webhook.methods:
                 application.router.add_route(method, path, partial(_run, runner, webhook))
-            application.router.add_route("*", path, partial(_wrong_method, webhook))
-    application.router.add_route("*", "/{path:.*}", _unknown)
+            application.router.add_route("*", path, partial(_wrong_method, runner, webhook))
+    application.router.add_route("*", "/{path:.*}", partial(_unknown, runner))
     return application
 
 
@@ -48,15 +48,23 @@ async def _run(runner: Runner, webhook: Webhook, request: web.Request) -> web.St
     return await runner.run(webhook, request)
 
 
-async def _wrong_method(webhook: Webhook, request: web.Request) -> web.Response:
+async def _wrong_method(runner: Runner, webhook: Webhook, request: web.Request) -> web.Response:
     allowed = ", ".join(sorted(webhook.methods))
-    return error_answer(
+    answer = error_answer(
         405,
         "method_not_allowed",
         f"The webhook {webhook.name!r} does not take {request.method}, only {allowed}",
         headers={"Allow": allowed},
     )
+    return _last_one(runner, answer)
 
 
-async def _unknown(_request: web.Request) -> web.Response:
-    return error_answer(404, "not_found", "There is no such webhook")
+async def _unknown(runner: Runner, _request: web.Request) -> web.Response:
+    return _last_one(runner, error_answer(404, "not_found", "There is no such webhook"))
+
+
+def _last_one(runner: Runner, answer: web.Response) -> web.Response:
+    """The last answer of its connection, if the pod is about to leave."""
+    if runner.leaving.begun:
+        answer.force_close()
+    return answer

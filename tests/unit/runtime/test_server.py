@@ -164,6 +164,7 @@ async def test_on_sigterm_the_pod_serves_until_nobody_asks_any_more_and_finishes
         for _ in range(8):
             await asyncio.sleep(0.1)
             assert await call("quick") == ("quick", "close")
+            assert (await call("nothing"))[1] == "close"
             # Kubernetes sends requests here while there is no other pod, as long as this one says that it serves.
             assert await pod.ready() == 200
         await asyncio.sleep(0.7)
@@ -251,6 +252,15 @@ async def test_a_pod_is_not_ready_before_the_first_configuration(start: Start) -
         ),
         ({"main.py": "raise SystemExit(0)\n"}, "must not exit"),
         ({"main.py": HELLO, "requirements.txt": "requests\n"}, "spec.runtime.image"),
+        (
+            {
+                "main.py": HELLO + "more = Integration()\n"
+                "for number in range(26):\n"
+                "    for one in (integration, more):\n"
+                "        one.schedule(f'{number}-{one is more}', '0 * * * *')(lambda: None)\n"
+            },
+            "52 schedules",
+        ),
     ],
 )
 async def test_code_that_does_not_load_ends_the_process_with_a_message_that_says_why(
