@@ -22,7 +22,8 @@ Handler = Callable[..., Any]
 F = TypeVar("F", bound=Handler)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-_MOST_SCHEDULES = 50
+MOST_SCHEDULES = 50
+"""Of a project. The platform keeps 120 records of an environment: enough for the old and the new code in a rollout."""
 _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
 
@@ -126,8 +127,10 @@ class Integration:
         '0 9 * * MON-FRI'
         """
         _check_name("schedule", name, self.schedules)
-        if len(self.schedules) >= _MOST_SCHEDULES:
-            raise ValueError(f"An integration has at most {_MOST_SCHEDULES} schedules")
+        if len(self.schedules) >= MOST_SCHEDULES:
+            raise ValueError(
+                f"A project has at most {MOST_SCHEDULES} schedules; let one function do several things"
+            )
         try:
             times = parse_cron(cron, timezone)
         except CronError as error:

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import TypeVar
 
 from tieline.errors import CodeError
-from tieline.integration import Integration, Webhook
+from tieline.integration import MOST_SCHEDULES, Integration, Webhook
 from tieline.scheduling.schedules import Schedule
 from tieline_rules.image import REQUIREMENTS, REQUIREMENTS_REFUSED
 
@@ -70,6 +70,8 @@ def _tasks(module: ModuleType) -> Tasks:
     for integration in found.values():
         _add("webhook", webhooks, integration.webhooks)
         _add("schedule", schedules, integration.schedules)
+    if len(schedules) > MOST_SCHEDULES:
+        raise CodeError(f"{MAIN} has {len(schedules)} schedules; a project has at most {MOST_SCHEDULES}")
     return Tasks(webhooks=webhooks, schedules=schedules)
 
 
