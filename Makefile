@@ -43,7 +43,7 @@ test: lint ## Everything: checks, unit tests, then a real cluster
 	$(BIN)/pytest
 
 test-unit: $(VENV)/.installed ## The fast tests
-	$(BIN)/pytest tests/unit
+	$(BIN)/pytest tests/unit -m "not slow"
 
 crds: $(VENV)/.installed ## Generate crds/ from the models
 	$(BIN)/python -m tieline_core.crds crds

@@ -21,6 +21,19 @@ CLUSTER = os.environ.get("TIELINE_TEST_CLUSTER", "tests")
 KEEP = bool(os.environ.get("TIELINE_TEST_KEEP"))
 
 _STAGES = ("unit", "cluster", "integration", "e2e")
+# Unit tests that start processes or read large inputs: seconds each. `make test-unit` leaves them out.
+_SLOW = (
+    "unit/connectors/test_hostile_descriptions.py",
+    "unit/connectors/test_limited_imports.py",
+    "unit/connectors/test_published_descriptions.py",
+    "unit/core/test_files.py",
+    "unit/desk/",
+    "unit/runtime/test_sdk_page.py",
+    "unit/runtime/test_server.py",
+    "unit/scheduling/test_chaos.py",
+    "unit/testing/test_plugin.py",
+    "unit/traces/test_store.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -32,6 +45,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.relative_to(ROOT / "tests").parts[0]
         return _STAGES.index(folder) if folder in _STAGES else len(_STAGES)
 
+    for item in items:
+        if str(item.path).removeprefix(f"{ROOT}/tests/").startswith(_SLOW):
+            item.add_marker(pytest.mark.slow)
     items.sort(key=stage)
 
 
