@@ -1,0 +1,156 @@
+"""What the pages say is there: links, manifests, settings, metrics, reasons, names for kubectl."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import pytest
+import yaml
+
+from tests.harness.kubectl import ROOT
+from tests.unit.docs.reading_pages import Page, page, pages
+from tieline_core.resources import KINDS
+from tieline_core.resources.kinds import CATEGORY, CustomResource
+
+CHAPTERS = ["Example", "Writing a spec", "Working with it", "Debugging it", "Status", "Conditions"]
+BY_NAME = {kind.kind_info.name: kind for kind in KINDS}
+PAGES = pages()
+KIND_PAGES = {name: page(f"docs/kinds/{name.lower()}.md") for name in BY_NAME}
+PACKAGES = {path.name for path in ROOT.glob("*/tieline_*")}
+# Put together from parts in the code.
+COMPUTED = {"TIELINE_PLATFORM_IMAGE"}
+# Kinds of Kubernetes that the pages look at.
+KUBERNETES = {"pods", "secrets", "crd", "namespace", "events", "configmaps", "deployment", "services"}
+
+each_page = pytest.mark.parametrize("read", PAGES, ids=lambda one: one.name)
+each_kind = pytest.mark.parametrize("name", BY_NAME)
+
+
+@cache
+def sources() -> str:
+    """All code and manifests, where names that pages mention must be."""
+    folders = ("core", "operator", "api", "runtime", "cluster", "deploy")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*")]
+    kept = [path for path in files if path.suffix in {".py", ".yaml"} and path.is_file()]
+    return "\n".join(path.read_text(encoding="utf-8") for path in kept)
+
+
+@each_page
+def test_every_link_leads_somewhere(read: Page) -> None:
+    for link in read.links():
+        path, _, heading = link.partition("#")
+        target = (read.path.parent / path).resolve() if path else read.path
+        assert target.exists(), f"{read.name}: {link}"
+        if heading and target.suffix == ".md":
+            there = Page(target, target.read_text(encoding="utf-8"))
+            assert heading in there.anchors(), f"{read.name}: {link}"
+
+
+@each_page
+def test_every_manifest_is_what_the_models_read(read: Page) -> None:
+    for manifest in read.manifests():
+        if manifest["apiVersion"].startswith("tieline.dev/"):
+            BY_NAME[manifest["kind"]].read(manifest)
+    for block in read.blocks("yaml"):
+        list(yaml.safe_load_all(block.text))
+
+
+@each_page
+def test_every_setting_exists(read: Page) -> None:
+    for name in set(re.findall(r"\bTIELINE_[A-Z0-9_]*[A-Z0-9]\b", read.text)) - COMPUTED:
+        known = re.search(rf"\b{name}\b", sources()) or name in (ROOT / "Makefile").read_text()
+        assert known or name in tests_settings(), f"{read.name}: {name}"
+
+
+@cache
+def tests_settings() -> str:
+    """Settings of the tests themselves, which the pages for developers name."""
+    return (ROOT / "tests" / "conftest.py").read_text(encoding="utf-8")
+
+
+@each_page
+def test_every_metric_exists(read: Page) -> None:
+    for name in set(re.findall(r"`(tieline_[a-z_]+)(?:\{[^`]*)?`", read.prose)) - PACKAGES:
+        family = re.sub(r"_(total|bucket|count|sum)$", "", name)
+        assert re.search(rf"\b{family}(_total)?\b", sources()), f"{read.name}: {name}"
+
+
+def named_reasons(read: Page) -> list[str]:
+    """Reasons in tables of conditions: | Ready | `Reason` | …"""
+    return re.findall(r"^\| (?:True|False|Unknown) \| `(\w+)` \|", read.prose, re.M)
+
+
+@each_kind
+def test_every_reason_on_a_kinds_page_exists(name: str) -> None:
+    reasons = named_reasons(KIND_PAGES[name])
+    assert len(reasons) > 2
+    for reason in reasons:
+        assert f'"{reason}"' in sources(), f"{name}: {reason}"
+
+
+def test_every_reason_of_the_troubleshooting_table_exists() -> None:
+    table = page("docs/operations.md").prose.partition("## Troubleshooting")[2]
+    reasons = [
+        word
+        for cell in re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", table, re.M)
+        for word in re.findall(r"\w+", cell)
+    ]
+    assert len(reasons) > 15
+    for reason in reasons:
+        assert f'"{reason}"' in sources(), reason
+
+
+@each_kind
+def test_every_kind_has_a_page_with_the_fixed_chapters_and_its_own_manifest(name: str) -> None:
+    read = KIND_PAGES[name]
+    assert read.text.startswith(f"# {name}\n\nAfter this page you can ")
+    assert read.chapters() == CHAPTERS
+    example = read.text.partition("## Example")[2].partition("## Writing a spec")[0]
+    (manifest,) = yaml.safe_load_all(re.findall(r"```yaml\n(.*?)```", example, re.S)[0])
+    assert manifest["kind"] == name
+    assert {"name", "namespace"} <= manifest["metadata"].keys()
+
+
+@each_kind
+def test_every_field_of_a_kind_is_on_its_page(name: str) -> None:
+    kind: type[CustomResource] = BY_NAME[name]
+    written, _, seen = KIND_PAGES[name].prose.partition("## Status")
+    for chapter, part in ((written, "spec"), (seen, "status")):
+        model = kind.model_fields[part].annotation
+        assert model is not None
+        for field, info in model.model_fields.items():
+            said = info.alias or field
+            assert re.search(rf"^\| `{said}(\[\])?` \|", chapter, re.M), f"{name}: {part}.{said}"
+
+
+@each_page
+def test_everything_that_kubectl_gets_exists(read: Page) -> None:
+    known = {CATEGORY, *KUBERNETES}
+    for kind in KINDS:
+        info = kind.kind_info
+        known |= {info.plural, info.singular, *info.short_names}
+    for names in re.findall(r"\bget ((?:[a-z]+)(?:,[a-z]+)*)(?=[ `\n])", "\n".join(_commands(read))):
+        for name in names.split(","):
+            assert name in known, f"{read.name}: kubectl get {name}"
+
+
+def _commands(read: Page) -> list[str]:
+    return re.findall(r"kubectl(?: -n \S+)? get [^`\n]*", read.text)
+
+
+@each_page
+def test_pages_for_newcomers_open_with_what_the_reader_can_do_after_them(read: Page) -> None:
+    new = {"README", "concepts", "install", "first-integration", "operations"}
+    if read.path.parent == ROOT / "docs" and read.path.stem in new:
+        assert re.match(r"# .+\n\nAfter this page you ", read.text), read.name
+
+
+def test_the_index_names_every_page_and_the_readme_the_first_ones() -> None:
+    index, readme = page("docs/README.md"), page("README.md")
+    linked = {(index.path.parent / link.partition("#")[0]).resolve() for link in index.links()}
+    for read in PAGES:
+        if read.path.parent in {ROOT / "docs", ROOT / "docs" / "kinds"} and read.path != index.path:
+            assert read.path in linked, read.name
+    for name in ("docs/README.md", "docs/concepts.md", "docs/install.md", "docs/first-integration.md"):
+        assert name in readme.links()
