@@ -103,7 +103,7 @@ class ImageBuilder:
     def _storage(self) -> list[str]:
         return ["buildah", "--root", str(self._folder / "storage"), "--runroot", str(self._folder / "run")]
 
-    def _buildah(self, command: Sequence[str], *, timeout: float = 60) -> str:
+    def _buildah(self, command: Sequence[str], *, timeout: float = 300) -> str:
         return self._run([*self._storage(), *command], timeout=timeout)
 
     def _run(self, command: Sequence[str], *, timeout: float) -> str:
