@@ -18,6 +18,7 @@ from tieline_core.files import files_digest, version_name
 pytestmark = pytest.mark.cluster
 
 EXAMPLE = ROOT / "examples" / "gitops"
+TOOLS_LABEL = "app.kubernetes.io/instance"
 # The kinds of applying that GitOps tools have.
 SERVER_SIDE = ("--server-side",)
 CLIENT_SIDE: tuple[str, ...] = ()
@@ -34,6 +35,10 @@ class Repository:
             text = path.read_text().replace("namespace: cedar", f"namespace: {organisation.namespace}")
             text = text.replace("name: cedar", f"name: {organisation.namespace}")
             path.write_text(re.sub(r"(tieline.dev/organisation): \S+", rf"\1: {organisation.id}", text))
+
+        # As tools do that know their objects by a label.
+        with (folder / "kustomization.yaml").open("a") as file:
+            file.write(f"labels:\n  - pairs: {{{TOOLS_LABEL}: cedar}}\n")
 
     def apply(self, how: tuple[str, ...]) -> str:
         return self._kubectl("apply", *how, "-k", str(self.folder)).stdout
@@ -125,6 +130,12 @@ def test_a_second_apply_changes_nothing_and_a_version_is_promoted_by_one_line(
         acting.until_ready("connectiontemplate", f"order-sync-shop-{environment}", "True", "Linked")
         acting.until_ready("activation", f"order-sync-{environment}", "True", "Active")
     assert repository.diff(how) == "", "the operator's work shows up as a difference"
+    for kind in ("deployment", "service", "serviceaccount", "networkpolicy", "projectversion"):
+        children = acting.list(kind, "tieline.dev/project=order-sync")
+        assert children, kind
+        assert not [one for one in children if one["metadata"]["labels"].get(TOOLS_LABEL) == "cedar"], (
+            "it would be pruned"
+        )
     before = specs(acting)
     repository.apply(how)
     assert repository.diff(how) == ""

@@ -10,6 +10,7 @@ import yaml
 
 from tests.harness.kubectl import ROOT
 from tests.unit.docs.reading_pages import Page, page, pages
+from tieline_api.operations import OPERATIONS
 from tieline_core.resources import KINDS
 from tieline_core.resources.kinds import CATEGORY, CustomResource
 
@@ -155,3 +156,15 @@ def test_the_index_names_every_page_and_the_readme_the_first_ones() -> None:
             assert read.path in linked, read.name
     for name in ("docs/README.md", "docs/concepts.md", "docs/install.md", "docs/first-integration.md"):
         assert name in readme.links()
+
+
+@each_page
+def test_every_path_of_the_rest_api_exists(read: Page) -> None:
+    known = {_unnamed(operation.path) for operation in OPERATIONS}
+    for path in re.findall(r"/api/v2/o/\{organisation\}(?:/[a-z0-9{}_-]+)+", read.text):
+        assert _unnamed(path) in known, f"{read.name}: {path}"
+
+
+def _unnamed(path: str) -> str:
+    """The path with parameters that have no names."""
+    return re.sub(r"\{\w+\}", "{}", path)
