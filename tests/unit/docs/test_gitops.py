@@ -87,9 +87,13 @@ def test_argo_cd_shows_what_the_operator_says_of_the_newest_spec(
         (BROKEN, "Failed"),
         (OUTDATED, "InProgress"),
         (OUTDATED_AND_BROKEN, "InProgress"),
+        (
+            {**WORKS, "metadata": {"generation": 1, "deletionTimestamp": "2026-11-21T00:00:00Z"}},
+            "Terminating",
+        ),
         (NEVER_SEEN, "Current"),  # a limit of kstatus itself, told in examples/gitops
     ],
-    ids=["works", "at work", "broken", "outdated", "outdated and broken", "never seen"],
+    ids=["works", "at work", "broken", "outdated", "outdated and broken", "being deleted", "never seen"],
 )
 def test_kstatus_finds_the_same(obj: dict[str, Any], status: str) -> None:
     assert kstatus(obj) == status
