@@ -102,7 +102,7 @@ def _clients(obj: Object) -> Iterable[Mapping[str, str]]:
     inline = [item.get("authSchemeConfig") for item in spec.get("credentials", [])]
     for scheme in (*spec.get("authSchemeConfigs", []), *inline):
         grant = ((scheme or {}).get("oauth2") or {}).get("grant", {})
-        for client in (grant.get("authorizationCode"), grant.get("password")):
+        for client in (grant.get("authorizationCode"), grant.get("password"), (scheme or {}).get("oauth1")):
             if client and client.get("credentialId"):
                 yield client
 

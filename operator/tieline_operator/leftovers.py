@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tieline_core.credentials.checking import OAUTH2, has_expired
+from tieline_core.credentials.checking import WITH_TOKENS, has_expired
 from tieline_core.ids import parse_time
 from tieline_core.kube.resources import SECRETS
 from tieline_core.names import tokens_name
@@ -54,7 +54,7 @@ def _unused(
         secret = secrets.get(namespace, item.secret_ref.name) if item.secret_ref else None
         if secret is not None and secret["metadata"]["name"] not in used and is_owned(secret, obj):
             yield secret, item.expires_at
-    with_tokens = {tokens_name(connection.name, item.id) for item in kept if item.type in OAUTH2}
+    with_tokens = {tokens_name(connection.name, item.id) for item in kept if item.type in WITH_TOKENS}
     ended = {tokens_name(connection.name, item.id): item.expires_at for item in gone}
     for secret in secrets.by_index("tokens-of", joined(namespace, connection.name)):
         name = secret["metadata"]["name"]

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-from tieline_core.credentials.checking import OAUTH2, has_expired
+from tieline_core.credentials.checking import WITH_TOKENS, has_expired
 from tieline_core.credentials.facts import SecretFacts, TokenFacts
 from tieline_core.credentials.links import Links, links_of
 from tieline_core.kube import KubeError
@@ -163,7 +163,7 @@ class Refreshes:
         for item in read.spec.credentials:
             key = CredentialKey(read.namespace, read.name, item.id)
             if (
-                item.type in OAUTH2
+                item.type in WITH_TOKENS
                 and not has_expired(item, self._now())
                 and self._look(key, obj, read, item)
             ):
@@ -235,7 +235,10 @@ class Refreshes:
         items = read.spec.credentials if read else []
         item = next((one for one in items if one.id == key.item_id), None)
         scheme = scheme_of(CacheDirectory(self._stores), read, item) if read and item else None
-        return (urlsplit(scheme.oauth2.token_url).netloc if scheme and scheme.oauth2 else "") or "?"
+        url = scheme.oauth2.token_url if scheme and scheme.oauth2 else ""
+        if scheme and scheme.oauth1 and scheme.oauth1.token_endpoint:
+            url = scheme.oauth1.token_endpoint.url
+        return urlsplit(url).netloc or "?"
 
     def _backoff(self, key: CredentialKey, *, least: float = _FIRST_BACKOFF) -> float:
         failures = self._failures[key] = self._failures.get(key, 0) + 1

@@ -26,6 +26,8 @@ OAUTH2 = frozenset(
         CredentialType.OAUTH2_TOKEN,
     }
 )
+WITH_TOKENS = OAUTH2 | {CredentialType.OAUTH1}
+"""Credentials that the platform may obtain tokens for."""
 _VALUES = frozenset({CredentialType.STRING, CredentialType.BINARY})
 # Which credentials an auth scheme can work with.
 FITTING: Mapping[AuthSchemeType, frozenset[CredentialType]] = {
@@ -213,6 +215,9 @@ def _signing_key(values: ValueFacts, key: str, algorithm: str) -> Iterator[Findi
 def _oauth1(known: Known, method: str, values: ValueFacts) -> Iterator[Finding]:
     consumer = known.consumer.values if known.consumer else ValueFacts()
     holder = values if "consumerSecret" in values.keys else consumer
+    named = known.scheme and known.scheme.oauth1 and known.scheme.oauth1.credential_id
+    if "consumerSecret" not in holder.keys and named:
+        return  # what the credential that it names lacks is among the links
     if "consumerSecret" not in holder.keys:
         yield Finding(
             "SecretKeyMissing",

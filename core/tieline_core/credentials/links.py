@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tieline_core.credentials.facts import SecretFacts
 from tieline_core.oauth.linking import Directory, Linked, Object, Problem, certificate_of, client_of
+from tieline_core.oauth.oauth1_consumers import consumer_credential
 from tieline_core.oauth.resolving import Grant, resolve
 from tieline_core.resources import Connection
 from tieline_core.resources.auth_schemes import AuthSchemeConfig
@@ -80,7 +81,7 @@ def links_of(
     scheme: AuthSchemeConfig | None,
 ) -> Links:
     """The grant of a credential, and what is wrong with its client, its certificate and its URLs."""
-    if scheme is None or scheme.oauth2 is None:
+    if scheme is None or not (scheme.oauth2 or scheme.oauth1):
         return Links()
     lookups = FactsLookups(directory, facts)
     pending = resolve(lookups, connection, item.id)
@@ -113,6 +114,8 @@ def scheme_links(directory: Directory, namespace: str, scheme: AuthSchemeConfig)
         for client in clients
         if client.credential_id and not client.secret_ref
     ]
+    if scheme.oauth1 and not scheme.oauth1.secret_ref:
+        found += [one for one in (consumer_credential(directory, namespace, scheme.oauth1),) if one]
     return tuple(one for one in found if isinstance(one, Problem))
 
 

@@ -1,5 +1,7 @@
 """The token request that a credential's grant stands for, and what an authorisation must fit."""
 
+import hmac
+import json
 from collections.abc import Callable
 from datetime import datetime
 
@@ -7,6 +9,7 @@ from tieline_core.ids import credential_id, object_id
 from tieline_core.names import tokens_name
 from tieline_core.oauth import stored
 from tieline_core.oauth.linking import Linked, Object, Problem, canonical, client_of, scheme_of
+from tieline_core.oauth.oauth1_tokens import Issued, token_credentials
 from tieline_core.oauth.refreshing import Wanted, not_renewable
 from tieline_core.oauth.resolving import Grant, Lookups, Resolved
 from tieline_core.oauth.states import OAuthStates, Pending, StateRefusedError
@@ -66,6 +69,8 @@ class Asking:
         match resolved.grant:
             case Grant.AUTHORIZATION_CODE:
                 return await self._exchanged()
+            case Grant.OAUTH1:
+                return await self._verified()
             case Grant.CLIENT_CREDENTIALS:
                 return await self._client.client_credentials(self._endpoint(), scopes=resolved.scopes)
             case Grant.PASSWORD:
@@ -96,6 +101,8 @@ class Asking:
         )
         client_begun_with(self._lookups, self._connection, self._item_id, pending)
         endpoint = self._endpoint()
+        if pending.oauth1_token:
+            raise _foreign()
         if pending.client_id != endpoint.client_id:
             raise StateRefusedError(
                 f'The authorisation was begun for the client "{pending.client_id}", and the auth scheme names '
@@ -111,6 +118,41 @@ class Asking:
         )
         self.exchanged = True
         return tokens
+
+    async def _verified(self) -> Tokens:
+        """The token credentials of OAuth 1.0 for what the user has come back with."""
+        inputs, target = self._resolved.inputs, self._resolved.oauth1
+        if target is None:
+            raise UnresolvedError(
+                (Problem("AuthSchemeIncomplete", "The auth scheme has no tokenEndpoint; add it"),)
+            )
+        namespace, name = place(self._connection, self._item_id)
+        holder = holder_of(name, self._resolved.source)
+        # Looked at before it is bound: another authorisation's token must not use this one up.
+        pending = await self._states.look(inputs["state"], namespace=namespace, holder=holder)
+        oauth1_begun_for(self._lookups, self._connection, self._item_id, pending, token=inputs["oauthToken"])
+        if pending.client_id != target.consumer.key:
+            raise StateRefusedError(
+                f'The authorisation was begun for the consumer "{pending.client_id}", and the auth scheme names '
+                "another one; connect again with that one",
+                code="client_mismatch",
+            )
+        pending = await self._states.bind(inputs["state"], namespace=namespace, holder=holder)
+        issued = await token_credentials(
+            self._client,
+            target.endpoint,
+            target.consumer,
+            temporary=Issued(token=pending.oauth1_token, secret=pending.oauth1_secret),
+            verifier=inputs["oauthVerifier"],
+            params=json.loads(pending.oauth1_params or "{}"),
+        )
+        self.exchanged = True
+        return Tokens(
+            access_token=issued.token,
+            token_secret=issued.secret,
+            token_type="OAuth",  # noqa: S106  (the name of the scheme)
+            issued_at=self._now(),
+        )
 
     def _endpoint(self) -> Endpoint:
         if self._resolved.endpoint is None:
@@ -165,6 +207,15 @@ def client_begun_with(
     if not isinstance(client_of(lookups, read.namespace, client), Linked):
         raise _foreign()
     return client
+
+
+def oauth1_begun_for(
+    lookups: Lookups, connection: Object, item_id: str, pending: Pending, *, token: str
+) -> None:
+    """StateRefusedError where an authorisation by OAuth 1.0 is not for this credential, or not with this token."""
+    ours = pending.oauth1_token and hmac.compare_digest(pending.oauth1_token.encode(), token.encode())
+    if not ours or client_begun_with(lookups, connection, item_id, pending) is not None:
+        raise _foreign()
 
 
 def _foreign() -> StateRefusedError:

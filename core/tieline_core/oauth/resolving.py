@@ -23,9 +23,10 @@ from tieline_core.oauth.linking import (
     client_of,
     scheme_of,
 )
+from tieline_core.oauth.oauth1_consumers import OAuth1Target, consumer_of
 from tieline_core.oauth.tokens import Endpoint, MisconfiguredError, client_certificate
 from tieline_core.resources import Connection
-from tieline_core.resources.auth_schemes import OAuth2, OAuth2Client, OAuth2GrantType
+from tieline_core.resources.auth_schemes import OAuth1, OAuth2, OAuth2Client, OAuth2GrantType
 from tieline_core.resources.connections import ConnectionCredential, CredentialType
 
 
@@ -47,6 +48,8 @@ class Grant(StrEnum):
     """``inputs`` has ``username`` and ``password``."""
     TOKEN = "token"  # noqa: S105  (a kind)
     """``inputs`` has ``accessToken``, ``refreshToken``, ``tokenType``, ``expiresAt``, ``scopes``, as given."""
+    OAUTH1 = "oauth1"
+    """``inputs`` has ``state``, ``oauthToken`` and ``oauthVerifier`` of an authorisation by OAuth 1.0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +60,8 @@ class Resolved:
     """None where the credential is none that tokens come from: of another scheme, or a client for others."""
     endpoint: Endpoint | None = None
     """None where a problem stands in the way, and for given tokens whose scheme names no usable endpoint."""
+    oauth1: OAuth1Target | None = None
+    """The endpoint of OAuth 1.0, where the grant is that and no problem stands in the way."""
     scopes: tuple[str, ...] = ()
     """What to ask for."""
     pkce: bool = False
@@ -86,6 +91,7 @@ _INPUTS = {
     Grant.CLIENT_CREDENTIALS: (),
     Grant.PASSWORD: ("username", "password"),
     Grant.TOKEN: ("accessToken", "refreshToken", "tokenType", "expiresAt", "scopes"),
+    Grant.OAUTH1: ("state", "oauthToken", "oauthVerifier"),
 }
 _NEEDED = {Grant.AUTHORIZATION_CODE: ("code",), Grant.PASSWORD: ("username",)}
 
@@ -99,13 +105,15 @@ async def resolve(
     """
     read = Connection.read(connection)
     item = next((one for one in read.spec.credentials if one.id == item_id), None)
-    if item is None or item.type not in _GRANTS:
+    if item is None or item.type not in (*_GRANTS, CredentialType.OAUTH1):
         return Resolved()
     scheme = scheme_of(lookups, read, item)
     if scheme is None:
         return _stopped(
             "AuthSchemeNotFound", f'The system has no auth scheme "{item.auth_scheme_config_id}"; add it'
         )
+    if item.type is CredentialType.OAUTH1:
+        return await _oauth1(lookups, read, item, scheme.oauth1) if scheme.oauth1 else Resolved()
     if scheme.oauth2 is None:
         return Resolved()
     grant, fitting = _GRANTS[item.type]
@@ -121,6 +129,42 @@ async def resolve(
     if isinstance(values, Problem):
         return Resolved(grant=grant, problems=(values,))
     return await _Request(lookups, read, item, scheme.oauth2, grant, values).resolved(client)
+
+
+async def _oauth1(
+    lookups: Lookups, connection: Connection, item: ConnectionCredential, oauth1: OAuth1
+) -> Resolved:
+    """Tokens are asked for where the Secret holds a state; others are used as they were given."""
+    values = await _values(lookups, connection.namespace, item)
+    if isinstance(values, Problem):
+        return Resolved()
+    consumer = await consumer_of(lookups, connection.namespace, oauth1, values)
+    if not values.get("state"):
+        # Of what was given whole, only the credential that the scheme names can be wrong here.
+        wrong = isinstance(consumer, Problem) and oauth1.credential_id
+        return Resolved(problems=(cast(Problem, consumer),) if wrong else ())
+    inputs = {key: values[key] for key in _INPUTS[Grant.OAUTH1] if values.get(key)}
+    problems = []
+    missing = [key for key in _INPUTS[Grant.OAUTH1] if key not in inputs]
+    if missing:
+        problems.append(Problem("SecretKeyMissing", f"The Secret lacks {', '.join(missing)}; add it"))
+    if oauth1.token_endpoint is None:
+        told = "The auth scheme has no tokenEndpoint, where tokens are issued; add it"
+        problems.append(Problem("AuthSchemeIncomplete", told))
+    if isinstance(consumer, Problem):
+        problems.append(consumer)
+    target, asked_as = None, ""
+    if oauth1.token_endpoint and not isinstance(consumer, Problem):
+        target = OAuth1Target(endpoint=oauth1.token_endpoint, consumer=consumer)
+        asked_as = _fingerprint(target.endpoint.to_dict(), consumer.key, consumer.secret, consumer.method)
+    return Resolved(
+        grant=Grant.OAUTH1,
+        oauth1=None if problems else target,
+        inputs=inputs,
+        source=_fingerprint(Grant.OAUTH1, inputs, ""),
+        asked_as=asked_as,
+        problems=tuple(problems),
+    )
 
 
 class _Request:

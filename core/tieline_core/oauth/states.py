@@ -77,6 +77,12 @@ class Pending:
     """The name of the Connection whose credential is finished without the application's help, where one is."""
     item_id: str = ""
     """That credential's id in the Connection."""
+    oauth1_token: str = ""
+    """The temporary credentials' token, of OAuth 1.0."""
+    oauth1_secret: str = ""
+    """The temporary credentials' secret."""
+    oauth1_params: str = ""
+    """The values that the user gave for the scheme's additional parameters, as JSON."""
 
 
 def new_state(organisation_id: str) -> str:

@@ -99,6 +99,7 @@ def from_values(values: Mapping[str, str], *, issued_at: datetime) -> Tokens:
     return Tokens(
         access_token=values.get("accessToken", ""),
         refresh_token=values.get("refreshToken", ""),
+        token_secret=values.get("oauthTokenSecret", ""),
         token_type=values.get("tokenType") or "Bearer",
         scopes=tuple(values.get("scopes", "").split()),
         issued_at=issued_at,
@@ -122,6 +123,7 @@ def with_tokens(
     values = {
         "accessToken": tokens.access_token,
         "refreshToken": tokens.refresh_token,
+        "oauthTokenSecret": tokens.token_secret,
         "tokenType": tokens.token_type,
         "scopes": " ".join(tokens.scopes),
         "expiresAt": written(tokens.expires_at) if tokens.expires_at else "",

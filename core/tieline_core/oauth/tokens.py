@@ -7,7 +7,7 @@ providers quote what they were sent in their descriptions.
 import json
 import ssl
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from oauthlib.oauth2.rfc6749.parameters import (  # type: ignore[import-untyped]
     parse_token_response,
     prepare_token_request,
 )
+from yarl import URL
 
 from tieline_core.oauth.egress import EgressRefusedError
 
@@ -89,6 +90,8 @@ class Tokens:
 
     access_token: str = field(repr=False)
     refresh_token: str = field(default="", repr=False)
+    token_secret: str = field(default="", repr=False)
+    """What requests are signed with beside the consumer's secret, of OAuth 1.0."""
     token_type: str = "Bearer"  # noqa: S105  (the type's name)
     scopes: tuple[str, ...] = ()
     """What was granted; what was asked for where the answer does not say (RFC 6749, section 5.1)."""
@@ -183,7 +186,7 @@ class TokenClient:
         url = (grant == "refresh_token" and endpoint.refresh_url) or endpoint.token_url
         body, headers = _written(endpoint, grant, scopes=scopes, params=params)
         asked_at = self._now()
-        status, retry_after, answer = await self._send(url, body=body, headers=headers, tls=endpoint.tls)
+        status, retry_after, answer = await self.send(url, body=body, headers=headers, tls=endpoint.tls)
         found = _read(status, answer, retry_after=retry_after)
         lifetime = _seconds(found.get("expires_in"))
         return Tokens(
@@ -195,9 +198,16 @@ class TokenClient:
             expires_at=None if lifetime is None else asked_at + timedelta(seconds=lifetime),
         )
 
-    async def _send(
-        self, url: str, *, body: str, headers: dict[str, str], tls: ssl.SSLContext | None
+    async def send(
+        self,
+        url: str | URL,
+        *,
+        body: str,
+        headers: Mapping[str, str],
+        tls: ssl.SSLContext | None = None,
+        what: str = "token URL",
     ) -> tuple[int, float | None, bytes]:
+        """Status, ``Retry-After`` and answer of a POST that is never redirected. Raises TokenError."""
         try:
             async with self._session.post(
                 url,
@@ -211,18 +221,18 @@ class TokenClient:
                 async for chunk in response.content.iter_chunked(16 * 1024):
                     answer += chunk
                     if len(answer) > MAX_ANSWER:
-                        raise MisconfiguredError("The token URL's answer is too long for a token's")
+                        raise MisconfiguredError(f"The {what}'s answer is too long for a token's")
                 return response.status, _seconds(response.headers.get("Retry-After")), bytes(answer)
         except aiohttp.InvalidURL:
-            raise MisconfiguredError("The token URL is not a URL") from None
+            raise MisconfiguredError(f"The {what} is not a URL") from None
         except aiohttp.ClientConnectorError as error:
             if isinstance(error.os_error, EgressRefusedError):
-                raise MisconfiguredError(f"The token URL may not be reached: {error.os_error}") from None
-            raise UnreachableError("The token URL cannot be connected to; it is tried again") from None
+                raise MisconfiguredError(f"The {what} may not be reached: {error.os_error}") from None
+            raise UnreachableError(f"The {what} cannot be connected to; it is tried again") from None
         except TimeoutError:
-            raise UnreachableError("The token URL did not answer in time; it is tried again") from None
+            raise UnreachableError(f"The {what} did not answer in time; it is tried again") from None
         except (aiohttp.ClientError, OSError):
-            raise UnreachableError("The connection to the token URL broke; it is tried again") from None
+            raise UnreachableError(f"The connection to the {what} broke; it is tried again") from None
 
 
 def _written(

@@ -269,6 +269,8 @@ class OAuth1Parameter(Shape):
     """Whether it must be given."""
     modifiable: bool = False
     """Whether the user may change it."""
+    value: ShortText = ""
+    """What is sent when the user gives, or may give, no other value. Not secret."""
     target_name: ShortText = ""
     """Its name in requests, when that differs."""
     usages: Annotated[list[OAuth1Usage], Field(max_length=8)] = []
