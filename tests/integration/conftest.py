@@ -55,19 +55,22 @@ def api_kubeconfig(
 
 @pytest.fixture(scope="session")
 def token_for(kubectl: Kubectl) -> Callable[..., str]:
-    """A token of a new ServiceAccount in a namespace, bound there to a ClusterRole."""
+    """A token of a ServiceAccount in a namespace, bound there to a ClusterRole; both are made when missing."""
+    made: set[tuple[str, str, str | None]] = set()
 
     def make(namespace: str, name: str, role: str | None) -> str:
-        kubectl("create", "serviceaccount", name, namespace=namespace)
-        if role:
-            kubectl(
-                "create",
-                "rolebinding",
-                f"{name}-is-{role}",
-                f"--clusterrole={role}",
-                f"--serviceaccount={namespace}:{name}",
-                namespace=namespace,
-            )
+        if (namespace, name, role) not in made:
+            made.add((namespace, name, role))
+            kubectl("create", "serviceaccount", name, namespace=namespace)
+            if role:
+                kubectl(
+                    "create",
+                    "rolebinding",
+                    f"{name}-is-{role}",
+                    f"--clusterrole={role}",
+                    f"--serviceaccount={namespace}:{name}",
+                    namespace=namespace,
+                )
         return kubectl("create", "token", name, namespace=namespace).stdout.strip()
 
     return make
