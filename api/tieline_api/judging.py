@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from tieline_api.conversion.times import expired
 from tieline_api.judgements import Facts, Judgements
 from tieline_api.runtime_credentials import kept_tokens
-from tieline_api.store.lookups import CacheLookups
+from tieline_api.store.lookups import CacheDirectory
 from tieline_api.store.secrets import secret_references
 from tieline_api.store.world import World
 from tieline_core.credentials.checking import Known, findings, looks_again
@@ -33,13 +33,6 @@ _MOST = 16
 _facts, _judgements = Facts(), Judgements()
 
 
-class _Directory(CacheLookups):
-    """The caches without values."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-
 def judged_system(world: World, obj: Obj) -> Obj:
     """The System with the findings of now about its auth schemes."""
     made_of, now = (_version(obj), *_versions(world, obj)), datetime.now(UTC)
@@ -50,7 +43,7 @@ def judged_system(world: World, obj: Obj) -> Obj:
         system = System.read(obj)
     except ValidationError:
         return obj
-    schemes, directory = system.spec.auth_scheme_configs, _Directory(world)
+    schemes, directory = system.spec.auth_scheme_configs, CacheDirectory(world)
     told = []
     for scheme in schemes:
         names = {reference.name for reference, _ in references(scheme)}
@@ -127,7 +120,7 @@ def _known(world: World, obj: Obj, connection: Connection, item: ConnectionCrede
         secret=facts(namespace, item.secret_ref.name) if item.secret_ref else None,
         consumer=facts(namespace, consumer.name) if consumer else None,
         tokens=tokens_of(kept) if kept else None,
-        links=links_of(_Directory(world), facts, obj, item, scheme).problems,
+        links=links_of(CacheDirectory(world), facts, obj, item, scheme).problems,
     )
 
 
@@ -149,7 +142,8 @@ def _leads_elsewhere(obj: Obj) -> bool:
     for scheme in (*(spec.get("authSchemeConfigs") or ()), *inline):
         oauth2 = (scheme or {}).get("oauth2") or {}
         grant = oauth2.get("grant") or {}
-        clients = (grant.get("authorizationCode") or {}, grant.get("password") or {})
+        named = (grant.get("authorizationCode"), grant.get("password"), (scheme or {}).get("oauth1"))
+        clients = [client or {} for client in named]
         if oauth2.get("mtlsEnabled") or any(client.get("credentialId") for client in clients):
             return True
     return False

@@ -8,11 +8,14 @@ from typing import Any
 from tieline_api.conversion import auth_schemes
 from tieline_api.conversion.credential_values import from_secret
 from tieline_api.conversion.times import expired
+from tieline_api.store.lookups import CacheDirectory
 from tieline_api.store.world import World
 from tieline_core.credentials.checking import OAUTH2
 from tieline_core.ids import credential_id
 from tieline_core.names import CREDENTIAL_TYPE, tokens_name
-from tieline_core.resources.auth_schemes import AuthSchemeType
+from tieline_core.oauth.linking import Linked
+from tieline_core.oauth.oauth1_consumers import consumer_credential
+from tieline_core.resources.auth_schemes import AuthSchemeType, OAuth1
 from tieline_core.resources.connections import CredentialType
 
 Obj = Mapping[str, Any]
@@ -53,9 +56,32 @@ def _data(world: World, connection: Obj, item: Obj, scheme: Obj) -> Json:
     data = from_secret(kind, stored)
     if scheme["type"] == AuthSchemeType.OAUTH1:
         # Its signatures need the consumer's secret and the token's, which REST's credential does not have.
-        consumer = _stored(world, namespace, (scheme.get("oauth1") or {}).get("secretRef"))
+        consumer = _consumer(world, namespace, scheme.get("oauth1") or {})
         data |= _texts({**consumer, **stored}, "consumerKey", "consumerSecret", "oauthTokenSecret")
+        if stored.get("state"):
+            return _authorised(world, connection, item, data)
     return data
+
+
+def _authorised(world: World, connection: Obj, item: Obj, data: Json) -> Json:
+    """With the token credentials that an authorisation has brought; what it was brought with stays here."""
+    data = {key: value for key, value in data.items() if key in ("consumerKey", "consumerSecret")}
+    kept = (kept_tokens(world, connection, item) or {}).get("data") or {}
+    tokens = _texts(kept, "accessToken", "oauthTokenSecret")
+    if tokens.get("accessToken"):
+        data |= {"oauthToken": tokens["accessToken"], "oauthTokenSecret": tokens.get("oauthTokenSecret", "")}
+    return data
+
+
+def _consumer(world: World, namespace: str, oauth1: Obj) -> Mapping[str, str]:
+    """What the system's Secret, or else the credential that the scheme names, has of the consumer."""
+    if oauth1.get("secretRef") or not oauth1.get("credentialId"):
+        return _stored(world, namespace, oauth1.get("secretRef"))
+    found = consumer_credential(CacheDirectory(world), namespace, OAuth1.model_validate(oauth1))
+    reference = found.item.secret_ref if isinstance(found, Linked) else None
+    values = _stored(world, namespace, {"name": reference.name} if reference else None)
+    names = {"clientId": "consumerKey", "clientSecret": "consumerSecret"}
+    return {ours: values[theirs] for theirs, ours in names.items() if theirs in values}
 
 
 def _tokens(world: World, connection: Obj, item: Obj, given: Json) -> Json:

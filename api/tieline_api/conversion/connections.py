@@ -12,6 +12,7 @@ from tieline_api.conversion.times import created_at, updated_at
 from tieline_api.models import connections as rest
 from tieline_api.models.auth_schemes import AuthSchemeConfig
 from tieline_api.models.credential_data import CredentialData, OAuth2TokenData
+from tieline_core.credentials.checking import WITH_TOKENS
 from tieline_core.ids import credential_id, new_id, object_id
 from tieline_core.oauth import stored
 from tieline_core.oauth.refreshing import refusal_message
@@ -22,7 +23,6 @@ Obj = Mapping[str, Any]
 Item = dict[str, Any]
 
 _SHOWN_AS_TOKENS = (CredentialType.OAUTH2_CODE, CredentialType.OAUTH2_TOKEN)
-_WITH_TOKENS = (*_SHOWN_AS_TOKENS, CredentialType.OAUTH2_CLIENT, CredentialType.OAUTH2_PASSWORD)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ def connection_to_rest(
                 identifier=identifier,
                 organisation=organisation,
                 system=system,
-                held=tokens(item["id"]) if item["type"] in _WITH_TOKENS else None,
+                held=tokens(item["id"]) if item["type"] in WITH_TOKENS else None,
             )
             for item in spec.get("credentials") or ()
         ],

@@ -1,21 +1,32 @@
 """Codes that are stored by REST are exchanged at once, and who stores one learns what came of it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tieline_api import errors
 from tieline_api.models import connections as rest
-from tieline_api.models.credential_data import OAuth2CodeData
 from tieline_api.platform import Platform
 from tieline_core.kube.resources import CONNECTIONS
-from tieline_core.oauth.asking import UnresolvedError, client_begun_with
+from tieline_core.oauth.asking import UnresolvedError, client_begun_with, oauth1_begun_for
 from tieline_core.oauth.states import StateRefusedError
 from tieline_core.oauth.tokens import MisconfiguredError, RefusedError, TokenError
 
 Obj = Mapping[str, Any]
 
-_CODE = "credential.data.oauth2Code"
 _TRIES = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Brought:
+    """What a user has come back with: an authorisation code, or a verifier of OAuth 1.0."""
+
+    field: str
+    values: Mapping[str, str]
+
+    @property
+    def about(self) -> str:
+        return f"credential.data.{self.field}"
 
 
 async def check_codes(
@@ -31,19 +42,24 @@ async def check_codes(
     ``planned`` is the connection as it shall be, its credentials in the order of ``given``; ``live`` as it is.
     """
     for index, one in enumerate(given):
-        code = _code(one)
+        brought = _brought(one)
         item = planned["spec"]["credentials"][index]
-        if code is None or await _is_stored(platform, live, item["id"], code):
+        if brought is None or await _is_stored(platform, live, item["id"], brought):
             continue
-        field = f"{path}[{index}].{_CODE}"
-        for name, value in (("code", code.code), ("state", code.state)):
+        field = f"{path}[{index}].{brought.about}"
+        for name, value in brought.values.items():
             if not value:
-                raise errors.invalid(f"{field}.{name}", "is required: a code is good with its state only")
+                what = "a code is" if "code" in brought.values else "token and verifier are"
+                raise errors.invalid(f"{field}.{name}", f"is required: {what} good with its state only")
         try:
             pending = await platform.oauth_states.look(
-                code.state or "", namespace=planned["metadata"]["namespace"]
+                brought.values["state"], namespace=planned["metadata"]["namespace"]
             )
-            client_begun_with(platform.lookups, planned, item["id"], pending)
+            if "code" in brought.values:
+                client_begun_with(platform.lookups, planned, item["id"], pending)
+            else:
+                token = brought.values["oauthToken"]
+                oauth1_begun_for(platform.lookups, planned, item["id"], pending, token=token)
         except StateRefusedError as error:
             raise errors.invalid(f"{field}.state", str(error)) from None
 
@@ -61,12 +77,13 @@ async def exchange_codes(
     ApiError 422 where the provider or the auth scheme says no, 502 where the provider cannot be asked.
     """
     for index, one in enumerate(given):
-        if _code(one) is None:
+        brought = _brought(one)
+        if brought is None:
             continue
         try:
             await _exchanged(platform, stored, ids[index])
         except TokenError as error:
-            raise token_error(error, field=f"{path}[{index}]") from None
+            raise token_error(error, field=f"{path}[{index}]", about=brought.about) from None
 
 
 async def _exchanged(platform: Platform, stored: Obj, item_id: str) -> None:
@@ -85,14 +102,14 @@ async def _exchanged(platform: Platform, stored: Obj, item_id: str) -> None:
     await platform.keeper.fresh(stored, item_id, retry=True)
 
 
-def token_error(error: TokenError, *, field: str) -> errors.ApiError:
+def token_error(error: TokenError, *, field: str, about: str) -> errors.ApiError:
     """What a client is told when no token came of a credential; ``details.errors`` as the credential's."""
     told = [str(error)]
     match error:
         case StateRefusedError():
-            about = f"{field}.{_CODE}.state"
+            about = f"{field}.{about}.state"
         case RefusedError():
-            about = f"{field}.{_CODE}"
+            about = f"{field}.{about}"
         case UnresolvedError():
             about, told = f"{field}.authSchemeConfig", [problem.message for problem in error.problems]
         case MisconfiguredError():
@@ -102,7 +119,7 @@ def token_error(error: TokenError, *, field: str) -> errors.ApiError:
                 502,
                 "provider_unreachable",
                 str(error),
-                fields=[errors.FieldError(f"{field}.{_CODE}", str(error))],
+                fields=[errors.FieldError(f"{field}.{about}", str(error))],
                 details={"errors": told},
                 headers={"Retry-After": "10"},
             )
@@ -111,19 +128,27 @@ def token_error(error: TokenError, *, field: str) -> errors.ApiError:
     return found
 
 
-def _code(given: rest.ConnectionCredential) -> OAuth2CodeData | None:
-    """The code that a request brings, if it brings one."""
+def _brought(given: rest.ConnectionCredential) -> _Brought | None:
+    """What a request brings to exchange, if it brings anything."""
     data = given.credential.data if given.credential else None
-    code = data.oauth2_code if data else None
-    return code if code and (code.code or code.state) else None
+    code, signed = (data.oauth2_code, data.oauth1) if data else (None, None)
+    if code and (code.code or code.state):
+        return _Brought(field="oauth2Code", values={"code": code.code or "", "state": code.state or ""})
+    if signed and signed.state:
+        values = {
+            "state": signed.state,
+            "oauthToken": signed.oauth_token or "",
+            "oauthVerifier": signed.oauth_verifier or "",
+        }
+        return _Brought(field="oauth1", values=values)
+    return None
 
 
-async def _is_stored(platform: Platform, live: Obj | None, item_id: str, code: OAuth2CodeData) -> bool:
-    """Whether this very code is stored already: the request is repeated, and does no harm."""
+async def _is_stored(platform: Platform, live: Obj | None, item_id: str, brought: _Brought) -> bool:
+    """Whether this very thing is stored already: the request is repeated, and does no harm."""
     items = live["spec"].get("credentials") or () if live else ()
     reference = next((item.get("secretRef") for item in items if item["id"] == item_id), None)
     if live is None or not reference:
         return False
     stored = await platform.lookups.secret(live["metadata"]["namespace"], reference["name"]) or {}
-    values = {name: stored.get(name, b"").decode("utf-8", "replace") for name in ("code", "state")}
-    return values == {"code": code.code, "state": code.state}
+    return all(stored.get(name, b"").decode("utf-8", "replace") == v for name, v in brought.values.items())

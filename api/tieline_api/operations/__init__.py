@@ -12,6 +12,7 @@ from tieline_api.operations import (
     connectors,
     deployments,
     examples,
+    oauth1_initialise,
     oauth2_initialise,
     project_logs,
     projects,
@@ -25,6 +26,7 @@ from tieline_api.operations import (
 _ROWS = (
     *systems.OPERATIONS,
     *oauth2_initialise.OPERATIONS,
+    *oauth1_initialise.OPERATIONS,
     *connections.OPERATIONS,
     *projects.OPERATIONS,
     *deployments.OPERATIONS,

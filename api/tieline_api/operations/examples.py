@@ -151,6 +151,13 @@ OAUTH2_INITIALISE: Example = {
 }
 
 
+OAUTH1_INITIALISE: Example = {
+    "credential": {"id": "01JD3Y8B2C8F3XK5D1VJ7Q4M6N", "organisationId": ORGANISATION_ID},
+    "authSchemeConfigId": "signed",
+    "params": {"shop": "north"},
+}
+
+
 def page(*items: Example) -> Example:
     """A page of a list."""
     return {"totalCount": len(items), "items": list(items)}

@@ -4,17 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from tieline_api import errors
-from tieline_api.auth.permissions import Permission, permission
+from tieline_api.auth.permissions import permission
 from tieline_api.conversion.systems import auth_scheme_items
 from tieline_api.engine.operation import Call, Operation, Reply
 from tieline_api.models import oauth2_initialise as rest
 from tieline_api.oauth.authorize_url import Authorization, RefusedError, authorize_url, scopes
-from tieline_api.oauth.callback_path import CALLBACK
+from tieline_api.oauth.beginning import finishable, holders, redirect_uri
 from tieline_api.operations import examples
 from tieline_api.operations.systems import SYSTEM
-from tieline_api.settings import Settings
-from tieline_core.ids import credential_id, object_id
-from tieline_core.oauth.linking import Problem, canonical, client_of
+from tieline_core.ids import object_id
+from tieline_core.oauth.linking import Problem, client_of
 from tieline_core.oauth.states import Pending, new_state, new_verifier
 from tieline_core.resources.auth_schemes import AuthSchemeType, OAuth2Client, OAuth2GrantType
 from tieline_core.resources.connections import CredentialType
@@ -28,24 +27,25 @@ async def initialise(call: Call[None, rest.OAuth2Initialise]) -> Reply:
     platform, body = call.platform, call.body
     system = platform.world.need(platform.world.systems, call.namespace, call.path["system_id"])
     _check_credential(call)
-    redirect_uri = _redirect_uri(platform.settings, body.redirect_url)
+    back = redirect_uri(platform.settings, body.redirect_url)
     scheme = scheme_of(system, body)
     verifier = new_verifier() if scheme.get("pkce") else None
     state = new_state(call.organisation.id)
     try:
         wanted = _wanted(body)
-        url = authorize_url(wanted, redirect_uri=redirect_uri, state=state, verifier=verifier)
+        url = authorize_url(wanted, redirect_uri=back, state=state, verifier=verifier)
         asked = scopes(wanted.scopes, offline=not wanted.disable_offline_access)
     except RefusedError as error:
         raise errors.invalid(error.field, error.message) from None
-    connection, item = await _finishable(call, system)
+    found = holders(call, system, body.credential.id, _FINISHABLE)
+    connection, item = await finishable(call, found)
     pending = Pending(
         organisation_id=call.organisation.id,
         system_id=object_id(system),
         credential_id=body.credential.id,
         credential_organisation_id=body.credential.organisation_id,
         client_id=body.client_id,
-        redirect_uri=redirect_uri,
+        redirect_uri=back,
         requested_by=call.caller.username,
         code_verifier=verifier or "",
         scopes=" ".join(asked),
@@ -65,42 +65,6 @@ def _check_credential(call: Call[None, rest.OAuth2Initialise]) -> None:
     found = client_of(call.platform.lookups, call.namespace, client)
     if isinstance(found, Problem):
         raise errors.invalid("credential", found.message)
-
-
-def _redirect_uri(settings: Settings, given: str | None) -> str:
-    """Where the provider sends the user back to: our page, or a page of the application that is on the list."""
-    ours = f"{settings.public_api_url}{CALLBACK}" if settings.public_api_url else ""
-    if given and given != ours:
-        if given not in settings.redirect_urls:
-            raise errors.invalid(
-                "redirectUrl", "is not on the list: ask the operators to add it to TIELINE_REDIRECT_URLS"
-            )
-        return given
-    if not ours:
-        raise errors.ApiError(
-            503,
-            "not_configured",
-            "This API does not know the address that browsers reach it at: "
-            "ask its operators to set TIELINE_PUBLIC_API_URL",
-        )
-    return ours
-
-
-async def _finishable(call: Call[None, rest.OAuth2Initialise], system: Mapping[str, Any]) -> tuple[str, str]:
-    """The Connection and the item of the credential, where the callback page may finish it for the caller."""
-    platform, wanted = call.platform, canonical(call.body.credential.id)
-    found = [
-        (connection["metadata"]["name"], item["id"])
-        for connection in platform.lookups.holders(call.namespace, wanted)
-        if connection["spec"]["systemRef"]["name"] == system["metadata"]["name"]
-        for item in connection["spec"].get("credentials") or ()
-        if canonical(credential_id(object_id(connection), item)) == wanted and item["type"] in _FINISHABLE
-    ]
-    if len(found) != 1 or not await platform.access.allowed(
-        call.caller, call.namespace, Permission("patch", "connections")
-    ):
-        return "", ""
-    return found[0]
 
 
 def scheme_of(system: Mapping[str, Any], body: rest.OAuth2Initialise) -> Mapping[str, Any]:

@@ -17,6 +17,7 @@ from tieline_api.auth.callers import Caller
 from tieline_api.engine.dispatch import OPERATION, ORGANISATION
 from tieline_api.engine.reading import parse_json, read_body, validate
 from tieline_api.models.base import Rest
+from tieline_api.models.credential_data import CredentialData, OAuth1Data, OAuth2CodeData
 from tieline_api.oauth.callback_path import CALLBACK
 from tieline_api.platform import Platform
 from tieline_api.service.completing import complete, give_up
@@ -46,6 +47,10 @@ class Returned(Rest):
     """The state."""
     code: _Text = ""
     """The code, where the user has allowed access."""
+    oauth_token: _Text = ""
+    """The token that the user has allowed, of OAuth 1.0."""
+    oauth_verifier: _Text = ""
+    """The verifier that came with it."""
     error: _Text = ""
     """The provider's error code, where nothing came of it."""
 
@@ -78,10 +83,11 @@ def add_callback(app: web.Application, platform: Platform) -> None:
     async def finish(request: web.Request) -> web.Response:
         request[OPERATION] = "oauth2CallbackFinish"
         body = await _body(request, platform, Returned)
-        if body.error or not body.code:
+        brought = _brought(body)
+        if body.error or brought is None:
             await give_up(platform, body.state)
             return web.Response(status=204, headers=_HEADERS)
-        finished = await complete(platform, state=body.state, code=body.code)
+        finished = await complete(platform, state=body.state, brought=brought)
         request[ORGANISATION] = finished.organisation_id
         told = {"connection": finished.connection, "system": finished.system}
         return web.Response(body=orjson.dumps(told), content_type="application/json", headers=_HEADERS)
@@ -97,6 +103,15 @@ def add_callback(app: web.Application, platform: Platform) -> None:
     app.router.add_post(CALLBACK, finish)
     app.router.add_post(f"{CALLBACK}/opener", opener)
     app.router.add_get(f"{CALLBACK}/{{name}}", asset)
+
+
+def _brought(body: Returned) -> CredentialData | None:
+    if body.code:
+        return CredentialData(oauth2_code=OAuth2CodeData(code=body.code, state=body.state))
+    if not body.oauth_verifier:
+        return None
+    signed = OAuth1Data(state=body.state, oauth_token=body.oauth_token, oauth_verifier=body.oauth_verifier)
+    return CredentialData(oauth1=signed)
 
 
 async def _body(request: web.Request, platform: Platform, model: type[M]) -> M:

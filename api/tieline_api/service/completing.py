@@ -6,7 +6,7 @@ from typing import Any
 
 from tieline_api import errors
 from tieline_api.models import connections as rest
-from tieline_api.models.credential_data import CredentialData, OAuth2CodeData
+from tieline_api.models.credential_data import CredentialData
 from tieline_api.operations.connection_writes import update_connection_object
 from tieline_api.platform import Platform
 from tieline_core.kube import KubeError
@@ -25,8 +25,8 @@ class Finished:
     system: str
 
 
-async def complete(platform: Platform, *, state: str, code: str) -> Finished:
-    """Stores the code in the credential that the state is bound to, and exchanges it.
+async def complete(platform: Platform, *, state: str, brought: CredentialData) -> Finished:
+    """Stores the code (or the verifier of OAuth 1.0) in the credential that the state is bound to, and exchanges it.
 
     ApiError 422 for a state that is not good, or a code that the provider refuses; 409 where the state is bound
     to no credential that this may write; 502 where the provider cannot be asked.
@@ -39,6 +39,8 @@ async def complete(platform: Platform, *, state: str, code: str) -> Finished:
         pending = await platform.oauth_states.look(state, namespace=namespace)
     except StateRefusedError as error:
         raise errors.invalid("state", str(error)) from None
+    if bool(pending.oauth1_token) != bool(brought.oauth1):
+        raise errors.invalid("state", "This authorisation was begun in another way; connect again")
     connection = world.connections.get(namespace, pending.connection) if pending.connection else None
     system = world.referred(world.systems, connection, "systemRef") if connection else None
     if connection is None or system is None:
@@ -48,7 +50,7 @@ async def complete(platform: Platform, *, state: str, code: str) -> Finished:
         )
     body = rest.ConnectionUpdate(
         credentials=[
-            _coded(item, code=code, state=state)
+            _with(item, brought)
             if item["id"] == pending.item_id
             else rest.ConnectionCredential(id=item["id"])
             for item in connection["spec"].get("credentials") or ()
@@ -73,7 +75,6 @@ async def give_up(platform: Platform, state: str) -> None:
         return
 
 
-def _coded(item: Obj, *, code: str, state: str) -> rest.ConnectionCredential:
-    data = CredentialData(oauth2_code=OAuth2CodeData(code=code, state=state))
-    credential = rest.Credential(type=CredentialType.OAUTH2_CODE, data=data)
-    return rest.ConnectionCredential(id=item["id"], credential=credential)
+def _with(item: Obj, brought: CredentialData) -> rest.ConnectionCredential:
+    kind = CredentialType.OAUTH1 if brought.oauth1 else CredentialType.OAUTH2_CODE
+    return rest.ConnectionCredential(id=item["id"], credential=rest.Credential(type=kind, data=brought))

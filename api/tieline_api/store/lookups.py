@@ -12,12 +12,11 @@ from tieline_core.kube import Cache
 Obj = Mapping[str, Any]
 
 
-class CacheLookups:
-    """``resolving.Lookups`` of the caches; Secrets are those of the credential type only."""
+class CacheDirectory:
+    """``linking.Directory`` of the caches."""
 
-    def __init__(self, world: World, secrets: SecretReads) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
-        self._secrets = secrets
 
     def system(self, namespace: str, name: str) -> Obj | None:
         return self._world.systems.get(namespace, name)
@@ -42,12 +41,20 @@ class CacheLookups:
     def namespace_of(self, organisation: str) -> str | None:
         return self._world.namespace_of(organisation)
 
+    def _by(self, cache: Cache, index: str, namespace: str, key: str) -> Sequence[Obj]:
+        return cache.by_index(index, indexes.key(namespace, key))
+
+
+class CacheLookups(CacheDirectory):
+    """``resolving.Lookups`` of the caches; Secrets are those of the credential type only."""
+
+    def __init__(self, world: World, secrets: SecretReads) -> None:
+        super().__init__(world)
+        self._secrets = secrets
+
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
         """The data of a Secret of the credential type."""
         found = await self._secrets.get(namespace, name)
         if found is None:
             return None
         return {key: b64decode(value) for key, value in (found.get("data") or {}).items()}
-
-    def _by(self, cache: Cache, index: str, namespace: str, key: str) -> Sequence[Obj]:
-        return cache.by_index(index, indexes.key(namespace, key))

@@ -101,8 +101,6 @@ class Asking:
         )
         client_begun_with(self._lookups, self._connection, self._item_id, pending)
         endpoint = self._endpoint()
-        if pending.oauth1_token:
-            raise _foreign()
         if pending.client_id != endpoint.client_id:
             raise StateRefusedError(
                 f'The authorisation was begun for the client "{pending.client_id}", and the auth scheme names '
@@ -179,8 +177,14 @@ def client_begun_with(
     """The client of an authorisation, where that is not the one of the credential's auth scheme.
 
     Raises StateRefusedError where the authorisation is not for this credential: it was begun for another
-    organisation, system or credential.
+    organisation, system or credential, or by OAuth 1.0.
     """
+    if pending.oauth1_token:
+        raise _foreign()
+    return _begun_with(lookups, connection, item_id, pending)
+
+
+def _begun_with(lookups: Lookups, connection: Object, item_id: str, pending: Pending) -> OAuth2Client | None:
     read = Connection.read(connection)
     system = lookups.system(read.namespace, read.spec.system_ref.name)
     item = next((one for one in read.spec.credentials if one.id == item_id), None)
@@ -214,7 +218,7 @@ def oauth1_begun_for(
 ) -> None:
     """StateRefusedError where an authorisation by OAuth 1.0 is not for this credential, or not with this token."""
     ours = pending.oauth1_token and hmac.compare_digest(pending.oauth1_token.encode(), token.encode())
-    if not ours or client_begun_with(lookups, connection, item_id, pending) is not None:
+    if not ours or _begun_with(lookups, connection, item_id, pending) is not None:
         raise _foreign()
 
 

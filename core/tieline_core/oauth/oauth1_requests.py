@@ -46,11 +46,12 @@ _HOST_PART = re.compile(r"[A-Za-z0-9.-]+")
 
 
 class ParameterError(MisconfiguredError):
-    """An additional parameter cannot be used; ``parameter`` is its name."""
+    """An additional parameter cannot be used; ``parameter`` is its name, ``modifiable`` whether users give it."""
 
-    def __init__(self, parameter: str, message: str) -> None:
+    def __init__(self, parameter: str, message: str, *, modifiable: bool = False) -> None:
         super().__init__(f'The OAuth 1.0 parameter "{parameter}" {message}')
         self.parameter = parameter
+        self.modifiable = modifiable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +139,7 @@ class _Placed:
         self.headers: dict[str, str] = {}
         self.oauth: dict[str, str] = {}
         filled: dict[str, str] = {}
+        told: dict[str, str] = {}
         places = {
             OAuth1Location.QUERY: self.query,
             OAuth1Location.BODY: self.body,
@@ -149,7 +151,8 @@ class _Placed:
             name = one.target_name or one.parameter_name
             _check(one, name, value)
             places[one.location][name] = value
-        self.url = _filled(endpoint.url, filled)
+            told[name] = one.parameter_name
+        self.url = _filled(endpoint.url, filled, told)
 
 
 class _Client(oauth1.Client):  # type: ignore[misc]
@@ -216,12 +219,8 @@ def _used(
         if value:
             yield one, value
         elif one.required:
-            raise ParameterError(
-                one.parameter_name,
-                "is required: give it in params"
-                if one.modifiable
-                else "is required: the auth scheme lacks its value",
-            )
+            told = "give it in params" if one.modifiable else "the auth scheme lacks its value"
+            raise ParameterError(one.parameter_name, f"is required: {told}", modifiable=one.modifiable)
 
 
 def _check(one: OAuth1Parameter, name: str, value: str) -> None:
@@ -238,7 +237,7 @@ def _check(one: OAuth1Parameter, name: str, value: str) -> None:
         )
 
 
-def _filled(url: str, values: Mapping[str, str]) -> str:
+def _filled(url: str, values: Mapping[str, str], told: Mapping[str, str]) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -247,7 +246,9 @@ def _filled(url: str, values: Mapping[str, str]) -> str:
     for name, value in values.items():
         placeholder = f"{{{name}}}"
         if placeholder in host and not _HOST_PART.fullmatch(value):
-            raise ParameterError(name, "stands in the host's name: letters, digits, dots and hyphens only")
+            raise ParameterError(
+                told[name], "stands in the host's name: letters, digits, dots and hyphens only"
+            )
         host = host.replace(placeholder, value)
         rest = rest.replace(placeholder, quote(value, safe=""))
     found = f"{parts.scheme}://{host}{rest}"

@@ -23,6 +23,7 @@ MAKERS = [
 ALREADY = {
     # What the example says is so already, or needs what the example does not make.
     "initialiseOAuth2": {409, 422},
+    "initialiseOAuth1": {409, 422},
     "createConnectionTemplate": {409},
     "addSystemToEnvironment": {409},
     "activateUser": {422},

@@ -24,9 +24,9 @@ MAY = {
         listActions listTriggers listDefinitions getDefinition listProjectTraces getTrace
     """,
     "editor": """
-        initialiseOAuth2 createConnection updateConnection deleteConnection linkConnection unlinkConnection
-        createProject updateProject deleteProject updateFiles deployProject suspendProject deployVersion
-        setVariablesSchema patchVariablesSchema createConnectionTemplate updateConnectionTemplate
+        initialiseOAuth2 initialiseOAuth1 createConnection updateConnection deleteConnection linkConnection
+        unlinkConnection createProject updateProject deleteProject updateFiles deployProject suspendProject
+        deployVersion setVariablesSchema patchVariablesSchema createConnectionTemplate updateConnectionTemplate
         deleteConnectionTemplate addSystemToEnvironment removeSystemFromEnvironment
         removeSystemFromEnvironmentByPut createUser deleteUser activateUser deleteActivation
         updateActivationVariables setActivationVariable updateStaticVariables

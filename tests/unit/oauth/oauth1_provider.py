@@ -4,6 +4,7 @@ import base64
 import secrets
 import time
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from aiohttp import web
@@ -39,6 +40,29 @@ class OAuth1Provider:
     _verifiers: dict[str, str] = field(default_factory=dict)
     issued: dict[str, str] = field(default_factory=dict)
     """Token credentials: secrets by token."""
+
+    def scheme(self, identifier: str = "signed", **changes: Any) -> dict[str, Any]:
+        """The auth scheme of a system that has this provider, in REST's form."""
+        shop = {
+            "parameterName": "shop",
+            "location": "LOCATION_ENDPOINT",
+            "modifiable": True,
+            "required": True,
+        }
+
+        def at(path: str) -> dict[str, Any]:
+            return {"url": f"{self.url}/{{shop}}/{path}", "additionalParamConfigs": [shop]}
+
+        fields = {
+            "id": identifier,
+            "consumerKey": CONSUMER,
+            "consumerSecret": SECRET,
+            "tempCredentialEndpoint": at("temporary"),
+            "resourceOwnerAuthorizationEndpoint": at("authorize"),
+            "tokenEndpoint": at("token"),
+            **changes,
+        }
+        return {"type": "oauth1", "oauth1": fields}
 
     def add_to(self, app: web.Application) -> None:
         """The two endpoints, below any first part of a path."""

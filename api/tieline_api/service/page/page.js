@@ -11,7 +11,12 @@
   const given = new URLSearchParams(search);
   const state = given.get("state") || "";
   const code = given.get("code") || "";
-  const problem = given.get("error") || "";
+  // OAuth 1.0 has other names for the same, and none for a refusal: "denied" and "oauth_problem" are in use.
+  const oauthToken = given.get("oauth_token") || "";
+  const oauthVerifier = given.get("oauth_verifier") || "";
+  const denied = given.has("denied") ? "access_denied" : "";
+  const problem = given.get("error") || given.get("oauth_problem") || denied;
+  const brought = code ? { code } : oauthVerifier ? { oauthToken, oauthVerifier } : null;
   const base = window.location.pathname.replace(/\/+$/, "");
   const verdicts = new Map();
   let answered = false;
@@ -19,6 +24,8 @@
 
   const WORDS = {
     access_denied: "Access was not allowed, by you or by the system.",
+    permission_denied: "Access was not allowed, by you or by the system.",
+    user_refused: "Access was not allowed, by you or by the system.",
     invalid_scope: "The system does not know one of the permissions that were asked for.",
     invalid_request: "The system did not understand the request.",
     unauthorized_client: "The system does not let this application ask for access.",
@@ -105,7 +112,7 @@
     alone = true;
     forget();
     try {
-      const { ok, body } = await post("", problem ? { state, error: problem } : { state, code });
+      const { ok, body } = await post("", problem ? { state, error: problem } : { state, ...brought });
       if (problem) return;
       if (ok) {
         show("done", "Connected", `“${body.connection}” is connected to ${body.system}.`, {
@@ -142,7 +149,7 @@
       quote: said ? `The system says: ${cut(said)}` : "",
       hint: "Go back to where you came from to try again. You can close this window.",
     });
-  } else if (!code || !state) {
+  } else if (!brought || !state) {
     show("failed", "Nothing to connect", "This page is where a system sends you back to after you have allowed access.", {
       hint: "Go back to where you came from and connect again.",
     });
