@@ -3,6 +3,7 @@
 What an endpoint's additional parameters are, and where they go, is decided here as well.
 """
 
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,9 @@ from tieline_core.resources.auth_schemes import (
     OAuth1Transmission,
     OAuth1Usage,
 )
+
+# Its debug messages hold what is signed, and PLAINTEXT signatures, which are the secrets themselves.
+logging.getLogger("oauthlib.oauth1").setLevel(logging.INFO)
 
 FORM = "application/x-www-form-urlencoded"
 TEMPORARY, TOKEN = OAuth1Usage.TEMP_CREDENTIAL_ENDPOINT, OAuth1Usage.TOKEN_REQUEST_ENDPOINT

@@ -1,9 +1,7 @@
 """From initialise to signed requests by OAuth 1.0, by REST on a real API server, with a provider that checks."""
 
-import asyncio
 import base64
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,12 +9,12 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from aiohttp import web
 
 from tests.harness.kubectl import Kubectl, Organisation, make_organisation
 from tests.integration.api.conftest import PUBLIC_URL, Answer, Client, Server
 from tests.integration.api.objects import make_system, make_template, stored
 from tests.integration.api.test_rest_internal import _ask, account_token
+from tests.integration.oauth.signing_provider import running
 from tests.unit.oauth.oauth1_provider import CONSUMER, SECRET, OAuth1Provider
 from tieline_core.ids import new_id
 from tieline_core.names import tokens_name
@@ -29,22 +27,8 @@ OWN_PAGE = "https://app.example/connected?app=1"
 
 @pytest.fixture
 def signing() -> Iterator[OAuth1Provider]:
-    found, app, loop = OAuth1Provider(), web.Application(), asyncio.new_event_loop()
-    found.add_to(app)
-    runner = web.AppRunner(app)
-
-    async def start() -> None:
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        found.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    asyncio.run_coroutine_threadsafe(start(), loop).result(30)
-    yield found
-    asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(30)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(10)
+    with running() as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

@@ -104,7 +104,7 @@ async def test_rfc_5849_read_anew_accepts_both_requests(
 async def test_each_parameter_goes_where_its_location_says_under_its_target_name(
     provider: OAuth1Provider, client: TokenClient
 ) -> None:
-    params = [
+    params: list[dict[str, Any]] = [
         {"parameterName": "ignored", "location": "LOCATION_IGNORE", "value": "no", "required": True},
         {"parameterName": "nothing", "value": "no"},
         {"parameterName": "body", "location": "LOCATION_BODY", "value": "b", "targetName": "in_body"},
@@ -143,7 +143,7 @@ async def test_each_parameter_goes_where_its_location_says_under_its_target_name
 
 
 def test_a_user_may_change_what_is_modifiable_and_nothing_else() -> None:
-    params = [
+    params: list[dict[str, Any]] = [
         {"parameterName": "shop", "location": "LOCATION_ENDPOINT", "modifiable": True, "required": True},
         {"parameterName": "fixed", "location": "LOCATION_QUERY", "value": "1"},
     ]
@@ -184,9 +184,10 @@ async def test_parameters_that_cannot_be_sent_are_told_by_name_and_nobody_is_ask
     assert provider.seen == []
 
 
-async def test_answers_are_told_apart_and_no_message_holds_a_secret(
-    provider: OAuth1Provider, client: TokenClient
+async def test_answers_are_told_apart_and_neither_messages_nor_debug_logs_hold_a_secret(
+    provider: OAuth1Provider, client: TokenClient, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("DEBUG")
     one = endpoint(f"{provider.url}/a/token")
     given = Issued(token="t0ken", secret="t0ken-s3cret")
 
@@ -206,6 +207,9 @@ async def test_answers_are_told_apart_and_no_message_holds_a_secret(
     provider.failing = 503
     assert (await asked()).startswith("UnreachableError")
     assert "private key in PEM" in await asked("RSA-SHA1", "no key")
+    await asked("PLAINTEXT")
+    logged = caplog.text
+    assert not any(secret in logged for secret in ("t0ken", "ver1fier", "consumer%20secret", SECRET))
 
 
 async def test_a_provider_that_does_not_confirm_the_callback_is_not_used(

@@ -1,0 +1,64 @@
+"""What a user of OAuth 1.0 has come back with, applied by kubectl: the operator exchanges it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.harness.kubectl import Kubectl, Organisation
+from tests.integration.api.conftest import Client
+from tests.integration.api.objects import make_system, stored
+from tests.integration.oauth.signing_provider import running
+from tests.integration.operator.cluster_objects import Acting, ready
+from tests.unit.oauth.oauth1_provider import OAuth1Provider
+from tieline_core.names import tokens_name
+
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("operator")]
+
+ITEM = "login"
+
+
+@pytest.fixture
+def signing() -> Iterator[OAuth1Provider]:
+    with running() as found:
+        yield found
+
+
+def come_back(caller: Client, signing: OAuth1Provider, system: dict[str, Any]) -> dict[str, str]:
+    """What is brought back for a credential that does not exist yet."""
+    named = {"id": ITEM, "organisationId": caller.organisation}
+    body = {"credential": named, "params": {"shop": "north"}}
+    return signing.agree(caller.ok("POST", f"/systems/{system['id']}/oauth1/initialise", body)["url"])
+
+
+def apply(acting: Acting, name: str, system: dict[str, Any], returned: dict[str, str]) -> None:
+    literals = [f"--from-literal={key}={value}" for key, value in returned.items()]
+    acting.run("create", "secret", "generic", name, "--type=tieline.dev/credential", *literals)
+    item = {"id": ITEM, "authSchemeConfigId": "signed", "type": "oauth1", "secretRef": {"name": name}}
+    spec = {"name": name, "systemRef": {"name": system["id"].lower()}, "credentials": [item]}
+    acting.apply("Connection", name, spec)
+
+
+def test_the_operator_exchanges_what_was_applied_once_and_tells_what_was_replayed(
+    caller: Client, acting: Acting, signing: OAuth1Provider, kubectl: Kubectl, oauth_org: Organisation
+) -> None:
+    system = make_system(caller, [signing.scheme()])
+    returned = come_back(caller, signing, system)
+    apply(acting, "signed-by-kubectl", system, returned)
+    acting.until_ready("connection", "signed-by-kubectl", "True", "Valid")
+    kept = stored(kubectl, oauth_org, "secret", tokens_name("signed-by-kubectl", ITEM))["data"]
+    token, secret = (base64.b64decode(kept[key]).decode() for key in ("accessToken", "oauthTokenSecret"))
+    assert signing.issued == {token: secret}
+    apply(acting, "signed-replayed", system, {**returned, "oauthVerifier": "stolen"})
+
+    def told() -> str:
+        condition = ready(acting.get("connection", "signed-replayed"))
+        return condition.get("message", "") if condition.get("status") == "False" else ""
+
+    message = acting.eventually("a refusal", told)
+    assert "connect again" in message
+    assert "stolen" not in message
+    assert sum(seen.url.path.endswith("/token") for seen in signing.seen) == 1
