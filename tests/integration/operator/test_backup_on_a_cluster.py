@@ -1,0 +1,280 @@
+"""An organisation is exported, deleted and restored: the same ids, workloads and credentials."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.kubectl import ROOT, Kubectl, make_organisation
+from tests.integration.operator.cluster_objects import SYSTEM, Acting, connection_spec, project_spec
+from tests.integration.operator.rotating_provider import RotatingProvider, rotating_provider
+from tests.integration.operator.running_operator import RunningOperator
+from tieline_core.names import tokens_name
+
+pytestmark = pytest.mark.cluster
+
+SCRIPTS = ROOT / "deploy" / "backup"
+DESCRIPTION = json.dumps({"openapi": "3.1.0", "info": {"title": "Shop", "version": "1"}, "paths": {}})
+
+
+@pytest.fixture
+def rotating() -> Iterator[RotatingProvider]:
+    with rotating_provider() as running:
+        yield running
+
+
+def script(kubectl: Kubectl, folder: Path, name: str, argument: str) -> str:
+    """Runs a script of deploy/backup with a ``kubectl`` that talks to the session's cluster."""
+    chosen = ["--context", kubectl.context] if kubectl.context else []
+    stand_in = folder / "kubectl"
+    stand_in.write_text(f'#!/bin/sh\nexec {" ".join([*kubectl.argv, *chosen])} "$@"\n')
+    stand_in.chmod(0o755)
+    done = subprocess.run(
+        [str(SCRIPTS / name), argument],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={
+            **os.environ,
+            "KUBECONFIG": str(kubectl.kubeconfig),
+            "PATH": f"{folder}:/usr/local/bin:/usr/bin:/bin",
+        },
+    )
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr, done.stderr
+    return done.stdout
+
+
+def secret(acting: Acting, name: str, owner: dict[str, Any] | None = None, **values: str) -> None:
+    metadata: dict[str, Any] = {"name": name, "namespace": acting.namespace}
+    if owner:
+        reference = {key: owner["metadata"][key] for key in ("name", "uid")}
+        metadata["ownerReferences"] = [
+            {"apiVersion": owner["apiVersion"], "kind": owner["kind"], **reference}
+        ]
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "tieline.dev/credential",
+        "metadata": metadata,
+        "stringData": values,
+    }
+    acting.kubectl("create", "-f", "-", stdin=json.dumps(manifest))
+
+
+def furnish(acting: Acting, provider: RotatingProvider) -> None:
+    """What an organisation has, by Git and by REST."""
+    oauth2 = {"tokenUrl": provider.url, "grant": {"type": "clientCredentials"}}
+    schemes = [*SYSTEM["authSchemeConfigs"], {"id": "oauth", "type": "oauth2", "oauth2": oauth2}]
+    acting.apply("System", "shop", {**SYSTEM, "authSchemeConfigs": schemes})
+    secret(acting, "by-git", username="ann", password="kept by git")
+    acting.apply("Connection", "by-git", {**connection_spec("shop", "by-git"), "name": "Of Git"})
+    acting.apply("Connection", "by-rest", {**connection_spec("shop", "by-rest"), "name": "Of REST"})
+    secret(acting, "by-rest", acting.get("connection", "by-rest"), username="bob", password="kept by rest")
+    secret(
+        acting,
+        "renewed",
+        accessToken="old",
+        refreshToken="first",
+        expiresAt="2026-01-01T00:00:00Z",
+        clientId="me",
+        clientSecret="hush",
+    )
+    item = {
+        "id": "main",
+        "authSchemeConfigId": "oauth",
+        "type": "oauth2-token",
+        "secretRef": {"name": "renewed"},
+    }
+    acting.apply(
+        "Connection", "renewed", {"name": "Renewed", "systemRef": {"name": "shop"}, "credentials": [item]}
+    )
+    description = ["create", "configmap", "description", f"--from-literal=openapi.json={DESCRIPTION}"]
+    acting.run(*description)
+    part = {"name": "description", "key": "openapi.json"}
+    acting.apply(
+        "Connector", "shop", {"name": "Shop", "description": {"version": "one", "configMaps": [part]}}
+    )
+    manifest = {
+        "apiVersion": "tieline.dev/v1alpha1",
+        "kind": "Project",
+        "metadata": {"name": "orders", "namespace": acting.namespace},
+        "spec": project_spec("print('pinned')\n"),
+    }
+    arguments = ("apply", "--server-side", "--field-manager=tieline-api", "-f", "-")
+    acting.kubectl(*arguments, stdin=json.dumps(manifest))
+    first = acting.eventually(
+        "a version", lambda: acting.get("project", "orders").get("status", {}).get("latestVersion")
+    )
+    manifest["spec"] = project_spec(
+        "print('newer')\n",
+        environments=[
+            {"name": "production", "version": first},
+            {"name": "staging", "version": "latest"},
+        ],
+    )
+    acting.kubectl(*arguments, stdin=json.dumps(manifest))
+    acting.apply("EndUser", "ann", {"externalId": "ann", "displayName": "Ann"})
+
+
+KINDS = (
+    "systems",
+    "connections",
+    "connectors",
+    "connectorversions",
+    "projects",
+    "projectversions",
+    "endusers",
+)
+
+
+def summary(acting: Acting) -> dict[str, Any]:
+    """All that has to be the same afterwards: ids, specs, values, and what the environments serve."""
+    objects = {
+        f"{kind}/{found['metadata']['name']}": (
+            found["metadata"]["labels"]["tieline.dev/id"],
+            found["spec"],
+            {
+                (entry["manager"], entry.get("subresource", "")): entry["fieldsV1"]
+                for entry in found["metadata"]["managedFields"]
+                if not entry.get("subresource")
+            },
+        )
+        for kind in KINDS
+        for found in json.loads(acting.run("get", kind, "-o", "json", "--show-managed-fields"))["items"]
+    }
+    values = {
+        found["metadata"]["name"]: (found["data"], found["metadata"].get("annotations", {}))
+        for found in acting.list("secrets")
+        if found["type"] == "tieline.dev/credential"
+    }
+    files = {
+        found["metadata"]["name"]: found.get("binaryData") or found.get("data")
+        for found in acting.list("configmaps")
+        if found["metadata"]["name"] != "kube-root-ca.crt"
+    }
+    workloads = {
+        found["metadata"]["name"]: (
+            found["metadata"]["labels"],
+            found["spec"]["template"]["metadata"]["annotations"]["tieline.dev/version"],
+            found["spec"]["replicas"],
+        )
+        for found in acting.list("deployments")
+    }
+    environments = {
+        item["name"]: (item["id"], item.get("pinnedVersion"), item.get("pinnedDigest"))
+        for item in acting.get("project", "orders")["status"]["environments"]
+    }
+    return {
+        "objects": objects,
+        "values": values,
+        "files": files,
+        "workloads": workloads,
+        "environments": environments,
+    }
+
+
+def owners_are_there(acting: Acting) -> bool:
+    """Whether every reference names an object that lives."""
+    uids = {found["metadata"]["uid"] for found in acting.list("tieline")}
+    kept = [*acting.list("secrets"), *acting.list("configmaps"), *acting.list("tieline")]
+    return all(
+        owner["uid"] in uids for found in kept for owner in found["metadata"].get("ownerReferences", [])
+    )
+
+
+def settled(acting: Acting) -> bool:
+    kinds = ("systems", "connections", "connectors", "endusers")
+    return (
+        all(
+            {"type": "Ready", "status": "True"}.items() <= condition.items()
+            for kind in kinds
+            for found in acting.list(kind)
+            for condition in found.get("status", {}).get("conditions", [{}])
+            if condition.get("type") == "Ready"
+        )
+        and len(acting.list("deployments")) == 2
+    )
+
+
+def test_an_organisation_comes_back_with_its_ids_workloads_and_credentials(
+    kubectl: Kubectl, kubeconfig: Path, crds_installed: None, tmp_path: Path, rotating: RotatingProvider
+) -> None:
+    organisation, other = make_organisation(kubectl), make_organisation(kubectl)
+    acting = Acting(kubectl=kubectl, namespace=organisation.namespace)
+    running = RunningOperator(
+        kubeconfig=kubeconfig,
+        namespaces=(other.namespace, organisation.namespace),
+        log=tmp_path / "operator.log",
+        variables={"TIELINE_EGRESS_ALLOWED": "127.0.0.1/32"},
+    )
+    running.start()
+    try:
+        furnish(acting, rotating)
+        tokens = tokens_name("renewed", "main")
+        acting.eventually(
+            "tokens",
+            lambda: (
+                "accessToken"
+                in json.loads(
+                    acting.run("get", "secret", tokens, "-o", "json", "--ignore-not-found") or "{}"
+                ).get("data", {})
+            ),
+        )
+        acting.eventually("all is ready", lambda: settled(acting), lambda: acting.list("connections"))
+        running.at_rest()
+        before = summary(acting)
+        assert rotating.asked == ["first"]
+        backup = tmp_path / "organisation.json"
+        backup.write_text(script(kubectl, tmp_path, "export.sh", organisation.namespace))
+        running.stop()
+
+        kubectl("delete", "namespace", organisation.namespace, "--wait=true")
+        said = script(kubectl, tmp_path, "restore.sh", str(backup))
+        assert f"of organisation {organisation.namespace}" in said
+        running.start()
+        acting.eventually("all is ready", lambda: settled(acting), lambda: acting.list("connections"))
+        running.at_rest()
+
+        after = summary(acting)
+        for part, was in before.items():
+            assert after[part] == was, part
+        label = acting.get("namespace", organisation.namespace)["metadata"]["labels"]
+        assert label["tieline.dev/organisation"] == organisation.id
+        assert owners_are_there(acting)
+        assert rotating.asked == ["first"], "no token is asked for anew: each counts once only"
+        acting.eventually(
+            "Deployments have replica sets for their pods", lambda: len(acting.list("replicasets")) == 2
+        )
+
+        # The REST API still owns what it wrote: it may change it, and nobody else may without force.
+        changed = {
+            "apiVersion": "tieline.dev/v1alpha1",
+            "kind": "Project",
+            "metadata": {"name": "orders", "namespace": acting.namespace},
+            "spec": {**acting.get("project", "orders")["spec"], "name": "Renamed"},
+        }
+        refused = kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(changed), check=False)
+        assert 'conflict with "tieline-api"' in refused.stderr
+        kubectl("apply", "--server-side", "--field-manager=tieline-api", "-f", "-", stdin=json.dumps(changed))
+
+        # What belongs together goes together again.
+        acting.run("delete", "connection", "by-rest", "renewed")
+        acting.eventually(
+            "their Secrets are gone",
+            lambda: {"by-rest", tokens}.isdisjoint(
+                found["metadata"]["name"] for found in acting.list("secrets")
+            ),
+            within=60,
+        )
+        assert acting.get("secret", "by-git")
+    finally:
+        running.stop()
+        kubectl("delete", "namespace", organisation.namespace, other.namespace, "--wait=false")
