@@ -24,3 +24,12 @@ class OAuth1Initialise(Rest):
 
     redirect_url: Url | None = None
     """A page of the application to return to instead of ours; it must be on the list TIELINE_REDIRECT_URLS."""
+
+
+class OAuth1Url(Rest):
+    """Where to send the user, and what tells the answer from others."""
+
+    url: str
+    """The URL to redirect the user to; good for one authorisation, for minutes."""
+    state: str
+    """The state that comes back in the callback's URL; this URL does not have it."""

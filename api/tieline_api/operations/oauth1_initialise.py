@@ -9,7 +9,6 @@ from tieline_api import errors
 from tieline_api.auth.permissions import permission
 from tieline_api.engine.operation import Call, Operation, Reply
 from tieline_api.models import oauth1_initialise as rest
-from tieline_api.models.oauth2_initialise import OAuth2Url
 from tieline_api.oauth.beginning import Obj, finishable, holders, redirect_uri
 from tieline_api.operations import examples
 from tieline_api.operations.systems import SYSTEM
@@ -74,7 +73,7 @@ async def initialise(call: Call[None, rest.OAuth1Initialise]) -> Reply:
         oauth1_params=json.dumps(params) if params else "",
     )
     await platform.oauth_states.remember(state, pending, system=system)
-    return Reply(body=OAuth2Url(url=url), headers={"Cache-Control": "no-store"})
+    return Reply(body=rest.OAuth1Url(url=url, state=state), headers={"Cache-Control": "no-store"})
 
 
 def _scheme(system: Obj, wanted: str | None) -> OAuth1:
@@ -132,8 +131,11 @@ OPERATIONS = (
         handler=initialise,
         permissions=permission("create", "connections"),
         body=rest.OAuth1Initialise,
-        response=OAuth2Url,
+        response=rest.OAuth1Url,
         example=examples.OAUTH1_INITIALISE,
-        response_example={"url": "https://shop.example/oauth/authorize?oauth_token=hh5s93j4hdidpola"},
+        response_example={
+            "url": "https://shop.example/oauth/authorize?oauth_token=hh5s93j4hdidpola",
+            "state": "01JD3Y8B2C8F3XK5D1VJ7Q4M6N.oOUkkbGFpXBPbJvLlYCLNbIIV2uQxKYSbXw3YoDHzsU",
+        },
     ),
 )

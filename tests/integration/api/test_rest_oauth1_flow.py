@@ -117,6 +117,7 @@ def test_a_verifier_that_is_stored_becomes_the_token_that_pods_sign_with(
     callback = signing.parameters()["oauth_callback"]
     assert callback.startswith(f"{PUBLIC_URL}/oauth2/callback?state={first.organisation}.")
     returned = signing.agree(began.json["url"])
+    assert began.json["state"] == returned["state"]
     answer = flow.create(returned)
     assert answer.status == 201, answer.raw
     ((token, secret),) = signing.issued.items()

@@ -33,6 +33,8 @@ class OAuth1Provider:
     failing: int = 0
     """A status to answer with."""
     problem: str = ""
+    declines: bool = False
+    """Whether users decline."""
     public: str = ""
     """The consumer's public key in PEM, for the RSA methods."""
     callbacks: dict[str, str] = field(default_factory=dict)
@@ -66,6 +68,7 @@ class OAuth1Provider:
 
     def add_to(self, app: web.Application) -> None:
         """The two endpoints, below any first part of a path."""
+        app.router.add_get("/{shop}/authorize", self.authorize)
         app.router.add_post("/{shop}/temporary", self.temporary)
         app.router.add_post("/{shop}/token", self.token)
 
@@ -79,6 +82,15 @@ class OAuth1Provider:
         verifier = self._verifiers[token] = secrets.token_urlsafe(8)
         (state,) = parse_qs(urlsplit(self.callbacks[token]).query)["state"]
         return {"state": state, "oauthToken": token, "oauthVerifier": verifier}
+
+    async def authorize(self, request: web.Request) -> web.Response:
+        """Agrees for everybody, or declines in the way that is in use."""
+        token = request.query["oauth_token"]
+        more = {"denied": token}
+        if not self.declines:
+            back = self.agree(str(request.url))
+            more = {"oauth_token": token, "oauth_verifier": back["oauthVerifier"]}
+        raise web.HTTPFound(f"{self.callbacks[token]}&{urlencode(more)}")
 
     async def temporary(self, request: web.Request) -> web.Response:
         parameters = await self._received(request)
