@@ -131,8 +131,10 @@ class Applier:
         self._reader.observe(resource, applied.object)
         after = find(applied.object)
         told = ""
-        if after and (before is None or _gist(before) != _gist(after)):
-            told = after["reason"]
+        turned = after is not None and (before is None or _gist(before) != _gist(after))
+        if after and (
+            turned or obj.get("status", {}).get("observedGeneration") != status["observedGeneration"]
+        ):
             logger.info(
                 "%s is %s: %s",
                 resource.kind,
@@ -141,8 +143,11 @@ class Applier:
                 extra={
                     "kind": resource.kind,
                     "object": f"{obj['metadata']['namespace']}/{obj['metadata']['name']}",
+                    "generation": obj["metadata"].get("generation"),
                 },
             )
+        if after and turned:
+            told = after["reason"]
             await self._events.post(resource, applied.object, after)
         for notice in plan.notices[1:] if plan.notices and plan.notices[0].reason == told else plan.notices:
             warning = {"status": "False", "reason": notice.reason, "message": notice.message}

@@ -36,8 +36,12 @@ class Refusal:
 class Imports:
     """Reads descriptions from ConfigMaps, and imports each state of them once."""
 
-    def __init__(self, importer: Importer | None = None) -> None:
+    def __init__(
+        self, importer: Importer | None = None, *, ended: Callable[[str], None] = lambda _outcome: None
+    ) -> None:
+        """``ended`` is told how each import came out: imported, refused or busy."""
         self._importer = importer or Importer(waiting=1024)
+        self._ended = ended
         self._running: dict[str, asyncio.Task[list[Map] | Refusal]] = {}
         self._refused: OrderedDict[str, Refusal] = OrderedDict()
         self._digests: OrderedDict[tuple[str, ...], str] = OrderedDict()
@@ -105,11 +109,15 @@ class Imports:
             file.write(data)
             file.flush()
             try:
-                return await self._importer.run(file)
+                maps = await self._importer.run(file)
             except Busy as busy:
+                self._ended("busy")
                 return Refusal(str(busy), again=True)
             except Unreadable as refused:
+                self._ended("refused")
                 return Refusal(str(refused))
+            self._ended("imported")
+            return maps
 
     async def read(self, world: World, connector: Connector, description: ConnectorDescription) -> bytes:
         """The description that a Connector refers to, joined. Raises FilesMissing."""

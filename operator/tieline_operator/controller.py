@@ -39,10 +39,16 @@ _BY_KIND: Mapping[str, Resource] = {resource.kind: resource for resource in OWN}
 
 
 def reconcilers(
-    config: Config, code: Code, troubles: Troubles = lambda _namespace, _name: {}
+    config: Config,
+    code: Code,
+    troubles: Troubles = lambda _namespace, _name: {},
+    imported: Callable[[str], None] = lambda _outcome: None,
 ) -> Mapping[str, Reconcile]:
-    """One reconciler a kind; ``troubles`` tells of connections whose provider cannot be asked."""
-    imports = Imports()
+    """One reconciler a kind.
+
+    ``troubles`` tells of connections whose provider cannot be asked; ``imported`` is told how imports came out.
+    """
+    imports = Imports(ended=imported)
     connectors = Connectors(imports, code)
     return {
         r.SYSTEMS.kind: Systems(imports).reconcile,

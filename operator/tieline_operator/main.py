@@ -1,4 +1,4 @@
-"""``tieline-operator``: kopf brings the life-cycle, probes and the events of our own kinds.
+"""``tieline-operator``: kopf brings the life-cycle and the events of our own kinds.
 
 kopf's handlers only put keys into the queue. They are all ``on.event``: those leave no annotations and no
 finalizers on people's objects, and kopf writes nothing.
@@ -13,10 +13,11 @@ from typing import Any
 
 import kopf
 import uvloop
+from aiohttp import web
 
 from tieline_core.kube import Kube, Resource
 from tieline_core.kube.connection import NoClusterError
-from tieline_operator import logs
+from tieline_operator import logs, probes
 from tieline_operator.config import Config, ConfigError
 from tieline_operator.indexes import OWN
 from tieline_operator.metrics import Metrics
@@ -48,6 +49,9 @@ async def run(config: Config) -> int:
     server, _ = metrics.serve(config.metrics_port)
     service = Service(config, await Kube.connect(user_agent="tieline-operator"), metrics)
     stop = asyncio.Event()
+    probing = web.AppRunner(probes.application(service), access_log=None, shutdown_timeout=1.0)
+    await probing.setup()
+    await web.TCPSite(probing, "0.0.0.0", config.health_port).start()  # noqa: S104  (the kubelet asks)
     watching = asyncio.create_task(_stop_when_finished(service, stop))
     # Said here, because kopf would ask for the user's name, and a user may have none.
     identity: Any = socket.gethostname()
@@ -58,17 +62,17 @@ async def run(config: Config) -> int:
             identity=identity,
             clusterwide=not config.namespaces,
             namespaces=config.namespaces,
-            liveness_endpoint=f"http://0.0.0.0:{config.health_port}/healthz",
             stop_flag=stop,
         )
     finally:
         watching.cancel()
+        await probing.cleanup()
         server.shutdown()
     return 1 if service.finished.is_set() else 0
 
 
 def registry(config: Config, service: Service) -> kopf.OperatorRegistry:
-    """kopf's handlers: start, stop, probe, and the events of our kinds."""
+    """kopf's handlers: start, stop, and the events of our kinds."""
     handlers = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=handlers)
@@ -87,13 +91,6 @@ def registry(config: Config, service: Service) -> kopf.OperatorRegistry:
     @kopf.on.cleanup(registry=handlers)
     async def stop(**_: Any) -> None:
         await service.stop()
-
-    @kopf.on.probe(registry=handlers, id="watches", errors=kopf.ErrorsMode.PERMANENT)
-    async def alive(**_: Any) -> str:
-        dead = service.dead()
-        if dead:
-            raise kopf.PermanentError(f"Nothing is heard of {', '.join(dead)}")
-        return "ok"
 
     for resource in OWN:
         _watch(handlers, service, resource)

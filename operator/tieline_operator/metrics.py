@@ -1,12 +1,20 @@
 """Prometheus metrics, in a registry of our own."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.metadata import version
 from threading import Thread
 from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
+
+from tieline_core.kube import Resource
+from tieline_core.kube.resources import PROJECTS
+from tieline_core.resources.projects import EnvironmentState
+from tieline_operator.conditions import find
+from tieline_operator.plans import Object
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
@@ -42,9 +50,21 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
+        self.imports = Counter(
+            "tieline_operator_imports",
+            "Imports of descriptions that have ended, by outcome (imported, refused, busy)",
+            ("outcome",),
+            registry=self.registry,
+        )
         self.leading = Gauge(
             "tieline_operator_leading", "Whether this replica is the one at work", registry=self.registry
         )
+        Gauge(
+            "tieline_operator_build_info",
+            "Always 1; its label says which release this is",
+            ("version",),
+            registry=self.registry,
+        ).labels(version("tieline")).set(1)
 
     def watch(
         self,
@@ -56,6 +76,10 @@ class Metrics:
     ) -> None:
         """Takes up what is read when somebody asks: the queue, the watches and the requests."""
         self.registry.register(_Read(depth=depth, oldest=oldest, ages=ages, requests=requests))
+
+    def watch_objects(self, objects: Callable[[], Mapping[Resource, Sequence[Object]]]) -> None:
+        """Takes up what is read when somebody asks: the objects there are, and the environments."""
+        self.registry.register(_Objects(objects))
 
     def watch_refreshes(self, *, waiting: Callable[[], float], late: Callable[[], float]) -> None:
         """Takes up what is read when somebody asks: the tokens that are kept fresh."""
@@ -105,3 +129,37 @@ class _Read(Collector):
         for (verb, resource), count in dict(self._requests()).items():
             requests.add_metric((verb, resource), count)
         yield requests
+
+
+_READY = {"True": "true", "False": "false"}
+
+
+class _Objects(Collector):
+    def __init__(self, objects: Callable[[], Mapping[Resource, Sequence[Object]]]) -> None:
+        self._read = objects
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        objects = GaugeMetricFamily(
+            "tieline_operator_objects",
+            "Objects by kind and by what their Ready says (true, false, unknown)",
+            labels=("kind", "ready"),
+        )
+        found = self._read()
+        for resource, items in found.items():
+            tally = Tally(_READY.get((find(item) or {}).get("status", ""), "unknown") for item in items)
+            for ready in ("true", "false", "unknown"):
+                objects.add_metric((resource.kind, ready), tally[ready])
+        yield objects
+        environments = GaugeMetricFamily(
+            "tieline_operator_environments",
+            "Environments by status (draft, running, suspended, error)",
+            labels=("status",),
+        )
+        states = Tally(
+            str(environment.get("status", "draft"))
+            for project in found.get(PROJECTS, ())
+            for environment in project.get("status", {}).get("environments", ())
+        )
+        for state in EnvironmentState:
+            environments.add_metric((str(state),), states[str(state)])
+        yield environments

@@ -44,13 +44,22 @@ class Service:
             self.world,
             Applier(kube, self.world, Events(kube)),
             metrics,
-            reconcilers(config, Code(self.world), self._troubles),
+            reconcilers(
+                config,
+                Code(self.world),
+                self._troubles,
+                lambda outcome: metrics.imports.labels(outcome).inc(),
+            ),
         )
         self._controller = controller
         self.queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=config.workers)
         self._tokens: Tokens | None = None
         self.finished = asyncio.Event()
         """Set when the work has ended by itself: leadership was lost, or something broke."""
+        self.started = False
+        """Whether every watch has listed."""
+        self.leading = False
+        """Whether this replica is the one at work."""
         self._work: asyncio.Task[None] | None = None
         self._views = dict(self.world.items())
         metrics.watch(
@@ -59,6 +68,7 @@ class Service:
             ages=lambda: {resource.plural: store.age() for resource, store in self.world.items()},
             requests=lambda: kube.requests,
         )
+        metrics.watch_objects(lambda: {kind: self.world[kind].list() for kind in OWN})
 
     async def start(self) -> None:
         """Starts watching, and begins to work as soon as this replica leads."""
@@ -67,6 +77,7 @@ class Service:
             store.subscribe(partial(self._changed, resource))
         await self.world.start()
         await self.world.synced()
+        self.started = True
         logger.info("Watching", extra={"namespaces": ",".join(self._config.namespaces) or "all"})
         self._work = asyncio.create_task(self._lead(), name="work")
         self._work.add_done_callback(self._ended)
@@ -121,6 +132,7 @@ class Service:
         await lead(lease, self._work_on)
 
     async def _work_on(self) -> None:
+        self.leading = True
         self._metrics.leading.set(1)
         for resource in OWN:
             for obj in self.world[resource].list():
@@ -131,6 +143,7 @@ class Service:
         try:
             await asyncio.Event().wait()
         finally:
+            self.leading = False
             self._metrics.leading.set(0)
             if self._tokens:
                 await self._tokens.refreshes.queue.stop()

@@ -1,6 +1,7 @@
 """Prometheus metrics, in a registry of their own."""
 
 from collections.abc import Iterable
+from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -70,6 +71,12 @@ class Metrics:
             "Seconds since Kubernetes was last heard from",
             registry=self._registry,
         )
+        Gauge(
+            "tieline_api_build_info",
+            "Always 1; its label says which release this is",
+            ["version"],
+            registry=self._registry,
+        ).labels(version("tieline")).set(1)
         self._registry.register(_KubeRequests(kube))
 
     def count(self, *, operation: str, status: int, seconds: float) -> None:

@@ -18,7 +18,10 @@ def add_probes(
 
     async def healthz(request: web.Request) -> web.Response:
         request[OPERATION] = "healthz"
-        return web.Response(text="ok\n")
+        # Silence alone is no fault of this process, and its caches still answer: only what can never come back.
+        ended = platform.world.ended
+        problem = f"The watch of {', '.join(ended)} has ended" if ended else None
+        return web.Response(text=f"{problem or 'ok'}\n", status=503 if problem else 200)
 
     async def readyz(request: web.Request) -> web.Response:
         request[OPERATION] = "readyz"

@@ -31,6 +31,8 @@ class Writes:
 
     versions: dict[str, str] = field(default_factory=dict)
     deleted: list[tuple[str, str, str]] = field(default_factory=list)
+    generations: dict[str, int] = field(default_factory=dict)
+    """The objects that were written, with the generation that each has since (the operator's log names both)."""
 
     def header(self) -> str | None:
         """The header's value; None when nothing was written."""
@@ -52,7 +54,12 @@ def recording() -> Writes:
 def wrote(plural: str, obj: Mapping[str, Any]) -> None:
     """Notes a write by what it returned."""
     writes = _writes.get()
-    version = obj["metadata"]["resourceVersion"]
+    metadata = obj["metadata"]
+    version = metadata["resourceVersion"]
+    if writes is not None and "generation" in metadata and len(writes.generations) < _MOST:
+        writes.generations[f"{plural}/{metadata.get('namespace', '')}/{metadata['name']}"] = metadata[
+            "generation"
+        ]
     if writes is not None and str(version).isdecimal():
         writes.versions[plural] = str(max(int(version), int(writes.versions.get(plural, "0"))))
 

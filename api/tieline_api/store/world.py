@@ -158,6 +158,11 @@ class World:
         return self._synced
 
     @property
+    def ended(self) -> list[str]:
+        """The resources whose watch has ended by itself."""
+        return sorted(cache.resource.plural for cache in self.caches if cache.has_ended)
+
+    @property
     def silence(self) -> float:
         """Seconds since Kubernetes was last heard from, for the cache that waits longest."""
         return max(cache.age for cache in self.caches)

@@ -117,6 +117,11 @@ class Cache:
         """Seconds since the server was last heard of, where it cannot be followed right now; else 0."""
         return 0.0 if self._lost is None else time.monotonic() - self._lost
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the watch has ended by itself, which it never should: nothing starts it again."""
+        return self._task is not None and self._task.done()
+
     def healthy(self, *, max_age: float = 150.0) -> bool:
         """Whether it runs, has listed, and has heard of the server lately (bookmarks come each minute)."""
         running = self._task is not None and not self._task.done()

@@ -63,7 +63,8 @@ class Store:
         """All objects, or those of a namespace."""
         if namespace is not None:
             return [*self._objects.get(namespace, {}).values()]
-        return [obj for objects in self._objects.values() for obj in objects.values()]
+        # Copies, each made in one step: metrics are read in another thread.
+        return [obj for objects in [*self._objects.values()] for obj in [*objects.values()]]
 
     def by_index(self, index: str, key: str) -> Objects:
         """The objects for which the index's function gave ``key``."""

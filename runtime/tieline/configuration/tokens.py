@@ -17,6 +17,7 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
+from tieline.api_headers import api_headers
 from tieline.configuration.snapshot import Connection, Credential
 
 logger = logging.getLogger("tieline.configuration")
@@ -110,7 +111,7 @@ class ApiTokens:
         credential_id, rejected = key
         parts = (quote(connection_id, safe=""), "credentials", quote(credential_id, safe=""), "token")
         url = URL(f"{self.api_url}{PATH}/{'/'.join(parts)}", encoded=True)
-        headers = {"Authorization": f"Bearer {self.token_file.read_text().strip()}"}
+        headers = api_headers(self.token_file)
         # No redirects: the pod's token is for this address alone.
         async with self.client.post(
             url, json={"rejected": rejected}, headers=headers, timeout=_TIMEOUT, allow_redirects=False

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
+from tieline.api_headers import api_headers
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Activation, parse_activation
 from tieline.errors import ConfigurationError
@@ -124,7 +125,7 @@ class ApiUsers:
             raise UsersUnavailableError from error
 
     def _headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.token_file.read_text().strip()}"}
+        return api_headers(self.token_file)
 
     def _is_old(self, known: _Known) -> bool:
         now = self.now()

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
+from tieline.api_headers import api_headers
 from tieline.state.documents import (
     Anything,
     Document,
@@ -70,7 +71,7 @@ class ApiDocuments:
         url = URL(f"{self.api_url}{_PATH}{_place(shelf, key)}", encoded=True)
         for pause in (*(_PAUSES if repeat else ()), None):
             try:
-                headers = {"Authorization": f"Bearer {self.token_file.read_text().strip()}"}
+                headers = api_headers(self.token_file)
                 # No redirects: the token is for this address alone.
                 async with self.client.request(
                     method, url, json=body, headers=headers, timeout=_TIMEOUT, allow_redirects=False

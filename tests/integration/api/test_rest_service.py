@@ -94,6 +94,19 @@ def test_each_request_is_one_line_without_secrets(client: Client, caplog: pytest
     assert str(client.token) not in str(lines)
 
 
+def test_the_line_of_a_write_names_what_it_wrote_with_its_generation(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="tieline_api.requests"):
+        made = make_system(client)["id"].lower()
+        client.ok("GET", f"/systems/{made.upper()}")
+    lines = [json.loads(JsonLines().format(record)) for record in caplog.records]
+    by_operation = {line["operation"]: line for line in lines if "operation" in line}
+    ((written, generation),) = by_operation["createSystem"]["wrote"].items()
+    assert (written.split("/")[0], written.split("/")[2], generation) == ("systems", made, 1)
+    assert "wrote" not in by_operation["getSystem"]
+
+
 def test_pages_of_a_growing_list_lose_nothing(client: Client) -> None:
     made = [make_system(client)["id"] for _ in range(4)]
     seen: list[str] = []

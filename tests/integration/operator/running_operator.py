@@ -80,9 +80,14 @@ class RunningOperator:
             return ""
 
     def healthy(self) -> bool:
+        """Whether it is alive, ready and at work."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.health_port}/healthz", timeout=5) as answer:
-                return bool(answer.status == 200)
+            for path in ("healthz", "readyz"):
+                url = f"http://127.0.0.1:{self.health_port}/{path}"
+                with urllib.request.urlopen(url, timeout=5) as answer:
+                    if answer.read() != b"Leading\n":
+                        return False
+            return True
         except OSError:
             return False
 

@@ -64,6 +64,14 @@ async def test_requests_at_once_tell_their_own_writes_only() -> None:
     assert revisions.recording().header() is None, "a request that wrote nothing tells nothing"
 
 
+def test_a_request_knows_the_generation_of_what_it_wrote_for_its_log_line() -> None:
+    writes = revisions.recording()
+    metadata = {"name": "shop", "namespace": "acme", "resourceVersion": "812", "generation": 3}
+    revisions.wrote("systems", {"metadata": metadata})
+    revisions.wrote("secrets", {"metadata": {"name": "login", "resourceVersion": "813"}})
+    assert writes.generations == {"systems/acme/shop": 3}, "a Secret has none"
+
+
 async def test_a_replica_that_is_behind_waits_and_then_says_so() -> None:
     cache = Cache(version=10)
     assert await _wait("systems:10", cache) == 200

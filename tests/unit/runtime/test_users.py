@@ -16,6 +16,7 @@ from pytest_aiohttp import AiohttpClient
 from tests.unit.runtime.external_systems import SURROUNDINGS, External, api_key, configured, environment
 from tieline import Context, Integration
 from tieline.configuration.users import ApiUsers
+from tieline.serving.answers import EXECUTION_ID_HEADER
 from tieline.serving.applications import webhook_application
 from tieline.serving.runs import Limits, Runner
 
@@ -45,6 +46,7 @@ class Api:
 
     users: dict[str, dict[str, Any]] = field(default_factory=dict)
     asked: list[tuple[str, int]] = field(default_factory=list)
+    request_ids: list[str | None] = field(default_factory=list)
     away: bool = False
     server: TestServer = field(init=False)
 
@@ -57,6 +59,7 @@ class Api:
     async def _handle(self, request: web.Request) -> web.Response:
         assert request.headers["Authorization"] == "Bearer pods-token"
         name = request.match_info["id"]
+        self.request_ids.append(request.headers.get("X-Request-Id"))
         response = self._answer(name, request.headers.get("If-None-Match"))
         self.asked.append((name, response.status))
         return response
@@ -140,6 +143,12 @@ async def test_a_run_is_its_users_with_their_connection_and_variables(
         assert (status, body["user"], body["region"]) == (200, name, name)
         assert external.last.headers["X-API-Key"] == f"key-of-{name}"
     assert await place.ask("/hook") == (200, {"activation": "01STATIC", "region": "eu"})
+
+
+async def test_the_api_is_told_which_run_asks(place: Place, external: External) -> None:
+    place.api.users = {"ann": activation("ann", external.url, "key-of-ann")}
+    answer = await place.client.get("/hook/users/ann")
+    assert place.api.request_ids == [answer.headers[EXECUTION_ID_HEADER]]
 
 
 async def test_a_user_who_is_not_activated_is_not_found(place: Place) -> None:

@@ -1,0 +1,77 @@
+"""What the operator's metrics say of the objects and of its own work."""
+
+from __future__ import annotations
+
+import logging
+from importlib.metadata import version
+
+import pytest
+
+from tests.unit.operator.memory_world import MemoryWorld
+from tests.unit.operator.objects import NAMESPACE, project, system
+from tests.unit.operator.reconciling import Reconciling
+from tieline_core.kube import resources as r
+from tieline_operator.connector_imports import Imports, Refusal
+from tieline_operator.metrics import Metrics
+
+
+def test_objects_are_told_by_kind_and_ready_and_environments_by_status() -> None:
+    ready, broken = ({"conditions": [{"type": "Ready", "status": status}]} for status in ("True", "False"))
+    states = [
+        {"name": "a", "status": "running"},
+        {"name": "b", "status": "running"},
+        {"name": "c", "status": "error"},
+    ]
+    metrics = Metrics()
+    metrics.watch_objects(
+        lambda: {
+            r.SYSTEMS: [{**system(), "status": ready}, {**system("new"), "status": {}}],
+            r.PROJECTS: [project(status={**broken, "environments": states})],
+        }
+    )
+
+    def told(name: str, **labels: str) -> float | None:
+        return metrics.registry.get_sample_value(name, labels)
+
+    assert told("tieline_operator_objects", kind="System", ready="true") == 1
+    assert told("tieline_operator_objects", kind="System", ready="unknown") == 1
+    assert told("tieline_operator_objects", kind="Project", ready="false") == 1
+    assert told("tieline_operator_environments", status="running") == 2
+    assert told("tieline_operator_environments", status="error") == 1
+    assert told("tieline_operator_environments", status="suspended") == 0
+    assert told("tieline_operator_build_info", version=version("tieline")) == 1
+
+
+async def test_a_refused_import_is_counted() -> None:
+    outcomes: list[str] = []
+    imports = Imports(ended=outcomes.append)
+
+    async def read() -> bytes:
+        return b"no description"
+
+    assert await imports.result("digest", read) is None
+    await next(iter(imports._running.values()))
+    assert isinstance(await imports.result("digest", read), Refusal)
+    assert outcomes == ["refused"]
+
+
+async def test_each_generation_that_is_worked_on_is_a_line_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    world = MemoryWorld(system())
+    reconciling = Reconciling(world)
+
+    async def lines(generation: int) -> list[tuple[object, ...]]:
+        caplog.clear()
+        world.objects[r.SYSTEMS][NAMESPACE, "shop"]["metadata"]["generation"] = generation
+        await reconciling.until_quiet()
+        return [
+            (record.__dict__["kind"], record.__dict__["object"], record.__dict__["generation"])
+            for record in caplog.records
+            if "generation" in record.__dict__
+        ]
+
+    assert await lines(1) == [("System", f"{NAMESPACE}/shop", 1)]
+    assert await lines(2) == [("System", f"{NAMESPACE}/shop", 2)], "Ready stays as it is, the line comes"
+    assert await lines(2) == []
