@@ -7,6 +7,8 @@ from typing import Any
 import schemathesis
 from schemathesis.generation import GenerationMode
 
+from tieline_core.ids import parse_id
+
 SEEDS: dict[str, str] = json.loads(os.environ.get("TIELINE_SEEDS", "{}"))
 """One thing of each kind that the test has made, and that nothing deletes."""
 MADE = set(SEEDS.values())
@@ -20,9 +22,13 @@ TAKEN = {
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
     """Ids that came by a link stay; others become those of the seeds."""
+    identifier = case.operation.definition.raw.get("operationId")
+    body = case.body if isinstance(case.body, dict) else {}
+    if identifier == "createConnectionTemplate" and parse_id(str(body.get("environmentId"))):
+        # The project is the seed's; a link may have brought another project's environment.
+        body["environmentId"] = SEEDS["environmentId"]
     if case.meta is None or case.meta.generation.mode is not GenerationMode.POSITIVE:
         return
-    identifier = case.operation.definition.raw.get("operationId")
     for field in TAKEN.get(identifier, ()):
         if case.body.get(field) not in MADE:
             case.body[field] = SEEDS[field]
