@@ -1,0 +1,237 @@
+"""Alerts and dashboard ask for what is there: every metric and label of theirs is one that the code tells."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import promql_parser
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+from tieline.parts import gauges_of
+from tieline.serving.counts import Counts
+from tieline_api.operations import OPERATIONS
+from tieline_api.service import internal, internal_tokens
+from tieline_api.service.metrics import Metrics as ApiMetrics
+from tieline_core.kube import resources as r
+from tieline_core.names import ENVIRONMENT_ID_LABEL
+from tieline_operator.metrics import Metrics as OperatorMetrics
+from tieline_operator.workloads import HEALTH_PORT
+
+FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "monitoring"
+# What Prometheus itself puts on everything that it scrapes from a pod.
+SCRAPED = {"instance", "job", "namespace", "pod", "container"}
+
+
+def _operator() -> CollectorRegistry:
+    metrics = OperatorMetrics()
+    metrics.watch(
+        depth=lambda: 0, oldest=lambda: 0, ages=lambda: {"pods": 1}, requests=lambda: {("get", "pods"): 1}
+    )
+    metrics.watch_objects(lambda: {r.PROJECTS: []})
+    metrics.watch_refreshes(waiting=lambda: 0, late=lambda: 0)
+    return metrics.registry
+
+
+def _api() -> CollectorRegistry:
+    metrics = ApiMetrics(SimpleNamespace(requests={("get", "pods"): 1}))  # type: ignore[arg-type]
+    store: Any = SimpleNamespace(written=1, dropped=Counter({"full": 1}), queued=0)
+    metrics.add_traces(store)
+    return metrics._registry
+
+
+def _pods() -> str:
+    counts = Counts()
+    counts.add("webhook", "orders", "succeeded", 1.0)
+    idle = SimpleNamespace(active=0, waiting=0, pending=0, sent=0, dropped=0)
+    runner: Any = SimpleNamespace(turns=idle, background=idle)
+    exporter: Any = idle
+    return counts.text(gauges_of(runner, exporter))
+
+
+def _names(name: str, sort: str) -> list[str]:
+    if sort == "counter":
+        return [f"{name}_total"]
+    return [f"{name}_{end}" for end in ("bucket", "count", "sum")] if sort == "histogram" else [name]
+
+
+def told() -> dict[str, set[str]]:
+    """The labels of each metric of operator, API and project pods."""
+    found: dict[str, set[str]] = {}
+    families = [family for registry in (_operator(), _api()) for family in registry.collect()]
+    labels = {
+        collector._name: set(collector._labelnames)
+        for registry in (_operator(), _api())
+        for collector in registry._collector_to_names
+        if hasattr(collector, "_labelnames")
+    }
+    for family in [*families, *text_string_to_metric_families(_pods())]:
+        for name in _names(family.name, family.type):
+            own = {label for sample in family.samples for label in sample.labels}
+            found[name] = (
+                own | labels.get(family.name, set()) | ({"le"} if name.endswith("_bucket") else set())
+            )
+    return found
+
+
+TOLD = told()
+
+
+@dataclass
+class Asked:
+    """What a query asks for."""
+
+    labels: dict[str, set[str]] = field(default_factory=dict)
+    """Labels that the selector of a metric names."""
+    grouped: set[str] = field(default_factory=set)
+    """Labels that aggregations and matches name."""
+
+
+def asked(query: str) -> Asked:
+    """What a query names; raises ValueError when it is none."""
+    found = Asked()
+
+    def visit(node: Any) -> bool:
+        if isinstance(node, promql_parser.MatrixSelector):
+            node = node.vector_selector
+        if isinstance(node, promql_parser.VectorSelector):
+            matchers = {matcher.name for matcher in node.matchers.matchers}
+            found.labels.setdefault(node.name, set()).update(matchers)
+        if isinstance(node, promql_parser.AggregateExpr) and node.modifier:
+            found.grouped |= set(node.modifier.labels)
+        if isinstance(node, promql_parser.BinaryExpr) and node.modifier and node.modifier.matching:
+            found.grouped |= set(node.modifier.matching.labels)
+        return True
+
+    parsed = promql_parser.parse(query.replace("$__rate_interval", "5m"))
+    promql_parser.walk(parsed, visit)
+    return found
+
+
+def alerts() -> dict[str, dict[str, Any]]:
+    groups = yaml.safe_load((FOLDER / "rules.yaml").read_text())["groups"]
+    return {rule["alert"]: rule for group in groups for rule in group["rules"]}
+
+
+DASHBOARD: dict[str, Any] = json.loads((FOLDER / "dashboard.json").read_text())
+QUERIES = {name: rule["expr"] for name, rule in alerts().items()} | {
+    f"{panel['id']} {panel['title']} {target['refId']}": target["expr"]
+    for panel in DASHBOARD["panels"]
+    for target in panel.get("targets", ())
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_query_asks_for_metrics_and_labels_that_are_told(name: str) -> None:
+    query = asked(QUERIES[name])
+    assert query.labels
+    for metric, labels in query.labels.items():
+        assert metric in TOLD, f"{name} asks for {metric}"
+        assert labels <= TOLD[metric] | SCRAPED, f"{name} asks {metric} for a label that it has not"
+        assert query.grouped <= TOLD[metric] | SCRAPED, f"{name} groups {metric} by a label that it has not"
+
+
+def test_labels_are_found_wherever_a_query_names_them() -> None:
+    found = asked('sum by (a) (x{b="1"}) and on (c) max without (d) (rate(y{e!~"2"}[5m]))')
+    assert found.labels == {"x": {"b"}, "y": {"e"}}
+    assert found.grouped == {"a", "c", "d"}
+
+
+@pytest.mark.parametrize("query", ["sum by (kind (x)", "rate(x)", "tieline_made_up + ", "x{a=b}"])
+def test_what_is_no_query_is_found(query: str) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        asked(query)
+
+
+def test_every_metric_is_on_the_dashboard_or_in_an_alert() -> None:
+    seen = {metric for query in QUERIES.values() for metric in asked(query).labels}
+    base = {re.sub(r"_(bucket|count|sum)$", "", metric) for metric in seen}
+    missing = {
+        metric for metric in TOLD if not {metric, re.sub(r"_(bucket|count|sum)$", "", metric)} & (seen | base)
+    }
+    assert missing == set()
+
+
+def test_names_follow_the_conventions_of_prometheus() -> None:
+    for registry in (_operator(), _api()):
+        for family in registry.collect():
+            assert re.fullmatch(r"tieline_(operator|api)_[a-z0-9_]+", family.name)
+            assert not family.name.endswith(("_count", "_sum", "_bucket", "_total")), (
+                "endings are the library's"
+            )
+            assert not re.search(r"(milli|micro)seconds|_ms$|_minutes", family.name), "seconds are the unit"
+            assert family.type != "histogram" or family.name.endswith("_seconds")
+            assert family.documentation
+
+
+def test_alerts_say_what_to_do_and_name_labels_that_their_query_leaves() -> None:
+    for name, rule in alerts().items():
+        assert name.startswith("Tieline")
+        assert re.fullmatch(r"[0-9]+[mh]", rule["for"])
+        assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+        assert set(rule["annotations"]) == {"summary", "description"}
+        named = set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"])))
+        assert named <= asked(rule["expr"]).grouped, name
+
+
+def test_the_prometheus_operator_gets_the_same_rules() -> None:
+    rule = yaml.safe_load((FOLDER / "prometheusrule.yaml").read_text())
+    assert rule["spec"] == yaml.safe_load((FOLDER / "rules.yaml").read_text())
+
+
+def test_operations_that_an_alert_leaves_out_exist() -> None:
+    source = "".join(Path(module.__file__ or "").read_text() for module in (internal, internal_tokens))
+    (matched,) = re.findall(r'operation!~"([^"]+)"', alerts()["TielineApiSlow"]["expr"])
+    for operation in matched.split("|"):
+        assert f'"{operation}"' in source or operation in {one.id for one in OPERATIONS}
+
+
+def test_monitors_find_the_pods_and_ports_that_are_there() -> None:
+    monitors = {one["metadata"]["name"]: one for one in _manifests("monitors.yaml")}
+    base = FOLDER.parent / "base"
+    deployed = {
+        one["metadata"]["name"]: one
+        for name in ("operator.yaml", "api.yaml")
+        for one in yaml.safe_load_all((base / name).read_text())
+        if one["kind"] == "Deployment"
+    }
+    ports = {
+        name: {port["name"] for port in one["spec"]["template"]["spec"]["containers"][0]["ports"]}
+        for name, one in deployed.items()
+    }
+    for name, key in (("tieline-operator", "podMetricsEndpoints"), ("tieline-api", "endpoints")):
+        spec = monitors[name]["spec"]
+        wanted = spec["selector"]["matchLabels"].items()
+        assert wanted <= deployed[name]["spec"]["template"]["metadata"]["labels"].items()
+        assert {one["port"] for one in spec[key]} <= ports[name]
+    chosen = [
+        monitors["tieline-environments"]["spec"]["selector"],
+        _manifests("network-policy.yaml")[0]["spec"]["podSelector"],
+    ]
+    for selector in chosen:
+        assert selector["matchExpressions"] == [{"key": ENVIRONMENT_ID_LABEL, "operator": "Exists"}]
+    assert HEALTH_PORT == 8081
+
+
+def _manifests(name: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((FOLDER / name).read_text()))
+
+
+def test_panels_have_places_of_their_own() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in DASHBOARD["panels"]:
+        at = panel["gridPos"]
+        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        assert not taken & cells, panel["title"]
+        taken |= cells
+        assert at["x"] + at["w"] <= 24
+    ids = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(ids) == len(set(ids))
