@@ -21,20 +21,19 @@ if [ -z "$namespace" ]; then
 fi
 jq '.items[] | select(.kind == "Namespace")' "$1" >"$work/namespace.json"
 kubectl get namespace "$namespace" >/dev/null 2>&1 || kubectl create -f "$work/namespace.json"
-if [ -n "$(kubectl get tieline -n "$namespace" -o name)" ]; then
+kubectl get tieline -n "$namespace" -o name >"$work/there.txt"
+if [ -s "$work/there.txt" ]; then
     echo "Namespace $namespace holds objects of Tieline already: delete it first" >&2
     exit 1
 fi
 
 # Owners first. Every reference gets its owner's new uid: with the old one Kubernetes would delete the object.
-known() {
-    kubectl get tieline -n "$namespace" -o json |
-        jq '[.items[] | {key: "\(.kind)/\(.metadata.name)", value: .metadata.uid}] | from_entries'
-}
 jq '[.items[] | select(.kind != "Namespace")]' "$1" >"$work/left.json"
 echo '[]' >"$work/restored.json"
 while [ "$(jq length "$work/left.json")" -gt 0 ]; do
-    known >"$work/known.json"
+    kubectl get tieline -n "$namespace" -o json >"$work/there.json"
+    jq '[.items[] | {key: "\(.kind)/\(.metadata.name)", value: .metadata.uid}] | from_entries' \
+        "$work/there.json" >"$work/known.json"
     jq --slurpfile known "$work/known.json" '
         def has_owners: all(.metadata.ownerReferences[]?; $known[0]["\(.kind)/\(.name)"]);
         {now: [.[] | select(has_owners) | if .metadata.ownerReferences then

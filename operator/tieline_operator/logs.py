@@ -18,7 +18,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
-            "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "timestamp": _moment(record.created),
             "severity": record.levelname,
             "message": record.getMessage(),
             "logger": record.name,
@@ -41,6 +41,10 @@ def set_up(level: str) -> None:
 
 def _is_extra(key: str) -> bool:
     return key not in _STANDARD and key not in _LARGE
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _plain(value: Any) -> Any:

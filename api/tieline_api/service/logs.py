@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line, with key-values; never bodies, tokens or query strings."""
+"""Logs: one JSON object a line, with the keys of operator and runtime; never bodies, tokens or query strings."""
 
 import logging
 import sys
@@ -21,15 +21,19 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
         line: dict[str, Any] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
+            "timestamp": _moment(record.created),
+            "severity": record.levelname,
             "message": record.getMessage(),
+            "logger": record.name,
         }
         line.update({key: value for key, value in record.__dict__.items() if key not in _STANDARD})
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def without_input(record: logging.LogRecord) -> bool:

@@ -29,7 +29,7 @@ def rotating() -> Iterator[RotatingProvider]:
         yield running
 
 
-def script(kubectl: Kubectl, folder: Path, name: str, argument: str) -> str:
+def script(kubectl: Kubectl, folder: Path, name: str, argument: str, *, refused: str = "") -> str:
     """Runs a script of deploy/backup with a ``kubectl`` that talks to the session's cluster."""
     chosen = ["--context", kubectl.context] if kubectl.context else []
     stand_in = folder / "kubectl"
@@ -47,8 +47,8 @@ def script(kubectl: Kubectl, folder: Path, name: str, argument: str) -> str:
             "PATH": f"{folder}:/usr/local/bin:/usr/bin:/bin",
         },
     )
-    assert done.returncode == 0, done.stderr
-    assert not done.stderr, done.stderr
+    assert (done.returncode == 0) is not bool(refused), done.stderr
+    assert refused in done.stderr if refused else not done.stderr, done.stderr
     return done.stdout
 
 
@@ -239,6 +239,7 @@ def test_an_organisation_comes_back_with_its_ids_workloads_and_credentials(
         kubectl("delete", "namespace", organisation.namespace, "--wait=true")
         said = script(kubectl, tmp_path, "restore.sh", str(backup))
         assert f"of organisation {organisation.namespace}" in said
+        script(kubectl, tmp_path, "restore.sh", str(backup), refused="delete it first")
         running.start()
         acting.eventually("all is ready", lambda: settled(acting), lambda: acting.list("connections"))
         running.at_rest()

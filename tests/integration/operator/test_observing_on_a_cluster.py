@@ -1,0 +1,83 @@
+"""What those who run the operator see of it: lines to join with the API's, environments, and a watch that is silent."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.kubectl import Organisation
+from tests.integration.operator.cluster_objects import SYSTEM, Acting, project_spec
+from tests.integration.operator.running_operator import RunningOperator
+
+pytestmark = pytest.mark.cluster
+
+
+def lines(operator: RunningOperator) -> list[dict[str, Any]]:
+    """The log, each line of which is JSON with the same first keys."""
+    found = [json.loads(line) for line in operator.log.read_text().splitlines()]
+    for line in found:
+        assert re.fullmatch(r"[0-9T:.-]{23}Z", line["timestamp"])
+        assert line["severity"] in {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}
+        assert line["message"]
+    return found
+
+
+def test_each_change_is_a_line_with_object_and_generation(acting: Acting, operator: RunningOperator) -> None:
+    for name in ("Shop", "Other"):
+        acting.apply("System", "observed", {**SYSTEM, "name": name})
+        generation = acting.get("system", "observed")["metadata"]["generation"]
+        wanted = {"kind": "System", "object": f"{acting.namespace}/observed", "generation": generation}
+
+        def told(wanted: dict[str, Any] = wanted) -> bool:
+            return any(wanted.items() <= line.items() for line in lines(operator))
+
+        acting.eventually(f"a line of {wanted}", told)
+
+
+def test_environments_are_counted_by_status(acting: Acting, operator: RunningOperator) -> None:
+    stopped = [{"name": "production", "version": "latest", "suspended": True}]
+    acting.apply("Project", "counted", project_spec(environments=stopped))
+    acting.until_environment("counted", "suspended")
+    text = operator.metrics()
+    assert 'tieline_operator_environments{status="suspended"} 1.0' in text
+    assert 'tieline_operator_objects{kind="Project",ready="true"} 1.0' in text
+
+
+def test_an_operator_that_hears_nothing_is_neither_healthy_nor_ready(
+    kubeconfig: Path, organisations: tuple[Organisation, Organisation], tmp_path: Path
+) -> None:
+    """The server says something each minute at least: to one that expects it each ten seconds the watches are dead."""
+    running = RunningOperator(
+        kubeconfig=kubeconfig,
+        namespaces=(organisations[1].namespace,),
+        log=tmp_path / "log",
+        variables={"TIELINE_WATCH_TIMEOUT": "10"},
+    )
+    running.start()
+    try:
+        for path in ("healthz", "readyz"):
+            assert _refusal(f"http://127.0.0.1:{running.health_port}/{path}").startswith(
+                "Nothing is heard of "
+            )
+    finally:
+        running.stop()
+
+
+def _refusal(url: str) -> str:
+    """What a probe says once it answers 503."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        try:
+            urllib.request.urlopen(url, timeout=5).close()
+        except urllib.error.HTTPError as error:
+            if error.code == 503:
+                return error.read().decode()
+        time.sleep(0.2)
+    raise AssertionError(f"{url} never fails")
