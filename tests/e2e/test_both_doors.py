@@ -27,7 +27,7 @@ def test_a_project_made_and_deployed_by_rest_runs_and_kubectl_sees_it(world: Wor
     def triggers() -> list[str]:
         return triggers_of(rest, created["id"])
 
-    assert eventually("its webhook is a trigger of its connector", triggers) == ["hello"]
+    assert eventually("its webhook is a trigger of its connector", triggers) == ["hello_get", "hello_post"]
     name = created["id"].lower()
     seen = world.environment(name)
     assert (seen["id"], seen["status"]) == (environment["id"], "running")
