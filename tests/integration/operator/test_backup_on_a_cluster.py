@@ -190,6 +190,15 @@ def owners_are_there(acting: Acting) -> bool:
     )
 
 
+def scheduled(acting: Acting) -> set[str]:
+    """The environments with a pod that has a node."""
+    return {
+        pod["metadata"]["labels"]["tieline.dev/environment"]
+        for pod in acting.list("pods", "tieline.dev/environment-id")
+        if pod["spec"].get("nodeName")
+    }
+
+
 def settled(acting: Acting) -> bool:
     kinds = ("systems", "connections", "connectors", "endusers")
     return (
@@ -251,9 +260,7 @@ def test_an_organisation_comes_back_with_its_ids_workloads_and_credentials(
         assert label["tieline.dev/organisation"] == organisation.id
         assert owners_are_there(acting)
         assert rotating.asked == ["first"], "no token is asked for anew: each counts once only"
-        acting.eventually(
-            "Deployments have replica sets for their pods", lambda: len(acting.list("replicasets")) == 2
-        )
+        acting.eventually("each environment has a pod on a node", lambda: len(scheduled(acting)) == 2)
 
         # The REST API still owns what it wrote: it may change it, and nobody else may without force.
         changed = {

@@ -331,6 +331,18 @@ async def test_it_is_healthy_while_it_hears_of_the_server(
     assert not mirror.healthy()
 
 
+async def test_a_watch_that_ends_by_itself_is_told_from_one_that_is_silent_or_stopped(kube: Kube) -> None:
+    async with following(kube) as mirror:
+        mirror._heard -= 200
+        assert not mirror.has_ended
+        assert mirror._task is not None
+        mirror._task.cancel()
+        await asyncio.wait([mirror._task])
+        assert mirror.has_ended
+        assert not mirror.healthy()
+    assert not mirror.has_ended
+
+
 async def test_a_bookmark_is_a_sign_of_life(server: FakeApiServer, kube: Kube) -> None:
     async with following(kube) as mirror:
         await eventually(lambda: server.watches)
