@@ -100,6 +100,12 @@ def _kept(kubectl: Kubectl, org: Organisation, connection: str) -> dict[str, str
     return {name: base64.b64decode(value).decode() for name, value in secret["data"].items()}
 
 
+def _states(kubectl: Kubectl, org: Organisation) -> set[str]:
+    """The authorisations that the organisation waits for; other tests have some too."""
+    chosen = ("--field-selector", "type=tieline.dev/oauth-state", "-o", "name")
+    return set(kubectl("get", "secret", *chosen, namespace=org.namespace).stdout.split())
+
+
 def _told_to_pod(client: Client, kubectl: Kubectl, org: Organisation, flow: Flow) -> dict[str, Any]:
     answer = _ask(client, account_token(kubectl, org, flow.project)).json
     found: dict[str, Any] = answer["connections"]["shop"]["credentials"][0]["data"]
@@ -109,9 +115,10 @@ def _told_to_pod(client: Client, kubectl: Kubectl, org: Organisation, flow: Flow
 def test_a_verifier_that_is_stored_becomes_the_token_that_pods_sign_with(
     first: Client, signing: OAuth1Provider, kubectl: Kubectl, org: Organisation
 ) -> None:
-    flow = Flow(first, signing)
+    flow, before = Flow(first, signing), _states(kubectl, org)
     began = flow.begin()
     assert began.status == 200, began.raw
+    assert _states(kubectl, org) - before
     assert began.headers["Cache-Control"] == "no-store"
     assert began.json["url"].startswith(f"{signing.url}/north/authorize?oauth_token=temp-")
     callback = signing.parameters()["oauth_callback"]
@@ -134,16 +141,7 @@ def test_a_verifier_that_is_stored_becomes_the_token_that_pods_sign_with(
     first("POST", f"/connections/{connection}/link", _link(flow))
     told = {"oauthToken": token, "oauthTokenSecret": secret, "consumerSecret": SECRET}
     assert _told_to_pod(first, kubectl, org, flow) == told
-    states = kubectl(
-        "get",
-        "secret",
-        "--field-selector",
-        "type=tieline.dev/oauth-state",
-        "-o",
-        "name",
-        namespace=org.namespace,
-    )
-    assert states.stdout == ""
+    assert _states(kubectl, org) <= before, "what was remembered of the authorisation is gone"
     read = first.ok("GET", f"/connections/{connection}")
     first.ok("PUT", f"/connections/{connection}", {"credentials": read["credentials"], "name": "New"})
     assert flow.put(connection, returned).status == 200, "the very same request again changes nothing"
