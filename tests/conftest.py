@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.building import begin
 from tests.harness.kubectl import ROOT, Kubectl, Organisation, make_organisation
 from tests.harness.progress import Uncaptured
 from tieline_cluster.kubectl import kubectl_for
@@ -49,6 +50,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if str(item.path).removeprefix(f"{ROOT}/tests/").startswith(_SLOW):
             item.add_marker(pytest.mark.slow)
     items.sort(key=stage)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What takes minutes to build and is needed late is begun now."""
+    if session.config.option.collectonly:
+        return
+    stop = begin(session.items)
+    if stop is not None:
+        session.config.add_cleanup(stop)
 
 
 @pytest.fixture(scope="session")

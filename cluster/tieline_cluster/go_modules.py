@@ -50,6 +50,9 @@ def ensure_built(
 
 def _build(go: Path, sources: Path, folder: Path, packages: Sequence[str], flags: str) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
+    for cut_off in folder.parent.glob(".building-*"):
+        # Nobody else is at it: we have the lock.
+        shutil.rmtree(cut_off, ignore_errors=True)
     work = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))
     try:
         run(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import time
 import urllib.error
@@ -13,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.harness.ports import free_port, free_ports
 from tieline_cluster.go_modules import ensure_built
 from tieline_cluster.progress import Progress
 
@@ -28,16 +28,32 @@ class Jaeger:
     query: str
 
 
+def collector_program(progress: Progress) -> Path:
+    """The folder with the Collector, built when this machine has not yet."""
+    return ensure_built(
+        _MODULES / "collector", progress, name="otel-collector", what="the OpenTelemetry Collector"
+    )
+
+
+def jaeger_program(progress: Progress) -> Path:
+    """The folder with Jaeger, built when this machine has not yet."""
+    return ensure_built(
+        _MODULES / "jaeger",
+        progress,
+        name="jaeger",
+        what="Jaeger",
+        packages=("github.com/jaegertracing/jaeger/cmd/all-in-one",),
+    )
+
+
 @contextmanager
 def running_collector(folder: Path, progress: Progress, *, sends_to: str) -> Iterator[str]:
     """The base URL of a Collector that takes OTLP over HTTP, and sends it on as OTLP in JSON.
 
     ``folder`` keeps its configuration and its log.
     """
-    program = ensure_built(
-        _MODULES / "collector", progress, name="otel-collector", what="the OpenTelemetry Collector"
-    )
-    port = _free_port()
+    program = collector_program(progress)
+    port = free_port()
     configuration = {
         "receivers": {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{port}"}}}},
         "exporters": {
@@ -63,14 +79,8 @@ def running_collector(folder: Path, progress: Progress, *, sends_to: str) -> Ite
 @contextmanager
 def running_jaeger(folder: Path, progress: Progress) -> Iterator[Jaeger]:
     """Jaeger, all in one process, with its store in memory."""
-    program = ensure_built(
-        _MODULES / "jaeger",
-        progress,
-        name="jaeger",
-        what="Jaeger",
-        packages=("github.com/jaegertracing/jaeger/cmd/all-in-one",),
-    )
-    otlp, query, *others = (_free_port() for _ in range(8))
+    program = jaeger_program(progress)
+    otlp, query, *others = free_ports(8)
     names = (
         "collector.http-server",
         "collector.grpc-server",
@@ -116,9 +126,3 @@ def _until_listening(port: int, process: subprocess.Popen[bytes], log: Path) -> 
         else:
             return
     raise AssertionError(f"Nothing listens on port {port}; its log ends with: {log.read_text()[-2000:]}")
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])

@@ -1,0 +1,44 @@
+"""``python -m tests.harness.building``: builds what late tests need, while early ones run.
+
+Minutes on a machine that has none of it. Whoever needs one of the programs before it is there waits for it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from tests.harness.kubectl import ROOT
+from tests.harness.manifest_tools import manifest_tools
+from tests.harness.telemetry import collector_program, jaeger_program
+from tieline_cluster.progress import Silence
+
+_NEED = ("integration/manifests/", "integration/traces/")
+
+
+def begin(items: Iterable[pytest.Item]) -> Callable[[], None] | None:
+    """Builds, with the patience of one that nobody waits for; None when no test needs it, else what stops it."""
+    if not any(str(item.path).removeprefix(f"{ROOT}/tests/").startswith(_NEED) for item in items):
+        return None
+    # It ends with the session, however that ends; a build that is cut off is begun anew by whoever needs it.
+    command = ["setpriv", "--pdeathsig", "TERM", "nice", "-n", "15", sys.executable, "-m", __name__]
+    building = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+
+    def stop() -> None:
+        if building.poll() is None:
+            os.killpg(building.pid, signal.SIGTERM)
+        building.wait()
+
+    return stop
+
+
+if __name__ == "__main__":
+    for build in (manifest_tools, collector_program, jaeger_program):
+        build(Silence())
