@@ -5,7 +5,6 @@ for is growth: what a pod costs must follow from the users that it runs for, not
 """
 
 import asyncio
-import os
 import sys
 import tempfile
 import time
@@ -16,7 +15,7 @@ from typing import Any
 import aiohttp
 
 from bench.figures import percentile, table
-from bench.processes import free_port, processor_time, resident, running
+from bench.processes import free_port, pod_variables, processor_time, resident, running
 from tieline_core.ids import ORGANISATION_LABEL, new_id
 from tieline_core.kube import Kube
 from tieline_core.kube.resources import ACTIVATIONS, END_USERS, NAMESPACES, PROJECTS, SERVICE_ACCOUNTS
@@ -132,17 +131,7 @@ async def measured(there: Place, count: int, folder: Path) -> list[str]:
         "TIELINE_TRACES_FILE": str(folder / "traces.db"),
         "TIELINE_RATE_LIMIT": "0",
     }
-    pod_env = {
-        "TIELINE_CODE_DIR": str(folder),
-        "TIELINE_TOKEN_FILE": str(folder / "token"),
-        "TIELINE_API_URL": api,
-        "TIELINE_HOST": "127.0.0.1",
-        "TIELINE_PORT": str(port),
-        "TIELINE_HEALTH_PORT": str(health),
-        "TIELINE_DRAIN_SECONDS": "0",
-        "TIELINE_TERMINATION_LOG": os.devnull,
-        "OTEL_TRACES_EXPORTER": "none",
-    }
+    pod_env = pod_variables(folder, api=api, port=port, health=health) | {"OTEL_TRACES_EXPORTER": "none"}
     async with running("tieline_api.main", ready=f"{api}/readyz", env=api_env) as (served, api_start):
         api_memory = resident(served.pid)
         url = f"http://127.0.0.1:{health}/readyz"

@@ -6,7 +6,6 @@ whatever else the machine does.
 """
 
 import asyncio
-import os
 import statistics
 import tempfile
 import time
@@ -17,7 +16,7 @@ import aiohttp
 from aiohttp import web
 
 from bench.figures import table
-from bench.processes import free_port, processor_time, resident, running
+from bench.processes import free_port, pod_variables, processor_time, resident, running
 
 _ROUNDS = 9
 _KEY = "bench-key"
@@ -72,16 +71,7 @@ async def _played() -> tuple[web.AppRunner, str]:
 
 async def _once(folder: Path, api: str) -> dict[str, float]:
     port, health = free_port(), free_port()
-    env = {
-        "TIELINE_CODE_DIR": str(folder),
-        "TIELINE_TOKEN_FILE": str(folder / "token"),
-        "TIELINE_API_URL": api,
-        "TIELINE_HOST": "127.0.0.1",
-        "TIELINE_PORT": str(port),
-        "TIELINE_HEALTH_PORT": str(health),
-        "TIELINE_DRAIN_SECONDS": "0",
-        "TIELINE_TERMINATION_LOG": os.devnull,
-    }
+    env = pod_variables(folder, api=api, port=port, health=health)
     ready_url = f"http://127.0.0.1:{health}/readyz"
     async with (
         running("tieline.server", ready=ready_url, env=env) as (pod, ready),

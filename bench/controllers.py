@@ -19,6 +19,7 @@ from typing import Any
 
 from bench.figures import percentile, table
 from bench.measures import system
+from bench.processes import processor_time, resident
 from tieline_cluster.go_modules import ensure_built
 from tieline_cluster.progress import Lines
 from tieline_core.ids import ORGANISATION_LABEL, new_id
@@ -87,11 +88,11 @@ async def measured(kube: Kube, start: Any, program: Path, title: str, count: int
     rows = []
     try:
         async with running(start(program, namespace), environment) as pid:
-            idle = _resident(pid)
+            idle = resident(pid)
             for what, generation in (("created", 1), ("changed", 2)):
-                before = _processor_time(pid)
+                before = processor_time(pid)
                 latencies, elapsed, writes = await _round(kube, namespace, count, generation)
-                processor = (_processor_time(pid) - before) / count
+                processor = (processor_time(pid) - before) / count
                 rows.append(
                     [
                         title,
@@ -101,7 +102,7 @@ async def measured(kube: Kube, start: Any, program: Path, title: str, count: int
                         f"{percentile(latencies, 0.99) * 1000:.0f}",
                         f"{writes:.2f}",
                         f"{processor * 1e6:.0f}",
-                        f"{idle} → {_resident(pid)}",
+                        f"{idle:.0f} → {resident(pid):.0f} MiB",
                     ]
                 )
     finally:
@@ -147,18 +148,6 @@ async def _round(kube: Kube, namespace: str, count: int, generation: int) -> tup
     await cache.stop()
     writes = sum(seen.changes.values()) / count - 1
     return [seen.at[name] - applied[name] for name in applied], elapsed, writes
-
-
-def _processor_time(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _resident(pid: int) -> str:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS"):
-            return f"{int(line.split()[1]) / 1024:.0f} MiB"
-    return "unknown"
 
 
 async def main() -> None:

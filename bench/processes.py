@@ -21,6 +21,20 @@ def free_port() -> int:
         return port
 
 
+def pod_variables(folder: Path, *, api: str, port: int, health: int) -> dict[str, str]:
+    """The environment of a project's server that runs the code, and has the token, in a folder."""
+    return {
+        "TIELINE_CODE_DIR": str(folder),
+        "TIELINE_TOKEN_FILE": str(folder / "token"),
+        "TIELINE_API_URL": api,
+        "TIELINE_HOST": "127.0.0.1",
+        "TIELINE_PORT": str(port),
+        "TIELINE_HEALTH_PORT": str(health),
+        "TIELINE_DRAIN_SECONDS": "0",
+        "TIELINE_TERMINATION_LOG": os.devnull,
+    }
+
+
 def processor_time(pid: int) -> float:
     """Seconds of processor time that a process has used: what neighbours on the machine do not change."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -19,6 +19,7 @@ import uvloop
 from aiohttp import web
 
 from bench.figures import Load, load, table
+from bench.processes import processor_time, resident
 
 _REQUESTS, _IN_FLIGHT, _ROUNDS = 3000, 32, 3
 _KEY = "bench-key"
@@ -99,19 +100,6 @@ async def _until_up(client: aiohttp.ClientSession, url: str) -> None:
     raise TimeoutError(f"{url} does not answer")
 
 
-def _processor_time(pid: int) -> float:
-    """Seconds of processor time that a process has used: what neighbours on the machine do not change."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _resident(pid: int) -> str:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS"):
-            return f"{int(line.split()[1]) / 1024:.0f} MiB"
-    return "unknown"
-
-
 async def measure() -> None:
     """Start both servers, load them in turns, print the medians."""
     application = web.Application(client_max_size=16 * 1024 * 1024)
@@ -149,13 +137,13 @@ async def measure() -> None:
                 costs: dict[str, list[float]] = {name: [] for name in urls}
                 for url in urls.values():
                     await _until_up(client, url)
-                idle = _resident(runtime.pid)
+                idle = resident(runtime.pid)
                 results: dict[str, list[Load]] = {name: [] for name in urls}
                 for _ in range(_ROUNDS):
                     for name, url in urls.items():
-                        before = _processor_time(pids[name])
+                        before = processor_time(pids[name])
                         results[name].append(await _measured(client, url))
-                        costs[name].append((_processor_time(pids[name]) - before) / _REQUESTS)
+                        costs[name].append((processor_time(pids[name]) - before) / _REQUESTS)
         finally:
             for process in (bare, runtime):
                 process.terminate()
@@ -168,7 +156,7 @@ async def measure() -> None:
     title = f"Webhook in, outbound call, answer ({_IN_FLIGHT} in flight, median of {_ROUNDS})"
     print(table(title, ["what", "a second", "p50 ms", "p99 ms", "processor µs a request"], rows))
     share = cost["bare aiohttp"] / cost["runtime"]
-    print(f"By processor time the runtime does {share:.0%} of bare aiohttp; idle it takes {idle}.")
+    print(f"By processor time the runtime does {share:.0%} of bare aiohttp; idle it takes {idle:.0f} MiB.")
 
 
 def main() -> None:
