@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from urllib.parse import urlencode
 
 from tests.harness.authority import Authority, pem
 from tests.harness.kubectl import ROOT
+from tests.harness.ports import free_ports
 from tests.harness.visitor import Visitor, form_of, hidden_fields
 from tests.harness.world import Answer, http
 
@@ -54,7 +54,7 @@ class Keycloak:
         self.folder = folder
         self.log = folder / "keycloak.log"
         self.authority = Authority()
-        self._port, self._tls_port = _free_ports()
+        self._port, self._tls_port = free_ports(2)
         self._password = secrets.token_urlsafe(16)
         self._process: subprocess.Popen[bytes] | None = None
         self._token = ""
@@ -271,10 +271,3 @@ def _environment(password: str) -> dict[str, str]:
 
 def _made(answer: Answer) -> str:
     return answer.headers["Location"].rpartition("/")[2]
-
-
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("127.0.0.1", 0))
-        other.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], other.getsockname()[1]

@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.harness.ports import free_port
+from tests.harness.running_process import RunningProcess
 from tests.harness.world import http
 
 
-def free_port() -> int:
-    """A port that nobody has."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
-
-
 @dataclass
-class RunningApi:
+class RunningApi(RunningProcess):
     """Starts and stops ``tieline-api``; ``variables`` are of its environment."""
 
+    module = "tieline_api.main"
     kubeconfig: Path
     log: Path
     variables: dict[str, str] = field(default_factory=dict)
     port: int = field(default_factory=free_port)
-    _process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def start(self) -> None:
-        environment = {
-            **os.environ,
+    def environment(self) -> dict[str, str]:
+        return {
             "KUBECONFIG": str(self.kubeconfig),
             "TIELINE_LISTEN_HOST": "127.0.0.1",
             "TIELINE_LISTEN_PORT": str(self.port),
@@ -47,26 +34,8 @@ class RunningApi:
             "TIELINE_SHUTDOWN_SECONDS": "2",
             **self.variables,
         }
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "tieline_api.main"],
-                env=environment,
-                stdout=log,
-                stderr=log,
-            )
-        until = time.monotonic() + 60
-        while not self._ready():
-            said = self.log.read_text()[-3000:]
-            assert self._process.poll() is None, f"The API ended:\n{said}"
-            assert time.monotonic() < until, f"The API is never ready:\n{said}"
-            time.sleep(0.1)
 
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGTERM)
-            self._process.wait(timeout=30)
-
-    def _ready(self) -> bool:
+    def ready(self) -> bool:
         try:
             return http("GET", f"{self.url}/readyz", timeout=5).status == 200
         except OSError:

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
 import threading
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -20,6 +13,8 @@ from typing import Any
 import pytest
 
 from tests.harness.kubectl import Kubectl, Organisation
+from tests.harness.running_runtime import RunningRuntime
+from tests.harness.world import http
 from tests.integration.api.conftest import Client
 from tests.integration.api.oauth_provider import Provider
 from tests.integration.api.test_rest_internal_tokens import Pod, login, replicas
@@ -75,35 +70,6 @@ class Shop:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
 
-@dataclass
-class ProjectServer:
-    """``python -m tieline.server`` with the token of an environment's pod."""
-
-    process: subprocess.Popen[bytes]
-    port: int
-    health: int
-    log: Path
-
-    def ready(self) -> bool:
-        try:
-            return bool(urllib.request.urlopen(f"http://127.0.0.1:{self.health}/readyz", timeout=5))
-        except OSError:
-            return False
-
-    def call(self) -> bytes:
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/orders", data=b"{}", method="POST")
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            body: bytes = answer.read()
-            return body
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
-
-
 @pytest.fixture
 def shop() -> Iterator[Shop]:
     with Shop() as running:
@@ -119,50 +85,31 @@ def project(
     login: Provider,
     shop: Shop,
     tmp_path: Path,
-) -> Iterator[ProjectServer]:
+) -> Iterator[RunningRuntime]:
     caller = Client(replicas[0].url, client.token, client.organisation)
     pod = Pod(caller, kubectl, org, login)
     caller.ok("PUT", f"/connections/{pod.connection['id']}", {"baseUrl": shop.url})
-    (tmp_path / "code").mkdir()
-    (tmp_path / "code" / "main.py").write_text(MAIN)
-    (tmp_path / "token").write_text(pod.token)
-    port, health = free_port(), free_port()
-    settings = {
-        "TIELINE_CODE_DIR": str(tmp_path / "code"),
-        "TIELINE_HOST": "127.0.0.1",
-        "TIELINE_PORT": str(port),
-        "TIELINE_HEALTH_PORT": str(health),
-        "TIELINE_API_URL": caller.url,
-        "TIELINE_TOKEN_FILE": str(tmp_path / "token"),
-        "TIELINE_EGRESS_ALLOWED": "127.0.0.0/8",
-        "TIELINE_DRAIN_SECONDS": "0",
-        "TIELINE_TERMINATION_LOG": str(tmp_path / "termination-log"),
-    }
-    log = tmp_path / "log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tieline.server"],
-            env={**os.environ, **settings},
-            stdout=output,
-            stderr=output,
-        )
-    running = ProjectServer(process, port, health, log)
-    until = time.monotonic() + 60
-    while not running.ready():
-        assert time.monotonic() < until, log.read_text()
-        time.sleep(0.1)
+    running = RunningRuntime(
+        folder=tmp_path / "pod",
+        code=MAIN,
+        token=pod.token,
+        variables={"TIELINE_API_URL": caller.url, "TIELINE_EGRESS_ALLOWED": "127.0.0.0/8"},
+    )
+    running.start()
     yield running
-    process.terminate()
-    process.wait(30)
+    running.stop()
 
 
 def test_thirty_callers_notice_nothing_and_the_provider_is_asked_once(
-    project: ProjectServer, shop: Shop, login: Provider
+    project: RunningRuntime, shop: Shop, login: Provider
 ) -> None:
     login.slow = 0.2
     with ThreadPoolExecutor(30) as callers:
-        answers = list(callers.map(lambda _: project.call(), range(30)))
-    assert {answer.replace(b" ", b"") for answer in answers} == {b'{"status":200}'}
+        url = f"{project.url}/orders"
+        answers = list(callers.map(lambda _: http("POST", url, body=b"{}", timeout=60), range(30)))
+    assert {(answer.status, answer.body.replace(b" ", b"")) for answer in answers} == {
+        (200, b'{"status":200}')
+    }
     assert [one["refresh_token"] for one in login.requests] == ["rt-given"]
     taken = [body for token, body in shop.seen if token != "at-given"]
     assert len(taken) == 30

@@ -2,47 +2,37 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import socket
-import subprocess
-import sys
 import time
 import urllib.request
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.harness.ports import free_port
+from tests.harness.running_process import RunningProcess
+
 WRITES = frozenset({"create", "apply", "patch", "replace", "delete"})
 _REQUEST = re.compile(r'^tieline_operator_requests_total\{resource="([^"]+)",verb="([^"]+)"\} (\S+)', re.M)
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
-
-
 @dataclass
-class RunningOperator:
+class RunningOperator(RunningProcess):
     """Starts and stops ``tieline-operator`` for some namespaces, and reads its metrics.
 
     ``variables`` are of its environment.
     """
 
+    module = "tieline_operator.main"
     kubeconfig: Path
     namespaces: tuple[str, ...]
     log: Path
     variables: dict[str, str] = field(default_factory=dict)
     health_port: int = field(default_factory=free_port)
     metrics_port: int = field(default_factory=free_port)
-    _process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
-        environment = {
-            **os.environ,
+    def environment(self) -> dict[str, str]:
+        return {
             "KUBECONFIG": str(self.kubeconfig),
             "TIELINE_NAMESPACES": ",".join(self.namespaces),
             "TIELINE_RUNTIME_IMAGE": "example.invalid/tieline-runtime:none",
@@ -53,23 +43,10 @@ class RunningOperator:
             "TIELINE_LEASE_NAMESPACE": self.namespaces[0],
             **self.variables,
         }
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "tieline_operator.main"],
-                env=environment,
-                stdout=log,
-                stderr=log,
-            )
-        until = time.monotonic() + 60
-        while "tieline_operator_leading 1.0" not in self.metrics():
-            assert self._process.poll() is None, self.log.read_text()
-            assert time.monotonic() < until, f"It never leads: {self.log.read_text()[-3000:]}"
-            time.sleep(0.1)
 
-    def stop(self) -> int:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(timeout=30)
+    def ready(self) -> bool:
+        """Whether it leads."""
+        return "tieline_operator_leading 1.0" in self.metrics()
 
     def metrics(self) -> str:
         try:

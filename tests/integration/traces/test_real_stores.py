@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.ports import free_ports
 from tests.harness.progress import Uncaptured
 from tests.harness.telemetry import Jaeger, running_collector, running_jaeger
 from tests.unit.traces.otlp_requests import attribute, body_json, body_protobuf, span_json
@@ -117,7 +117,7 @@ def test_a_collector_of_ones_own_receives_a_run_with_its_requests_and_no_secret(
             }
         )
     )
-    port, health = _free_port(), _free_port()
+    port, health = free_ports(2)
     environment = {
         **os.environ,
         "TIELINE_CODE_DIR": str(tmp_path),
@@ -267,9 +267,3 @@ def _until(probe: Callable[[], bool], within: float = 30.0) -> None:
     while not probe():
         assert time.monotonic() < until, "It does not come to be"
         time.sleep(0.05)
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])

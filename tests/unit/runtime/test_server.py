@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,6 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.harness.ports import free_ports
 from tests.unit.runtime.external_systems import External, api_key, environment
 
 Files = dict[str, str]
@@ -23,12 +23,6 @@ HELLO = """
 from tieline import Integration
 integration = Integration()
 """
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 @dataclass
@@ -79,7 +73,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
             (code / name).parent.mkdir(parents=True, exist_ok=True)
             (code / name).write_text(content)
         code.mkdir(exist_ok=True)
-        port, health_port = free_port(), free_port()
+        port, health_port = free_ports(2)
         clean = {name: value for name, value in os.environ.items() if not name.startswith("TIELINE_")}
         settings = {
             "TIELINE_CODE_DIR": str(code),

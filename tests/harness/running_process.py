@@ -1,0 +1,56 @@
+"""A part of the platform as a process on this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import ClassVar
+
+_START_SECONDS = 60.0
+_STOP_SECONDS = 60.0
+
+
+class RunningProcess(ABC):
+    """Starts ``python -m`` of a module, returns once it is ready, and ends it in an orderly way.
+
+    It dies with the thread that started it, and writes to ``log``.
+    """
+
+    module: ClassVar[str]
+    log: Path
+    _process: subprocess.Popen[bytes] | None = None
+
+    @abstractmethod
+    def environment(self) -> dict[str, str]:
+        """What is added to the environment of the tests."""
+
+    @abstractmethod
+    def ready(self) -> bool:
+        """Whether it does what it was started for."""
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", self.module],
+                env={**os.environ, **self.environment()},
+                stdout=log,
+                stderr=log,
+            )
+        until = time.monotonic() + _START_SECONDS
+        while not self.ready():
+            said = self.log.read_text()[-3000:]
+            assert self._process.poll() is None, f"{self.module} ended:\n{said}"
+            assert time.monotonic() < until, f"{self.module} is never ready:\n{said}"
+            time.sleep(0.1)
+
+    def stop(self) -> int | None:
+        """The exit code, or nothing where nothing was started. What it has to export is exported."""
+        if self._process is None:
+            return None
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(timeout=_STOP_SECONDS)
