@@ -7,9 +7,6 @@ the cluster that KUBECONFIG names; ``make bench`` measures the deployed one.
 import asyncio
 import contextlib
 import itertools
-import os
-import socket
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -21,6 +18,7 @@ import aiohttp
 
 from bench.figures import load, table
 from bench.platform import Platform
+from bench.processes import free_port, running
 from tieline_core.kube import Kube
 from tieline_core.kube.connection import connection
 from tieline_core.kube.resources import SYSTEMS
@@ -194,25 +192,17 @@ async def _measured(
 @asynccontextmanager
 async def _own_api() -> AsyncIterator[str]:
     """An API process on this machine; gives its URL."""
-    with contextlib.closing(socket.socket()) as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryDirectory() as folder:
         environment = {
-            **os.environ,
             "TIELINE_LISTEN_HOST": "127.0.0.1",
             "TIELINE_LISTEN_PORT": str(port),
             "TIELINE_RATE_LIMIT": "0",
             "TIELINE_TRACES_FILE": str(Path(folder) / "traces.db"),
         }
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "tieline_api.main", env=environment, stdout=asyncio.subprocess.DEVNULL
-        )
-        try:
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            await process.wait()
+        async with running("tieline_api.main", ready=f"{url}/readyz", env=environment):
+            yield url
 
 
 async def main() -> None:
