@@ -70,7 +70,7 @@ def provider(request: pytest.FixtureRequest) -> ClusterProvider:
         name=CLUSTER,
         context=os.environ.get("TIELINE_TEST_CONTEXT"),
         progress=Uncaptured(capture),
-        **({} if KEEP else {"install": True, "fsync": False, "crash_loop_max": 10}),
+        **({} if KEEP else {"install": True, "fsync": False, "audit": "accounts", "crash_loop_max": 10}),
     )
 
 

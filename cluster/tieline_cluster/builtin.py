@@ -139,7 +139,7 @@ class BuiltIn:
             kubeconfig=plan.kubeconfig,
             has_nodes=plan.options.node,
             host_reachable=plan.options.node,
-            audit_log=plan.log("audit") if plan.options.audit else None,
+            audit_log=plan.log("audit") if plan.options.audited else None,
         )
 
     def _is_healthy(self, plan: Plan, binaries: Binaries, control: Control) -> bool:
@@ -153,8 +153,8 @@ class BuiltIn:
 
     def _write_configuration(self, plan: Plan, *, keep_names: bool) -> None:
         """Write the files that the components read; with `keep_names` the Corefile stays if there is one."""
-        if plan.options.audit:
-            write_if_changed(plan.config("audit.yaml"), configuration.audit_policy())
+        if plan.options.audited:
+            write_if_changed(plan.config("audit.yaml"), configuration.audit_policy(plan.options.audit))
         if not plan.options.node:
             return
         filtered = network.bridged_packets_are_filtered()

@@ -90,10 +90,11 @@ def apiserver(plan: Plan, binaries: Binaries) -> Component:
         flags |= {"bind-address": "0.0.0.0", "advertise-address": plan.node_address}  # noqa: S104
     else:
         flags |= {"bind-address": "127.0.0.1", "endpoint-reconciler-type": "none"}
-    if plan.options.audit:
+    if plan.options.audited:
         flags |= {
             "audit-policy-file": plan.config("audit.yaml"),
             "audit-log-path": plan.log("audit"),
+            # At most three files of so many megabytes: this one, and those that it was before.
             "audit-log-maxsize": 200,
             "audit-log-maxbackup": 2,
         }
@@ -106,7 +107,7 @@ def apiserver(plan: Plan, binaries: Binaries) -> Component:
             *_pair(plan, "apiserver-kubelet"),
             *_pair(plan, "apiserver-etcd"),
             plan.key("service-accounts"),
-            *((plan.config("audit.yaml"),) if plan.options.audit else ()),
+            *((plan.config("audit.yaml"),) if plan.options.audited else ()),
         ),
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from tieline_cluster.certificates import CLUSTER_DOMAIN
-from tieline_cluster.plan import Plan
+from tieline_cluster.plan import Audit, Plan
 
 CNI_PLUGINS = "/usr/lib/cni"
 """Where Debian's package puts the plugins."""
@@ -179,34 +179,44 @@ def corefile(plan: Plan, *, upstream: Sequence[str]) -> str:
 """
 
 
-def audit_policy() -> str:
-    """Who changed what, without the noise that a cluster makes by itself."""
+def audit_policy(audit: Audit) -> str:
+    """Who changed what, or all that ServiceAccounts ask for; without the noise that a cluster makes by itself."""
+    rules = _ACCOUNTS if audit == "accounts" else _CHANGES
     return _yaml(
         {
             "apiVersion": "audit.k8s.io/v1",
             "kind": "Policy",
             "omitStages": ["RequestReceived"],
-            "rules": [
-                {"level": "None", "verbs": ["get", "list", "watch"]},
-                {
-                    "level": "None",
-                    "resources": [
-                        {"group": "coordination.k8s.io", "resources": ["leases"]},
-                        {"group": "", "resources": ["events"]},
-                        {"group": "events.k8s.io", "resources": ["events"]},
-                        {"group": "authentication.k8s.io"},
-                        {"group": "authorization.k8s.io"},
-                    ],
-                },
-                {
-                    "level": "None",
-                    "userGroups": ["system:nodes"],
-                    "resources": [{"group": "", "resources": ["nodes/status"]}],
-                },
-                {"level": "Metadata"},
-            ],
+            "rules": list(rules),
         }
     )
+
+
+_CHANGES: tuple[dict[str, Any], ...] = (
+    {"level": "None", "verbs": ["get", "list", "watch"]},
+    {
+        "level": "None",
+        "resources": [
+            {"group": "coordination.k8s.io", "resources": ["leases"]},
+            {"group": "", "resources": ["events"]},
+            {"group": "events.k8s.io", "resources": ["events"]},
+            {"group": "authentication.k8s.io"},
+            {"group": "authorization.k8s.io"},
+        ],
+    },
+    {
+        "level": "None",
+        "userGroups": ["system:nodes"],
+        "resources": [{"group": "", "resources": ["nodes/status"]}],
+    },
+    {"level": "Metadata"},
+)
+_ACCOUNTS: tuple[dict[str, Any], ...] = (
+    # The controllers' own.
+    {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]},
+    {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
+    {"level": "None"},
+)
 
 
 def base_objects(plan: Plan) -> str:

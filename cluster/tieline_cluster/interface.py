@@ -12,7 +12,7 @@ class Cluster:
 
     `context` is the kubeconfig's context to use (None: its current one). `has_nodes`: pods run. `host_reachable`: this
     machine reaches the addresses of Services and pods directly. `audit_log`: the API server's requests, if they are
-    written (one JSON object a line; the policy leaves reads and the cluster's own noise out).
+    written (one JSON object a line; which ones, says `Options.audit`; older ones are in `audit-*.log` beside it).
     """
 
     provider: str

@@ -6,13 +6,14 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from tieline_cluster import packages
 from tieline_cluster.binary import ensure_binaries
 from tieline_cluster.builtin import BuiltIn
 from tieline_cluster.errors import ClusterError
 from tieline_cluster.places import clusters_folder
+from tieline_cluster.plan import Audit
 from tieline_cluster.progress import Lines
 from tieline_cluster.providers import Cluster, ClusterProvider, choose_provider
 
@@ -163,9 +164,9 @@ def _add_options(up: argparse.ArgumentParser) -> None:
     )
     up.add_argument(
         "--audit",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="write the requests that change something to logs/audit.log in the cluster's folder",
+        choices=get_args(Audit),
+        help="write requests to logs/audit.log in the cluster's folder: those that change something, or all of "
+        "ServiceAccounts",
     )
     up.add_argument(
         "--crash-loop-max",

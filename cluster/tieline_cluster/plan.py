@@ -7,7 +7,7 @@ import hashlib
 from dataclasses import dataclass, fields
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tieline_cluster.errors import ClusterError
 
@@ -22,6 +22,8 @@ BRIDGE_PREFIX = "tieline"
 LONGEST_STATE_PATH = 64
 """The kubelet listens on sockets below its folder, and a socket's path has at most 107 characters (unix(7))."""
 
+Audit = Literal["off", "changes", "accounts"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -30,14 +32,15 @@ class Options:
     `node`: with a kubelet, a container runtime, DNS and services (needs root); without, it is an API server and its
     controllers, which is enough to test controllers.
     `fsync`: whether etcd waits for the disk; without, a crash of the machine can lose data, and writes are faster.
-    `audit`: write the API server's requests (who, what, when; no bodies) to a file.
+    `audit`: write the API server's requests (who, what, when; no bodies) to a file: `changes` are those that change
+    something, `accounts` all of the cluster's ServiceAccounts, reads and refused ones too.
     `crash_loop_max`: the longest wait in seconds before a crashed container is started again (Kubernetes: 300).
     """
 
     name: str = "dev"
     node: bool = True
     fsync: bool = True
-    audit: bool = False
+    audit: Audit = "off"
     crash_loop_max: int | None = None
     port: int | None = None
     pod_subnet: str | None = None
@@ -48,6 +51,11 @@ class Options:
         """The options in `stored`, without what this version does not know."""
         known = {field.name for field in fields(cls)}
         return cls(**{key: value for key, value in stored.items() if key in known})
+
+    @property
+    def audited(self) -> bool:
+        """Whether requests are written to a file."""
+        return self.audit in ("changes", "accounts")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,6 +35,6 @@ def with_node(own_state: Path) -> BuiltIn:
     if os.geteuid() != 0:
         pytest.skip("a cluster with a node needs root")
     packages.install(packages.missing(packages.NODE_PACKAGES | packages.IMAGE_PACKAGES))
-    provider = BuiltIn(name="node", progress=Lines(), fsync=False, audit=True)
+    provider = BuiltIn(name="node", progress=Lines(), fsync=False, audit="changes")
     provider.up()
     return provider

@@ -92,10 +92,10 @@ def test_options_that_are_not_given_stay_as_the_cluster_was_made_with(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     stored = tmp_path / "tieline/clusters/mine/cluster.json"
     stored.parent.mkdir(parents=True)
-    stored.write_text('{"slot": 4, "options": {"name": "mine", "audit": true, "fsync": false}}')
+    stored.write_text('{"slot": 4, "options": {"name": "mine", "audit": "changes", "fsync": false}}')
     provider = choose_provider("builtin", name="mine", fsync=True, audit=None)
     assert isinstance(provider, BuiltIn)
-    assert (provider.options.audit, provider.options.fsync) == (True, True)
+    assert (provider.options.audit, provider.options.fsync) == ("changes", True)
 
 
 def test_debians_releases_are_the_bases_there_are() -> None:

@@ -46,13 +46,20 @@ def test_etcd_waits_for_the_disk_unless_told_otherwise(fsync: bool, flag: str) -
 
 
 def test_requests_are_logged_only_when_asked() -> None:
-    quiet, audited = (components.apiserver(make_plan(audit=audit), BINARIES) for audit in (False, True))
+    quiet, audited = (components.apiserver(make_plan(audit=audit), BINARIES) for audit in ("off", "changes"))
     assert not any("audit" in part for part in quiet.argv)
     assert make_plan().config("audit.yaml") in audited.inputs
 
 
-def test_the_audit_log_leaves_reads_out() -> None:
-    policy = yaml.safe_load(configuration.audit_policy())
+def test_the_audit_log_of_accounts_has_all_of_theirs_but_the_controllers() -> None:
+    controllers, accounts, others = yaml.safe_load(configuration.audit_policy("accounts"))["rules"]
+    assert controllers == {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]}
+    assert accounts == {"level": "Metadata", "userGroups": ["system:serviceaccounts"]}
+    assert others == {"level": "None"}
+
+
+def test_the_audit_log_of_changes_leaves_reads_out() -> None:
+    policy = yaml.safe_load(configuration.audit_policy("changes"))
     assert policy["rules"][0] == {"level": "None", "verbs": ["get", "list", "watch"]}
     assert policy["rules"][-1] == {"level": "Metadata"}
 
