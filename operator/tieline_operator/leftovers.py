@@ -12,10 +12,10 @@ from tieline_core.credentials.checking import WITH_TOKENS, has_expired
 from tieline_core.ids import parse_time
 from tieline_core.kube.resources import SECRETS
 from tieline_core.names import tokens_name
+from tieline_core.owners import is_owned
 from tieline_core.resources import Connection
 from tieline_operator.indexes import joined
 from tieline_operator.plans import Deletion, Object
-from tieline_operator.secrets import is_owned
 from tieline_operator.world import View
 
 _YOUNG = timedelta(seconds=60)
@@ -52,13 +52,17 @@ def _unused(
     used = {item.secret_ref.name for item in kept if item.secret_ref}
     for item in gone:
         secret = secrets.get(namespace, item.secret_ref.name) if item.secret_ref else None
-        if secret is not None and secret["metadata"]["name"] not in used and is_owned(secret, obj):
+        if (
+            secret is not None
+            and secret["metadata"]["name"] not in used
+            and is_owned(secret, obj["metadata"]["uid"])
+        ):
             yield secret, item.expires_at
     with_tokens = {tokens_name(connection.name, item.id) for item in kept if item.type in WITH_TOKENS}
     ended = {tokens_name(connection.name, item.id): item.expires_at for item in gone}
     for secret in secrets.by_index("tokens-of", joined(namespace, connection.name)):
         name = secret["metadata"]["name"]
-        if name not in with_tokens and is_owned(secret, obj):
+        if name not in with_tokens and is_owned(secret, obj["metadata"]["uid"]):
             yield secret, ended.get(name)
 
 

@@ -24,6 +24,7 @@ from tieline_core.kube.resources import (
     PROJECTS,
 )
 from tieline_core.names import ENVIRONMENT_LABEL, label_value, workload_name
+from tieline_core.owners import is_owned
 from tieline_core.resources import Project, ProjectVersion
 from tieline_operator.choices import Choice, choose, current_version
 from tieline_operator.code import Analysis, Code
@@ -164,7 +165,7 @@ def _strays(world: World, project: Project, label: str) -> list[tuple[Resource, 
         (resource, obj)
         for resource in CHILDREN
         for obj in world[resource].by_index("project", label)
-        if obj["metadata"]["name"] not in names and _stays(obj) and _owned(obj, project.metadata.uid)
+        if obj["metadata"]["name"] not in names and _stays(obj) and is_owned(obj, project.metadata.uid)
     ]
 
 
@@ -176,10 +177,6 @@ def _organisation(world: World, namespace: str) -> tuple[str | None, str]:
     metadata = found["metadata"]
     suggestion = derived_id(created=parse_time(metadata["creationTimestamp"]), seed=metadata["uid"])
     return parse_id(metadata.get("labels", {}).get(ORGANISATION_LABEL, "")), suggestion
-
-
-def _owned(obj: Object, uid: str) -> bool:
-    return any(owner["uid"] == uid for owner in obj["metadata"].get("ownerReferences", []))
 
 
 def _stays(obj: Object) -> bool:

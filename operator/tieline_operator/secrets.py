@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from tieline_core.credentials.facts import SecretFacts, TokenFacts
 from tieline_core.names import tokens_name
+from tieline_core.owners import is_owned
 from tieline_operator.plans import Object
 from tieline_operator.world import View, World
 
@@ -40,10 +41,4 @@ def tokens_secret(view: View, connection: Object, item_id: str) -> Object | None
     """The Secret of those tokens; one of its name that is somebody else's is none."""
     metadata = connection["metadata"]
     found = view.get(metadata["namespace"], tokens_name(metadata["name"], item_id))
-    return found if found is not None and is_owned(found, connection) else None
-
-
-def is_owned(secret: Object, owner: Object) -> bool:
-    """Whether a Secret goes with ``owner``: then the platform has made it, and may delete it."""
-    owners = secret["metadata"].get("ownerReferences") or ()
-    return any(one.get("uid") == owner["metadata"]["uid"] for one in owners)
+    return found if found is not None and is_owned(found, metadata["uid"]) else None

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,6 +18,7 @@ from tieline_operator.code import Code
 from tieline_operator.config import Config
 from tieline_operator.controller import Controller, reconcilers
 from tieline_operator.events import Events
+from tieline_operator.fencing import Fenced
 from tieline_operator.indexes import OWN
 from tieline_operator.metrics import Metrics
 from tieline_operator.plans import Key
@@ -40,9 +42,11 @@ class Service:
         self._kube = kube
         self._metrics = metrics
         self.world = World.build(kube, config.namespaces)
+        self._lease = _lease(config, kube) if config.leader_elect else None
+        writes = Fenced(kube, self._left)
         controller = Controller(
             self.world,
-            Applier(kube, self.world, Events(kube)),
+            Applier(writes, self.world, Events(writes)),
             metrics,
             reconcilers(
                 config,
@@ -60,6 +64,8 @@ class Service:
         """Whether every watch has listed."""
         self.leading = False
         """Whether this replica is the one at work."""
+        self._changed_meanwhile: dict[Key, None] = {}
+        """What changed while another replica led, the latest last."""
         self._work: asyncio.Task[None] | None = None
         self._views = dict(self.world.items())
         metrics.watch(
@@ -97,7 +103,7 @@ class Service:
     async def seen(self, resource: Resource, namespace: str, name: str, version: str) -> None:
         """Has an object looked at, as soon as the cache knows it as the event does."""
         await self.world[resource].reached(namespace, version, _PATIENCE)
-        self.queue.add(Key(resource.kind, namespace, name))
+        self._enqueue(Key(resource.kind, namespace, name))
 
     def dead(self) -> list[str]:
         """The resources whose watch is dead."""
@@ -105,7 +111,14 @@ class Service:
 
     def _changed(self, resource: Resource, change: Change) -> None:
         for key in affected(self._views, resource, change):
+            self._enqueue(key)
+
+    def _enqueue(self, key: Key) -> None:
+        if self.leading:
             self.queue.add(key)
+            return
+        self._changed_meanwhile.pop(key, None)
+        self._changed_meanwhile[key] = None
 
     async def _reconcile(self, key: Key) -> float | None:
         again = await self._controller.reconcile(key)
@@ -120,20 +133,21 @@ class Service:
         self.queue.add(Key(CONNECTIONS.kind, namespace, name))
 
     async def _lead(self) -> None:
-        if not self._config.leader_elect:
+        if self._lease is None:
             await self._work_on()
-            return
-        lease = Lease(
-            self._kube,
-            name=LEASE,
-            namespace=self._config.lease_namespace,
-            identity=f"{socket.gethostname()}_{uuid4().hex[:8]}",
-        )
-        await lead(lease, self._work_on)
+        else:
+            await lead(self._lease, self._work_on)
+
+    def _left(self) -> float:
+        return self._lease.left if self._lease else math.inf
 
     async def _work_on(self) -> None:
         self.leading = True
         self._metrics.leading.set(1)
+        # What the one before may have left undone comes first.
+        for key in reversed(self._changed_meanwhile):
+            self.queue.add(key)
+        self._changed_meanwhile.clear()
         for resource in OWN:
             for obj in self.world[resource].list():
                 self.queue.add(key_of(resource, obj))
@@ -145,11 +159,21 @@ class Service:
         finally:
             self.leading = False
             self._metrics.leading.set(0)
+            stops = [self.queue.stop()]
             if self._tokens:
-                await self._tokens.refreshes.queue.stop()
-            await self.queue.stop()
+                stops.append(self._tokens.refreshes.queue.stop())
+            await asyncio.gather(*stops)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
             logger.error("The work has ended: %s", task.exception())
             self.finished.set()
+
+
+def _lease(config: Config, kube: Kube) -> Lease:
+    return Lease(
+        kube,
+        name=LEASE,
+        namespace=config.lease_namespace,
+        identity=f"{socket.gethostname()}_{uuid4().hex[:8]}",
+    )

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from tieline_core.files import Pack, config_map, pack, version_name
 from tieline_core.kube.resources import CONFIG_MAPS, PROJECT_VERSIONS
 from tieline_core.names import PROJECT_LABEL, label_value
+from tieline_core.owners import is_owned
 from tieline_core.resources import ProjectVersion
 from tieline_operator.choices import superfluous
 from tieline_operator.plans import Creation, Deletion
@@ -79,8 +80,7 @@ def superfluous_objects(
     ]
     waits: list[float] = []
     for name, obj in view.config_maps.items():
-        owned = any(owner["uid"] == uid for owner in obj["metadata"].get("ownerReferences", []))
-        if name in needed or not owned:
+        if name in needed or not is_owned(obj, uid):
             continue
         left = created(obj) + UNNEEDED_AFTER - now
         if left > timedelta():

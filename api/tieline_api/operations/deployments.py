@@ -27,9 +27,9 @@ from tieline_api.operations.project_views import (
 from tieline_api.operations.projects import PROJECT
 from tieline_api.sizes import Size
 from tieline_api.store.orders import position
-from tieline_api.store.secrets import owner_reference
 from tieline_core.files import files_digest
 from tieline_core.ids import new_id, object_id
+from tieline_core.owners import owner_reference
 
 Obj = dict[str, Any]
 

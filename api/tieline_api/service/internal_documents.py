@@ -25,10 +25,10 @@ from tieline_api.platform import Platform
 from tieline_api.service.internal import ACCOUNT_UID, authenticated_workload, place
 from tieline_api.store.documents import Bounds, Documents, Place
 from tieline_api.store.indexes import key as index_key
-from tieline_api.store.secrets import owner_reference
 from tieline_api.store.user_activations import activation_of_user
 from tieline_core.ids import object_id
 from tieline_core.names import schedules_name, state_name
+from tieline_core.owners import owner_reference
 
 SCHEDULES = Bounds(keys=120, value_bytes=64 * 1024, total_bytes=768 * 1024, forgets=True)
 STATE = Bounds(keys=64, value_bytes=16 * 1024, total_bytes=72 * 1024)

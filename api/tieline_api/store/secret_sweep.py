@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tieline_api.store.secrets import MADE_FOR, CredentialStore, is_owned, secret_references
+from tieline_api.store.secrets import MADE_FOR, CredentialStore, secret_references
 from tieline_api.store.world import World
 from tieline_core.ids import parse_time
 from tieline_core.kube import Cache, Conflict, Kube, KubeError, NotFound
 from tieline_core.kube.resources import CONNECTIONS, SECRETS, SYSTEMS, Resource
+from tieline_core.owners import is_owned
 
 logger = logging.getLogger(__name__)
 

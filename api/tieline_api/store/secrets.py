@@ -22,6 +22,7 @@ from tieline_api.store.field_managers import MANAGER
 from tieline_core.kube import Cache, Conflict, Invalid, Kube, KubeError, NotFound, Unavailable
 from tieline_core.kube.resources import SECRETS
 from tieline_core.names import CREDENTIAL_TYPE
+from tieline_core.owners import is_owned, owner_reference
 
 logger = logging.getLogger(__name__)
 
@@ -43,17 +44,6 @@ def secret_name(kind: str, owner: str, part: str, edition: str) -> str:
     """The name of the Secret for a part of an object, as one write makes it."""
     digest = hashlib.sha256(f"{kind}/{owner}/{part}".encode()).hexdigest()[:_HASH]
     return f"{owner[:_READABLE].rstrip('-.')}-{digest}-{edition}"
-
-
-def owner_reference(owner: Obj) -> dict[str, Any]:
-    """What makes a child go when ``owner`` goes."""
-    metadata = owner["metadata"]
-    return {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-    }
 
 
 def secret_references(obj: Obj) -> set[str]:
@@ -108,10 +98,10 @@ class CredentialStore:
 
         The owner is as it shall be by now: what cannot be deleted now is swept.
         """
-        namespace, uid = owner["metadata"]["namespace"], owner["metadata"]["uid"]
+        namespace = owner["metadata"]["namespace"]
         for name in names:
             found = self._cache.get(namespace, name)
-            if found is None or not is_owned(found, uid):
+            if found is None or not is_owned(found, owner["metadata"]["uid"]):
                 continue
             try:
                 await self._delete(namespace, name, uid=found["metadata"]["uid"])
@@ -160,11 +150,6 @@ class CredentialStore:
         except NotFound:
             return {}
         return dict(found.get("data") or {}) if found.get("type") == CREDENTIAL_TYPE else {}
-
-
-def is_owned(obj: Obj, uid: str) -> bool:
-    """Whether an object goes when the one with this uid goes."""
-    return any(reference["uid"] == uid for reference in obj["metadata"].get("ownerReferences") or ())
 
 
 def made_for(kind: str, name: str) -> str:

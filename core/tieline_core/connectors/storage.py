@@ -12,6 +12,7 @@ from typing import Any
 
 from tieline_core.connectors.packing import Map
 from tieline_core.ids import ID_LABEL, child_id, object_id, object_name
+from tieline_core.owners import owner_reference
 
 Json = dict[str, Any]
 
@@ -55,7 +56,7 @@ def version_manifest(
             "name": object_name(identifier),
             "namespace": metadata["namespace"],
             "labels": {ID_LABEL: identifier},
-            "ownerReferences": [_owner(connector)],
+            "ownerReferences": [owner_reference(connector)],
         },
         "spec": {
             "connectorRef": {"name": metadata["name"]},
@@ -85,7 +86,7 @@ def config_map(version: Mapping[str, Any], name: str, content: Map) -> Json:
             "name": name,
             "namespace": metadata["namespace"],
             "labels": {CONNECTOR_LABEL: metadata["name"], "app.kubernetes.io/managed-by": "tieline"},
-            "ownerReferences": [_owner(version)],
+            "ownerReferences": [owner_reference(version)],
         },
         "immutable": True,
         "binaryData": {key: base64.b64encode(part).decode() for key, part in content.items()},
@@ -95,12 +96,3 @@ def config_map(version: Mapping[str, Any], name: str, content: Map) -> Json:
 def content_of(obj: Mapping[str, Any]) -> Map:
     """What a ConfigMap of a ConnectorVersion holds."""
     return {key: base64.b64decode(text) for key, text in (obj.get("binaryData") or {}).items()}
-
-
-def _owner(obj: Mapping[str, Any]) -> Json:
-    return {
-        "apiVersion": obj["apiVersion"],
-        "kind": obj["kind"],
-        "name": obj["metadata"]["name"],
-        "uid": obj["metadata"]["uid"],
-    }

@@ -2,6 +2,8 @@
 
 As in client-go: a holder that has not renewed for ``lease_duration`` seconds (by the observer's own clock, so
 that clocks need not agree) is replaced; a leader that could not renew for ``renew_deadline`` stops first.
+With the usual durations that is 15 s after a leader's death at most: ``lease_duration``, and the ``retry_period``
+after which the last renewal was seen.
 ``kubernetes.aio.leaderelection`` was read and not taken: it does not notice that the work has ended, does not
 release the lease on shutdown, and writes times without a zone.
 """
@@ -37,8 +39,8 @@ class Lease:
         name: str,
         namespace: str,
         identity: str,
-        lease_duration: float = 15.0,
-        renew_deadline: float = 10.0,
+        lease_duration: float = 12.0,
+        renew_deadline: float = 8.0,
         retry_period: float = 2.0,
     ) -> None:
         """Durations are in seconds; ``renew_deadline`` must be shorter than ``lease_duration``."""
@@ -51,31 +53,42 @@ class Lease:
         self._retry_period = retry_period
         self._seen: tuple[str, str] | None = None
         self._seen_at = 0.0
-        self._renewed_at = 0.0
+        self._renewed_at = -math.inf
+
+    @property
+    def left(self) -> float:
+        """Seconds for which this candidate may be sure to lead, unless it renews; not above zero when it may not.
+
+        A process that was stopped for a while goes on where it was: what must not be done twice asks here first.
+        """
+        return self._renewed_at + self._renew_deadline - _clock()
 
     async def acquire(self) -> None:
         """Waits until this candidate leads."""
-        while not await self._attempt():  # noqa: ASYNC110  (what is waited for is another process)
-            await asyncio.sleep(self._retry_period * random.uniform(1.0, 1.2))  # noqa: S311  (jitter)
+        while not await self._attempt():
+            pause = self._retry_period * random.uniform(1.0, 1.2)  # noqa: S311  (jitter)
+            # An expired lease is taken at once, not at the next look.
+            expires = self._seen_at + self._lease_duration - _clock()
+            await asyncio.sleep(min(pause, expires) if expires > 0 else pause)
         logger.info("Leading", extra={"lease": self._name, "identity": self._identity})
 
     async def keep(self) -> None:
         """Renews for ever; raises LeadershipLostError when that fails for too long, or another one leads."""
         while True:
             await asyncio.sleep(self._retry_period)
-            left = self._renewed_at + self._renew_deadline - time.monotonic()
             # An attempt may hang for longer than the deadline: it is cut off there.
             with suppress(TimeoutError):
-                async with asyncio.timeout(left):
+                async with asyncio.timeout(self.left):
                     if await self._attempt():
                         continue
             if self._seen and self._seen[0] not in ("", self._identity):
                 raise LeadershipLostError(f"The lease {self._name} was taken by {self._seen[0]}")
-            if time.monotonic() - self._renewed_at >= self._renew_deadline:
+            if self.left <= 0:
                 raise LeadershipLostError(f"The lease {self._name} was not renewed in time")
 
     async def release(self) -> None:
         """Gives the lease back, so that another candidate need not wait for it to expire."""
+        self._renewed_at = -math.inf
         with suppress(KubeError):
             lease = await self._kube.get(LEASES, self._name, self._namespace)
             if lease["spec"].get("holderIdentity") == self._identity:
@@ -85,7 +98,7 @@ class Lease:
     async def _attempt(self) -> bool:
         """Whether this candidate holds the lease now."""
         # The time before the write: nobody else can have seen it earlier.
-        began = time.monotonic()
+        began = _clock()
         held = await self._try()
         if held:
             self._renewed_at = began
@@ -103,8 +116,8 @@ class Lease:
         holder = spec.get("holderIdentity") or ""
         seen = (holder, spec.get("renewTime") or "")
         if seen != self._seen:
-            self._seen, self._seen_at = seen, time.monotonic()
-        if holder not in ("", self._identity) and time.monotonic() - self._seen_at < self._lease_duration:
+            self._seen, self._seen_at = seen, _clock()
+        if holder not in ("", self._identity) and _clock() - self._seen_at < self._lease_duration:
             return False
         return await self._take(lease, changed=holder != self._identity)
 
@@ -170,6 +183,11 @@ async def lead(lease: Lease, work: Callable[[], Awaitable[None]]) -> None:
         await asyncio.gather(working, keeping, return_exceptions=True)
         if not (keeping.done() and not keeping.cancelled() and keeping.exception()):
             await lease.release()
+
+
+def _clock() -> float:
+    """Seconds that go on while the machine sleeps, where the system has such a clock."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def _now() -> str:

@@ -25,6 +25,7 @@ from tieline_core.oauth.refreshing import Refresher, Wanted, not_renewable
 from tieline_core.oauth.resolving import Grant, Lookups, Resolved, resolve
 from tieline_core.oauth.states import OAuthStates, StateRefusedError
 from tieline_core.oauth.tokens import TokenClient, Tokens, UnreachableError
+from tieline_core.owners import owner_reference
 from tieline_core.resources.auth_schemes import OAuth2Client
 
 __all__ = ["Keeper", "Kept", "UnresolvedError"]
@@ -188,12 +189,6 @@ class Keeper:
 def _blank(connection: Object, item_id: str, name: str) -> dict[str, Any]:
     """The Secret for the tokens before there are any; it goes with the connection."""
     metadata = connection["metadata"]
-    owner = {
-        "apiVersion": connection["apiVersion"],
-        "kind": connection["kind"],
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-    }
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -202,7 +197,7 @@ def _blank(connection: Object, item_id: str, name: str) -> dict[str, Any]:
             "namespace": metadata["namespace"],
             "labels": {"app.kubernetes.io/managed-by": "tieline", TOKENS_LABEL: "true"},
             "annotations": {CREDENTIAL_ANNOTATION: item_id},
-            "ownerReferences": [owner],
+            "ownerReferences": [owner_reference(connection)],
         },
         "type": CREDENTIAL_TYPE,
     }

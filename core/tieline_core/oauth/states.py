@@ -22,6 +22,7 @@ from tieline_core.ids import format_time, parse_id, parse_time
 from tieline_core.kube.errors import Conflict, KubeError, NotFound
 from tieline_core.kube.resources import SECRETS, Resource
 from tieline_core.oauth.tokens import RefusedError
+from tieline_core.owners import owner_reference
 
 logger = logging.getLogger(__name__)
 
@@ -115,23 +116,15 @@ class OAuthStates:
         """Keeps ``pending`` under ``state``; it goes when ``system`` goes."""
         expires = self._now() + timedelta(seconds=self._seconds)
         data = {name: value for name, value in vars(pending).items() if value}
-        metadata = system["metadata"]
         manifest = {
             "apiVersion": "v1",
             "kind": "Secret",
             "metadata": {
                 "name": _name(state),
-                "namespace": metadata["namespace"],
+                "namespace": system["metadata"]["namespace"],
                 "labels": {"app.kubernetes.io/managed-by": "tieline"},
                 "annotations": {EXPIRES: format_time(expires)},
-                "ownerReferences": [
-                    {
-                        "apiVersion": system["apiVersion"],
-                        "kind": system["kind"],
-                        "name": metadata["name"],
-                        "uid": metadata["uid"],
-                    }
-                ],
+                "ownerReferences": [owner_reference(system)],
             },
             "type": STATE_TYPE,
             "immutable": True,
