@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.harness.world import Rest, World, answering, eventually, project, says
+from tests.harness.waiting import eventually
+from tests.harness.world import Rest, World, answering, project, says
 
 pytestmark = pytest.mark.e2e
 

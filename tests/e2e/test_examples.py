@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests.harness.kubectl import ROOT
-from tests.harness.world import Answer, Platform, World, eventually, http
+from tests.harness.waiting import eventually
+from tests.harness.world import Answer, Platform, World, http
 from tieline_cluster.platform import with_images
 
 pytestmark = pytest.mark.e2e

@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.harness.world import Rest, World, eventually, http, project
+from tests.harness.waiting import eventually
+from tests.harness.world import Rest, World, http, project
 
 pytestmark = pytest.mark.e2e
 

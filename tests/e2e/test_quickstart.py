@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.harness.kubectl import ROOT, Organisation
-from tests.harness.world import Answer, Platform, World, administrator, eventually, http
+from tests.harness.waiting import eventually
+from tests.harness.world import Answer, Platform, World, administrator, http
 from tieline_cluster.platform import with_images
 
 pytestmark = pytest.mark.e2e

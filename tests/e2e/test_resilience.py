@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from tests.harness.world import Platform, Rest, World, eventually, http, project
+from tests.harness.waiting import eventually
+from tests.harness.world import Platform, Rest, World, http, project
 
 pytestmark = pytest.mark.e2e
 

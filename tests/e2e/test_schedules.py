@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.harness.world import Answer, Rest, World, eventually, http, project
+from tests.harness.waiting import eventually
+from tests.harness.world import Answer, Rest, World, http, project
 from tieline_core.names import schedules_name, workload_name
 
 pytestmark = pytest.mark.e2e

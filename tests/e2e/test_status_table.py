@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.harness.world import World, answering, eventually, http, project, says
+from tests.harness.waiting import eventually
+from tests.harness.world import World, answering, http, project, says
 
 pytestmark = pytest.mark.e2e
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.harness.world import Rest, World, eventually, http, project
+from tests.harness.waiting import eventually
+from tests.harness.world import Rest, World, http, project
 
 pytestmark = pytest.mark.e2e
 

@@ -7,34 +7,11 @@ import time
 
 import pytest
 
-from tests.harness.constant_load import ConstantLoad
-from tests.harness.world import World, eventually, project
+from tests.harness.constant_load import ConstantLoad, code_for_load
+from tests.harness.waiting import eventually
+from tests.harness.world import World, project
 
 pytestmark = pytest.mark.e2e
-
-CODE = """
-import asyncio
-
-from tieline import Context, Integration, Request
-
-integration = Integration()
-
-
-@integration.webhook("hello")
-async def hello(ctx: Context, request: Request) -> str:
-    assert await request.json() == {"reference": "A-1"}
-    return "%(says)s"
-
-
-@integration.webhook("slow")
-async def slow(ctx: Context) -> str:
-    await asyncio.sleep(4)
-    return "slow %(says)s"
-"""
-
-
-def _code(says: str) -> str:
-    return CODE % {"says": says}
 
 
 def _serving_pods(world: World) -> list[str]:
@@ -76,7 +53,7 @@ def _until_only(world: World, pods: int) -> None:
 
 
 def test_no_request_is_lost_by_a_deploy_a_rollback_or_an_eviction(world: World) -> None:
-    world.apply(project(_code("one")))
+    world.apply(project(code_for_load("one")))
     first = world.until("orders", "running")
     with ConstantLoad(first["publicUrl"]) as load:
         told: list[str] = []
@@ -85,20 +62,20 @@ def test_no_request_is_lost_by_a_deploy_a_rollback_or_an_eviction(world: World) 
             told.append(f"{what}: {load.total} answered, {len(load.lost)} lost")
 
         # One pod alone: the next one is ready before it stops taking requests.
-        world.apply(project(_code("two")))
+        world.apply(project(code_for_load("two")))
         eventually("version two answers", lambda: load.answered["two"])
         _until_only(world, 1)
         done("deploy, one replica")
         environments = [{"name": "production", "version": first["version"]}]
         before = load.answered["one"]
-        world.apply(project(_code("two"), environments=environments))
+        world.apply(project(code_for_load("two"), environments=environments))
         eventually("version one answers again", lambda: load.answered["one"] > before)
         _until_only(world, 1)
         done("rollback, one replica")
         _evict_one(world, replicas=1)
         done("eviction, one replica")
 
-        world.apply(project(_code("two"), environments=environments, runtime={"replicas": 2}))
+        world.apply(project(code_for_load("two"), environments=environments, runtime={"replicas": 2}))
         eventually("two replicas", lambda: len(_serving_pods(world)) == 2)
         _evict_one(world, replicas=2)
         done("scaling out and an eviction, two replicas")

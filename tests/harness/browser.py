@@ -9,18 +9,16 @@ import itertools
 import json
 import subprocess
 import tempfile
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import aiohttp
 
+from tests.harness.waiting import PATIENCE, eventually_async
 from tieline_cluster.packages import install, missing
 
 PROGRAMS = {"chromium": "chromium", "setpriv": "util-linux"}
-PATIENCE = 30.0
-T = TypeVar("T")
 
 _OPTIONS = (
     "--headless=new",
@@ -69,7 +67,7 @@ class Page:
 
     async def until(self, expression: str) -> Any:
         """The first true value of a JavaScript expression, over page loads too."""
-        return await eventually(expression, lambda: self.evaluate(expression), seen=self._whereabouts)
+        return await eventually_async(expression, lambda: self.evaluate(expression), seen=self._whereabouts)
 
     async def fill(self, selector: str, text: str) -> None:
         """Types into a field."""
@@ -105,7 +103,7 @@ class Page:
         return "the page is gone"
 
 
-class GoneError(Exception):
+class GoneError(LookupError):
     """The page of a command is not there any more, or its document has just changed."""
 
 
@@ -144,7 +142,7 @@ class Browser:
             found = (await self.call("Target.getTargets"))["targetInfos"]
             return next((one["targetId"] for one in found if one.get("openerId") == opener.target), None)
 
-        return await self.attach(await eventually("a popup", find))
+        return await self.attach(await eventually_async("a popup", find))
 
     async def is_open(self, page: Page) -> bool:
         found = (await self.call("Target.getTargets"))["targetInfos"]
@@ -180,7 +178,7 @@ async def chromium() -> AsyncIterator[Browser]:
         profile = Path(folder)
         process = _started(profile)
         try:
-            port, path = await eventually(
+            port, path = await eventually_async(
                 "Chromium's port",
                 lambda: asyncio.to_thread(_port, profile / "DevToolsActivePort"),
                 seen=lambda: asyncio.to_thread(lambda: _log(profile).read_text(errors="replace")[-2000:]),
@@ -210,25 +208,6 @@ def _started(profile: Path) -> subprocess.Popen[bytes]:
 
 def _log(profile: Path) -> Path:
     return profile / "log"
-
-
-async def eventually(
-    what: str,
-    probe: Callable[[], Awaitable[T | None]],
-    *,
-    seen: Callable[[], Awaitable[object]] | None = None,
-    within: float = PATIENCE,
-) -> T:
-    """The first true result of ``probe``; a page that changes meanwhile is asked again."""
-    until = time.monotonic() + within
-    while time.monotonic() < until:
-        with contextlib.suppress(GoneError, AssertionError):
-            found = await probe()
-            if found:
-                return found
-        await asyncio.sleep(0.1)
-    last = f"; last seen: {await seen()}" if seen else ""
-    raise AssertionError(f"After {within:.0f} s it is not so: {what}{last}")
 
 
 def _port(file: Path) -> tuple[str, str] | None:

@@ -12,6 +12,30 @@ from typing import Any
 import aiohttp
 
 _TIMEOUT = aiohttp.ClientTimeout(total=40)
+_CODE = """
+import asyncio
+
+from tieline import Context, Integration, Request
+
+integration = Integration()
+
+
+@integration.webhook("hello")
+async def hello(ctx: Context, request: Request) -> str:
+    assert await request.json() == {"reference": "A-1"}
+    return "%(says)s"
+
+
+@integration.webhook("slow")
+async def slow(ctx: Context) -> str:
+    await asyncio.sleep(4)
+    return "slow %(says)s"
+"""
+
+
+def code_for_load(says: str) -> str:
+    """An integration with the webhooks that ``ConstantLoad`` calls."""
+    return _CODE % {"says": says}
 
 
 @dataclass

@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 import json
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
 
 from tests.harness.kubectl import Kubectl, Organisation
-
-T = TypeVar("T")
-
-PATIENCE = 180.0
-
-
-def eventually(what: str, probe: Callable[[], T | None], *, within: float = PATIENCE) -> T:
-    """The first true result of ``probe``; fails with ``what`` and the last thing seen."""
-    until = time.monotonic() + within
-    last: Any = None
-    while time.monotonic() < until:
-        try:
-            last = probe()
-        except (OSError, AssertionError, KeyError, IndexError) as error:
-            last = error
-        else:
-            if last:
-                return last
-        time.sleep(0.3)
-    raise AssertionError(f"After {within:.0f} s: not {what}; last seen: {last!r}")
+from tests.harness.waiting import PATIENCE, eventually
 
 
 @dataclass(frozen=True)
@@ -97,7 +76,7 @@ def administrator(platform: Platform, organisation: Organisation) -> Rest:
     kubectl("create", "rolebinding", "admin", "--clusterrole=tieline-admin", account, namespace=namespace)
     token = kubectl("create", "token", "admin", "--duration=1h", namespace=namespace).stdout.strip()
     client = Rest(url=platform.url, token=token, organisation=organisation.id)
-    eventually("the organisation known", lambda: client("GET", "/projects").status == 200, within=30)
+    eventually("the organisation known", lambda: client("GET", "/projects").status == 200)
     return client
 
 
@@ -151,7 +130,7 @@ class World:
         if status == "running":
             # Nodes learn of a ready pod within a second or so (kube-proxy's interval): until then a connection
             # to a Service without other pods is refused.
-            eventually("a connection", lambda: http("GET", found["publicUrl"], timeout=5), within=5)
+            eventually("a connection", lambda: http("GET", found["publicUrl"], timeout=5))
         return found
 
     def pods(self, project: str) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.harness.kubectl import Kubectl
+from tests.harness.waiting import eventually
 from tests.integration.api.conftest import Server
 from tests.integration.operator.cluster_objects import Acting, ready
 from tests.integration.operator.running_operator import RunningOperator
@@ -108,10 +109,10 @@ def test_who_follows_the_page_has_the_integration_twice(
 
     acting = Acting(kubectl=kubectl, namespace=reader.namespace)
     assert len(acting.list("projects")) == 2
-    acting.eventually(
+    eventually(
         "both are deployed",
         lambda: set(versions(acting)) == {"First", "First by REST"} and all(versions(acting).values()),
-        lambda: versions(acting),
+        seen=lambda: versions(acting),
     )
 
     def not_ready() -> list[Any]:
@@ -119,7 +120,7 @@ def test_who_follows_the_page_has_the_integration_twice(
         assert len(found) == 6
         return [ready(one) for one in found if ready(one).get("status") != "True"]
 
-    acting.eventually("all else is ready", lambda: not not_ready(), not_ready)
+    eventually("all else is ready", lambda: not not_ready(), seen=not_ready)
     # What REST shows of the project, and never of the key.
     (by_rest,) = [text for block, text in zip(blocks, printed, strict=True) if block.mark == "rest"]
     assert '"name":"First by REST"' in by_rest

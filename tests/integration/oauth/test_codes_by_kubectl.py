@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.waiting import eventually
 from tests.integration.api.conftest import Client
 from tests.integration.api.oauth_provider import CLIENT_ID, Provider
 from tests.integration.api.objects import make_system
@@ -62,9 +63,7 @@ def test_a_code_in_a_secret_of_ones_own_is_exchanged_by_the_operator(
     returned = come_back(caller, login, system)
     apply(acting, "by-kubectl", system, returned)
     acting.until_ready("connection", "by-kubectl", "True", "Valid")
-    acting.eventually(
-        "shown as tokens", lambda: shown(caller, system)["by-kubectl"]["type"] == "oauth2-token"
-    )
+    eventually("shown as tokens", lambda: shown(caller, system)["by-kubectl"]["type"] == "oauth2-token")
     assert shown(caller, system)["by-kubectl"]["data"]["oauth2Token"]["scopes"] == ["orders"]
     assert len(login.requests) == 1
     assert login.requests[0]["code_verifier"], "PKCE: the verifier comes from the state"
@@ -83,7 +82,7 @@ def test_a_state_that_was_used_is_told_in_the_status_and_no_provider_is_asked(
         condition = ready(acting.get("connection", "replayed"))
         return condition.get("message", "") if condition.get("status") == "False" else ""
 
-    message = acting.eventually("a refusal", told)
+    message = eventually("a refusal", told)
     assert "connect again" in message
     assert "stolen" not in message
     assert len(login.requests) == 1

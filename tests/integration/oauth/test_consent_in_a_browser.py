@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.harness.browser import Browser, Page, chromium, eventually
+from tests.harness.browser import Browser, Page, chromium
 from tests.harness.keycloak import Keycloak, Person
 from tests.harness.kubectl import Kubectl, Organisation
 from tests.harness.running_api import RunningApi
+from tests.harness.waiting import eventually_async
 from tests.integration.api.conftest import Client
 from tests.integration.oauth.front_end import FrontEnd
 from tests.integration.oauth.shops import Shop, tokens_of
@@ -184,7 +185,7 @@ async def own_tab(browser: Browser, page: Page) -> Page:
         tabs = [one for one in found if one["type"] == "page" and one["targetId"] != page.target]
         return next((one["targetId"] for one in tabs if one["url"].startswith("http")), None)
 
-    return await browser.attach(await eventually("a tab", find))
+    return await browser.attach(await eventually_async("a tab", find))
 
 
 async def keep(page: Page, name: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.harness.kubectl import Kubectl, Organisation
+from tests.harness.waiting import eventually
 from tests.integration.api.conftest import Client
 from tests.integration.api.objects import make_system, stored
 from tests.integration.oauth.signing_provider import running
@@ -58,7 +59,7 @@ def test_the_operator_exchanges_what_was_applied_once_and_tells_what_was_replaye
         condition = ready(acting.get("connection", "signed-replayed"))
         return condition.get("message", "") if condition.get("status") == "False" else ""
 
-    message = acting.eventually("a refusal", told)
+    message = eventually("a refusal", told)
     assert "connect again" in message
     assert "stolen" not in message
     assert sum(seen.url.path.endswith("/token") for seen in signing.seen) == 1

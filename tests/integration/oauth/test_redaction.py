@@ -18,7 +18,8 @@ from tests.harness.kubectl import Kubectl, Organisation, make_organisation
 from tests.harness.leaks import leaks
 from tests.harness.running_api import RunningApi
 from tests.harness.running_runtime import RunningRuntime
-from tests.harness.world import eventually, http
+from tests.harness.waiting import eventually
+from tests.harness.world import http
 from tests.integration.api.test_rest_internal import account_token
 from tests.integration.oauth.full_run import CODE, FullRun, Listening
 from tests.integration.operator.running_operator import RunningOperator

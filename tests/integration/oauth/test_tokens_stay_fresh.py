@@ -12,6 +12,7 @@ import pytest
 from tests.harness.authority import pem
 from tests.harness.keycloak import Application, Keycloak
 from tests.harness.kubectl import Kubectl, Organisation
+from tests.harness.waiting import eventually
 from tests.integration.api.conftest import Client
 from tests.integration.oauth.shops import ITEM, Shop, tokens_of
 from tests.integration.operator.cluster_objects import Acting, ready
@@ -38,7 +39,7 @@ def test_a_connection_stays_connected_while_its_tokens_rotate(
             seen.append(found)
         return len(seen) > 2
 
-    acting.eventually("two refreshes", rotated)
+    eventually("two refreshes", rotated)
     assert len({one["refreshToken"] for one in seen}) == 3, "each is used once"
     assert keycloak.owner_of(tokens_of(kubectl, oauth_org, connection)["accessToken"]) == person.name
     assert keycloak.events("REFRESH_TOKEN_ERROR", application) == []
@@ -55,11 +56,11 @@ def test_what_a_person_has_taken_back_is_told_and_not_asked_for_again(
     connection = shop.connect(person)["id"]
     keycloak.end_sessions(person, application)
     name = connection.lower()
-    errors = acting.eventually("the credential's errors", lambda: shop.shown(connection).get("errors"))
+    errors = eventually("the credential's errors", lambda: shop.shown(connection).get("errors"))
     assert "refused" in " ".join(errors)
-    condition = acting.eventually("not ready", lambda: not_ready(acting, name))
+    condition = eventually("not ready", lambda: not_ready(acting, name))
     assert "connect again" in condition["message"]
-    events = acting.eventually("a warning", lambda: warnings(acting, name))
+    events = eventually("a warning", lambda: warnings(acting, name))
     assert any("refused" in event["message"] for event in events)
 
     asked = len(keycloak.events("REFRESH_TOKEN_ERROR", application))
@@ -70,7 +71,7 @@ def test_what_a_person_has_taken_back_is_told_and_not_asked_for_again(
     code = shop.credential("oauth2-code", oauth2Code=shop.come_back(person))
     caller.ok("PUT", f"/connections/{connection}", {"credentials": [code]})
     until_valid(acting, shop, connection)
-    acting.eventually("ready again", lambda: ready(acting.get("connection", name)).get("status") == "True")
+    eventually("ready again", lambda: ready(acting.get("connection", name)).get("status") == "True")
 
 
 def applied(
@@ -121,7 +122,7 @@ def kept(acting: Acting, name: str) -> dict[str, str]:
         data = json.loads(found.stdout).get("data", {}) if found.returncode == 0 else {}
         return data if "accessToken" in data else None
 
-    data = acting.eventually(f"tokens of {name}", probe)
+    data = eventually(f"tokens of {name}", probe)
     return {key: base64.b64decode(value).decode() for key, value in data.items()}
 
 
@@ -140,7 +141,7 @@ def test_client_credentials_are_fetched_and_fetched_again(acting: Acting, keyclo
         values=client_credentials(application),
     )
     first = kept(acting, "service")
-    acting.eventually("another token", lambda: kept(acting, "service")["accessToken"] != first["accessToken"])
+    eventually("another token", lambda: kept(acting, "service")["accessToken"] != first["accessToken"])
     assert "refreshToken" not in first
     acting.until_ready("connection", "service", "True", "Valid")
     assert keycloak.events("CLIENT_LOGIN_ERROR", application) == []
@@ -156,7 +157,7 @@ def test_a_wrong_secret_is_told_once_and_a_corrected_one_heals(acting: Acting, k
         kind="oauth2-client",
         values={"clientId": application.id, "clientSecret": "mistyped-secret"},
     )
-    condition = acting.eventually("not ready", lambda: not_ready(acting, "mistyped"))
+    condition = eventually("not ready", lambda: not_ready(acting, "mistyped"))
     assert "refused" in condition["message"]
     assert "mistyped-secret" not in condition["message"]
     time.sleep(QUIET_SECONDS)
@@ -179,9 +180,7 @@ def test_a_name_and_a_password_are_enough(acting: Acting, keycloak: Keycloak) ->
         values={"username": person.name, "password": person.password},
     )
     first = kept(acting, "password")
-    acting.eventually(
-        "another token", lambda: kept(acting, "password")["accessToken"] != first["accessToken"]
-    )
+    eventually("another token", lambda: kept(acting, "password")["accessToken"] != first["accessToken"])
     assert len(keycloak.events("LOGIN", application)) == 1, "the rest were refreshes"
 
 
@@ -232,10 +231,10 @@ def test_a_certificate_of_the_connection_is_found_for_mutual_tls(acting: Acting,
 
 
 def until_valid(acting: Acting, shop: Shop, connection: str) -> None:
-    acting.eventually(
+    eventually(
         "a valid credential",
         lambda: shop.shown(connection).get("errors") == [],
-        lambda: shop.shown(connection),
+        seen=lambda: shop.shown(connection),
     )
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tests.harness.kubectl import Kubectl
-
-PATIENCE = 30.0
+from tests.harness.waiting import eventually
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class Acting:
             condition = ready(found)
             return found if (condition.get("status"), condition.get("reason")) == (status, reason) else None
 
-        return self.eventually(f"{kind} {name} is {status}/{reason}", probe, lambda: self.get(kind, name))
+        return eventually(f"{kind} {name} is {status}/{reason}", probe, seen=lambda: self.get(kind, name))
 
     def until_environment(self, project: str, state: str, words: str = "") -> dict[str, Any]:
         """The first environment of a project, once its status and message are these."""
@@ -63,25 +60,7 @@ class Acting:
             found = environments[0] if environments else {}
             return found if found.get("status") == state and words in found.get("message", "") else None
 
-        return self.eventually(f"{project} is {state}", probe, lambda: self.get("project", project)["status"])
-
-    def eventually(
-        self,
-        what: str,
-        probe: Callable[[], Any],
-        last: Callable[[], Any] | None = None,
-        within: float = PATIENCE,
-    ) -> Any:
-        """The first true result of ``probe``."""
-        until = time.monotonic() + within
-        while time.monotonic() < until:
-            found = probe()
-            if found:
-                return found
-            time.sleep(0.1)
-        raise AssertionError(
-            f"After {within:.0f} s it is not so: {what}; last seen: {last() if last else found}"
-        )
+        return eventually(f"{project} is {state}", probe, seen=lambda: self.get("project", project)["status"])
 
 
 def ready(obj: dict[str, Any]) -> dict[str, Any]:

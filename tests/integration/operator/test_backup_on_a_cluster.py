@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.harness.kubectl import ROOT, Kubectl, make_organisation
+from tests.harness.waiting import eventually
 from tests.integration.operator.cluster_objects import SYSTEM, Acting, connection_spec, project_spec
 from tests.integration.operator.rotating_provider import RotatingProvider, rotating_provider
 from tests.integration.operator.running_operator import RunningOperator
@@ -110,7 +111,7 @@ def furnish(acting: Acting, provider: RotatingProvider) -> None:
     }
     arguments = ("apply", "--server-side", "--field-manager=tieline-api", "-f", "-")
     acting.kubectl(*arguments, stdin=json.dumps(manifest))
-    first = acting.eventually(
+    first = eventually(
         "a version", lambda: acting.get("project", "orders").get("status", {}).get("latestVersion")
     )
     manifest["spec"] = project_spec(
@@ -228,7 +229,7 @@ def test_an_organisation_comes_back_with_its_ids_workloads_and_credentials(
     try:
         furnish(acting, rotating)
         tokens = tokens_name("renewed", "main")
-        acting.eventually(
+        eventually(
             "tokens",
             lambda: (
                 "accessToken"
@@ -237,7 +238,7 @@ def test_an_organisation_comes_back_with_its_ids_workloads_and_credentials(
                 ).get("data", {})
             ),
         )
-        acting.eventually("all is ready", lambda: settled(acting), lambda: acting.list("connections"))
+        eventually("all is ready", lambda: settled(acting), seen=lambda: acting.list("connections"))
         running.at_rest()
         before = summary(acting)
         assert rotating.asked == ["first"]
@@ -250,7 +251,7 @@ def test_an_organisation_comes_back_with_its_ids_workloads_and_credentials(
         assert f"of organisation {organisation.namespace}" in said
         script(kubectl, tmp_path, "restore.sh", str(backup), refused="delete it first")
         running.start()
-        acting.eventually("all is ready", lambda: settled(acting), lambda: acting.list("connections"))
+        eventually("all is ready", lambda: settled(acting), seen=lambda: acting.list("connections"))
         running.at_rest()
 
         after = summary(acting)
@@ -260,7 +261,7 @@ def test_an_organisation_comes_back_with_its_ids_workloads_and_credentials(
         assert label["tieline.dev/organisation"] == organisation.id
         assert owners_are_there(acting)
         assert rotating.asked == ["first"], "no token is asked for anew: each counts once only"
-        acting.eventually("each environment has a pod on a node", lambda: len(scheduled(acting)) == 2)
+        eventually("each environment has a pod on a node", lambda: len(scheduled(acting)) == 2)
 
         # The REST API still owns what it wrote: it may change it, and nobody else may without force.
         changed = {
@@ -275,7 +276,7 @@ def test_an_organisation_comes_back_with_its_ids_workloads_and_credentials(
 
         # What belongs together goes together again.
         acting.run("delete", "connection", "by-rest", "renewed")
-        acting.eventually(
+        eventually(
             "their Secrets are gone",
             lambda: {"by-rest", tokens}.isdisjoint(
                 found["metadata"]["name"] for found in acting.list("secrets")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.harness.kubectl import Organisation
+from tests.harness.waiting import eventually
 from tests.integration.operator.cluster_objects import SYSTEM, Acting
 from tieline_core.ids import new_id
 
@@ -76,7 +77,7 @@ def test_a_borrowers_connection_follows_the_grant(
     tokens = {"accessToken": "at", "refreshToken": "rt", "expiresAt": "2099-01-01T00:00:00Z"}
     secret(borrower, "tokens", **tokens)
     borrower.apply("Connection", "borrows", connection("oauth2-token", "tokens"))
-    borrower.eventually(
+    eventually(
         "nothing is wrong with it",
         lambda: (
             borrower.get("connection", "borrows").get("status", {}).get("credentials", [{}])[0].get("errors")
@@ -156,7 +157,7 @@ def test_a_certificate_is_linked_by_itself_and_the_link_is_shown(acting: Acting)
     }
     other = {"name": "Certificate", "systemRef": {"name": "mutual"}, "credentials": [certificate]}
     acting.apply("Connection", "certificate", other)
-    acting.eventually(
+    eventually(
         "the link is in the status",
         lambda: (
             acting.get("connection", "mutual")["status"]["credentials"][0].get("mtlsCredentialId")

@@ -11,6 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.harness.authority import Authority, pem
+from tests.harness.waiting import eventually
 from tests.integration.operator.cluster_objects import SYSTEM, Acting, ready
 from tests.integration.operator.running_operator import RunningOperator
 from tieline_core.ids import format_time
@@ -109,10 +110,8 @@ def test_what_expires_is_deleted_with_an_event_and_its_spec_stays(
     connection = shop.until_ready("connection", "short", "False", "CredentialExpired")
     assert connection["status"]["credentials"][0]["expired"] is True
     assert connection["spec"]["credentials"][0]["id"] == "main"
-    shop.eventually(
-        "the Secret is gone", lambda: not shop.run("get", "secret", "short", "--ignore-not-found")
-    )
-    events = shop.eventually(
+    eventually("the Secret is gone", lambda: not shop.run("get", "secret", "short", "--ignore-not-found"))
+    events = eventually(
         "an event",
         lambda: [one for one in shop.list("events") if one["reason"] == "CredentialExpired"],
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.credentials_page import read_page, write_pair
+from tests.harness.waiting import eventually
 from tests.integration.operator.cluster_objects import Acting
 
 pytestmark = pytest.mark.cluster
@@ -37,7 +38,7 @@ def test_what_the_page_says_for_kubectl_works(acting: Acting, tmp_path: Path) ->
         return {one["id"]: one.get("errors") for one in status.get("credentials", [])}
 
     wanted: dict[str, list[str]] = {item["id"]: [] for item in page.items}
-    acting.eventually("all are valid", lambda: errors() == wanted, errors)
+    eventually("all are valid", lambda: errors() == wanted, seen=errors)
     assert {item["type"] for item in page.items} >= {
         "string",
         "binary",

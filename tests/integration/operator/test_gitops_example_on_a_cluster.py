@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.harness.kubectl import ROOT, Kubectl, Organisation, make_organisation
+from tests.harness.waiting import eventually
 from tests.integration.operator.cluster_objects import Acting
 from tests.integration.operator.running_operator import RunningOperator
 from tieline_core.files import files_digest, version_name
@@ -125,7 +126,7 @@ def test_a_second_apply_changes_nothing_and_a_version_is_promoted_by_one_line(
     repository.apply(how)
     first = repository.version()
     both = {"staging": first, "production": first}
-    acting.eventually("both have the first version", lambda: serving(acting) == both, lambda: serving(acting))
+    eventually("both have the first version", lambda: serving(acting) == both, seen=lambda: serving(acting))
     for environment in both:
         acting.until_ready("connectiontemplate", f"order-sync-shop-{environment}", "True", "Linked")
         acting.until_ready("activation", f"order-sync-{environment}", "True", "Active")
@@ -147,7 +148,7 @@ def test_a_second_apply_changes_nothing_and_a_version_is_promoted_by_one_line(
     assert second != first
     repository.apply(how)
     wanted = {"staging": second, "production": first}
-    acting.eventually("staging has it", lambda: serving(acting) == wanted, lambda: serving(acting))
+    eventually("staging has it", lambda: serving(acting) == wanted, seen=lambda: serving(acting))
     assert acting.get("project", "order-sync")["status"]["latestVersion"] == second
     assert repository.diff(how) == ""
 
@@ -156,7 +157,7 @@ def test_a_second_apply_changes_nothing_and_a_version_is_promoted_by_one_line(
     assert len(re.findall(r"^\+ ", repository.diff(how), re.M)) <= 2  # the line, and the generation
     repository.apply(how)
     both = {"staging": second, "production": second}
-    acting.eventually("production has it", lambda: serving(acting) == both, lambda: serving(acting))
+    eventually("production has it", lambda: serving(acting) == both, seen=lambda: serving(acting))
     assert repository.diff(how) == ""
 
 
@@ -167,7 +168,7 @@ def test_drift_in_a_child_is_put_right_without_a_difference_for_git(
     acting = Acting(kubectl=kubectl, namespace=organisation.namespace)
     repository = Repository(tmp_path / "repository", kubectl, organisation)
     repository.apply((*SERVER_SIDE, "--force-conflicts"))
-    acting.eventually(
+    eventually(
         "production has a workload",
         lambda: (
             acting.workload("deployment", "order-sync", "production")
@@ -188,5 +189,5 @@ def test_drift_in_a_child_is_put_right_without_a_difference_for_git(
             service["metadata"]["uid"] != uid for service in services
         )
 
-    acting.eventually("both are as before", put_right)
+    eventually("both are as before", put_right)
     assert repository.diff(SERVER_SIDE) == ""

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.harness.kubectl import Organisation
+from tests.harness.waiting import eventually
 from tests.integration.operator.cluster_objects import SYSTEM, Acting, project_spec
 from tests.integration.operator.running_operator import RunningOperator
 
@@ -38,7 +39,7 @@ def test_each_change_is_a_line_with_object_and_generation(acting: Acting, operat
         def told(wanted: dict[str, Any] = wanted) -> bool:
             return any(wanted.items() <= line.items() for line in lines(operator))
 
-        acting.eventually(f"a line of {wanted}", told)
+        eventually(f"a line of {wanted}", told)
 
 
 def test_environments_are_counted_by_status(acting: Acting, operator: RunningOperator) -> None:

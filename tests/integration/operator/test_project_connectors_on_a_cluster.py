@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.waiting import eventually
 from tests.integration.operator.cluster_objects import Acting, project_spec
 from tieline_core.ids import object_id, object_name, project_connector_id
 
@@ -38,7 +39,7 @@ def serve(acting: Acting, project: str, *, after: str | None = None) -> str:
         found: str | None = acting.get("project", project).get("status", {}).get("latestVersion")
         return found if found != after else None
 
-    acting.eventually("a version", latest)
+    eventually("a version", latest)
 
     def deployed() -> dict[str, Any] | None:
         wanted = latest()
@@ -48,7 +49,7 @@ def serve(acting: Acting, project: str, *, after: str | None = None) -> str:
                 return template
         return None
 
-    template = acting.eventually("the workload", deployed)
+    template = eventually("the workload", deployed)
     annotations = template["metadata"]["annotations"]
     revision = annotations["tieline.dev/revision"]
     name = f"{project}-{revision}"
@@ -82,7 +83,7 @@ def test_a_deploy_updates_the_connector_when_it_changes_something_for_others(act
     acting.apply("Project", "offering", with_files(CODE.format("orders"), DESCRIPTION))
     first = serve(acting, "offering")
     name = connector_of(acting, "offering")
-    acting.eventually("the connector", lambda: name in acting.run("get", "connectors", "-o", "name"))
+    eventually("the connector", lambda: name in acting.run("get", "connectors", "-o", "name"))
     connector = acting.until_ready("connector", name, "True", "Imported")
     assert "1 actions, 1 triggers" in connector["status"]["conditions"][0]["message"]
     assert connector["status"]["defaultVersion"] == first
@@ -102,5 +103,5 @@ def test_a_deploy_updates_the_connector_when_it_changes_something_for_others(act
     def followed() -> bool:
         return bool(acting.get("connector", name)["status"].get("defaultVersion") == second)
 
-    acting.eventually("the new version", followed, lambda: acting.get("connector", name)["status"])
+    eventually("the new version", followed, seen=lambda: acting.get("connector", name)["status"])
     assert len(versions_of(acting, name)) == 2

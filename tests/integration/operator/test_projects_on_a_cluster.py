@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.waiting import eventually
 from tests.integration.operator.cluster_objects import SYSTEM, Acting, project_spec, ready
 from tests.integration.operator.running_operator import RunningOperator
 
@@ -19,13 +20,13 @@ def test_a_project_becomes_a_version_and_a_workload_that_the_restricted_standard
     acting: Acting,
 ) -> None:
     acting.apply("Project", "whole", project_spec(runtime={"replicas": 2}))
-    acting.eventually("its pods are admitted", lambda: len(acting.workload("pods", "whole")) == 2)
+    eventually("its pods are admitted", lambda: len(acting.workload("pods", "whole")) == 2)
     for kind in (*WORKLOAD, "poddisruptionbudget"):
         assert len(acting.workload(kind, "whole")) == 1
     (version,) = acting.list("projectversion", "tieline.dev/project=whole")
     assert ready(version)["reason"] == "Checked"
     # The image cannot be had, so that the pods go from starting to an error at a time of the node's choosing.
-    environment = acting.eventually(
+    environment = eventually(
         "its environment has an address",
         lambda: next(
             (
@@ -43,34 +44,32 @@ def test_a_project_becomes_a_version_and_a_workload_that_the_restricted_standard
 
 def test_a_deleted_or_edited_child_is_put_right(acting: Acting) -> None:
     acting.apply("Project", "mended", project_spec())
-    acting.eventually("it has a Deployment", lambda: acting.workload("deployment", "mended"))
+    eventually("it has a Deployment", lambda: acting.workload("deployment", "mended"))
     name = acting.workload("deployment", "mended")[0]["metadata"]["name"]
     for kind in WORKLOAD:
         before = acting.get(kind, name)["metadata"]["uid"]
         acting.run("delete", kind, name)
-        acting.eventually(
+        eventually(
             f"{kind} is back",
             lambda kind=kind, before=before: any(
                 item["metadata"]["uid"] != before for item in acting.workload(kind, "mended")
             ),
         )
     acting.run("scale", "deployment", name, "--replicas=5")
-    acting.eventually(
-        "the scale is put right", lambda: acting.get("deployment", name)["spec"]["replicas"] == 1
-    )
+    eventually("the scale is put right", lambda: acting.get("deployment", name)["spec"]["replicas"] == 1)
 
 
 def test_a_field_that_is_no_longer_asked_for_goes(acting: Acting) -> None:
     limits = {"resources": {"limits": {"cpu": "1", "memory": "256Mi"}}}
     acting.apply("Project", "shrunk", project_spec(runtime=limits))
-    acting.eventually("it has a Deployment", lambda: acting.workload("deployment", "shrunk"))
+    eventually("it has a Deployment", lambda: acting.workload("deployment", "shrunk"))
     acting.apply("Project", "shrunk", project_spec())
 
     def limits_of_deployment() -> Any:
         (deployment,) = acting.workload("deployment", "shrunk")
         return deployment["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
 
-    acting.eventually("the limit is gone", lambda: limits_of_deployment() == {"memory": "512Mi"})
+    eventually("the limit is gone", lambda: limits_of_deployment() == {"memory": "512Mi"})
 
 
 def test_files_from_a_configmap_are_followed_and_large_ones_are_kept(acting: Acting, tmp_path: Any) -> None:
@@ -81,11 +80,9 @@ def test_files_from_a_configmap_are_followed_and_large_ones_are_kept(acting: Act
     large.write_bytes(bytes(range(256)) * 3600)
     acting.run("create", "configmap", "followed", "--from-literal=main.py=print(1)")
     acting.run("create", "configmap", "followed-data", f"--from-file={large}")
-    acting.eventually(
-        "a version is made", lambda: acting.list("projectversion", "tieline.dev/project=followed")
-    )
+    eventually("a version is made", lambda: acting.list("projectversion", "tieline.dev/project=followed"))
     acting.run("patch", "configmap", "followed", "-p", '{"data": {"main.py": "print(2)"}}')
-    acting.eventually(
+    eventually(
         "another version is made",
         lambda: len(acting.list("projectversion", "tieline.dev/project=followed")) == 2,
     )
@@ -118,7 +115,7 @@ def test_code_waits_for_the_template_that_it_names(acting: Acting) -> None:
     }
     acting.apply("ConnectionTemplate", "waits", spec)
     acting.until_ready("connectiontemplate", "waits", "False", "TemplateNotLinked")
-    acting.eventually("it is deployed", lambda: acting.workload("deployment", "waits"))
+    eventually("it is deployed", lambda: acting.workload("deployment", "waits"))
 
 
 def test_a_quota_that_leaves_no_room_is_an_error_that_says_so(acting_crowded: Acting) -> None:
@@ -129,29 +126,25 @@ def test_a_quota_that_leaves_no_room_is_an_error_that_says_so(acting_crowded: Ac
 def test_an_environment_that_is_removed_and_a_project_that_is_deleted_leave_nothing(acting: Acting) -> None:
     environments = [{"name": name, "version": "latest"} for name in ("production", "staging")]
     acting.apply("Project", "removed", project_spec(environments=environments))
-    acting.eventually("both run", lambda: len(acting.list("deployment", "tieline.dev/project=removed")) == 2)
+    eventually("both run", lambda: len(acting.list("deployment", "tieline.dev/project=removed")) == 2)
     acting.apply("Project", "removed", project_spec(environments=environments[:1]))
     for kind in WORKLOAD:
-        acting.eventually(
-            f"{kind} is gone", lambda kind=kind: not acting.workload(kind, "removed", "staging")
-        )
+        eventually(f"{kind} is gone", lambda kind=kind: not acting.workload(kind, "removed", "staging"))
     assert acting.workload("deployment", "removed")
     acting.run("delete", "project", "removed")
     for kind in (*WORKLOAD, "configmap", "projectversion", "pods"):
-        acting.eventually(
-            f"{kind} is gone", lambda kind=kind: not acting.list(kind, "tieline.dev/project=removed")
-        )
+        eventually(f"{kind} is gone", lambda kind=kind: not acting.list(kind, "tieline.dev/project=removed"))
 
 
 def test_the_status_follows_the_pods_from_running_to_crashed_and_back(acting: Acting) -> None:
     acting.apply("Project", "lives", _lives())
-    acting.eventually("it has a pod", lambda: acting.workload("pods", "lives"))
+    eventually("it has a pod", lambda: acting.workload("pods", "lives"))
     _report(acting, ready=True)
     first = acting.until_environment("lives", "running")["version"]
     acting.until_ready("project", "lives", "True", "Running")
 
     acting.apply("Project", "lives", _lives("print('two')\n"))
-    acting.eventually("the new pod is there", lambda: len(acting.workload("pods", "lives")) == 2)
+    eventually("the new pod is there", lambda: len(acting.workload("pods", "lives")) == 2)
     _report(acting, ready=False, unless=first)
     message = acting.until_environment("lives", "running", "boom")["message"]
     assert f"version {first} keeps serving" in message

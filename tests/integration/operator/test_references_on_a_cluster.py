@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.harness.waiting import eventually
 from tests.integration.operator.cluster_objects import SYSTEM, Acting, connection_spec, ready
 
 pytestmark = pytest.mark.cluster
@@ -37,13 +38,13 @@ def test_a_secret_of_another_type_is_not_used(acting: Acting) -> None:
 def test_every_object_gets_an_id_and_its_transitions_are_events(acting: Acting) -> None:
     acting.apply("System", "told", SYSTEM)
     found = acting.until_ready("system", "told", "True", "Valid")
-    acting.eventually(
+    eventually(
         "the id is a label",
         lambda: len(acting.get("system", "told")["metadata"]["labels"]["tieline.dev/id"]) == 26,
     )
     assert ready(found)["observedGeneration"] == found["metadata"]["generation"]
     told = lambda: acting.run("get", "events", "--field-selector=involvedObject.name=told", "-o", "name")  # noqa: E731
-    acting.eventually("there is an event", told)
+    eventually("there is an event", told)
 
 
 def test_the_operator_leaves_no_finalizers_and_no_annotations_on_peoples_objects(acting: Acting) -> None:

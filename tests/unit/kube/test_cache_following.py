@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.kube.eventually import eventually
+from tests.harness.waiting import until
 from tests.unit.kube.fake_api_server import FakeApiServer, hang_up, line, refuse, status_object, stream
 from tieline_core.kube import Cache, Change, Kube, cache
 from tieline_core.kube.resources import CONFIG_MAPS
@@ -55,7 +55,7 @@ async def test_it_holds_what_is_there_and_follows_changes(server: FakeApiServer,
         server.put("three")
         server.put("one", data={"a": "b"})
         server.remove("two", "other")
-        await eventually(lambda: len(changes) == 3)
+        await until(lambda: len(changes) == 3)
         assert changes == [(None, "three"), ("one", "one"), ("two", None)]
         assert names(mirror) == {"one", "three"}
         found = mirror.get("acme", "one")
@@ -81,7 +81,7 @@ async def test_a_gap_in_the_watch_reports_what_vanished_meanwhile(server: FakeAp
     server.put("changes")
     server.put("vanishes")
     async with following(kube) as mirror:
-        await eventually(lambda: server.watches)
+        await until(lambda: server.watches)
         changes = told(mirror)
         # All in one step of the loop: the watch sees nothing of it but that its version is too old.
         server.remove("vanishes")
@@ -89,7 +89,7 @@ async def test_a_gap_in_the_watch_reports_what_vanished_meanwhile(server: FakeAp
         server.put("comes")
         server.compact()
         server.revision += 1
-        await eventually(lambda: server.count("list") == 2 and len(changes) == 3)
+        await until(lambda: server.count("list") == 2 and len(changes) == 3)
         assert sorted(changes, key=str) == [("changes", "changes"), ("vanishes", None), (None, "comes")]
         assert names(mirror) == {"stays", "changes", "comes"}
 
@@ -98,7 +98,7 @@ async def test_a_gap_that_shows_when_the_watch_begins_is_closed(server: FakeApiS
     server.put("one")
     server.watch_answers.append(refuse(410, "Expired"))
     async with following(kube) as mirror:
-        await eventually(lambda: server.watches)
+        await until(lambda: server.watches)
         assert server.count("list") == 2
         assert names(mirror) == {"one"}
 
@@ -115,35 +115,35 @@ async def test_a_server_that_always_says_gone_is_not_asked_without_pause(
 async def test_after_a_broken_connection_it_goes_on_where_it_was(server: FakeApiServer, kube: Kube) -> None:
     async with following(kube) as mirror:
         server.put("one")
-        await eventually(lambda: names(mirror) == {"one"})
+        await until(lambda: names(mirror) == {"one"})
         at = server.revision
         server.break_watches()
         server.put("two")
-        await eventually(lambda: names(mirror) == {"one", "two"})
+        await until(lambda: names(mirror) == {"one", "two"})
         assert server.count("list") == 1
         assert [seen.query["resourceVersion"] for seen in server.seen if seen.verb == "watch"][1] == str(at)
 
 
 async def test_a_bookmark_moves_the_place_to_go_on_from(server: FakeApiServer, kube: Kube) -> None:
     async with following(kube) as mirror:
-        await eventually(lambda: server.watches)
+        await until(lambda: server.watches)
         server.bookmark()
         at = str(server.revision)
         assert await mirror.reached(at, timeout=3)
         server.end_watches()
-        await eventually(lambda: server.count("watch") == 2)
+        await until(lambda: server.count("watch") == 2)
         assert server.seen[-1].query["resourceVersion"] == at
 
 
 async def test_a_silent_watch_is_replaced(server: FakeApiServer) -> None:
     async with server.client(watch_silence=0.05) as kube, following(kube) as mirror:
-        await eventually(lambda: server.watches)
+        await until(lambda: server.watches)
         server.silent = True
         server.put("one")
         await asyncio.sleep(0.02)
         assert not names(mirror)
         server.silent = False
-        await eventually(lambda: names(mirror) == {"one"})
+        await until(lambda: names(mirror) == {"one"})
         assert server.count("list") == 1
 
 
@@ -160,7 +160,7 @@ async def test_a_resource_that_is_not_served_yet_is_waited_for(
     server.served = False
     mirror = Cache(kube, CONFIG_MAPS)
     await mirror.start()
-    await eventually(lambda: server.count("list") >= 2)
+    await until(lambda: server.count("list") >= 2)
     assert not mirror.is_synced
     assert not mirror.healthy()
     assert "is its definition installed?" in caplog.text
@@ -176,14 +176,14 @@ async def test_a_resource_that_is_served_no_more_and_then_again_is_listed_anew(
 ) -> None:
     server.put("one")
     async with following(kube) as mirror:
-        await eventually(lambda: server.watches)
+        await until(lambda: server.watches)
         server.served = False
         server.end_watches()
-        await eventually(lambda: server.count("watch") >= 2)
+        await until(lambda: server.count("watch") >= 2)
         server.objects.clear()
         server.put("two")
         server.served = True
-        await eventually(lambda: names(mirror) == {"two"})
+        await until(lambda: names(mirror) == {"two"})
 
 
 async def test_a_server_that_ends_each_watch_at_once_is_not_asked_without_pause(
@@ -204,9 +204,9 @@ async def test_a_server_that_breaks_each_watch_after_some_news_is_followed_witho
     monkeypatch.setattr(cache, "_STEADY", 0.0)
     async with following(kube) as mirror:
         for number in range(12):
-            await eventually(lambda: server.watches)
+            await until(lambda: server.watches)
             server.put(f"n{number}")
-            await eventually(lambda: len(mirror) == number + 1)  # noqa: B023  (runs at once)
+            await until(lambda: len(mirror) == number + 1)  # noqa: B023  (runs at once)
             server.break_watches()
         assert server.count("list") == 1
 
@@ -216,7 +216,7 @@ async def test_an_error_in_the_watch_does_not_end_the_following(server: FakeApiS
     server.watch_answers.extend([broken, stream(b"garbage\n")])
     async with following(kube) as mirror:
         server.put("one")
-        await eventually(lambda: names(mirror) == {"one"})
+        await until(lambda: names(mirror) == {"one"})
 
 
 async def test_a_version_that_the_server_does_not_know_yet_makes_it_list_again(
@@ -225,7 +225,7 @@ async def test_a_version_that_the_server_does_not_know_yet_makes_it_list_again(
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     server.watch_answers.append(refuse(504, "Timeout", "Too large resource version", causes=causes))
     async with following(kube):
-        await eventually(lambda: server.watches)
+        await until(lambda: server.watches)
         assert server.count("list") == 2
 
 
@@ -237,19 +237,19 @@ async def test_a_server_that_was_restored_from_a_backup_is_believed(
     server.revision = 1000
     server.put("kept", data={"new": ""})
     async with following(kube) as mirror:
-        await eventually(lambda: server.watches)
+        await until(lambda: server.watches)
         server.objects.clear()
         server.history.clear()
         server.revision = 100
         server.put("kept", data={"old": ""})
         server.watch_answers.append(refuse(410, "Expired"))
         server.end_watches()
-        await eventually(lambda: names(mirror) == {"kept"})
+        await until(lambda: names(mirror) == {"kept"})
         found = mirror.get("acme", "kept")
         assert found is not None
         assert found["data"] == {"old": ""}
         server.put("more")
-        await eventually(lambda: names(mirror) == {"kept", "more"})
+        await until(lambda: names(mirror) == {"kept", "more"})
 
 
 async def test_a_subscriber_that_fails_disturbs_neither_others_nor_the_cache(
@@ -263,7 +263,7 @@ async def test_a_subscriber_that_fails_disturbs_neither_others_nor_the_cache(
         changes = told(mirror)
         server.put("one")
         server.put("two")
-        await eventually(lambda: changes == [(None, "one"), (None, "two")])
+        await until(lambda: changes == [(None, "one"), (None, "two")])
         assert "A subscriber failed" in caplog.text
         assert server.count("list") == 1
 
@@ -282,10 +282,10 @@ async def test_objects_are_found_by_index_as_they_change(server: FakeApiServer, 
         assert (coloured("red"), coloured("blue"), coloured("green")) == ({"one"}, {"one"}, set())
         server.put("one", data={"colours": ["blue", "green"]})
         server.put("two", data={"colours": ["green"]})
-        await eventually(lambda: coloured("green") == {"one", "two"})
+        await until(lambda: coloured("green") == {"one", "two"})
         assert (coloured("red"), coloured("blue")) == (set(), {"one"})
         server.remove("one")
-        await eventually(lambda: coloured("green") == {"two"})
+        await until(lambda: coloured("green") == {"two"})
         assert coloured("blue") == set()
         # An object that the index cannot read is there all the same.
         assert names(mirror) == {"odd", "two"}
@@ -309,7 +309,7 @@ async def test_a_transform_shrinks_what_is_kept(server: FakeApiServer, kube: Kub
     server.put("one", data={"big": "…"})
     async with following(kube, transform=without_data) as mirror:
         server.put("two", data={"big": "…"})
-        await eventually(lambda: names(mirror) == {"one", "two"})
+        await until(lambda: names(mirror) == {"one", "two"})
         assert all("data" not in obj for obj in mirror.list())
 
 
@@ -345,10 +345,10 @@ async def test_a_watch_that_ends_by_itself_is_told_from_one_that_is_silent_or_st
 
 async def test_a_bookmark_is_a_sign_of_life(server: FakeApiServer, kube: Kube) -> None:
     async with following(kube) as mirror:
-        await eventually(lambda: server.watches)
+        await until(lambda: server.watches)
         mirror._heard -= 200
         server.bookmark()
-        await eventually(mirror.healthy)
+        await until(mirror.healthy)
 
 
 async def test_a_version_that_does_not_come_is_not_waited_for_without_end(
@@ -370,7 +370,7 @@ async def test_after_a_stop_it_is_readable_and_can_start_again(
     server.put("two")
     await mirror.start()
     await mirror.start()
-    await eventually(lambda: names(mirror) == {"one", "two"})
+    await until(lambda: names(mirror) == {"one", "two"})
     await mirror.stop()
     await mirror.stop()
     assert not caplog.records

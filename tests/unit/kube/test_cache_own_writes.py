@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.kube.eventually import eventually
+from tests.harness.waiting import until
 from tests.unit.kube.fake_api_server import FakeApiServer
 from tieline_core.kube import Cache, Change, Kube
 from tieline_core.kube.resources import CONFIG_MAPS
@@ -117,7 +117,7 @@ async def test_news_that_come_later_do_not_set_a_write_back(server: FakeApiServe
     mirror = Cache(kube, CONFIG_MAPS)
     await mirror.start()
     await mirror.synced()
-    await eventually(lambda: server.watches)
+    await until(lambda: server.watches)
     server.silent = True
     server.put("one", colour="red")
     newest = server.put("one", colour="blue")
@@ -139,7 +139,7 @@ async def test_news_that_come_later_do_not_bring_back_what_was_deleted(
     mirror = Cache(kube, CONFIG_MAPS)
     await mirror.start()
     await mirror.synced()
-    await eventually(lambda: server.watches)
+    await until(lambda: server.watches)
     server.silent = True
     server.put("one", colour="red")  # by somebody else, in between
     server.remove("one")
@@ -164,7 +164,7 @@ async def test_an_answer_that_comes_after_the_news_of_the_deletion_changes_nothi
     server.remove("one")
     server.compact()  # so that the deletion was never seen
     server.revision += 1
-    await eventually(lambda: server.count("list") == 2)
+    await until(lambda: server.count("list") == 2)
     await mirror.reached(str(server.revision))
     mirror.observe(answer)
     assert mirror.list() == []
@@ -178,9 +178,9 @@ async def test_an_object_that_waits_for_a_finalizer_comes_back(server: FakeApiSe
     await mirror.synced()
     mirror.forget(first)
     server.put("one", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
-    await eventually(lambda: len(mirror) == 1)
+    await until(lambda: len(mirror) == 1)
     server.remove("one")
-    await eventually(lambda: len(mirror) == 0)
+    await until(lambda: len(mirror) == 0)
     await mirror.stop()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.kube.eventually import eventually
+from tests.harness.waiting import until
 from tests.unit.kube.fake_api_server import FakeApiServer
 from tieline_core.kube import Cache, Change
 from tieline_core.kube.resources import CONFIG_MAPS
@@ -49,7 +49,7 @@ async def _play(steps: list[tuple[Any, ...]]) -> None:
         server.bookmark()
         assert await mirror.reached(str(server.revision)), "the cache fell behind"
         truth = {name: obj for (_, name), obj in server.objects.items()}
-        await eventually(lambda: {obj["metadata"]["name"]: obj for obj in mirror.list()} == truth)
+        await until(lambda: {obj["metadata"]["name"]: obj for obj in mirror.list()} == truth)
         assert followed == truth
         for colour in ("red", "green", "blue"):
             found = {obj["metadata"]["name"] for obj in mirror.by_index("colour", colour)}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.kube.eventually import eventually
+from tests.harness.waiting import until
 from tests.unit.kube.fake_api_server import FakeApiServer, hang, refuse
 from tieline_core.kube import Kube
 from tieline_core.kube.leases import LeadershipLostError, Lease, lead
@@ -61,7 +61,7 @@ async def test_of_many_candidates_one_works(server: FakeApiServer, kube: Kube) -
     work = Work()
     names = ["a", "b", "c", "d"]
     tasks = [asyncio.create_task(lead(candidate(kube, name), work.of(name))) for name in names]
-    await eventually(lambda: work.at_work)
+    await until(lambda: work.at_work)
     await asyncio.sleep(0.4)
     assert len(work.history) == 1
     assert {holder(server)} == work.at_work
@@ -73,12 +73,12 @@ async def test_who_ends_hands_over_at_once(server: FakeApiServer, kube: Kube) ->
     work = Work()
     patient = {"lease_duration": 60.0, "renew_deadline": 50.0}
     first = asyncio.create_task(lead(candidate(kube, "a", **patient), work.of("a")))
-    await eventually(lambda: work.at_work == {"a"})
+    await until(lambda: work.at_work == {"a"})
     second = asyncio.create_task(lead(candidate(kube, "b", **patient), work.of("b")))
     await asyncio.sleep(0.05)
     await cancelled(first)
     assert holder(server) == ""
-    await eventually(lambda: work.at_work == {"b"}, within=1)
+    await until(lambda: work.at_work == {"b"}, within=1)
     assert work.most == 1
     assert server.objects["tieline", "operator"]["spec"]["leaseTransitions"] == 1
     await cancelled(second)
@@ -107,15 +107,37 @@ async def test_who_falls_silent_is_replaced_but_not_sooner(server: FakeApiServer
     clock = asyncio.get_running_loop().time
     began = clock()
     task = asyncio.create_task(lead(candidate(kube, "b"), work.of("b")))
-    await eventually(lambda: work.at_work == {"b"})
+    await until(lambda: work.at_work == {"b"})
     assert clock() - began >= DURATIONS["lease_duration"]
     await cancelled(task)
+
+
+async def test_an_expired_lease_is_taken_at_once_and_not_at_the_next_look(
+    server: FakeApiServer, kube: Kube
+) -> None:
+    await candidate(kube, "silent").acquire()
+    await asyncio.wait_for(candidate(kube, "b", retry_period=60.0).acquire(), 5)
+    assert holder(server) == "b"
+
+
+async def test_leadership_is_sure_while_it_is_renewed_and_no_longer(
+    server: FakeApiServer, kube: Kube
+) -> None:
+    lease = candidate(kube, "a")
+    assert lease.left <= 0
+    await lease.acquire()
+    assert 0 < lease.left <= DURATIONS["renew_deadline"]
+    await until(lambda: lease.left <= 0)
+    await lease.acquire()
+    assert lease.left > 0
+    await lease.release()
+    assert lease.left <= 0
 
 
 async def test_a_leader_that_renews_is_never_replaced(server: FakeApiServer, kube: Kube) -> None:
     work = Work()
     first = asyncio.create_task(lead(candidate(kube, "a"), work.of("a")))
-    await eventually(lambda: work.at_work == {"a"})
+    await until(lambda: work.at_work == {"a"})
     second = asyncio.create_task(lead(candidate(kube, "b"), work.of("b")))
     await asyncio.sleep(3 * DURATIONS["lease_duration"])
     assert work.history == ["a"]
@@ -131,7 +153,7 @@ async def test_who_cannot_renew_stops_working_before_another_may_begin(
     work = Work()
     clock = asyncio.get_running_loop().time
     task = asyncio.create_task(lead(candidate(kube, "a"), work.of("a")))
-    await eventually(lambda: work.at_work == {"a"})
+    await until(lambda: work.at_work == {"a"})
     renewed = clock()
     server.answers.extend([failure] * 1000)
     with pytest.raises(LeadershipLostError):
@@ -145,7 +167,7 @@ async def test_who_cannot_renew_stops_working_before_another_may_begin(
 async def test_a_short_failure_does_not_end_the_leadership(server: FakeApiServer, kube: Kube) -> None:
     work = Work()
     task = asyncio.create_task(lead(candidate(kube, "a"), work.of("a")))
-    await eventually(lambda: work.at_work == {"a"})
+    await until(lambda: work.at_work == {"a"})
     server.answers.extend([refuse(403, "Forbidden"), refuse(409, "Conflict")])
     await asyncio.sleep(0.3)
     assert work.history == ["a"]
@@ -157,7 +179,7 @@ async def test_who_sees_another_leader_stops_at_once(server: FakeApiServer, kube
     work = Work()
     patient = {"lease_duration": 60.0, "renew_deadline": 50.0}
     task = asyncio.create_task(lead(candidate(kube, "a", **patient), work.of("a")))
-    await eventually(lambda: work.at_work == {"a"})
+    await until(lambda: work.at_work == {"a"})
     spec = {**server.objects["tieline", "operator"]["spec"], "holderIdentity": "b"}
     server.put("operator", "tieline", spec=spec)
     with pytest.raises(LeadershipLostError, match="b"):
@@ -192,7 +214,7 @@ async def test_two_that_take_an_expired_lease_at_once_do_not_both_get_it(
         await candidate(kube, f"silent {turn}", lease_duration=0.0).acquire()
         work = Work()
         tasks = [asyncio.create_task(lead(candidate(kube, name), work.of(name))) for name in "abc"]
-        await eventually(lambda: work.history)  # noqa: B023  (runs at once)
+        await until(lambda: work.history)  # noqa: B023  (runs at once)
         await asyncio.sleep(0.1)
         assert len(work.history) == 1
         await cancelled(*tasks)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.kube.eventually import eventually
+from tests.harness.waiting import until
 from tests.unit.kube.fake_api_server import FakeApiServer
 from tieline_core.kube import Cache, Kube, cache
 from tieline_core.kube.resources import CONFIG_MAPS
@@ -16,7 +16,7 @@ async def test_a_watch_that_brought_not_even_a_bookmark_is_followed_by_a_list(
     mirror = Cache(kube, CONFIG_MAPS)
     await mirror.start()
     await mirror.synced()
-    await eventually(lambda: server.watches == 1)
+    await until(lambda: server.watches == 1)
 
     server.silent = True
     server.objects.clear()
@@ -25,7 +25,7 @@ async def test_a_watch_that_brought_not_even_a_bookmark_is_followed_by_a_list(
     server.put("restored")
     server.break_watches()
 
-    await eventually(lambda: [obj["metadata"]["name"] for obj in mirror.list()] == ["restored"])
+    await until(lambda: [obj["metadata"]["name"] for obj in mirror.list()] == ["restored"])
     await mirror.stop()
 
 
@@ -37,9 +37,9 @@ async def test_a_watch_that_had_news_goes_on_without_a_list(
     await mirror.start()
     await mirror.synced()
     server.bookmark()
-    await eventually(lambda: server.watches == 1)
+    await until(lambda: server.watches == 1)
     assert await mirror.reached(str(server.revision))
     server.break_watches()
-    await eventually(lambda: server.count("watch") == 2)
+    await until(lambda: server.count("watch") == 2)
     assert server.count("list") == 1
     await mirror.stop()
