@@ -1,0 +1,71 @@
+"""Writes of the replica that leads, and of no other.
+
+A replica that is stopped for a while (by a debugger, a machine that sleeps, a node without memory) wakes up in the
+middle of its work and does not know that another one leads by now. So each write asks the Lease first, and is given
+no more time than the Lease still has: nothing is written that was planned before another replica could take over.
+
+Tokens are not written by this way: their Secrets are replaced by their resourceVersion, which is a fence of the API
+server's own, and a token that a provider has just rotated must be kept in any case (docs/decisions/0011).
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeVar
+
+from tieline_core.kube import Applied, KubeError, Resource
+from tieline_operator.applying import MANAGER, Writer
+from tieline_operator.plans import Object
+
+T = TypeVar("T")
+
+
+class NotLeadingError(KubeError):
+    """Another replica may lead: nothing was written, or it is unknown whether it was."""
+
+
+class Fenced:
+    """Writes while ``left`` (seconds of leadership that are sure) is above zero. Raises NotLeadingError else."""
+
+    def __init__(self, kube: Writer, left: Callable[[], float]) -> None:
+        self._kube = kube
+        self._left = left
+
+    async def create(
+        self, resource: Resource, obj: Mapping[str, Any], *, field_manager: str = MANAGER
+    ) -> Object:
+        return await self._leading(
+            lambda: self._kube.create(resource, obj, field_manager=field_manager), f"create {resource.plural}"
+        )
+
+    async def apply(
+        self,
+        resource: Resource,
+        obj: Mapping[str, Any],
+        *,
+        field_manager: str,
+        force: bool = False,
+        subresource: str | None = None,
+    ) -> Applied:
+        return await self._leading(
+            lambda: self._kube.apply(
+                resource, obj, field_manager=field_manager, force=force, subresource=subresource
+            ),
+            f"apply {resource.plural}",
+        )
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str | None = None, *, uid: str | None = None
+    ) -> object:
+        return await self._leading(
+            lambda: self._kube.delete(resource, name, namespace, uid=uid), f"delete {resource.plural}"
+        )
+
+    async def _leading(self, write: Callable[[], Coroutine[Any, Any, T]], doing: str) -> T:
+        left = self._left()
+        if left <= 0:
+            raise NotLeadingError(f"{doing}: this replica does not lead any more, so it writes nothing")
+        try:
+            async with asyncio.timeout(left):
+                return await write()
+        except TimeoutError:
+            raise NotLeadingError(f"{doing}: cut off, because the leadership could not be renewed") from None
