@@ -16,6 +16,7 @@ from aiohttp.http_exceptions import InvalidHeader
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
+from tests.harness.waiting import until
 from tieline_api.auth import jwts
 from tieline_api.auth.issuers import Issuer, IssuersError, IssuersFile, parse
 from tieline_api.auth.jwts import JwtAuthenticator, caller_of
@@ -374,18 +375,19 @@ async def test_a_key_set_is_read_over_http_whole_or_not_at_all(
     assert asked == ["/keys"], "redirects are not followed"
 
 
-async def test_a_changed_file_counts_without_a_restart(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_changed_file_counts_without_a_restart(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     assert await world.status(_token()) == 200
     monkeypatch.setattr(jwts, "WATCH_SECONDS", 0.01)
     following = asyncio.create_task(world.authenticator.keep_reading())
     world.path.write_text("[")
-    await asyncio.sleep(0.1)
+    await until(lambda: "The issuers stay as they were" in caplog.text)
     assert await world.status(_token()) == 200, "what cannot be used changes nothing"
     world.path.write_text(json.dumps([{**world.issuer, "audiences": ["others"]}]))
-    until = time.monotonic() + 5
-    while await world.status(_token()) != 401:
-        assert time.monotonic() < until
-        await asyncio.sleep(0.02)
+    await until(lambda: "The issuers have changed" in caplog.text)
+    assert await world.status(_token()) == 401
     following.cancel()
 
 

@@ -108,7 +108,7 @@ async def test_a_server_that_always_says_gone_is_not_asked_without_pause(
 ) -> None:
     server.watch_answers.extend([refuse(410, "Expired")] * 1000)
     async with following(kube):
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.3)  # without pauses it would ask hundreds of times
         assert server.count("list") < 40
 
 
@@ -140,7 +140,7 @@ async def test_a_silent_watch_is_replaced(server: FakeApiServer) -> None:
         await until(lambda: server.watches)
         server.silent = True
         server.put("one")
-        await asyncio.sleep(0.02)
+        await until(lambda: server.count("watch") > 1)
         assert not names(mirror)
         server.silent = False
         await until(lambda: names(mirror) == {"one"})
@@ -191,7 +191,7 @@ async def test_a_server_that_ends_each_watch_at_once_is_not_asked_without_pause(
 ) -> None:
     server.watch_answers.extend([stream()] * 1000)
     async with following(kube):
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.3)  # without pauses it would ask hundreds of times
         assert server.count("watch") < 40
         assert server.count("list") == 1
 

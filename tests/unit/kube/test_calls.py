@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from tests.harness.waiting import until
 from tests.unit.kube.fake_api_server import Answer, FakeApiServer, hang, hang_up, refuse
 from tieline_core.kube import (
     AlreadyExists,
@@ -160,8 +161,7 @@ async def test_an_answer_that_is_no_json_is_unavailable(server: FakeApiServer, k
 async def test_cancelling_a_call_is_not_mistaken_for_a_time_out(server: FakeApiServer, kube: Kube) -> None:
     server.answers.append(hang(5))
     calling = asyncio.create_task(kube.get(CONFIG_MAPS, "one", "acme"))
-    while not server.seen:  # noqa: ASYNC110
-        await asyncio.sleep(0.002)
+    await until(lambda: server.seen)
     calling.cancel()
     with pytest.raises(asyncio.CancelledError):
         await calling

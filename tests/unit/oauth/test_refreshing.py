@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.waiting import until
 from tieline_core.kube.errors import Conflict, Unavailable
 from tieline_core.kube.resources import Resource
 from tieline_core.oauth import stored
@@ -159,7 +160,7 @@ async def test_a_caller_that_goes_away_does_not_stop_the_refresh() -> None:
     secrets, provider = FakeSecrets(tokens(1, ago=timedelta(hours=2))), RotatingProvider()
     one = refresher(secrets)
     caller = asyncio.create_task(one.fresh("n", "s", ask=provider))
-    await asyncio.sleep(0.005)
+    await until(lambda: provider.asked)
     caller.cancel()
     assert (await one.fresh("n", "s", ask=provider)).access_token == "at2"
     assert provider.asked == ["rt1"]
@@ -172,7 +173,7 @@ async def test_a_dead_holder_is_followed_when_its_claim_ends() -> None:
     ticks = [NOW]
     waiting: Awaitable[Tokens] = refresher(secrets, lambda: ticks[0]).fresh("n", "s", ask=provider)
     waiter = asyncio.ensure_future(waiting)
-    await asyncio.sleep(0.02)
+    await asyncio.sleep(0.02)  # it would have asked by now
     assert provider.asked == []
     ticks[0] += timedelta(seconds=61)
     assert (await waiter).access_token == "at2"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
 import orjson
 
+from tests.harness.waiting import eventually_async
 from tests.unit.operator.memory_world import MemoryWorld
 from tests.unit.operator.objects import NAMESPACE, namespace, project
 from tests.unit.operator.reconciling import Reconciling
@@ -44,13 +44,13 @@ async def deployed(there: Reconciling, source: dict[str, Any]) -> None:
         stored["metadata"]["generation"] += 1
     await there.until_quiet()
     there.kubelet()
-    for _ in range(60):
+
+    async def imported() -> bool:
         await there.until_quiet()
         connector = the_connector(there)
-        if connector is None or there.ready(r.CONNECTORS, connector["metadata"]["name"])[0] != "Unknown":
-            return
-        await asyncio.sleep(0.05)  # a description is imported by a process of its own
-    raise AssertionError(there.ready(r.CONNECTORS, connector["metadata"]["name"]))
+        return connector is None or there.ready(r.CONNECTORS, connector["metadata"]["name"])[0] != "Unknown"
+
+    await eventually_async("its description, which another process imports", imported)
 
 
 def new() -> Reconciling:

@@ -11,6 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient
 from pytest_aiohttp import AiohttpClient
 
+from tests.harness.waiting import until
 from tests.unit.runtime.external_systems import SURROUNDINGS, External, configured, environment
 from tieline import Context, Integration, SyncContext, TooMuchBackgroundWorkError
 from tieline.serving.applications import webhook_application
@@ -177,8 +178,7 @@ async def test_it_takes_turns_with_the_runs_of_its_activation(serve: Serve, runn
 
     client = await serve(integration, max_runs=10)
     assert (await client.post("/hook")).status == 204
-    await asyncio.sleep(0.01)
-    assert runners[0].turns.active == 9
+    await until(lambda: runners[0].turns.active == 9)
     assert (await client.post("/quick")).status == 429
     assert await (await client.post("/quick/users/ann")).text() == "quick"
     go_on.set()

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from tests.harness.waiting import until
 from tests.unit.runtime.external_systems import api_key, configured, environment
 from tieline.configuration.api_source import ApiSource
 from tieline.configuration.current import Configuration
@@ -70,12 +71,6 @@ def token(tmp_path: Path) -> Path:
     file = tmp_path / "token"
     file.write_text("token-1\n")
     return file
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(3):
-        while not condition():  # noqa: ASYNC110  (what is waited for knows no events)
-            await asyncio.sleep(0.005)
 
 
 @pytest.fixture
@@ -141,21 +136,23 @@ async def test_a_missing_token_is_waited_for(api: tuple[Api, str], tmp_path: Pat
     configuration = Configuration(redactor=Redactor(), needed=True)
     source = ApiSource(api_url=api[1], token_file=tmp_path / "later", first_backoff=0.02)
     task = asyncio.create_task(source.run(configuration.publish))
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0.05)  # it looks several times, in vain
     assert not configuration.obtained
     (tmp_path / "later").write_text("token-3")
     await until(lambda: configuration.obtained)
     task.cancel()
 
 
-async def test_a_connections_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
+async def test_a_connections_file_is_read_again_when_it_changes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = tmp_path / "connections.json"
     file.write_text(json.dumps(environment("http://x")))
     configuration = configured()
     task = asyncio.create_task(FileSource(file, every=0.01).run(configuration.publish))
     await until(lambda: "shop" in configuration.current.connections)
     file.write_text("{")
-    await asyncio.sleep(0.05)
+    await until(lambda: "Keeping the last configuration" in caplog.text)
     assert configuration.current.connection("shop").base_url == "http://x"
     file.write_text(json.dumps(environment("http://y")))
     await until(lambda: configuration.current.connection("shop").base_url == "http://y")

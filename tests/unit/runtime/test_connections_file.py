@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.waiting import until
 from tests.unit.runtime.external_systems import configured
-from tests.unit.runtime.test_configuration import until
 from tieline.configuration.connections_file import ConnectionsFileError, read
 from tieline.configuration.file_source import FileSource
 from tieline.configuration.snapshot import parse
@@ -88,7 +88,8 @@ async def test_a_changed_secret_file_arrives_and_a_broken_file_is_told_once(
     await until(lambda: "shop" in configuration.current.connections)
     caplog.set_level(logging.INFO)
     (tmp_path / "keys" / "shop").unlink()
-    await asyncio.sleep(0.05)
+    await until(lambda: caplog.records)
+    await asyncio.sleep(0.05)  # it is read again, several times
     (tmp_path / "keys" / "shop").write_text("another")
     await until(lambda: configuration.current.connection("shop").credentials[0].data["value"] == "another")
     messages = [record.message for record in caplog.records]

@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.harness.waiting import until
 from tests.unit.runtime.external_systems import SURROUNDINGS, External, api_key, configured, environment
 from tieline import Context, Integration, ScheduledRun, SyncContext
 from tieline.configuration.users import ConfiguredUsers
@@ -142,7 +143,8 @@ async def test_scheduled_runs_take_turns_with_the_others_of_their_activation(pod
         await go_on.wait()
 
     runs = [asyncio.create_task(pod.run("sync")) for _ in range(12)]
-    await asyncio.sleep(0.01)
+    await until(lambda: active >= 9)
+    await asyncio.sleep(0.01)  # a tenth would have begun by now
     assert active == 9, "one turn is left for others"
     go_on.set()
     await asyncio.gather(*runs)
@@ -154,13 +156,15 @@ async def test_a_run_that_is_stopped_is_said_to_be_interrupted(
     pod: Pod, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
+    begun = asyncio.Event()
 
     @pod.integration.schedule("sync", "0 * * * *")
     async def sync() -> None:
+        begun.set()
         await asyncio.sleep(60)
 
     run = asyncio.create_task(pod.run("sync"))
-    await asyncio.sleep(0.01)
+    await begun.wait()
     run.cancel()
     await asyncio.gather(run, return_exceptions=True)
     line = next(record for record in caplog.records if record.getMessage() == "Ran schedule sync")

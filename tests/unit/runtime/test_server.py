@@ -15,6 +15,7 @@ import aiohttp
 import pytest
 
 from tests.harness.ports import free_ports
+from tests.harness.waiting import PATIENCE, eventually_async
 from tests.unit.runtime.external_systems import External, api_key, environment
 
 Files = dict[str, str]
@@ -48,14 +49,14 @@ class Pod:
             return None
 
     async def until_ready(self) -> None:
-        async with asyncio.timeout(8):
+        async with asyncio.timeout(PATIENCE):
             while await self.ready() != 200:
                 assert self.process.returncode is None, await self.log()
                 await asyncio.sleep(0.02)
 
     async def log(self) -> list[dict[str, Any]]:
         """All log entries, once the process has ended."""
-        async with asyncio.timeout(8):
+        async with asyncio.timeout(PATIENCE):
             output, _ = await self.process.communicate()
         return [json.loads(line) for line in output.decode().splitlines()]
 
@@ -161,8 +162,11 @@ async def test_on_sigterm_the_pod_serves_until_nobody_asks_any_more_and_finishes
             assert (await call("nothing"))[1] == "close"
             # Kubernetes sends requests here while there is no other pod, as long as this one says that it serves.
             assert await pod.ready() == 200
-        await asyncio.sleep(0.7)
-        assert await pod.ready() == 503
+
+        async def takes_no_more() -> bool:
+            return await pod.ready() == 503
+
+        await eventually_async("not ready", takes_no_more)
         with pytest.raises(aiohttp.ClientConnectionError):
             await call("quick")
         assert (await slow)[0] == "finished"
@@ -176,7 +180,7 @@ async def test_a_pod_that_must_stop_does_so_even_if_requests_keep_coming(start: 
     await pod.until_ready()
     pod.process.send_signal(signal.SIGTERM)
     answered = 0
-    async with aiohttp.ClientSession() as client, asyncio.timeout(20):
+    async with aiohttp.ClientSession() as client, asyncio.timeout(PATIENCE):
         while True:
             try:
                 async with client.post(f"{pod.url}/quick") as response:
@@ -204,12 +208,13 @@ async def test_schedules_run_and_on_sigterm_runs_and_background_work_come_to_the
     pod = await start({"main.py": main})
     await pod.until_ready()
     url = f"http://127.0.0.1:{pod.health_port}/metrics"
-    async with aiohttp.ClientSession() as client, asyncio.timeout(20):
-        text = ""
-        while 'kind="schedule",task="tick",outcome="succeeded"} 2' not in text:
-            await asyncio.sleep(0.05)
+    async with aiohttp.ClientSession() as client:
+
+        async def twice() -> bool:
             async with client.get(url) as response:
-                text = await response.text()
+                return 'kind="schedule",task="tick",outcome="succeeded"} 2' in await response.text()
+
+        await eventually_async("two runs", twice)
     pod.process.terminate()
     log = await pod.log()
     assert pod.process.returncode == 0
@@ -223,10 +228,7 @@ async def test_schedules_run_and_on_sigterm_runs_and_background_work_come_to_the
 
 async def test_a_pod_is_not_ready_before_the_first_configuration(start: Start) -> None:
     pod = await start({"main.py": HELLO}, TIELINE_API_URL="http://127.0.0.1:9")
-    async with asyncio.timeout(8):
-        while (status := await pod.ready()) is None:  # noqa: ASYNC110  (another process)
-            await asyncio.sleep(0.02)
-    assert status == 503
+    assert await eventually_async("an answer", pod.ready) == 503
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import dataclasses
 import io
 import re
 import threading
-import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -16,6 +15,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient
 from pytest_aiohttp import AiohttpClient
 
+from tests.harness.waiting import eventually_async, until
 from tests.unit.runtime.external_systems import SURROUNDINGS, External, api_key, configured, environment
 from tieline import Context, Integration, Request, SyncContext, SyncRequest
 from tieline.configuration.current import Configuration
@@ -259,34 +259,40 @@ async def test_a_run_over_its_time_is_504_and_stopped(serve: Serve) -> None:
 
 
 async def test_a_sync_function_does_not_hold_up_others(serve: Serve) -> None:
-    release = threading.Event()
+    begun, release = threading.Event(), threading.Event()
     integration = Integration()
-    integration.webhook("slow")(lambda: str(release.wait(5)))
+
+    @integration.webhook("slow")
+    def slow() -> str:
+        begun.set()
+        return str(release.wait(60))
+
     integration.webhook("fast")(lambda: "fast")
 
     client = await serve(integration)
-    slow = asyncio.create_task(client.post("/slow"))
-    await asyncio.sleep(0.02)
-    started = time.monotonic()
+    waiting = asyncio.create_task(client.post("/slow"))
+    await until(begun.is_set)
     assert await (await client.post("/fast")).text() == "fast"
-    assert time.monotonic() - started < 1
-    assert not slow.done()
+    assert not waiting.done()
     release.set()
-    assert await (await slow).text() == "True"
+    assert await (await waiting).text() == "True"
 
 
 async def test_a_thread_that_goes_on_after_its_time_out_still_counts_as_a_run(serve: Serve) -> None:
     release = threading.Event()
     integration = Integration()
-    integration.webhook("stuck")(lambda: str(release.wait(5)))
+    integration.webhook("stuck")(lambda: str(release.wait(60)))
     integration.webhook("other")(lambda: "ok")
 
     client = await serve(integration, max_runs=1, run_timeout=0.05)
     assert (await client.post("/stuck")).status == 504
     assert (await client.post("/other")).status == 429
     release.set()
-    await asyncio.sleep(0.05)
-    assert (await client.post("/other")).status == 200
+
+    async def has_room() -> bool:
+        return (await client.post("/other")).status == 200
+
+    await eventually_async("room for a run", has_room)
 
 
 async def test_changed_variables_are_seen_by_the_next_run_and_not_within_one(serve: Serve) -> None:
@@ -385,7 +391,7 @@ async def test_requests_wait_for_their_turn_and_those_beyond_the_queue_are_429(s
     client = await serve(integration, max_runs=1, max_waiting=2)
     requests = [asyncio.create_task(client.post("/hook")) for _ in range(5)]
     await entered.wait()
-    await asyncio.sleep(0.05)
+    await until(lambda: sum(request.done() for request in requests) == 2)
     leave.set()
     answers = [await request for request in requests]
     assert sorted(answer.status for answer in answers) == [200, 200, 200, 429, 429]

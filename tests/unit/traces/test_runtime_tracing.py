@@ -3,7 +3,7 @@
 import asyncio
 import doctest
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from yarl import URL
 
+from tests.harness.waiting import until
 from tieline.tracing import outbound, w3c
 from tieline.tracing.destination import Destination, destination
 from tieline.tracing.encoding import encode
@@ -55,15 +56,6 @@ async def collector() -> AsyncIterator[Collector]:
     async with TestServer(app) as server:
         made.url = str(server.make_url("/internal/v1/traces"))
         yield made
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait until it is so, for at most 5 s."""
-    for _ in range(500):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("It did not come to pass")
 
 
 def encoded(*spans: Span) -> list[core.Span]:
