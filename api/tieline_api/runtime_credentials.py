@@ -12,9 +12,10 @@ from tieline_api.store.lookups import CacheDirectory
 from tieline_api.store.world import World
 from tieline_core.credentials.checking import OAUTH2
 from tieline_core.ids import credential_id
-from tieline_core.names import CREDENTIAL_TYPE, tokens_name
+from tieline_core.names import CREDENTIAL_TYPE
 from tieline_core.oauth.linking import Linked
 from tieline_core.oauth.oauth1_consumers import consumer_credential
+from tieline_core.oauth.token_secrets import holds_tokens_of, place
 from tieline_core.resources.auth_schemes import AuthSchemeType, OAuth1
 from tieline_core.resources.connections import CredentialType
 
@@ -40,12 +41,8 @@ def credential(
 
 def kept_tokens(world: World, connection: Obj, item: Obj) -> Obj | None:
     """The Secret with the tokens that the platform keeps for a credential; only the connection's own."""
-    metadata = connection["metadata"]
-    found = world.secrets.get(metadata["namespace"], tokens_name(metadata["name"], item["id"]))
-    if found is None or found.get("type") != CREDENTIAL_TYPE:
-        return None
-    owners = found["metadata"].get("ownerReferences") or ()
-    return found if any(one.get("uid") == metadata["uid"] for one in owners) else None
+    found = world.secrets.get(*place(connection, item["id"]))
+    return found if found is not None and holds_tokens_of(found, connection) else None
 
 
 def _data(world: World, connection: Obj, item: Obj, scheme: Obj) -> Json:

@@ -46,7 +46,13 @@ class Writer(Protocol):
     ) -> Applied: ...
 
     async def delete(
-        self, resource: Resource, name: str, namespace: str | None = None, *, uid: str | None = None
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
     ) -> object: ...
 
 
@@ -74,7 +80,11 @@ class Applier:
         for deletion in plan.deletions:
             with suppress(NotFound, Conflict):
                 await self._kube.delete(
-                    deletion.resource, deletion.name, deletion.namespace, uid=deletion.uid
+                    deletion.resource,
+                    deletion.name,
+                    deletion.namespace,
+                    uid=deletion.uid,
+                    resource_version=deletion.resource_version,
                 )
         plan = refused or plan
         with suppress(NotFound):

@@ -11,6 +11,7 @@ from tieline_core.credentials.links import Links, links_of
 from tieline_core.credentials.schemes import inline_findings
 from tieline_core.credentials.secrets import Finding
 from tieline_core.kube.resources import CONNECTIONS, END_USERS, SECRETS, SYSTEMS
+from tieline_core.oauth.asking import SECRET_TAKEN
 from tieline_core.oauth.linking import Problem
 from tieline_core.oauth.resolving import Grant
 from tieline_core.resources import Connection, System
@@ -19,9 +20,9 @@ from tieline_core.resources.connections import ConnectionCredential
 from tieline_core.systems import missing_variables
 from tieline_operator.elders import elder, id_taken
 from tieline_operator.indexes import joined
-from tieline_operator.leftovers import Leftovers, leftovers
+from tieline_operator.leftovers import leftovers
 from tieline_operator.lookups import CacheDirectory
-from tieline_operator.plans import Notice, Object, Outcome, Plan, failed, in_progress, ready
+from tieline_operator.plans import Deletion, Notice, Object, Outcome, Plan, failed, in_progress, ready
 from tieline_operator.secrets import cached_facts, look_up, tokens_facts
 from tieline_operator.world import World
 
@@ -51,7 +52,7 @@ class Observed:
     """By the credential's id: why its provider cannot be asked for tokens now."""
     told: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """By the credential's id: the errors that the status tells already."""
-    leftovers: Leftovers = field(default_factory=Leftovers)
+    leftovers: tuple[Deletion, ...] = ()
     """The Secrets that go."""
 
 
@@ -96,7 +97,7 @@ class Connections:
                 one["id"]: frozenset(one.get("errors") or ())
                 for one in obj.get("status", {}).get("credentials", [])
             },
-            leftovers=leftovers(secrets, obj, connection, now),
+            leftovers=await leftovers(world, obj, now),
         )
         return plan(observed, now)
 
@@ -106,7 +107,7 @@ def plan(observed: Observed, now: datetime) -> Plan:
     spec = observed.connection.spec
     problems = list(_problems(observed))
     credentials = []
-    again = [observed.leftovers.again] if observed.leftovers.again else []
+    again: list[datetime] = []
     notices = []
     for item in spec.credentials:
         known = _known(item, observed)
@@ -136,7 +137,7 @@ def plan(observed: Observed, now: datetime) -> Plan:
     return Plan(
         outcome=outcome,
         status={"credentials": credentials} if credentials and observed.system else {},
-        deletions=observed.leftovers.deletions,
+        deletions=observed.leftovers,
         notices=tuple(Notice(one.reason, one.message) for one in notices),
         requeue_after=min(((moment - now).total_seconds() for moment in again), default=None),
     )
@@ -175,10 +176,11 @@ def _waiting(observed: Observed, now: datetime) -> Iterator[Outcome]:
     for item in observed.connection.spec.credentials:
         grant = observed.links.get(item.id, Links()).grant
         tokens = observed.tokens.get(item.id)
-        given = grant is Grant.TOKEN and tokens is None
-        if grant is None or given or _can_be_used(tokens, now):
-            continue
         trouble = observed.troubles.get(item.id)
+        given = grant is Grant.TOKEN and tokens is None
+        stuck = trouble is not None and trouble.reason == SECRET_TAKEN
+        if grant is None or (given and not stuck) or _can_be_used(tokens, now):
+            continue
         if trouble and trouble.reason != UNAVAILABLE:
             yield failed(trouble.reason, f'Credential "{item.id}": {trouble.message}')
         elif trouble or (tokens and tokens.not_before):

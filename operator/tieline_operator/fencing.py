@@ -13,8 +13,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from tieline_core.kube import Applied, KubeError, Resource
-from tieline_operator.applying import MANAGER, Writer
-from tieline_operator.plans import Object
+from tieline_operator.applying import Writer
+from tieline_operator.plans import MANAGER, Object
 
 T = TypeVar("T")
 
@@ -54,10 +54,17 @@ class Fenced:
         )
 
     async def delete(
-        self, resource: Resource, name: str, namespace: str | None = None, *, uid: str | None = None
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
     ) -> object:
         return await self._leading(
-            lambda: self._kube.delete(resource, name, namespace, uid=uid), f"delete {resource.plural}"
+            lambda: self._kube.delete(resource, name, namespace, uid=uid, resource_version=resource_version),
+            f"delete {resource.plural}",
         )
 
     async def _leading(self, write: Callable[[], Coroutine[Any, Any, T]], doing: str) -> T:

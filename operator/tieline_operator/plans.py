@@ -73,12 +73,18 @@ class Deletion:
     namespace: str
     name: str
     uid: str
+    resource_version: str | None = None
+    """Where given, it goes only as it was then: what somebody has written since stays."""
 
     @classmethod
-    def of(cls, resource: Resource, obj: Object) -> "Deletion":
+    def of(cls, resource: Resource, obj: Object, *, unchanged: bool = False) -> "Deletion":
         metadata = obj["metadata"]
         return cls(
-            resource=resource, namespace=metadata["namespace"], name=metadata["name"], uid=metadata["uid"]
+            resource=resource,
+            namespace=metadata["namespace"],
+            name=metadata["name"],
+            uid=metadata["uid"],
+            resource_version=metadata["resourceVersion"] if unchanged else None,
         )
 
 

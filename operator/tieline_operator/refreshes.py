@@ -20,7 +20,7 @@ from tieline_core.credentials.facts import SecretFacts, TokenFacts
 from tieline_core.credentials.links import Links, links_of
 from tieline_core.kube import KubeError
 from tieline_core.kube.resources import CONNECTIONS, SECRETS
-from tieline_core.oauth.asking import UnresolvedError
+from tieline_core.oauth.asking import SecretTakenError, UnresolvedError
 from tieline_core.oauth.keeping import Kept
 from tieline_core.oauth.linking import Problem, scheme_of
 from tieline_core.oauth.resolving import Grant
@@ -42,6 +42,7 @@ _FIRST_LOOK = 600.0
 _SPREAD = 300.0
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 10.0, 900.0
 _CONFIGURED_WRONG = 60.0
+_TAKEN = 60.0
 
 TOKEN_URL_WRONG = "TokenUrlWrong"  # noqa: S105  (a reason)
 
@@ -131,6 +132,11 @@ class Refreshes:
             self._told(key, "refused", error)
             self._relieved(key)
             return "refused", None
+        except SecretTakenError as error:
+            # Looked at again: Secrets of other types are not watched, so nobody says when it goes.
+            self._told(key, "unresolved", error)
+            self._troubled(key, error.problems[0].reason, error)
+            return "unresolved", self._backoff(key, least=_TAKEN)
         except UnresolvedError as error:
             self._told(key, "unresolved", error)
             self._troubled(key, error.problems[0].reason, error)

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tieline_core.credentials.facts import holds_tokens, tokens_of, values_of
+from tieline_core.credentials.facts import tokens_of, values_of
+from tieline_core.oauth.token_secrets import holds_tokens
 
 _KEPT = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "ownerReferences")
 

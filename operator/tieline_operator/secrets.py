@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from tieline_core.credentials.facts import SecretFacts, TokenFacts
-from tieline_core.names import tokens_name
+from tieline_core.oauth.token_secrets import place
 from tieline_core.owners import is_owned
 from tieline_operator.plans import Object
 from tieline_operator.world import View, World
@@ -32,13 +32,9 @@ def cached_facts(view: View, namespace: str, name: str) -> SecretFacts:
 
 def tokens_facts(view: View, connection: Object, item_id: str) -> TokenFacts | None:
     """The facts of the tokens that the platform keeps for a connection's credential, if it keeps any."""
-    found = tokens_secret(view, connection, item_id)
-    tokens: TokenFacts | None = found["tokens"] if found else None
+    found = view.get(*place(connection, item_id))
+    # A Secret of the name that is somebody else's holds none.
+    if found is None or not is_owned(found, connection["metadata"]["uid"]):
+        return None
+    tokens: TokenFacts | None = found["tokens"]
     return tokens
-
-
-def tokens_secret(view: View, connection: Object, item_id: str) -> Object | None:
-    """The Secret of those tokens; one of its name that is somebody else's is none."""
-    metadata = connection["metadata"]
-    found = view.get(metadata["namespace"], tokens_name(metadata["name"], item_id))
-    return found if found is not None and is_owned(found, metadata["uid"]) else None

@@ -137,6 +137,13 @@ class World:
         except NotFound:
             return None
 
+    async def connection_now(self, namespace: str, name: str) -> Object | None:
+        """A Connection as Kubernetes has it at this moment: the cache may be behind."""
+        try:
+            return await self._kube.get(r.CONNECTIONS, name, namespace)
+        except NotFound:
+            return None
+
     async def late_secret(self, namespace: str, name: str) -> bool:
         """Whether there is a Secret of the credential type that the cache has not seen yet; now it has.
 

@@ -8,7 +8,7 @@ from tieline_api import errors
 from tieline_api.models import connections as rest
 from tieline_api.platform import Platform
 from tieline_core.kube.resources import CONNECTIONS
-from tieline_core.oauth.asking import UnresolvedError, client_begun_with, oauth1_begun_for
+from tieline_core.oauth.asking import SecretTakenError, UnresolvedError, client_begun_with, oauth1_begun_for
 from tieline_core.oauth.states import StateRefusedError
 from tieline_core.oauth.tokens import MisconfiguredError, RefusedError, TokenError
 
@@ -110,6 +110,8 @@ def token_error(error: TokenError, *, field: str, about: str) -> errors.ApiError
             about = f"{field}.{about}.state"
         case RefusedError():
             about = f"{field}.{about}"
+        case SecretTakenError():
+            return errors.conflict(str(error))
         case UnresolvedError():
             about, told = f"{field}.authSchemeConfig", [problem.message for problem in error.problems]
         case MisconfiguredError():

@@ -12,13 +12,13 @@ from tieline_api.conversion.connections import PlannedSecret, linked_certificate
 from tieline_api.models import connections as rest
 from tieline_api.oauth.exchanging import check_codes, exchange_codes
 from tieline_api.platform import Platform
+from tieline_api.runtime_credentials import kept_tokens
 from tieline_api.store.secrets import made_for, new_edition, secret_name, secret_references
 from tieline_api.store.world import World
 from tieline_api.store.writer import put_or_leave_out, refuse_removal
 from tieline_core.ids import ID_LABEL, format_time, new_id, object_id
 from tieline_core.kube import KubeError
 from tieline_core.kube.resources import CONNECTIONS
-from tieline_core.names import tokens_name
 
 Obj = dict[str, Any]
 _KIND = "Connection"
@@ -103,6 +103,7 @@ async def update_connection_object(
     secrets: list[PlannedSecret] = []
     staged: set[str] = set()
     before: set[str] = set()
+    held: list[Obj] = []
     ids: list[str] = []
     edition = new_edition()
 
@@ -128,7 +129,8 @@ async def update_connection_object(
             refuse_removal(live, ("baseUrl",), what="The base URL")
             mine["spec"].pop("baseUrl", None)
         if body.credentials is not None:
-            before.update(_used_by(live))
+            before.update(secret_references(live))
+            held[:] = live["spec"].get("credentials") or ()
             put_or_leave_out(mine["spec"], "credentials", plan(live, mine))
 
     if given:
@@ -153,15 +155,17 @@ async def update_connection_object(
     except (errors.ApiError, KubeError) as error:
         await platform.credentials.discard(metadata["namespace"], staged, error=error)
         raise
-    await platform.credentials.remove(changed, (before | staged) - _used_by(changed))
+    await platform.credentials.remove(changed, (before | staged) - secret_references(changed))
+    await platform.credentials.remove_unchanged(_tokens_of_removed(platform.world, held, changed))
     await exchange_codes(platform, given, changed, ids, path="credentials")
     return changed
 
 
-def _used_by(connection: Mapping[str, Any]) -> set[str]:
-    """The Secrets of a connection: those that it refers to, and those with the tokens of its credentials."""
-    items, name = connection["spec"].get("credentials") or (), connection["metadata"]["name"]
-    return secret_references(connection) | {tokens_name(name, item["id"]) for item in items}
+def _tokens_of_removed(world: World, before: Sequence[Obj], after: Obj) -> list[Mapping[str, Any]]:
+    """The Secrets with tokens of the credentials ``before`` that a connection has no more."""
+    left = {item["id"] for item in after["spec"].get("credentials") or ()}
+    gone = [item for item in before if item["id"] not in left]
+    return [found for item in gone if (found := kept_tokens(world, after, item))]
 
 
 async def link_if_free(

@@ -108,6 +108,24 @@ class CredentialStore:
             except KubeError as error:
                 logger.warning("Cannot delete a replaced Secret, the sweep will: %s", error.reason)
 
+    async def remove_unchanged(self, secrets: Iterable[Obj]) -> None:
+        """Deletes ``secrets`` as they are; one that was written since stays, as does what cannot be deleted now."""
+        for secret in secrets:
+            metadata = secret["metadata"]
+            try:
+                await self._kube.delete(
+                    SECRETS,
+                    metadata["name"],
+                    metadata["namespace"],
+                    uid=metadata["uid"],
+                    resource_version=metadata["resourceVersion"],
+                )
+            except KubeError as error:
+                logger.info("A Secret is left to the operator's clean-up: %s", error.reason)
+                continue
+            self._cache.forget(secret)
+            revisions.deleted(SECRETS.plural, secret)
+
     async def _delete(self, namespace: str, name: str, *, uid: str | None = None) -> None:
         found = self._cache.get(namespace, name)
         with suppress(NotFound, Conflict):

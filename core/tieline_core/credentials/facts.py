@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from tieline_core.credentials.keys import Certificate, SigningKey, certificate_of, signing_key_of
-from tieline_core.names import CREDENTIAL_TYPE, TOKENS_LABEL
+from tieline_core.names import CREDENTIAL_TYPE
 from tieline_core.oauth import stored
 
 # Many services take an API key as the user name, with no password.
@@ -114,11 +114,6 @@ def tokens_of(secret: Mapping[str, Any]) -> TokenFacts:
         refused=marker.partition(":")[2] if marker else None,
         not_before=stored.moment(annotations.get(stored.NOT_BEFORE, "").partition(" ")[0]),
     )
-
-
-def holds_tokens(secret: Mapping[str, Any]) -> bool:
-    """Whether a Secret is one that the platform keeps tokens in."""
-    return (secret["metadata"].get("labels") or {}).get(TOKENS_LABEL) == "true"
 
 
 def _is_text(value: bytes) -> bool:

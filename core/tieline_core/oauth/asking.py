@@ -6,17 +6,18 @@ from collections.abc import Callable
 from datetime import datetime
 
 from tieline_core.ids import credential_id, object_id
-from tieline_core.names import tokens_name
 from tieline_core.oauth import stored
 from tieline_core.oauth.linking import Linked, Object, Problem, canonical, client_of, scheme_of
 from tieline_core.oauth.oauth1_tokens import Issued, token_credentials
 from tieline_core.oauth.refreshing import Wanted, not_renewable
 from tieline_core.oauth.resolving import Grant, Lookups, Resolved
 from tieline_core.oauth.states import OAuthStates, Pending, StateRefusedError
+from tieline_core.oauth.token_secrets import place
 from tieline_core.oauth.tokens import Endpoint, RefusedError, TokenClient, TokenError, Tokens
 from tieline_core.resources import Connection
 from tieline_core.resources.auth_schemes import OAuth2Client
 
+SECRET_TAKEN = "SecretNameTaken"  # noqa: S105  (a reason)
 RENEWING = (Grant.CLIENT_CREDENTIALS, Grant.PASSWORD)
 """Grants that bring new tokens without a refresh token."""
 
@@ -27,6 +28,17 @@ class UnresolvedError(TokenError):
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         super().__init__(problems[0].message)
         self.problems = problems
+
+
+class SecretTakenError(UnresolvedError):
+    """Somebody else's Secret has the name that the tokens of a credential are to be kept under."""
+
+    def __init__(self, name: str) -> None:
+        told = (
+            f'The Secret "{name}" has the name that the tokens of this credential are kept under, and the platform '
+            "has not made it; delete it after you have saved what you need of it, or give the credential another id"
+        )
+        super().__init__((Problem(SECRET_TAKEN, told),))
 
 
 class Asking:
@@ -158,12 +170,6 @@ class Asking:
                 (Problem("UrlWrong", "The auth scheme names no usable token URL; correct it"),)
             )
         return self._resolved.endpoint
-
-
-def place(connection: Object, item_id: str) -> tuple[str, str]:
-    """Namespace and name of the Secret with a credential's tokens."""
-    metadata = connection["metadata"]
-    return metadata["namespace"], tokens_name(metadata["name"], item_id)
 
 
 def holder_of(name: str, source: str) -> str:

@@ -16,21 +16,26 @@ from typing import Any
 
 from tieline_core.kube.errors import KubeError, NotFound
 from tieline_core.kube.resources import CONNECTIONS, SECRETS
-from tieline_core.names import CREDENTIAL_TYPE, TOKENS_LABEL
 from tieline_core.oauth import refreshing, stored
-from tieline_core.oauth.asking import RENEWING, Asking, UnresolvedError, client_begun_with, holder_of, place
+from tieline_core.oauth.asking import (
+    RENEWING,
+    Asking,
+    SecretTakenError,
+    UnresolvedError,
+    client_begun_with,
+    holder_of,
+)
 from tieline_core.oauth.linking import Object
 from tieline_core.oauth.live_lookups import LiveLookups
 from tieline_core.oauth.refreshing import Refresher, Wanted, not_renewable
 from tieline_core.oauth.resolving import Grant, Lookups, Resolved, resolve
 from tieline_core.oauth.states import OAuthStates, StateRefusedError
+from tieline_core.oauth.token_secrets import blank_secret, holds_tokens_of, of_a_predecessor, place
 from tieline_core.oauth.tokens import TokenClient, Tokens, UnreachableError
-from tieline_core.owners import owner_reference
 from tieline_core.resources.auth_schemes import OAuth2Client
 
-__all__ = ["Keeper", "Kept", "UnresolvedError"]
+__all__ = ["Keeper", "Kept", "SecretTakenError", "UnresolvedError"]
 
-CREDENTIAL_ANNOTATION = "tieline.dev/credential"
 CLIENT = "tieline.dev/client"
 """The client that an authorisation was begun with, where the scheme names another one or none."""
 
@@ -72,7 +77,8 @@ class Keeper:
 
         None for a credential that has no tokens. ``rejected`` is an access token that was answered with 401;
         ``retry`` asks once more although a refusal or a pause is recorded. Raises UnresolvedError where
-        something has to be put right first; RefusedError where the provider says no, or has said it;
+        something has to be put right first (SecretTakenError: that somebody else's Secret is where the tokens
+        would be kept); RefusedError where the provider says no, or has said it;
         UnreachableError and MisconfiguredError where it cannot be asked, which says nothing about the
         credential; KubeError.
         """
@@ -119,7 +125,8 @@ class Keeper:
             rejected=rejected,
             renews=resolved.grant in RENEWING,
             retry=retry,
-            blank=_blank(connection, item_id, name),
+            blank=blank_secret(connection, item_id),
+            check=lambda found: _check_owner(found, connection),
             notes=_note(resolved.source, chosen),
         )
         asking = Asking(
@@ -161,12 +168,8 @@ class Keeper:
             found = await self._secrets.get(SECRETS, name, namespace)
         except NotFound:
             return None
-        owners = found["metadata"].get("ownerReferences") or ()
-        if any(owner.get("uid") == connection["metadata"]["uid"] for owner in owners):
-            return found
-        raise UnreachableError(
-            f'The Secret "{name}" is of a connection that was deleted; it is tried again when that is gone'
-        )
+        _check_owner(found, connection)
+        return found
 
     async def _chosen(
         self, connection: Object, item_id: str, resolved: Resolved, *, name: str, seen: Object | None
@@ -186,21 +189,16 @@ class Keeper:
             return None  # told, and recorded, when the code is to be exchanged
 
 
-def _blank(connection: Object, item_id: str, name: str) -> dict[str, Any]:
-    """The Secret for the tokens before there are any; it goes with the connection."""
-    metadata = connection["metadata"]
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {
-            "name": name,
-            "namespace": metadata["namespace"],
-            "labels": {"app.kubernetes.io/managed-by": "tieline", TOKENS_LABEL: "true"},
-            "annotations": {CREDENTIAL_ANNOTATION: item_id},
-            "ownerReferences": [owner_reference(connection)],
-        },
-        "type": CREDENTIAL_TYPE,
-    }
+def _check_owner(secret: Object, connection: Object) -> None:
+    """Raises where a Secret of the name is not the one for the connection's tokens: nothing may touch it then."""
+    if holds_tokens_of(secret, connection):
+        return
+    name = secret["metadata"]["name"]
+    if of_a_predecessor(secret, connection):
+        raise UnreachableError(
+            f'The Secret "{name}" is of a connection that was deleted; it is tried again when that is gone'
+        )
+    raise SecretTakenError(name)
 
 
 def _note(source: str, chosen: OAuth2Client | None) -> Mapping[str, str]:

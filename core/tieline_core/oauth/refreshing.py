@@ -64,6 +64,8 @@ class Wanted:
     """The Secret to create where there is none."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """Annotations that are written with the claim."""
+    check: Callable[[Object], None] = lambda _secret: None
+    """Raises TokenError where the Secret that is there must not be written."""
 
     def renewable(self, tokens: Tokens) -> bool:
         """Whether tokens can follow these ones."""
@@ -158,11 +160,13 @@ class Refresher:
 
     async def _read(self, namespace: str, name: str, wanted: Wanted) -> Object:
         try:
-            return await self._secrets.get(SECRETS, name, namespace)
+            found = await self._secrets.get(SECRETS, name, namespace)
         except NotFound:
             if wanted.blank is None:
                 raise
             return dict(wanted.blank)
+        wanted.check(found)
+        return found
 
     async def _claimed(self, secret: Object) -> Object:
         if "resourceVersion" in secret["metadata"]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.unit.operator.objects import NAMESPACE, NOW
 from tieline_core.ids import format_time
-from tieline_core.kube import AlreadyExists, Applied, Invalid, NotFound, Resource
+from tieline_core.kube import AlreadyExists, Applied, Conflict, Invalid, NotFound, Resource
 from tieline_core.kube import resources as r
 from tieline_core.systems import filled
 from tieline_operator.indexes import CHILDREN, INDEXES, OWN
@@ -47,6 +47,10 @@ class MemoryWorld:
         self.other_secrets: set[str] = set()
         self.late_secrets: dict[str, Any] = {}
         """Those of our type that the watch has not brought yet."""
+        self.ahead: dict[str, Any] = {}
+        """Connections as Kubernetes has them where the cache is behind, by name."""
+        self.changing: set[str] = set()
+        """Names of objects that somebody has written since they were read."""
         self.requests: Counter[str] = Counter()
         self.reads = 0
         self.refused: dict[Resource, str] = {}
@@ -88,6 +92,10 @@ class MemoryWorld:
     async def config_map(self, namespace: str, name: str) -> Any:
         self.reads += 1
         return self.contents.get(name)
+
+    async def connection_now(self, namespace: str, name: str) -> Any:
+        self.reads += 1
+        return self.ahead.get(name) or self.objects[r.CONNECTIONS].get((namespace, name))
 
     async def late_secret(self, namespace: str, name: str) -> bool:
         found = self.late_secrets.pop(name, None)
@@ -146,7 +154,24 @@ class MemoryWorld:
         self._tell(resource, old, stored)
         return Applied(object=stored, created=there is None)
 
-    async def delete(self, resource: Resource, name: str, namespace: str | None = None, **_: Any) -> None:
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Any:
+        self.reads += 1
+        found = self.objects[resource].get((namespace or "", name))
+        if found is None:
+            raise NotFound("gone")
+        return found
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        resource_version: str | None = None,
+        **_: Any,
+    ) -> None:
+        if resource_version and name in self.changing:
+            raise Conflict("changed")
         gone = self.objects[resource].pop((namespace or "", name), None)
         if gone is None:
             raise NotFound("gone")

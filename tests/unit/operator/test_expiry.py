@@ -65,6 +65,10 @@ class There(Reconciling):
     def store_tokens(self, identifier: str = "main", **more: Any) -> None:
         self.store(tokens_name("login", identifier), tokens=TokenFacts(obtained=True), **more)
 
+    @staticmethod
+    def connection(*items: dict[str, Any]) -> dict[str, Any]:
+        return o.connection(credentials=list(items))
+
     def secrets(self) -> set[str]:
         return {name for _, name in self.world.objects[r.SECRETS]}
 
@@ -130,20 +134,44 @@ async def test_an_expiry_is_told_once_also_where_nothing_was_ready() -> None:
     assert there.events().count(("Warning", "CredentialExpired")) == 1
 
 
-async def test_tokens_of_a_removed_credential_go_once_they_are_no_news() -> None:
-    there = There(oauth_item(), oauth_item(identifier="young"))
+async def test_tokens_of_a_removed_credential_go_and_those_of_one_that_is_news_stay() -> None:
+    there = There(oauth_item(), oauth_item(identifier="other"))
     there.store()
-    there.store_tokens()
-    there.store_tokens("removed")
-    there.store_tokens("not-seen-yet", age=20)
+    for identifier in ("main", "removed", "not-seen-yet"):
+        there.store_tokens(identifier)
+    there.world.ahead["login"] = there.connection(oauth_item(), oauth_item(identifier="not-seen-yet"))
     await there.once(*CONNECTION)
     assert tokens_name("login", "removed") not in there.secrets()
     assert tokens_name("login", "main") in there.secrets()
-    assert tokens_name("login", "not-seen-yet") in there.secrets(), "its credential may be about to be seen"
-    assert there.requeue_after == 40
-    there.now = o.NOW + timedelta(seconds=40)
+    assert tokens_name("login", "not-seen-yet") in there.secrets(), "Kubernetes has its credential already"
+    there.world.ahead["login"] = there.connection(oauth_item())
     await there.once(*CONNECTION)
     assert tokens_name("login", "not-seen-yet") not in there.secrets()
+
+
+async def test_tokens_that_were_written_since_they_were_seen_are_not_deleted() -> None:
+    there = There(oauth_item())
+    there.store()
+    there.store_tokens("removed")
+    there.world.changing.add(tokens_name("login", "removed"))
+    await there.once(*CONNECTION)
+    assert tokens_name("login", "removed") in there.secrets()
+
+
+async def test_kubernetes_is_asked_only_where_something_seems_left_over() -> None:
+    there = There(oauth_item(), item("basic"))
+    there.store()
+    there.store_tokens()
+    await there.until_quiet()
+    assert there.world.reads == 0
+
+
+async def test_a_secret_of_the_name_that_holds_no_tokens_of_ours_stays() -> None:
+    there = There()
+    there.store(tokens_name("login", "main"), tokens=None)
+    there.store(tokens_name("login", "foreign"), owned=False, tokens=TokenFacts(obtained=True))
+    await there.until_quiet()
+    assert there.secrets() == {tokens_name("login", "main"), tokens_name("login", "foreign")}
 
 
 async def test_a_credential_that_is_given_more_time_is_valid_again() -> None:

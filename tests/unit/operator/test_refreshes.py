@@ -15,7 +15,7 @@ from tieline_core.credentials.facts import TokenFacts, ValueFacts
 from tieline_core.kube import Unavailable
 from tieline_core.kube import resources as r
 from tieline_core.names import tokens_name
-from tieline_core.oauth.asking import UnresolvedError
+from tieline_core.oauth.asking import SecretTakenError, UnresolvedError
 from tieline_core.oauth.keeping import Kept
 from tieline_core.oauth.linking import Problem
 from tieline_core.oauth.tokens import MisconfiguredError, RefusedError, Tokens, UnreachableError
@@ -231,6 +231,7 @@ async def test_a_provider_that_asks_for_patience_gets_it_for_all_its_connections
         (UnreachableError("The token URL did not answer in time"), "ProviderUnavailable"),
         (MisconfiguredError("The token URL answered 404 without a token"), "TokenUrlWrong"),
         (UnresolvedError((Problem("CertificateWrong", "The key does not fit"),)), "CertificateWrong"),
+        (SecretTakenError("login-tokens"), "SecretNameTaken"),
     ],
 )
 async def test_trouble_is_told_of_the_provider_and_not_of_the_credential(
@@ -313,3 +314,22 @@ async def test_a_refusal_is_an_error_of_the_credential_with_an_event() -> None:
     assert [event["reason"] for event in there.world.posted if event["type"] == "Warning"] == [
         "CredentialRefused"
     ]
+
+
+async def test_a_name_that_is_taken_is_told_of_given_tokens_too_and_looked_at_again() -> None:
+    there = Keeping()
+    there.world.put(r.CONNECTIONS, o.connection(credentials=[{**CLIENT, "type": "oauth2-token"}]))
+    there.world.put(r.SECRETS, o.secret("login", "accessToken", "refreshToken", "clientId", "clientSecret"))
+    there.keeper.raises = SecretTakenError("login-tokens")
+    there.look()
+    await there.clock.pass_by(1)
+    reconciling = Reconciling(there.world, troubles=there.refreshes.troubles)
+    await reconciling.until_quiet()
+    status, reason, message = reconciling.ready(r.CONNECTIONS, "login")
+    assert (status, reason) == ("False", "SecretNameTaken")
+    assert "delete it" in message
+    assert "SecretNameTaken" in {event["reason"] for event in there.world.posted}
+    there.keeper.raises = None
+    await there.clock.pass_by(90)
+    assert there.count("renewed") == 1
+    assert there.refreshes.troubles(o.NAMESPACE, "login") == {}
