@@ -6,6 +6,9 @@ from typing import Any, NamedTuple
 
 from tieline_core.kube import Resource
 
+MANAGER = "tieline-operator"
+"""The field manager of all that the operator writes."""
+
 Object = Mapping[str, Any]
 """A Kubernetes object as read from a cache: shared, never changed."""
 
