@@ -19,12 +19,12 @@ from tieline_core.kube import (
 )
 from tieline_operator.conditions import find, full_status
 from tieline_operator.differences import contained
+from tieline_operator.drift import Drift, Drifts
 from tieline_operator.events import Events
-from tieline_operator.plans import Child, Object, Plan, failed
+from tieline_operator.plans import MANAGER, Child, Object, Plan, failed
 
 logger = logging.getLogger(__name__)
 
-MANAGER = "tieline-operator"
 REFUSED = "WorkloadRefused"
 # What Kubernetes refuses (a quota, an admission rule, a value) may be allowed later.
 REFUSED_AGAIN_AFTER = 60.0
@@ -65,10 +65,11 @@ class Reader(Protocol):
 class Applier:
     """Carries out plans."""
 
-    def __init__(self, kube: Writer, reader: Reader, events: Events) -> None:
+    def __init__(self, kube: Writer, reader: Reader, events: Events, drifts: Drifts) -> None:
         self._kube = kube
         self._reader = reader
         self._events = events
+        self._drifts = drifts
 
     async def carry_out(self, resource: Resource, obj: Object, plan: Plan, now: datetime) -> Plan:
         """Makes the cluster what ``plan`` says. Returns the plan as it came out.
@@ -76,8 +77,9 @@ class Applier:
         When Kubernetes refuses a child, the object's Ready says so and the plan looks again later. Raises
         KubeError for all else that fails.
         """
-        refused = await self._children(plan)
+        refused = await self._children(resource, obj, plan)
         for deletion in plan.deletions:
+            self._drifts.deleting(deletion.uid)
             with suppress(NotFound, Conflict):
                 await self._kube.delete(
                     deletion.resource,
@@ -92,14 +94,18 @@ class Applier:
             await self._status(resource, obj, plan, now)
         return plan
 
-    async def _children(self, plan: Plan) -> Plan | None:
+    async def _children(self, resource: Resource, obj: Object, plan: Plan) -> Plan | None:
         """Makes and mends the children; the plan to go on with when Kubernetes refuses one."""
         child: Child | None = None
         try:
             for creation in plan.creations:
-                await self._create(creation.resource, creation.desired)
+                drift = await self._create(creation.resource, creation.desired)
+                if drift:
+                    await self._drifts.tell(resource, obj, drift)
             for child in plan.children:
-                await self._apply_child(child)
+                drift = await self._apply_child(child)
+                if drift:
+                    await self._drifts.tell(resource, obj, drift)
         except (Invalid, Forbidden) as error:
             message = f"Kubernetes refuses a part of the workload: {error.message[:1024]}"
             if child is not None and plan.on_refusal is not None:
@@ -107,15 +113,24 @@ class Applier:
             return replace(plan, outcome=failed(REFUSED, message), requeue_after=REFUSED_AGAIN_AFTER)
         return None
 
-    async def _create(self, resource: Resource, desired: Mapping[str, Any]) -> None:
-        with suppress(AlreadyExists):
+    async def _create(self, resource: Resource, desired: Mapping[str, Any]) -> Drift | None:
+        drift = self._drifts.missing(resource, desired)
+        try:
             self._reader.observe(resource, await self._kube.create(resource, desired, field_manager=MANAGER))
+        except AlreadyExists:
+            return None
+        return drift
 
-    async def _apply_child(self, child: Child) -> None:
-        if child.actual is not None and contained(child.desired, child.actual):
-            return
+    async def _apply_child(self, child: Child) -> Drift | None:
+        if child.actual is None:
+            drift = self._drifts.missing(child.resource, child.desired)
+        elif contained(child.desired, child.actual):
+            return None
+        else:
+            drift = await self._drifts.changed(child.resource, child.desired, child.actual)
         applied = await self._kube.apply(child.resource, child.desired, field_manager=MANAGER, force=True)
         self._reader.observe(child.resource, applied.object)
+        return drift
 
     async def _label(self, resource: Resource, obj: Object) -> None:
         """Puts the id on an object that came without (those of REST and of restores have one)."""

@@ -7,12 +7,14 @@ last applied manifest, which ``stamped`` puts on it.
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import orjson
 
+Path = tuple[str | tuple[str, Any], ...]
+"""The way to a field: names, and for an item of a list the key that tells it apart, with its value."""
 APPLIED_ANNOTATION = "tieline.dev/applied"
 _HASH = 16
 
@@ -56,6 +58,33 @@ def stamped(manifest: dict[str, Any]) -> dict[str, Any]:
 def contained(desired: Any, actual: Any) -> bool:
     """Whether ``actual`` holds all that ``desired`` says."""
     return _contained(desired, actual, path=())
+
+
+def differing(desired: Any, actual: Any, path: Path = ()) -> Iterator[Path]:
+    """The fields of ``actual`` that are not as ``desired`` says.
+
+    >>> [written(path) for path in differing({"env": [{"name": "A", "value": "1"}]}, {"env": [{"name": "A"}]})]
+    ['env[A].value']
+    """
+    names = tuple(step for step in path if isinstance(step, str))
+    if _contained(desired, actual, path=names):
+        return
+    key = _merge_key(names)
+    if isinstance(desired, Mapping) and isinstance(actual, Mapping):
+        for name, value in desired.items():
+            yield from differing(value, actual.get(name), (*path, name))
+    elif key is not None and isinstance(desired, list) and isinstance(actual, Sequence):
+        present = {item.get(key): item for item in actual}
+        for item in desired:
+            yield from differing(item, present.get(item[key]), (*path, (key, item[key])))
+    else:
+        yield path
+
+
+def written(path: Path) -> str:
+    """A path for people: ``spec.ports[80].name``."""
+    steps = (f".{step}" if isinstance(step, str) else f"[{step[1]}]" for step in path)
+    return "".join(steps).removeprefix(".")
 
 
 def same_quantity(one: Any, other: Any) -> bool:

@@ -56,6 +56,12 @@ class Metrics:
             ("outcome",),
             registry=self.registry,
         )
+        self.drifts = Counter(
+            "tieline_operator_drift_repaired",
+            "Children that others had changed, deleted or scaled, by kind, and were put right",
+            ("kind", "what"),
+            registry=self.registry,
+        )
         self.leading = Gauge(
             "tieline_operator_leading", "Whether this replica is the one at work", registry=self.registry
         )

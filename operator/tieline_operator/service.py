@@ -11,15 +11,16 @@ from uuid import uuid4
 
 from tieline_core.kube import Change, Kube, Resource
 from tieline_core.kube.leases import Lease, lead
-from tieline_core.kube.resources import CONNECTIONS
+from tieline_core.kube.resources import CONFIG_MAPS, CONNECTIONS
 from tieline_core.oauth.linking import Problem
 from tieline_operator.applying import Applier
 from tieline_operator.code import Code
 from tieline_operator.config import Config
 from tieline_operator.controller import Controller, reconcilers
+from tieline_operator.drift import Drifts
 from tieline_operator.events import Events
 from tieline_operator.fencing import Fenced
-from tieline_operator.indexes import OWN
+from tieline_operator.indexes import CHILDREN, OWN
 from tieline_operator.metrics import Metrics
 from tieline_operator.plans import Key
 from tieline_operator.routes import affected, key_of
@@ -30,6 +31,8 @@ from tieline_operator.world import World
 logger = logging.getLogger(__name__)
 
 LEASE = "tieline-operator"
+MADE = frozenset((*CHILDREN, CONFIG_MAPS))
+"""What the operator makes for others, whose loss it tells of."""
 # A cache that is this late is looked at all the same; its own change will come and enqueue again.
 _PATIENCE = 5.0
 
@@ -44,9 +47,11 @@ class Service:
         self.world = World.build(kube, config.namespaces)
         self._lease = _lease(config, kube) if config.leader_elect else None
         writes = Fenced(kube, self._left)
+        events = Events(writes)
+        self._drifts = Drifts(kube, events, lambda kind, what: metrics.drifts.labels(kind, what).inc())
         controller = Controller(
             self.world,
-            Applier(writes, self.world, Events(writes)),
+            Applier(writes, self.world, events, self._drifts),
             metrics,
             reconcilers(
                 config,
@@ -110,6 +115,8 @@ class Service:
         return self.world.dead(self._config.watch_timeout)
 
     def _changed(self, resource: Resource, change: Change) -> None:
+        if change.new is None and resource in MADE:
+            self._drifts.gone(resource, change.object)
         for key in affected(self._views, resource, change):
             self._enqueue(key)
 

@@ -14,6 +14,7 @@ from tieline_operator.code import Code
 from tieline_operator.config import Config
 from tieline_operator.connections import Troubles
 from tieline_operator.controller import Controller, reconcilers
+from tieline_operator.drift import Drifts
 from tieline_operator.events import Events
 from tieline_operator.indexes import OWN
 from tieline_operator.metrics import Metrics
@@ -39,7 +40,7 @@ class Reconciling:
         code = Code(world)
         self._controller = Controller(
             world,
-            Applier(world, world, Events(world)),
+            Applier(world, world, Events(world), Drifts(world, Events(world))),
             Metrics(),
             reconcilers(config, code, troubles),
             now=lambda: self.now,

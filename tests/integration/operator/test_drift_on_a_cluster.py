@@ -1,0 +1,118 @@
+"""A child that somebody changes or deletes by hand is put right, and its Project's events say so."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+
+import pytest
+
+from tests.harness.waiting import eventually
+from tests.integration.operator.cluster_objects import Acting, project_spec
+from tests.integration.operator.running_operator import RunningOperator
+
+pytestmark = pytest.mark.cluster
+
+_DRIFT = re.compile(r'^tieline_operator_drift_repaired_total\{kind="(\w+)",what="(\w+)"\} (\S+)', re.M)
+_ENVIRONMENT = "spec.template.spec.containers[runtime].env[TIELINE_ENVIRONMENT].value"
+
+
+def told(acting: Acting, project: str) -> dict[str, list[str]]:
+    """What the events of a project say about drift, by the kind of child."""
+    found: dict[str, list[str]] = {}
+    for event in acting.list("events.events.k8s.io"):
+        of = event["regarding"]
+        if event["reason"] == "DriftRepaired" and (of["kind"], of["name"]) == ("Project", project):
+            found.setdefault(event["note"].split()[0], []).append(event["note"])
+    return found
+
+
+def counted(operator: RunningOperator) -> Counter[tuple[str, str]]:
+    found = _DRIFT.findall(operator.metrics())
+    return Counter({(kind, what): int(float(count)) for kind, what, count in found})
+
+
+def deployed(acting: Acting, project: str) -> str:
+    """The name of the children of a new project."""
+    acting.apply("Project", project, project_spec())
+    eventually("it has a Deployment", lambda: acting.workload("deployment", project))
+    name: str = acting.workload("deployment", project)[0]["metadata"]["name"]
+    return name
+
+
+def test_what_is_changed_or_deleted_by_hand_is_put_right_and_told(
+    acting: Acting, operator: RunningOperator
+) -> None:
+    name = deployed(acting, "drifts")
+    operator.at_rest()
+    before = counted(operator)
+    assert told(acting, "drifts") == {}, "what the operator did itself is no drift"
+
+    acting.run("set", "env", f"deployment/{name}", "TIELINE_ENVIRONMENT=elsewhere")
+    opened = json.dumps([{"op": "replace", "path": "/spec/egress", "value": [{}]}])
+    acting.run("patch", "networkpolicy", name, "--type=json", "-p", opened, "--field-manager=by-hand")
+    elsewhere = json.dumps({"spec": {"ports": [{"port": 80, "targetPort": 9999}]}})
+    acting.run("patch", "service", name, "-p", elsewhere, "--field-manager=by-hand")
+    acting.run("delete", "serviceaccount", name)
+
+    eventually("all four are told", lambda: len(told(acting, "drifts")) == 4)
+    messages = told(acting, "drifts")
+    assert all(len(found) == 1 for found in messages.values()), messages
+    (deployment,), (policy,) = messages["Deployment"], messages["NetworkPolicy"]
+    (service,), (account,) = messages["Service"], messages["ServiceAccount"]
+    assert f"Deployment {name} was changed by kubectl-set" in deployment
+    assert _ENVIRONMENT in deployment
+    assert "elsewhere" not in deployment
+    assert "changed by by-hand" in policy
+    assert "spec.egress" in policy
+    assert "changed by by-hand" in service
+    assert "spec.ports[80].targetPort" in service
+    assert f"ServiceAccount {name} was deleted" in account
+
+    variables = acting.get("deployment", name)["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert {"name": "TIELINE_ENVIRONMENT", "value": "production"} in variables
+    assert acting.get("service", name)["spec"]["ports"][0]["targetPort"] == "http"
+    assert acting.get("networkpolicy", name)["spec"]["egress"] != [{}]
+    assert acting.get("serviceaccount", name)["metadata"]["ownerReferences"][0]["name"] == "drifts"
+
+    # Again and again is counted, and not told again so soon.
+    acting.run("set", "env", f"deployment/{name}", "TIELINE_ENVIRONMENT=nowhere")
+    wanted = before + Counter(
+        {
+            ("Deployment", "changed"): 2,
+            ("NetworkPolicy", "changed"): 1,
+            ("Service", "changed"): 1,
+            ("ServiceAccount", "deleted"): 1,
+        }
+    )
+    eventually("it is counted", lambda: counted(operator) == wanted)
+    assert len(told(acting, "drifts")["Deployment"]) == 1
+
+
+def test_what_the_operator_does_itself_and_what_controllers_add_is_no_drift(
+    acting: Acting, operator: RunningOperator
+) -> None:
+    name = deployed(acting, "quiet-drift")
+    operator.at_rest()
+    before = counted(operator)
+    # Another version, more pods, a budget; then none of that.
+    acting.apply("Project", "quiet-drift", project_spec("print('two')\n", runtime={"replicas": 2}))
+    eventually("it has a budget", lambda: acting.workload("poddisruptionbudget", "quiet-drift"))
+    acting.apply("Project", "quiet-drift", project_spec("print('two')\n"))
+    eventually("the budget is gone", lambda: not acting.workload("poddisruptionbudget", "quiet-drift"))
+    # What others add beside the operator's fields stays, and is nobody's business.
+    acting.run("annotate", "deployment", name, "team.example/note=ours")
+    acting.run("rollout", "restart", f"deployment/{name}")
+    # As a HorizontalPodAutoscaler writes: it is put right, and not told.
+    scale = f"/apis/apps/v1/namespaces/{acting.namespace}/deployments/{name}/scale"
+    number = json.loads(acting.run("get", "--raw", scale))
+    number["spec"]["replicas"] = 3
+    manager = "fieldManager=kube-controller-manager"
+    acting.kubectl("replace", "--raw", f"{scale}?{manager}", "-f", "-", stdin=json.dumps(number))
+    wanted = before + Counter({("Deployment", "scaled"): 1})
+    eventually("the scale is counted", lambda: counted(operator) == wanted)
+    operator.at_rest()
+    assert acting.get("deployment", name)["spec"]["replicas"] == 1
+    assert acting.get("deployment", name)["metadata"]["annotations"]["team.example/note"] == "ours"
+    assert told(acting, "quiet-drift") == {}
