@@ -74,6 +74,14 @@ def oauth1_findings(oauth1: OAuth1) -> Iterator[SchemeFinding]:
         ("tokenEndpoint", oauth1.token_endpoint),
     )
     endpoints = [(name, endpoint) for name, endpoint in named if endpoint]
+    missing = [name for name, endpoint in named if not endpoint]
+    if endpoints and missing:
+        yield warning(
+            "AuthSchemeIncomplete",
+            f"nobody can authorise without {' and '.join(missing)}: add what is missing, or leave out all three "
+            "endpoints where people bring their tokens",
+            missing,
+        )
     yield from _urls(*((f"{name}.url", one.url) for name, one in endpoints if "{" not in one.url))
     for name, endpoint in endpoints:
         yield from _parameters(name, endpoint)

@@ -33,8 +33,13 @@ def public(**fields: Any) -> AuthSchemeConfig:
 
 
 def oauth1(*parameters: dict[str, Any], url: str = "https://a/t", **fields: Any) -> AuthSchemeConfig:
-    endpoint = {"url": url, "additionalParamConfigs": list(parameters)}
-    return scheme("oauth1", **{"consumerKey": "k", "tokenEndpoint": endpoint, **fields})
+    usual = {
+        "consumerKey": "k",
+        "tempCredentialEndpoint": {"url": url},
+        "resourceOwnerAuthorizationEndpoint": {"url": url},
+        "tokenEndpoint": {"url": url, "additionalParamConfigs": list(parameters)},
+    }
+    return scheme("oauth1", **{key: value for key, value in {**usual, **fields}.items() if value is not None})
 
 
 def parameter(name: str, location: str = "LOCATION_BODY", **more: Any) -> dict[str, Any]:
@@ -91,6 +96,15 @@ CASES: list[tuple[str, AuthSchemeConfig, str, str, list[str] | None]] = [
     ("required, and nowhere", oauth1(parameter("a", "LOCATION_IGNORE", required=True)), "warning", "go nowhere", ["a"]),
     ("no consumer", oauth1(consumerKey=""), "warning", "consumerKey", None),
     ("secrets as they are, in the open", oauth1(url="http://localhost/t", signatureMethod="PLAINTEXT"), "error", "PLAINTEXT", None),
+    ("one endpoint of three is missing", oauth1(tempCredentialEndpoint=None), "warning", "without tempCredentialEndpoint:", ["tempCredentialEndpoint"]),
+    (
+        "one endpoint of three is there",
+        oauth1(tempCredentialEndpoint=None, tokenEndpoint=None),
+        "warning",
+        "without tempCredentialEndpoint and tokenEndpoint",
+        ["tempCredentialEndpoint", "tokenEndpoint"],
+    ),
+    ("no endpoint", oauth1(tempCredentialEndpoint=None, tokenEndpoint=None, resourceOwnerAuthorizationEndpoint=None), "", "", None),
     ("a templated endpoint", oauth1(url="https://{shop}.example/t"), "", "", None),
 ]  # fmt: skip
 
