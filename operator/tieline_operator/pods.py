@@ -140,7 +140,8 @@ def _crash(obj: Object, container: Mapping[str, Any]) -> Failure | None:
     lines = ended.get("message", "").strip()[-_MAX_LINES:]
     if ended.get("reason") == _OUT_OF_MEMORY:
         return _out_of_memory(obj, container)
-    told = f"; its last lines:\n{lines}" if lines else "; it wrote nothing"
+    # On one line with the first of them, which says what is wrong: lists show no more.
+    told = f"; its last lines: {lines}" if lines else "; it wrote nothing"
     return Failure("Crashed", f"The code crashed with exit code {ended.get('exitCode', 0)}{told}")
 
 

@@ -111,7 +111,7 @@ def _interface(found: Interface) -> VersionInterface:
 _MESSAGES = {
     VersionState.DRAFT: "The files are sound; the version is not deployed yet",
     VersionState.READY: "The files are sound; the version is deployed, or holds the current files",
-    VersionState.SUPERSEDED: "The files are sound; a newer version took its place",
+    VersionState.SUPERSEDED: "The files are sound; another version took its place",
 }
 
 
@@ -123,4 +123,6 @@ def _state(version: ProjectVersion, project: Project, siblings: Sequence[Project
     if version.name in used:
         return VersionState.READY
     newer = any(other.name in used and age_key(other) > age_key(version) for other in siblings)
-    return VersionState.SUPERSEDED if newer else VersionState.DRAFT
+    # After a rollback the newer versions serve nowhere, but they did.
+    served = version.status.state in (VersionState.READY, VersionState.SUPERSEDED)
+    return VersionState.SUPERSEDED if newer or served else VersionState.DRAFT

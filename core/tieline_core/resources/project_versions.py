@@ -78,7 +78,7 @@ class ProjectVersionStatus(Status):
     """What the operator saw of the version."""
 
     state: VersionState | None = None
-    """draft (not deployed yet), ready (deployed, or the newest), failed (refused), or superseded by a newer one."""
+    """draft (not deployed yet), ready (deployed, or the newest), failed (refused), or superseded by another one."""
     findings: Annotated[list[Finding], Field(max_length=64)] = []
     """What the checks of its files found."""
     interface: VersionInterface | None = None

@@ -38,7 +38,7 @@ LATE = {
         "conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]
     },
 }
-CRASH = Failure("Crashed", "The code crashed with exit code 1; its last lines:\nboom")
+CRASH = Failure("Crashed", "The code crashed with exit code 1; its last lines: boom")
 
 
 def pod(
