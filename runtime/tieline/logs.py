@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -102,13 +101,18 @@ class RunLines:
             f'"message": "Ran webhook {_name(webhook)}", "executionId": "{current_execution.get()}", {_of_activation()}'
             f'"httpRequest": {{"requestMethod": "{_name(method)}", "requestUrl": {_encode(path)}, '
             f'"status": {status}, "latency": "{seconds:.6f}s"}}, '
-            f'"fields": {{"webhook": "{_name(webhook)}", "status": {status}, "durationMs": {seconds * 1000:.3f}}}}}'
+            f'"fields": {{"webhook": "{_name(webhook)}", "status": {status}, "durationMs": {seconds * 1000:.3f}}}}}\n'
         )
-        handler = self._handler
         # As logging does it: a line that cannot be written must not fail the run.
-        with handler.lock or nullcontext(), suppress(OSError, ValueError):
-            handler.stream.write(f"{line}\n")
+        handler = self._handler
+        handler.acquire()
+        try:
+            handler.stream.write(line)
             handler.stream.flush()
+        except (OSError, ValueError):
+            return
+        finally:
+            handler.release()
 
 
 class Log:

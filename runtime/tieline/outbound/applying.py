@@ -1,8 +1,8 @@
-"""Authenticates each request of a connection as it is sent, and once more with another token after a 401."""
+"""Traces and authenticates each request of a connection as it is sent, and once more with another token after a 401."""
 
 from collections.abc import Awaitable, Callable
 
-from aiohttp import ClientHandlerType, ClientMiddlewareType, ClientRequest, ClientResponse
+from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
 from aiohttp.payload import BytesPayload
 from yarl import URL
 
@@ -12,32 +12,45 @@ from tieline.errors import ForeignRedirectError
 from tieline.outbound.prepared import PreparedRequest, UnusableValueError
 from tieline.outbound.schemes import authenticate
 from tieline.outbound.urls import origin, shown
+from tieline.tracing.outbound import answered, sending
+from tieline.tracing.spans import Tracer
 
 
-def applying(connection: Connection, target: URL, tokens: AccessTokens | None = None) -> ClientMiddlewareType:
-    """A client middleware that authenticates requests to the connection's origin.
+class Applying:
+    """The client middleware of one request to the connection's origin, and of its redirects.
 
-    aiohttp calls it for the request and again for each redirect. It is the innermost one, so what it
-    signs is what is sent. A redirect that keeps the body (307, 308) brings it as the last hop sent it: it
-    is put back to what the author gave before anything else happens.
+    aiohttp calls it for the request and again for each redirect, each of which has a span of its own. It is
+    the innermost one, so what it signs is what is sent. A redirect that keeps the body (307, 308) brings it as
+    the last hop sent it: it is put back to what the author gave before anything else happens.
 
     After a 401 the request is sent once more when ``tokens`` has another access token and its body is still
     there: a request that was not let in has done nothing.
     """
-    return _Applying(connection, target, tokens)
 
+    __slots__ = ("_connection", "_given", "_repeated", "_target", "_tokens", "_tracer")
 
-class _Applying:
-    """The middleware of one request and its redirects."""
-
-    def __init__(self, connection: Connection, target: URL, tokens: AccessTokens | None) -> None:
+    def __init__(
+        self, connection: Connection, target: URL, tracer: Tracer | None, tokens: AccessTokens | None
+    ) -> None:
         self._connection = connection
         self._target = target
+        self._tracer = tracer
         self._tokens = tokens
         self._given: BytesPayload | None = None
         self._repeated = False
 
     async def __call__(self, request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
+        if self._tracer is None:
+            return await self._let_in(request, send)
+        connection = self._connection
+        with sending(
+            self._tracer, request, template=connection.template, connection_id=connection.id
+        ) as span:
+            response = await self._let_in(request, send)
+            answered(span, response.status)
+            return response
+
+    async def _let_in(self, request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
         # The first hop goes to the very URL that was joined; only redirects need a closer look.
         if request.url is not self._target and origin(request.url) != origin(self._target):
             raise ForeignRedirectError(
@@ -45,12 +58,18 @@ class _Applying:
                 origin=shown(request.url),
                 base_origin=shown(self._target),
             )
-        tokens = self._tokens
-        if tokens is None:
-            return await self._sent(request, send, self._connection)
+        if self._tokens is None:
+            await self._apply(request, self._connection)
+            return await send(request)
+        return await self._let_in_by_token(request, send, self._tokens)
+
+    async def _let_in_by_token(
+        self, request: ClientRequest, send: ClientHandlerType, tokens: AccessTokens
+    ) -> ClientResponse:
         connection = tokens.newest(self._connection)
         url, headers = request.url, request.headers.copy()
-        response = await self._sent(request, send, connection)
+        await self._apply(request, connection)
+        response = await send(request)
         if response.status != 401 or self._repeated or not _is_there_again(request):
             return response
         other = await tokens.instead_of(connection)
@@ -61,11 +80,10 @@ class _Applying:
         request.url = url
         request.headers.clear()
         request.headers.extend(headers)
-        return await self._sent(request, send, other)
+        await self._apply(request, other)
+        return await send(request)
 
-    async def _sent(
-        self, request: ClientRequest, send: ClientHandlerType, connection: Connection
-    ) -> ClientResponse:
+    async def _apply(self, request: ClientRequest, connection: Connection) -> None:
         if self._given is not None and request.body:
             await request.update_body(self._given)
         before = request.body
@@ -81,7 +99,6 @@ class _Applying:
             self._given = _payload(request, await prepared.read())
         if prepared.content and (prepared.replaced or not isinstance(before, BytesPayload)):
             await request.update_body(_payload(request, prepared.content))
-        return await send(request)
 
 
 def _is_there_again(request: ClientRequest) -> bool:

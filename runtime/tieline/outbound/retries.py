@@ -41,39 +41,47 @@ async def send_again(
     repeated. The wait is what ``Retry-After`` says (an answer that asks for more than 10 seconds is
     returned), or else doubles from a quarter of a second, give or take a half.
     """
-    repeatable = _repeatable(options)
-    idempotent = method.upper() in _IDEMPOTENT
-    for attempt in range(retries if repeatable else 0):
-        wait = _backoff(attempt)
+    for attempt in range(retries):
         try:
             response = await send()
-        except (aiohttp.ClientConnectorCertificateError, aiohttp.InvalidURL):
-            raise
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            if isinstance(getattr(error, "os_error", None), EgressRefusedError):
-                raise
-        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
-            if not idempotent:
-                raise
-        except aiohttp.ClientResponseError as error:  # with raise_for_status=True
-            wait = _asked(error.status, error.headers, wait)
-            if not idempotent or wait > _LONGEST_WAIT:
+        except aiohttp.ClientError as error:
+            wait = _after_error(error, method, attempt)
+            if wait > _LONGEST_WAIT or not _repeatable(options):
                 raise
         else:
-            wait = _asked(response.status, response.headers, wait)
-            if not idempotent or wait > _LONGEST_WAIT:
+            wait = _after_answer(response.status, response.headers, method, attempt)
+            if wait > _LONGEST_WAIT or not _repeatable(options):
                 return response
             response.release()
         await pause(wait)
     return await send()
 
 
-def _asked(status: int, headers: Mapping[str, str] | None, backoff: float) -> float:
+def _after_error(error: aiohttp.ClientError, method: str, attempt: int) -> float:
+    """How long to wait after a failure; infinite when the request must not be sent again, or in vain."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError() | aiohttp.InvalidURL():
+            return math.inf
+        case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
+            refused = isinstance(getattr(error, "os_error", None), EgressRefusedError)
+            return math.inf if refused else _backoff(attempt)
+        case aiohttp.ClientConnectionError() | aiohttp.ClientPayloadError():
+            return _backoff(attempt) if _idempotent(method) else math.inf
+        case aiohttp.ClientResponseError():  # with raise_for_status=True
+            return _after_answer(error.status, error.headers, method, attempt)
+    return math.inf
+
+
+def _after_answer(status: int, headers: Mapping[str, str] | None, method: str, attempt: int) -> float:
     """How long to wait after an answer; infinite when another time would be no better."""
-    if status not in _TEMPORARY:
+    if status not in _TEMPORARY or not _idempotent(method):
         return math.inf
     asked = (headers or {}).get("Retry-After")
-    return backoff if asked is None else _seconds(asked)
+    return _backoff(attempt) if asked is None else _seconds(asked)
+
+
+def _idempotent(method: str) -> bool:
+    return method.upper() in _IDEMPOTENT
 
 
 def _repeatable(options: Mapping[str, Any]) -> bool:

@@ -10,11 +10,10 @@ from yarl import URL
 
 from tieline.configuration.snapshot import Connection
 from tieline.configuration.tokens import AccessTokens
-from tieline.outbound.applying import applying
+from tieline.outbound.applying import Applying
 from tieline.outbound.retries import RETRIES, send_again
 from tieline.outbound.schemes import check
 from tieline.outbound.urls import join
-from tieline.tracing.outbound import traced
 from tieline.tracing.spans import Tracer
 from tieline_rules.egress import Egress
 
@@ -82,24 +81,17 @@ class Session:
         check(self._look_up())
 
         async def send() -> ClientResponse:
-            return await self._once(method, url, options)
+            return await self.once(method, url, options)
 
         return _RequestContextManager(send_again(send, method=method, options=options, retries=retries))
 
-    def _once(self, method: str, url: str | URL, options: Mapping[str, Any]) -> _RequestContextManager:
+    def once(self, method: str, url: str | URL, options: Mapping[str, Any]) -> _RequestContextManager:
+        """The same, sent a single time."""
         connection = self._look_up()
+        check(connection)
         target = join(base=connection.base_url, path=url, template=connection.template)
-        # Outside of what authenticates: the span sees no credential, and its context is signed with the rest.
-        tracing = (
-            (traced(self._tracer, template=connection.template, connection_id=connection.id),)
-            if self._tracer
-            else ()
-        )
-        middlewares = (
-            *(options.get("middlewares") or ()),
-            *tracing,
-            applying(connection, target, self._tokens),
-        )
+        applying = Applying(connection, target, self._tracer, self._tokens)
+        middlewares = (*(options.get("middlewares") or ()), applying)
         return self._client.request(method, target, **{**options, "middlewares": middlewares})
 
     def get(self, url: str | URL = "", **options: Any) -> _RequestContextManager:
@@ -140,7 +132,7 @@ async def fetch(
     """
 
     async def send() -> ClientResponse:
-        response = await session.request(method, url, retries=0, **options)
+        response = await session.once(method, url, options)
         try:
             await response.read()
         except BaseException:

@@ -16,7 +16,7 @@ def webhook_application(webhooks: Mapping[str, Webhook], runner: Runner, *, max_
     for webhook in webhooks.values():
         for path in (f"/{webhook.name}", f"/{webhook.name}/users/{{external_id}}"):
             for method in webhook.methods:
-                application.router.add_route(method, path, partial(_run, runner, webhook))
+                application.router.add_route(method, path, partial(runner.run, webhook))
             application.router.add_route("*", path, partial(_wrong_method, runner, webhook))
     application.router.add_route("*", "/{path:.*}", partial(_unknown, runner))
     return application
@@ -42,10 +42,6 @@ def health_application(
     application.router.add_get("/metrics", scraped)
     application.router.add_get("/readyz", readyz)
     return application
-
-
-async def _run(runner: Runner, webhook: Webhook, request: web.Request) -> web.StreamResponse:
-    return await runner.run(webhook, request)
 
 
 async def _wrong_method(runner: Runner, webhook: Webhook, request: web.Request) -> web.Response:

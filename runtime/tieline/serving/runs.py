@@ -14,22 +14,23 @@ from tieline import logs
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Activation
 from tieline.configuration.users import ConfiguredUsers, Users, UsersUnavailableError
-from tieline.context import Surroundings
+from tieline.context import Context, Surroundings
 from tieline.errors import TielineError
 from tieline.integration import Webhook
 from tieline.logs import current_activation, current_execution, current_redactor
 from tieline.serving.answers import EXECUTION_ID_HEADER, answer, error_answer
 from tieline.serving.background import BackgroundWork
-from tieline.serving.bodies import bound
+from tieline.serving.bodies import bounded, read_bounded
 from tieline.serving.calls import Calls
 from tieline.serving.counts import Counts, Outcome
+from tieline.serving.deadlines import Deadlines
 from tieline.serving.inbound import unauthenticated, verify
 from tieline.serving.leaving import Leaving
 from tieline.serving.refusals import RefusedError
 from tieline.serving.turns import NoTurnError, Slot, Turns
 from tieline.state.documents import Documents, MemoryDocuments
 from tieline.sync import SyncContext, SyncRequest
-from tieline.tracing.spans import Span, Tracer, Value
+from tieline.tracing.spans import Span, Tracer
 from tieline.ulids import new_ulid
 
 logger = logging.getLogger("tieline.run")
@@ -70,6 +71,7 @@ class Runner:
         self.leaving = Leaving()
         self.counts = Counts()
         self._limits = limits
+        self._deadlines = Deadlines(limits.run_timeout)
         self._configuration = configuration
         self._surroundings = surroundings
         self._users = users or ConfiguredUsers(configuration)
@@ -105,64 +107,57 @@ class Runner:
         self.calls.close()
 
     async def run(self, webhook: Webhook, request: web.Request) -> web.StreamResponse:
-        """The answer of ``webhook`` to ``request``; for the user in its path, if there is one."""
+        """The answer of ``webhook`` to ``request``; for the user in its path, if there is one.
+
+        To be called in a task of its own, as aiohttp does: it says there which execution its log lines belong to.
+        """
         self.leaving.came()
         execution_id = new_ulid()
-        token = current_execution.set(execution_id)
-        redactor = current_redactor.set(None)
-        activated = current_activation.set(None)
+        current_execution.set(execution_id)
         started = time.perf_counter()
-        try:
-            response = await self._in_turn(webhook, request, execution_id)
-            if not response.prepared:
-                response.headers[EXECUTION_ID_HEADER] = execution_id
-                if self.leaving.begun:
-                    response.force_close()
-            seconds = time.perf_counter() - started
-            self.counts.add("webhook", webhook.name, _outcome(response.status), seconds)
-            if logs.run_lines:
-                logs.run_lines.write(
-                    webhook=webhook.name,
-                    method=request.method,
-                    path=request.path,
-                    status=response.status,
-                    seconds=seconds,
-                )
-            return response
-        finally:
-            current_activation.reset(activated)
-            current_redactor.reset(redactor)
-            current_execution.reset(token)
-
-    async def _in_turn(self, webhook: Webhook, request: web.Request, execution_id: str) -> web.StreamResponse:
-        """Those of an activation that has many waiting wait for those of the others."""
+        # Those of an activation that has many waiting wait for those of the others.
         key = request.match_info.get("external_id") or ""
-        if not self.turns.take(key):
-            try:
-                await self.turns.wait(key)
-            except NoTurnError:
-                return _busy(execution_id)
-        return await self._traced(webhook, request, execution_id, Slot(self.turns, key))
+        if self.turns.take(key) or await self._waited(key):
+            response = await self._traced(webhook, request, execution_id, Slot(self.turns, key))
+        else:
+            response = _busy(execution_id)
+        if not response.prepared:
+            response.headers[EXECUTION_ID_HEADER] = execution_id
+            if self.leaving.begun:
+                response.force_close()
+        seconds = time.perf_counter() - started
+        self.counts.add("webhook", webhook.name, _outcome(response.status), seconds)
+        if logs.run_lines:
+            logs.run_lines.write(
+                webhook=webhook.name,
+                method=request.method,
+                path=request.path,
+                status=response.status,
+                seconds=seconds,
+            )
+        return response
+
+    async def _waited(self, key: str) -> bool:
+        """Wait for a turn; False when there is none."""
+        try:
+            await self.turns.wait(key)
+        except NoTurnError:
+            return False
+        return True
 
     async def _traced(
         self, webhook: Webhook, request: web.Request, execution_id: str, slot: Slot
     ) -> web.StreamResponse:
         """One run is one trace, or a part of the caller's."""
-        attributes: dict[str, Value] = {
-            "http.request.method": request.method,
-            "http.route": request.match_info.route.resource.canonical
-            if request.match_info.route.resource
-            else "",
-        }
+        headers = request.headers
         with self._tracer.run(
-            webhook.name,
-            execution_id=execution_id,
-            task=webhook.name,
-            headers=request.headers,
-            attributes=attributes,
+            webhook.name, execution_id=execution_id, task=webhook.name, headers=headers
         ) as span:
+            resource = request.match_info.route.resource
+            span.attributes["http.request.method"] = request.method
+            span.attributes["http.route"] = resource.canonical if resource else ""
             response = await self._limited(webhook, request, execution_id, span, slot)
-            span.update({"http.response.status_code": response.status})
+            span.attributes["http.response.status_code"] = response.status
             if response.status >= 500 and span.error is None:
                 span.fail(str(response.status))
             return response
@@ -170,14 +165,19 @@ class Runner:
     async def _limited(
         self, webhook: Webhook, request: web.Request, execution_id: str, span: Span, slot: Slot
     ) -> web.StreamResponse:
+        deadline = self._deadlines.begin()
         try:
-            async with asyncio.timeout(self._limits.run_timeout or None) as deadline:
-                await bound(request, self._limits.max_body)
+            with deadline:
+                if not bounded(request, self._limits.max_body):
+                    await read_bounded(request, self._limits.max_body)
                 activation = await self._admit(webhook, request)
                 if activation.id:
                     current_activation.set(activation.id)
                     span.tell(activation=activation.id)
-                return answer(await self._call(webhook, request, execution_id, slot, activation))
+                context = self.calls.context(execution_id, activation)
+                if webhook.is_async:
+                    return answer(await webhook.handler(*(context, request)[: webhook.arguments]))
+                return answer(await self._call_in_thread(webhook, request, context, slot))
         except web.HTTPException as raised:
             return _plain_response(raised)
         except RefusedError as refused:
@@ -189,7 +189,7 @@ class Runner:
                 headers=refused.headers,
             )
         except Exception as error:
-            if isinstance(error, TimeoutError) and deadline.expired():
+            if isinstance(error, TimeoutError) and deadline.expired:
                 return self._timed_out(webhook, execution_id)
             span.fail(error)
             logger.exception("Webhook %s failed: %s", webhook.name, error)
@@ -260,17 +260,9 @@ class Runner:
             current_redactor.set(lambda: activation.redactor)
         return activation
 
-    async def _call(
-        self,
-        webhook: Webhook,
-        request: web.Request,
-        execution_id: str,
-        slot: Slot,
-        activation: Activation,
+    async def _call_in_thread(
+        self, webhook: Webhook, request: web.Request, context: Context, slot: Slot
     ) -> Any:
-        context = self.calls.context(execution_id, activation)
-        if webhook.is_async:
-            return await webhook.handler(*(context, request)[: webhook.arguments])
         content = await request.read()
         arguments = (SyncContext(context, asyncio.get_running_loop()), SyncRequest(request, content))
         return await self.calls.in_thread(slot, webhook.handler, *arguments[: webhook.arguments])

@@ -98,8 +98,8 @@ class ScheduledRuns:
                 task=schedule.name,
                 kind="INTERNAL",
                 activation=activation.id,
-                attributes=attributes,
             ) as span:
+                span.attributes.update(attributes)
                 return await self._limited(schedule, run, activation, execution_id, slot, span)
         finally:
             slot.release()

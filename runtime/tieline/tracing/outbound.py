@@ -1,44 +1,51 @@
 """A span for each outbound request, and its context for the called system."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 
-from aiohttp import ClientHandlerType, ClientMiddlewareType, ClientRequest, ClientResponse
+from aiohttp import ClientRequest
 from yarl import URL
 
-from tieline.tracing.spans import Tracer, Value
-from tieline.tracing.w3c import outgoing
+from tieline.tracing.spans import LONGEST_VALUE, Span, Tracer, Value
+from tieline.tracing.w3c import TRACEPARENT, TRACESTATE, traceparent
 
 
-def traced(tracer: Tracer, *, template: str, connection_id: str = "") -> ClientMiddlewareType:
-    """A client middleware; aiohttp calls it again for each redirect, which is a request of its own.
+def sending(tracer: Tracer, request: ClientRequest, *, template: str, connection_id: str) -> Span:
+    """The span of ``request``, which tells the called system of it.
 
-    It belongs outside of what authenticates: the URL that it sees has no credential in it yet, and what it
-    adds is signed. Names are those of OpenTelemetry's conventions for HTTP clients.
+    It is made before the request is authenticated: the URL has no credential in it yet, and what is added to the
+    headers here is signed with the rest. Names are those of OpenTelemetry's conventions for HTTP clients.
     """
-
-    async def send_traced(request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
-        attributes: dict[str, Value] = {
-            "http.request.method": request.method,
-            "server.address": request.url.host or "",
-            "server.port": request.url.port or 0,
-            "url.full": shown(request.url),
-            "connection.template": template,
-        }
-        if connection_id:
-            attributes["connection"] = connection_id
-        with tracer.span(request.method, kind="CLIENT", attributes=attributes) as span:
-            for name, value in outgoing(span.context).items():
-                request.headers[name] = value
-            response = await send(request)
-            span.update({"http.response.status_code": response.status})
-            if response.status >= 400:
-                span.fail(str(response.status))
-            return response
-
-    return send_traced
+    span = tracer.span(request.method, kind="CLIENT")
+    attributes = span.attributes
+    attributes["http.request.method"] = span.name
+    attributes.update(_place(request.url))
+    attributes["connection.template"] = template
+    if connection_id:
+        attributes["connection"] = connection_id
+    request.headers[TRACEPARENT] = traceparent(span.trace_id, span.span_id)
+    if span.state:
+        request.headers[TRACESTATE] = span.state
+    return span
 
 
+def answered(span: Span, status: int) -> None:
+    """Tell in ``span`` how its request was answered."""
+    span.attributes["http.response.status_code"] = status
+    if status >= 400:
+        span.fail(str(status))
+
+
+# Most code asks for the same few URLs again and again.
 @lru_cache(maxsize=512)
+def _place(url: URL) -> Mapping[str, Value]:
+    return {
+        "server.address": (url.host or "")[:LONGEST_VALUE],
+        "server.port": url.port or 0,
+        "url.full": shown(url)[:LONGEST_VALUE],
+    }
+
+
 def shown(url: URL) -> str:
     """``url`` without what may be secret: user, password, fragment, and all that the query says.
 

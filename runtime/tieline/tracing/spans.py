@@ -2,25 +2,24 @@
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal
 
-from tieline.tracing.w3c import SpanContext, incoming, new_span_id, new_trace_id
+from tieline.tracing.w3c import SpanContext, incoming, new_ids, new_span_id
 
 Value = str | bool | int | float
 Kind = Literal["INTERNAL", "SERVER", "CLIENT", "CONSUMER"]
 
+LONGEST_VALUE = 2048
 _MAX_ATTRIBUTES = 64
-_MAX_VALUE = 2048
 _MAX_NAME = 256
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Span:
-    """One piece of work, which authors give attributes.
+    """One piece of work, which authors give attributes. It lasts as long as the block that it is used for.
 
     >>> async def orders(ctx: Context) -> int:
     ...     with ctx.trace("read orders") as span:
@@ -33,16 +32,43 @@ class Span:
 
     name: str
     kind: Kind
-    context: SpanContext
+    trace_id: str
+    span_id: str
     parent_id: str
-    start: int
+    state: str
+    """The trace's ``tracestate``, which is passed on."""
+    attributes: dict[str, Value]
+    inherited: dict[str, Value]
+    """What all spans of a run tell: its execution, task and activation."""
+    remote_parent: bool
+    _take: "Callable[[Span], None]" = field(repr=False)
+    start: int = 0
     end: int = 0
-    attributes: dict[str, Value] = field(default_factory=dict)
     error: str | None = None
     """What went wrong; None when nothing did."""
-    remote_parent: bool = False
-    inherited: dict[str, Value] = field(default_factory=dict)
-    """What all spans of a run tell: its execution, task and activation."""
+    _began: int = field(init=False, repr=False)
+    _outer: "Token[Span | None]" = field(init=False, repr=False)
+
+    def __enter__(self) -> "Span":
+        self._outer = _current.set(self)
+        self.start = time.time_ns()
+        self._began = time.perf_counter_ns()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _where: TracebackType | None
+    ) -> None:
+        _current.reset(self._outer)
+        if error is not None:
+            self.fail(error)
+        # A clock that is set meanwhile does not change how long it took.
+        self.end = self.start + time.perf_counter_ns() - self._began
+        self._take(self)
+
+    @property
+    def context(self) -> SpanContext:
+        """What others need to know of it."""
+        return SpanContext(self.trace_id, self.span_id, self.state)
 
     def set(self, **attributes: Value) -> None:
         """Add attributes. At most 64 are kept, and of a value 2,048 characters."""
@@ -58,16 +84,12 @@ class Span:
         own = self.attributes
         for key, value in attributes.items():
             if key in own or len(own) < _MAX_ATTRIBUTES:
-                # Most are short texts, and this runs a dozen times in every run.
-                if value.__class__ is str:
-                    own[key] = value if len(value) <= _MAX_VALUE else value[:_MAX_VALUE]
-                else:
-                    own[key] = value if isinstance(value, bool | int | float) else str(value)[:_MAX_VALUE]
+                own[key] = value if isinstance(value, bool | int | float) else str(value)[:LONGEST_VALUE]
 
     def fail(self, error: BaseException | str) -> None:
         """Mark it as failed. Of an exception only the type is told: its text may hold what is secret."""
         if isinstance(error, str):
-            self.error = error[:_MAX_VALUE]
+            self.error = error[:LONGEST_VALUE]
             return
         self.error = type(error).__name__
         self.update({"exception.type": f"{type(error).__module__}.{type(error).__qualname__}"})
@@ -96,75 +118,38 @@ class Tracer:
         kind: Kind = "SERVER",
         headers: Mapping[str, str] | None = None,
         activation: str = "",
-        attributes: Mapping[str, Value] | None = None,
-    ) -> AbstractContextManager[Span]:
+    ) -> Span:
         """The span of a run's trigger: part of the caller's trace when ``headers`` tell one."""
-        parent = incoming(headers) if headers is not None else None
         inherited: dict[str, Value] = {"executionId": execution_id, "task": task}
         if activation:
             inherited["activation"] = activation
-        span = self._begin(name, kind, parent, inherited, attributes)
-        span.remote_parent = parent is not None
-        return _Lasting(span, self._take)
+        parent = incoming(headers) if headers is not None else None
+        return self._new(name, kind, parent, inherited, remote=parent is not None)
 
     def span(
         self, name: str, *, kind: Kind = "INTERNAL", attributes: Mapping[str, Value] | None = None
-    ) -> AbstractContextManager[Span]:
-        """A part of the current span (without one: of a trace of its own), for as long as the block lasts."""
-        outer = _current.get()
-        inherited = outer.inherited if outer else {}
-        span = self._begin(name, kind, outer.context if outer else None, inherited, attributes)
-        return _Lasting(span, self._take)
-
-    def _begin(
-        self,
-        name: str,
-        kind: Kind,
-        parent: SpanContext | None,
-        inherited: dict[str, Value],
-        attributes: Mapping[str, Value] | None,
     ) -> Span:
-        span = Span(
-            name=str(name)[:_MAX_NAME],
-            kind=kind,
-            context=SpanContext(
-                parent.trace_id if parent else new_trace_id(), new_span_id(), parent.state if parent else ""
-            ),
-            parent_id=parent.span_id if parent else "",
-            start=0,
-            attributes=dict(inherited),
-            inherited=inherited,
-        )
+        """A part of the current span (without one: of a trace of its own)."""
+        outer = _current.get()
+        span = self._new(str(name)[:_MAX_NAME], kind, outer, outer.inherited if outer else {}, remote=False)
         if attributes:
             span.update(attributes)
         return span
 
-
-class _Lasting(AbstractContextManager[Span]):
-    """Makes a span the current one for a block (a class: a generator costs twice the time)."""
-
-    __slots__ = ("_before", "_span", "_take", "_token")
-    _token: Token[Span | None]
-    _before: int
-
-    def __init__(self, span: Span, take: Callable[[Span], None]) -> None:
-        self._span = span
-        self._take = take
-
-    def __enter__(self) -> Span:
-        span = self._span
-        self._token = _current.set(span)
-        span.start = time.time_ns()
-        self._before = time.perf_counter_ns()
-        return span
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, error: BaseException | None, _where: TracebackType | None
-    ) -> None:
-        span = self._span
-        _current.reset(self._token)
-        if error is not None:
-            span.fail(error)
-        # A clock that is set meanwhile does not change how long it took.
-        span.end = span.start + time.perf_counter_ns() - self._before
-        self._take(span)
+    def _new(
+        self,
+        name: str,
+        kind: Kind,
+        parent: Span | SpanContext | None,
+        inherited: dict[str, Value],
+        *,
+        remote: bool,
+    ) -> Span:
+        if parent is None:
+            trace_id, span_id = new_ids()
+            parent_id = state = ""
+        else:
+            trace_id, span_id, parent_id, state = parent.trace_id, new_span_id(), parent.span_id, parent.state
+        return Span(
+            name, kind, trace_id, span_id, parent_id, state, inherited.copy(), inherited, remote, self._take
+        )

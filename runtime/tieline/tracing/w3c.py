@@ -23,7 +23,8 @@ class SpanContext(NamedTuple):
 
 def incoming(headers: Mapping[str, str]) -> SpanContext | None:
     """The caller's span, or None when it tells none (or one that cannot be: then a trace begins anew)."""
-    found = _PARENT.fullmatch(headers.get(TRACEPARENT, "").strip())
+    told = headers.get(TRACEPARENT)
+    found = _PARENT.fullmatch(told.strip()) if told else None
     if found is None or not found["trace"].strip("0") or not found["span"].strip("0"):
         return None
     if found["more"] and found[0].startswith("00"):
@@ -39,15 +40,21 @@ def outgoing(context: SpanContext) -> dict[str, str]:
     >>> outgoing(SpanContext("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"))
     {'traceparent': '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'}
     """
-    headers = {TRACEPARENT: f"00-{context.trace_id}-{context.span_id}-01"}
+    headers = {TRACEPARENT: traceparent(context.trace_id, context.span_id)}
     if context.state:
         headers[TRACESTATE] = context.state
     return headers
 
 
-def new_trace_id() -> str:
-    """32 random hexadecimal digits."""
-    return os.urandom(16).hex()
+def traceparent(trace_id: str, span_id: str) -> str:
+    """The header's value for a span."""
+    return f"00-{trace_id}-{span_id}-01"
+
+
+def new_ids() -> tuple[str, str]:
+    """Those of a new trace and of its first span: 32 and 16 random hexadecimal digits."""
+    digits = os.urandom(24).hex()
+    return digits[:32], digits[32:]
 
 
 def new_span_id() -> str:

@@ -15,11 +15,13 @@ from aiohttp.test_utils import TestServer
 from yarl import URL
 
 from tests.harness.waiting import until
+from tieline.configuration.snapshot import Connection
+from tieline.outbound.session import Session, new_client
 from tieline.tracing import outbound, w3c
 from tieline.tracing.destination import Destination, destination
 from tieline.tracing.encoding import encode
 from tieline.tracing.exporter import Exporter
-from tieline.tracing.outbound import shown, traced
+from tieline.tracing.outbound import shown
 from tieline.tracing.spans import Span, Tracer, current_span
 from tieline_core.traces import otlp
 from tieline_core.traces import spans as core
@@ -56,6 +58,10 @@ async def collector() -> AsyncIterator[Collector]:
     async with TestServer(app) as server:
         made.url = str(server.make_url("/internal/v1/traces"))
         yield made
+
+
+def connection(base_url: str) -> Connection:
+    return Connection(id="C1", name="Shop", template="shop", base_url=base_url, credentials=())
 
 
 def encoded(*spans: Span) -> list[core.Span]:
@@ -182,21 +188,21 @@ async def test_an_outbound_request_has_a_span_and_passes_the_context_on() -> Non
     app.router.add_get("/{path:.*}", handle)
     ended: list[Span] = []
     tracer = Tracer(ended.append)
-    middleware = traced(tracer, template="shop", connection_id="C1")
-    async with TestServer(app) as server, aiohttp.ClientSession(middlewares=(middleware,)) as client:
+    async with TestServer(app) as server, new_client() as client:
+        base = str(server.make_url(""))
+        shop = Session(client, lambda: connection(base), tracer)
         with tracer.run("orders", execution_id="E1", task="orders"):
-            await client.get(server.make_url("/orders?key=s3cr3t"))
-            await client.get(server.make_url("/none"))
-        base = str(server.make_url("/orders"))
+            await shop.get("/orders?key=s3cr3t")
+            await shop.get("/none")
     good, bad, run = encoded(*ended)
     assert seen[0] == f"00-{run.trace_id.hex()}-{good.span_id.hex()}-01"
     assert good.attributes["connection"] == "C1"
-    assert good.attributes["url.full"] == f"{base}?***"
+    assert good.attributes["url.full"] == f"{base}/orders?***"
     assert good.attributes["http.response.status_code"] == "200"
     assert (good.status, bad.status, run.status) == ("OK", "ERROR", "OK")
     with pytest.raises(aiohttp.ClientError):
-        async with aiohttp.ClientSession(middlewares=(middleware,)) as client:
-            await client.get("http://127.0.0.1:1/")
+        async with new_client() as client:
+            await Session(client, lambda: connection("http://127.0.0.1:1"), tracer).get("/")
     assert ended[-1].error == "ClientConnectorError"
 
 
