@@ -105,8 +105,9 @@ class Controller:
     async def _reconcile(self, key: Key) -> Plan | None:
         resource = _BY_KIND[key.kind]
         obj = self._world[resource].get(key.namespace, key.name)
-        if obj is None or "deletionTimestamp" in obj["metadata"]:
-            # Children have owner references: Kubernetes removes them.
+        if obj is None or _is_going(obj) or _is_going(self._world[r.NAMESPACES].get(None, key.namespace)):
+            # Children have owner references: Kubernetes removes them. In a namespace that goes nothing can be
+            # made again, and what is missing is no fault.
             return None
         now = self._now()
         try:
@@ -114,6 +115,10 @@ class Controller:
         except ValidationError as error:
             plan = Plan(outcome=invalid(error, key.kind))
         return await self._applier.carry_out(resource, obj, plan, now)
+
+
+def _is_going(obj: Object | None) -> bool:
+    return obj is not None and "deletionTimestamp" in obj["metadata"]
 
 
 def _is_expected(error: Exception) -> bool:
