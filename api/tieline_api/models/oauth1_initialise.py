@@ -4,26 +4,24 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
+from tieline_api.models.auth_schemes import AuthSchemeConfig
+from tieline_api.models.authorisations import Initialise
 from tieline_api.models.base import Rest
-from tieline_api.models.oauth2_initialise import CredentialOfOrganisation
-from tieline_core.resources.fields import Url
 
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 _Value = Annotated[str, StringConstraints(max_length=1024)]
 
 
-class OAuth1Initialise(Rest):
-    """How a user shall authorise."""
+class OAuth1Initialise(Initialise):
+    """How a user shall authorise; the credential is one of this organisation."""
 
-    credential: CredentialOfOrganisation
-    """The credential that the authorisation is for; of this organisation."""
     auth_scheme_config_id: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
-    """The system's oauth1 auth scheme; may be left out where there is one only."""
+    """The oauth1 auth scheme: one of the system's, or the credential's own. Without it, the one that the
+    credential is for, or that names the credential as its consumer, or the only one that the system has."""
+    auth_scheme_config: AuthSchemeConfig | None = None
+    """The oauth1 auth scheme that a connection which is still to be made will bring along."""
     params: Annotated[dict[_Name, _Value], Field(max_length=32)] | None = None
     """Values for the scheme's modifiable additional parameters, by their parameterName."""
-
-    redirect_url: Url | None = None
-    """A page of the application to return to instead of ours; it must be on the list TIELINE_REDIRECT_URLS."""
 
 
 class OAuth1Url(Rest):

@@ -1,22 +1,86 @@
-"""What the beginnings of authorisations share: where users come back to, and for which connection."""
+"""What the beginnings of authorisations share: where users come back to, for which credential, and what is kept."""
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 from tieline_api import errors
 from tieline_api.auth.permissions import Permission
 from tieline_api.engine.operation import Call
+from tieline_api.models.authorisations import Initialise
 from tieline_api.oauth.callback_path import CALLBACK
 from tieline_api.settings import Settings
 from tieline_core.ids import credential_id, object_id
 from tieline_core.oauth.linking import canonical
+from tieline_core.oauth.states import Pending, new_state
 from tieline_core.resources.connections import CredentialType
 
 Obj = Mapping[str, Any]
 
 
-def redirect_uri(settings: Settings, given: str | None) -> str:
-    """Where the provider sends the user back to: our page, or a page of the application that is on the list."""
+class Holder(NamedTuple):
+    """A Connection, and the credential of it that is meant."""
+
+    connection: Obj
+    item: Obj
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beginning:
+    """An authorisation that is about to begin."""
+
+    call: Call[Any, Initialise]
+    system: Obj
+    back: str
+    """Where the provider sends the user back to."""
+    state: str
+    held: Sequence[Holder]
+    """The system's connections that have the credential."""
+
+    @classmethod
+    def of(cls, call: Call[Any, Any], kinds: Collection[CredentialType]) -> Self:
+        """``kinds`` are the types of credentials that it can bring tokens for. ApiError where it cannot begin."""
+        world = call.platform.world
+        system = world.need(world.systems, call.namespace, call.path["system_id"])
+        return cls(
+            call=call,
+            system=system,
+            back=_redirect_uri(call.platform.settings, call.body.redirect_url),
+            state=new_state(call.organisation.id),
+            held=_holders(call, system, call.body.credential.id, kinds),
+        )
+
+    async def remember(self, *, client_id: str, **more: str) -> None:
+        """Keeps what is needed when the user comes back; ``more`` are fields of ``Pending``."""
+        call, credential = self.call, self.call.body.credential
+        connection, item = await self._finishable()
+        pending = Pending(
+            organisation_id=call.organisation.id,
+            system_id=object_id(self.system),
+            credential_id=credential.id,
+            credential_organisation_id=credential.organisation_id,
+            client_id=client_id,
+            redirect_uri=self.back,
+            requested_by=call.caller.username,
+            connection=connection,
+            item_id=item,
+            **more,
+        )
+        await call.platform.oauth_states.remember(self.state, pending, system=self.system)
+
+    async def _finishable(self) -> tuple[str, str]:
+        """The names of Connection and item, where there is one and the callback page may finish it for the caller."""
+        call = self.call
+        if len(self.held) != 1 or not await call.platform.access.allowed(
+            call.caller, call.namespace, Permission("patch", "connections")
+        ):
+            return "", ""
+        ((connection, item),) = self.held
+        return connection["metadata"]["name"], item["id"]
+
+
+def _redirect_uri(settings: Settings, given: str | None) -> str:
+    """Our page, or a page of the application that is on the list."""
     ours = f"{settings.public_api_url}{CALLBACK}" if settings.public_api_url else ""
     if given and given != ours:
         if given not in settings.redirect_urls:
@@ -34,25 +98,14 @@ def redirect_uri(settings: Settings, given: str | None) -> str:
     return ours
 
 
-def holders(
+def _holders(
     call: Call[Any, Any], system: Obj, credential: str, kinds: Collection[CredentialType]
-) -> list[tuple[Obj, Obj]]:
-    """The system's Connections with a credential of this id and one of these types, each with its item."""
+) -> list[Holder]:
     wanted = canonical(credential)
     return [
-        (connection, item)
+        Holder(connection, item)
         for connection in call.platform.lookups.holders(call.namespace, wanted)
         if connection["spec"]["systemRef"]["name"] == system["metadata"]["name"]
         for item in connection["spec"].get("credentials") or ()
         if canonical(credential_id(object_id(connection), item)) == wanted and item["type"] in kinds
     ]
-
-
-async def finishable(call: Call[Any, Any], found: list[tuple[Obj, Obj]]) -> tuple[str, str]:
-    """The names of Connection and item, where there is one and the callback page may finish it for the caller."""
-    if len(found) != 1 or not await call.platform.access.allowed(
-        call.caller, call.namespace, Permission("patch", "connections")
-    ):
-        return "", ""
-    connection, item = found[0]
-    return connection["metadata"]["name"], item["id"]

@@ -9,12 +9,11 @@ from tieline_api.conversion.systems import auth_scheme_items
 from tieline_api.engine.operation import Call, Operation, Reply
 from tieline_api.models import oauth2_initialise as rest
 from tieline_api.oauth.authorize_url import Authorization, RefusedError, authorize_url, scopes
-from tieline_api.oauth.beginning import finishable, holders, redirect_uri
+from tieline_api.oauth.beginning import Beginning
 from tieline_api.operations import examples
 from tieline_api.operations.systems import SYSTEM
-from tieline_core.ids import object_id
 from tieline_core.oauth.linking import Problem, client_of
-from tieline_core.oauth.states import Pending, new_state, new_verifier
+from tieline_core.oauth.states import new_verifier
 from tieline_core.resources.auth_schemes import AuthSchemeType, OAuth2Client, OAuth2GrantType
 from tieline_core.resources.connections import CredentialType
 
@@ -24,35 +23,17 @@ _FINISHABLE = (CredentialType.OAUTH2_CODE, CredentialType.OAUTH2_TOKEN)
 
 async def initialise(call: Call[None, rest.OAuth2Initialise]) -> Reply:
     """S3: the URL to send a user to. Its state is good once, for minutes, and for this credential alone."""
-    platform, body = call.platform, call.body
-    system = platform.world.need(platform.world.systems, call.namespace, call.path["system_id"])
+    body = call.body
+    beginning = Beginning.of(call, _FINISHABLE)
     _check_credential(call)
-    back = redirect_uri(platform.settings, body.redirect_url)
-    scheme = scheme_of(system, body)
-    verifier = new_verifier() if scheme.get("pkce") else None
-    state = new_state(call.organisation.id)
+    verifier = new_verifier() if scheme_of(beginning.system, body).get("pkce") else None
     try:
         wanted = _wanted(body)
-        url = authorize_url(wanted, redirect_uri=back, state=state, verifier=verifier)
+        url = authorize_url(wanted, redirect_uri=beginning.back, state=beginning.state, verifier=verifier)
         asked = scopes(wanted.scopes, offline=not wanted.disable_offline_access)
     except RefusedError as error:
         raise errors.invalid(error.field, error.message) from None
-    found = holders(call, system, body.credential.id, _FINISHABLE)
-    connection, item = await finishable(call, found)
-    pending = Pending(
-        organisation_id=call.organisation.id,
-        system_id=object_id(system),
-        credential_id=body.credential.id,
-        credential_organisation_id=body.credential.organisation_id,
-        client_id=body.client_id,
-        redirect_uri=back,
-        requested_by=call.caller.username,
-        code_verifier=verifier or "",
-        scopes=" ".join(asked),
-        connection=connection,
-        item_id=item,
-    )
-    await platform.oauth_states.remember(state, pending, system=system)
+    await beginning.remember(client_id=body.client_id, code_verifier=verifier or "", scopes=" ".join(asked))
     return Reply(body=rest.OAuth2Url(url=url), headers={"Cache-Control": "no-store"})
 
 

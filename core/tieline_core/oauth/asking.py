@@ -15,7 +15,7 @@ from tieline_core.oauth.states import OAuthStates, Pending, StateRefusedError
 from tieline_core.oauth.token_secrets import place
 from tieline_core.oauth.tokens import Endpoint, RefusedError, TokenClient, TokenError, Tokens
 from tieline_core.resources import Connection
-from tieline_core.resources.auth_schemes import OAuth2Client
+from tieline_core.resources.auth_schemes import AuthSchemeConfig, OAuth2Client
 
 SECRET_TAKEN = "SecretNameTaken"  # noqa: S105  (a reason)
 RENEWING = (Grant.CLIENT_CREDENTIALS, Grant.PASSWORD)
@@ -202,8 +202,7 @@ def _begun_with(lookups: Lookups, connection: Object, item_id: str, pending: Pen
     wanted = canonical(pending.credential_id)
     if wanted in (canonical(item.id), canonical(credential_id(read.id, item.to_dict()))):
         return None
-    scheme = scheme_of(lookups, read, item)
-    named = scheme.oauth2.grant.authorization_code if scheme and scheme.oauth2 else None
+    named = _client_named(scheme_of(lookups, read, item))
     owner = pending.credential_organisation_id or organisation
     if (
         named
@@ -217,6 +216,13 @@ def _begun_with(lookups: Lookups, connection: Object, item_id: str, pending: Pen
     if not isinstance(client_of(lookups, read.namespace, client), Linked):
         raise _foreign()
     return client
+
+
+def _client_named(scheme: AuthSchemeConfig | None) -> OAuth2Client | None:
+    """The client's, or consumer's, credential that a scheme names, if any."""
+    if scheme and scheme.oauth1:
+        return OAuth2Client(credential_id=scheme.oauth1.credential_id)
+    return scheme.oauth2.grant.authorization_code if scheme and scheme.oauth2 else None
 
 
 def oauth1_begun_for(

@@ -1,0 +1,108 @@
+"""Which auth scheme an authorisation by OAuth 1.0 is for, and whose requests it signs."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tieline_api import errors
+from tieline_api.conversion import auth_schemes
+from tieline_api.conversion.connections import scheme_item
+from tieline_api.conversion.systems import auth_scheme_items
+from tieline_api.models.auth_schemes import AuthSchemeConfig
+from tieline_api.models.oauth1_initialise import OAuth1Initialise
+from tieline_api.oauth.beginning import Holder, Obj
+from tieline_core.oauth.linking import Problem, canonical
+from tieline_core.oauth.oauth1_consumers import consumer_of
+from tieline_core.oauth.oauth1_requests import Consumer
+from tieline_core.oauth.resolving import Lookups
+from tieline_core.resources.auth_schemes import AuthSchemeType, OAuth1, OAuth1Endpoint
+
+_ID, _GIVEN = "authSchemeConfigId", "authSchemeConfig"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """An auth scheme, and the field of the request that is about it."""
+
+    oauth1: OAuth1
+    field: str
+    secret: str = ""
+    """The consumer's secret, where the request brings it."""
+
+    def endpoints(self) -> tuple[OAuth1Endpoint, OAuth1Endpoint, OAuth1Endpoint]:
+        """For temporary credentials, the user's consent and tokens; ApiError 422 where one is missing."""
+        temporary, token = self.oauth1.temp_credential_endpoint, self.oauth1.token_endpoint
+        authorization = self.oauth1.resource_owner_authorization_endpoint
+        if temporary and authorization and token:
+            return temporary, authorization, token
+        raise errors.invalid(
+            self.field,
+            "leads to a scheme without all of tempCredentialEndpoint, resourceOwnerAuthorizationEndpoint and "
+            "tokenEndpoint: add them",
+        )
+
+    async def consumer(self, lookups: Lookups, namespace: str, held: Sequence[Holder]) -> Consumer:
+        """Who signs; what the credential's own Secret says goes first. ApiError 422 where something is missing."""
+        reference = (held[0].item.get("secretRef") or {}) if len(held) == 1 else {}
+        data = await lookups.secret(namespace, reference["name"]) if reference else None
+        own = {key: value.decode("utf-8", "replace") for key, value in (data or {}).items()}
+        if self.secret and not own.get("consumerSecret"):
+            own["consumerSecret"] = self.secret
+        found = await consumer_of(lookups, namespace, self.oauth1, own)
+        if isinstance(found, Problem):
+            raise errors.invalid(self.field, found.message)
+        return found
+
+
+def choose(system: Obj, held: Sequence[Holder], body: OAuth1Initialise) -> Chosen:
+    """The auth scheme that a request is about. ``held``: the connections' credentials that it may be for.
+
+    ApiError 422 where none fits, or more than one.
+    """
+    of_system = _signing(auth_scheme_items(system))
+    inline = _signing(one.item["authSchemeConfig"] for one in held if one.item.get("authSchemeConfig"))
+    known = [*of_system, *inline]
+    if body.auth_scheme_config is not None:
+        if body.auth_scheme_config_id not in (None, body.auth_scheme_config.id):
+            raise errors.invalid(_ID, f"contradicts {_GIVEN}: give one of the two")
+        return _given(body.auth_scheme_config, of_system, inline)
+    if body.auth_scheme_config_id is not None:
+        fitting = [one for one in known if one["id"] == body.auth_scheme_config_id]
+        return _only(fitting)
+    used = _signing(found for one in held if (found := scheme_item(one.item, system)))
+    if used:
+        return _only(used)
+    wanted = canonical(body.credential.id)
+    naming = [one for one in known if canonical(one["oauth1"].get("credentialId") or "") == wanted]
+    return _only(naming or known)
+
+
+def _given(config: AuthSchemeConfig, of_system: Sequence[Obj], inline: Sequence[Obj]) -> Chosen:
+    """The scheme in a request, as a connection takes it: the system's very one, or else the credential's own."""
+    if config.type is not AuthSchemeType.OAUTH1:
+        raise errors.invalid(f"{_GIVEN}.type", "must be oauth1 here")
+    secret = auth_schemes.secret_of(config)
+    same = next((one for one in of_system if auth_schemes.same(config, one)), None)
+    stored = next((one for one in inline if one["id"] == config.id), None)
+    item = same or auth_schemes.to_item(config, stored)
+    return Chosen(
+        oauth1=OAuth1.model_validate(item["oauth1"]), field=_GIVEN, secret=secret[1] if secret else ""
+    )
+
+
+def _only(fitting: Sequence[Obj]) -> Chosen:
+    distinct = {one["id"]: one for one in fitting}
+    if len(distinct) == 1:
+        (found,) = distinct.values()
+        return Chosen(oauth1=OAuth1.model_validate(found["oauth1"]), field=_ID)
+    if distinct:
+        names = ", ".join(distinct)
+        raise errors.invalid(_ID, f"is required: several oauth1 auth schemes are possible: {names}")
+    raise errors.invalid(
+        _ID,
+        "names no oauth1 auth scheme of the system or the credential: correct it, add the scheme, or send the one "
+        f"of a connection that is still to be made as {_GIVEN}",
+    )
+
+
+def _signing(items: Iterable[Obj]) -> list[Obj]:
+    return [one for one in items if one["type"] == AuthSchemeType.OAUTH1]
