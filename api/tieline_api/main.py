@@ -12,6 +12,7 @@ from tieline_api import create_key
 from tieline_api.app import HTTP_LIMITS, make_app, make_platform
 from tieline_api.auth.issuers import IssuersError
 from tieline_api.service import logs
+from tieline_api.service.leaving import Leaving
 from tieline_api.settings import Settings, SettingsError
 from tieline_core.kube import Kube
 from tieline_core.kube.connection import NoClusterError
@@ -50,8 +51,10 @@ async def serve(settings: Settings) -> None:
         context=settings.kube_context, user_agent="tieline-api", timeout=settings.kube_timeout_seconds
     ) as kube:
         platform = make_platform(kube, settings)
+        app, leaving = make_app(kube, platform), Leaving()
+        app.middlewares.insert(0, leaving.middleware())
         runner = web.AppRunner(
-            make_app(kube, platform),
+            app,
             access_log=None,
             shutdown_timeout=settings.shutdown_seconds,
             **HTTP_LIMITS,
@@ -60,6 +63,8 @@ async def serve(settings: Settings) -> None:
         await web.TCPSite(runner, settings.listen_host, settings.listen_port).start()
         logger.info("Listening", extra={"host": settings.listen_host, "port": settings.listen_port})
         await told.wait()
+        logger.info("Leaving, taking requests until none comes any more")
+        await leaving.wait(silence=settings.drain_seconds)
         logger.info("Stopping, finishing what is in flight")
         await runner.cleanup()
 

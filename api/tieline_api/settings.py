@@ -26,6 +26,7 @@
 | TIELINE_ACCESS_CACHE_SECONDS | 10 | how long a permission is not asked again (0 to 60) |
 | TIELINE_AWAY_SECONDS | 300 | how much longer tokens and permissions count while Kubernetes is away (0 to 3600) |
 | TIELINE_STALE_SECONDS | 90 | silence of Kubernetes after which answers carry X-Tieline-Stale anyhow (5 to 3600) |
+| TIELINE_DRAIN_SECONDS | 3 | after SIGTERM new requests are taken until none has come for so long (0 to 20) |
 | TIELINE_SHUTDOWN_SECONDS | 30 | how long requests in flight may take to finish at the end (1 to 300) |
 | TIELINE_TRACES_FILE | /tmp/tieline-traces.db | where traces are kept; on a PersistentVolume they outlive the pod |
 | TIELINE_TRACES_MEBIBYTES | 512 | what traces may take; beyond it the oldest go (16 to 1000000) |
@@ -82,6 +83,7 @@ class Settings:
     access_cache_seconds: float = 10.0
     away_seconds: float = 300.0
     stale_seconds: float = 90.0
+    drain_seconds: float = 3.0
     shutdown_seconds: float = 30.0
     traces_file: str = DEFAULT_TRACES_FILE
     traces_mebibytes: int = 512
@@ -127,6 +129,7 @@ class Settings:
             ),
             away_seconds=_number(environment, "TIELINE_AWAY_SECONDS", default=300, low=0, high=3600),
             stale_seconds=_number(environment, "TIELINE_STALE_SECONDS", default=90, low=5, high=3600),
+            drain_seconds=_number(environment, "TIELINE_DRAIN_SECONDS", default=3, low=0, high=20),
             shutdown_seconds=_number(environment, "TIELINE_SHUTDOWN_SECONDS", default=30, low=1, high=300),
             traces_file=environment.get("TIELINE_TRACES_FILE") or DEFAULT_TRACES_FILE,
             traces_mebibytes=int(

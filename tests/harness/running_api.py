@@ -31,6 +31,7 @@ class RunningApi(RunningProcess):
             "TIELINE_LISTEN_PORT": str(self.port),
             "TIELINE_PUBLIC_API_URL": self.url,
             "TIELINE_TRACES_FILE": str(self.log.with_name("traces.db")),
+            "TIELINE_DRAIN_SECONDS": "0",
             "TIELINE_SHUTDOWN_SECONDS": "2",
             **self.variables,
         }

@@ -35,6 +35,7 @@ def _start(kubeconfig: Path, port: int, *, shutdown: float = 1) -> subprocess.Po
         "KUBECONFIG": str(kubeconfig),
         "TIELINE_LISTEN_HOST": "127.0.0.1",
         "TIELINE_LISTEN_PORT": str(port),
+        "TIELINE_DRAIN_SECONDS": "0",
         "TIELINE_SHUTDOWN_SECONDS": str(shutdown),
         "TIELINE_REVISION_SECONDS": "1",
         "TIELINE_RATE_LIMIT": "0",
