@@ -8,18 +8,23 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from aiohttp import web
 
 from tests.harness.kubectl import Kubectl, Organisation, make_organisation
+from tests.harness.waiting import eventually
+from tests.integration.api.oauth_provider import Provider
 from tieline_api.app import HTTP_LIMITS, make_app, make_platform
 from tieline_api.settings import Settings
 from tieline_core.kube import Kube
+from tieline_core.oauth.egress import Egress
 
 ORIGIN = "https://app.example"
 PUBLIC_URL = "https://tieline.example"
+OWN_PAGE = "https://app.example/connected?app=1"
+"""Where an application may have its users sent, in place of the platform's page."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,10 @@ class Client:
         except urllib.error.HTTPError as error:
             return Answer(error.code, dict(error.headers), error.read())
 
+    def until_known(self) -> None:
+        """Returns once the API has heard of the organisation, and of the caller's role in it."""
+        eventually("the organisation there", lambda: self("GET", "/projects").status == 200)
+
     def ok(self, method: str, path: str, body: Any = None, *, status: int = 200) -> Any:
         """The JSON of an answer that must have this status."""
         answer = self(method, path, body)
@@ -89,6 +98,13 @@ class Server:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self.url = ""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def start(self) -> None:
         self._thread.start()
@@ -129,10 +145,16 @@ class Server:
 
 @pytest.fixture(scope="session")
 def server(api_kubeconfig: Path) -> Iterator[Server]:
-    started = Server(api_kubeconfig)
-    started.start()
-    yield started
-    started.stop()
+    with Server(api_kubeconfig) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def reaching(api_kubeconfig: Path) -> Iterator[tuple[Server, Server]]:
+    """Two replicas of an API that may reach this machine, where the OAuth servers of the tests are."""
+    settings = {"egress": Egress.parse(allowed=["127.0.0.0/8"]), "redirect_urls": frozenset({OWN_PAGE})}
+    with Server(api_kubeconfig, **settings) as one, Server(api_kubeconfig, **settings) as two:
+        yield one, two
 
 
 @pytest.fixture(scope="session")
@@ -147,3 +169,38 @@ def org(kubectl: Kubectl, crds_installed: None) -> Iterator[Organisation]:
 def client(server: Server, org: Organisation, token_for: Callable[..., str]) -> Client:
     """An administrator of the organisation."""
     return Client(server.url, token_for(org.namespace, "admin", "tieline-admin"), org.id)
+
+
+@pytest.fixture
+def first(reaching: tuple[Server, Server], client: Client) -> Client:
+    """The administrator, at the first of the replicas that may reach this machine."""
+    return Client(reaching[0].url, client.token, client.organisation)
+
+
+@pytest.fixture
+def second(reaching: tuple[Server, Server], client: Client) -> Client:
+    """The administrator, at the other one."""
+    return Client(reaching[1].url, client.token, client.organisation)
+
+
+@pytest.fixture
+def login() -> Iterator[Provider]:
+    """An OAuth server on this machine."""
+    with Provider() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def other_org(kubectl: Kubectl, crds_installed: None) -> Iterator[Organisation]:
+    """Another organisation, where there is nothing."""
+    made = make_organisation(kubectl)
+    yield made
+    kubectl("delete", "namespace", made.namespace, "--wait=false")
+
+
+@pytest.fixture(scope="module")
+def neighbour(server: Server, other_org: Organisation, token_for: Callable[..., str]) -> Client:
+    """The administrator of the other organisation."""
+    made = Client(server.url, token_for(other_org.namespace, "admin", "tieline-admin"), other_org.id)
+    made.until_known()
+    return made

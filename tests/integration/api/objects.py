@@ -2,11 +2,12 @@
 
 import itertools
 import json
-import time
 from typing import Any
 
 from tests.harness.kubectl import Kubectl, Organisation
+from tests.harness.waiting import eventually
 from tests.integration.api.conftest import Client
+from tieline_core.ids import new_id
 
 API_KEY = {"type": "api-key", "apiKey": {"id": "key", "name": "X-API-Key", "in": "header"}}
 MAIN = {"filename": "main.py", "content": "print('one')\n"}
@@ -48,6 +49,73 @@ def make_template(
     return project, template
 
 
+def key(value: str) -> dict[str, Any]:
+    """A credential of that system."""
+    return {
+        "id": "key",
+        "authSchemeConfig": API_KEY,
+        "credential": {"type": "string", "data": {"string": {"value": value}}},
+    }
+
+
+def connect(client: Client, template: dict[str, Any], value: str, **more: Any) -> dict[str, Any]:
+    """A connection with a key, linked to the template."""
+    body = {
+        "connectionTemplateId": template["connectionTemplateId"],
+        "connection": {"name": "C", "credentials": [key(value)], **more},
+    }
+    created: dict[str, Any] = client.ok("POST", "/connections", body, status=201)
+    return created
+
+
+def activate(
+    client: Client, project: dict[str, Any], template: dict[str, Any], value: str, **more: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A user with a key of their own, activated in the project's environment."""
+    body = {"externalId": f"customer/{new_id()} ü", "displayName": "Ann"}
+    user = client.ok("POST", "/users", body, status=201)
+    connection = {"name": f"Of {user['id']}", "credentials": [key(value)]}
+    activation = {
+        "userId": user["id"],
+        "environmentId": project["environments"][0]["id"],
+        "connections": [{"connectionTemplateId": template["connectionTemplateId"], "connection": connection}],
+        **more,
+    }
+    return user, client.ok("POST", "/activations", activation)
+
+
+def bring_connection(
+    kubectl: Kubectl,
+    org: Organisation,
+    *,
+    name: str,
+    system: str,
+    credential: dict[str, Any],
+    values: dict[str, str],
+    secret_type: str = "tieline.dev/credential",
+) -> None:
+    """A connection that does not come from REST, and the Secret with the values of its one credential."""
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": org.namespace},
+        "type": secret_type,
+        "stringData": values,
+    }
+    connection = {
+        "apiVersion": "tieline.dev/v1alpha1",
+        "kind": "Connection",
+        "metadata": {"name": name, "namespace": org.namespace},
+        "spec": {
+            "name": name,
+            "systemRef": {"name": system.lower()},
+            "credentials": [{**credential, "secretRef": {"name": name}}],
+        },
+    }
+    items = [secret, connection]
+    kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+
+
 def stored(kubectl: Kubectl, org: Organisation, kind: str, name: str) -> dict[str, Any]:
     """An object as kubectl sees it; REST names objects after their ids."""
     text = kubectl("get", kind, name.lower(), "-o", "json", namespace=org.namespace).stdout
@@ -57,9 +125,9 @@ def stored(kubectl: Kubectl, org: Organisation, kind: str, name: str) -> dict[st
 
 def wait_for(client: Client, path: str) -> dict[str, Any]:
     """The page at ``path`` once there is something in it (the watch takes milliseconds)."""
-    until = time.monotonic() + 5
-    while True:
-        page: dict[str, Any] = client.ok("GET", path)
-        if page["items"] or time.monotonic() > until:
-            return page
-        time.sleep(0.02)
+
+    def page() -> dict[str, Any] | None:
+        found: dict[str, Any] = client.ok("GET", path)
+        return found if found["items"] else None
+
+    return eventually(f"items at {path}", page)

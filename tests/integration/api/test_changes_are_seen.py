@@ -20,9 +20,8 @@ from tests.harness.kubectl import Kubectl, Organisation
 from tests.harness.running_runtime import RunningRuntime
 from tests.harness.world import Answer, http
 from tests.integration.api.conftest import Client, Server
-from tests.integration.api.objects import make_project, make_template, stored
-from tests.integration.api.test_rest_internal import _connect, account_token
-from tests.integration.api.test_rest_internal_users import _activate
+from tests.integration.api.objects import activate, connect, make_project, make_template, stored
+from tests.integration.api.pods import account_token
 
 pytestmark = pytest.mark.cluster
 
@@ -157,7 +156,7 @@ def test_changes_by_rest_and_by_kubectl_are_seen_by_running_code(
     code.sees_variables("the environment's variables, kubectl", {"region": "us"})
 
     _, template = make_template(client, project=project, name="shop")
-    connection = _connect(client, template, "first-key")
+    connection = connect(client, template, "first-key")
     code.lets_in("a new connection, REST", "shop", "first-key")
     changed = [{"id": "key", "credential": {"data": {"string": {"value": "second-key"}}}}]
     client.ok("PUT", f"/connections/{connection['id']}", {"credentials": changed})
@@ -168,7 +167,7 @@ def test_changes_by_rest_and_by_kubectl_are_seen_by_running_code(
     code.sees("an unlinked connection, kubectl", lambda a: a.status == 401, webhook="shop", key="third-key")
 
     _, each = make_template(client, project=project, name="each", dynamic=True)
-    user, activation = _activate(client, project, each, "users-key", dynamicVariables={"region": "eu"})
+    user, activation = activate(client, project, each, "users-key", dynamicVariables={"region": "eu"})
     ann = user["externalId"]
     code.sees_variables("a new user, REST", {"region": "eu"}, user=ann)
     client.ok("PATCH", f"{environment}/activations/{activation['id']}/variables", {"region": "us"})

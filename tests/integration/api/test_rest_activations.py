@@ -9,7 +9,7 @@ import pytest
 from tests.harness.kubectl import Kubectl, Organisation
 from tests.integration.api.conftest import Client
 from tests.integration.api.objects import API_KEY, make_project, make_template, stored
-from tests.integration.api.test_rest_internal import account_token
+from tests.integration.api.pods import account_token
 from tieline_core.ids import new_id, static_activation_id
 
 pytestmark = pytest.mark.cluster

@@ -15,6 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.harness.kubectl import Kubectl, Organisation
+from tests.harness.waiting import eventually
 from tests.integration.api.conftest import Client, Server
 from tieline_api.auth.api_keys import manifest, new_key
 from tieline_api.operations import OPERATIONS
@@ -40,10 +41,8 @@ def trusting(api_kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         "prefix": "login:",
     }
     (folder / "issuers.json").write_text(json.dumps([issuer]))
-    started = Server(api_kubeconfig, issuers_file=str(folder / "issuers.json"))
-    started.start()
-    yield started
-    started.stop()
+    with Server(api_kubeconfig, issuers_file=str(folder / "issuers.json")) as started:
+        yield started
 
 
 def _token(org: Organisation, **claims: Any) -> str:
@@ -63,10 +62,7 @@ def test_a_token_of_a_configured_issuer_has_the_roles_of_its_groups(
         "create", "rolebinding", "ops", "--clusterrole=tieline-viewer", "--group=login:ops",
         namespace=org.namespace,
     )  # fmt: skip
-    until = time.monotonic() + 10
-    while ann("GET", "/projects").status != 200:
-        assert time.monotonic() < until
-        time.sleep(0.2)
+    ann.until_known()
     assert ann("POST", "/projects", {"name": "x"}).status == 403
     outside = Client(trusting.url, _token(org, organisations=[new_id()]), org.id)
     assert outside("GET", "/projects").status == 404, "its token is not good for this organisation"
@@ -84,13 +80,6 @@ def _create_key(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProces
         check=False,
         env={**os.environ, "KUBECONFIG": str(kubeconfig)},
     )
-
-
-def _eventually(client: Client, status: int) -> None:
-    until = time.monotonic() + 10
-    while (found := client("GET", "/systems").status) != status:
-        assert time.monotonic() < until, found
-        time.sleep(0.1)
 
 
 def test_a_key_is_created_by_command_used_and_revoked(
@@ -112,7 +101,7 @@ def test_a_key_is_created_by_command_used_and_revoked(
         namespace=org.namespace,
     )
     ci = Client(server.url, None, org.id, {"X-API-Key": key})
-    _eventually(ci, 200)
+    eventually("the key known", lambda: ci("GET", "/systems").status == 200)
     assert ci("POST", "/projects", {"name": "By key"}).status == 200
     assert ci("POST", "/systems", {}).status == 403
     bearer = Client(server.url, key, org.id)
@@ -124,7 +113,7 @@ def test_a_key_is_created_by_command_used_and_revoked(
     assert len(secrets) == 1
     assert key not in kubectl("get", secrets[0], "-o", "yaml", namespace=org.namespace).stdout
     kubectl("delete", secrets[0], namespace=org.namespace)
-    _eventually(ci, 401)
+    eventually("the key gone", lambda: ci("GET", "/systems").status == 401)
 
 
 def test_a_key_that_has_expired_or_never_was_is_401(
@@ -158,24 +147,18 @@ def test_the_command_says_what_is_wrong(kubeconfig: Path, arguments: tuple[str, 
 def test_who_asks_too_often_is_told_when_to_go_on(
     api_kubeconfig: Path, client: Client, org: Organisation
 ) -> None:
-    server = Server(api_kubeconfig, rate_limit=5)
-    server.start()
-    try:
+    with Server(api_kubeconfig, rate_limit=5) as server:
         eager = Client(server.url, client.token, org.id)
         answers = [eager("GET", "/projects") for _ in range(6)]
         assert [answer.status for answer in answers] == [200] * 5 + [429]
         assert answers[-1].json["code"] == "too_many_requests"
         assert 1 <= int(answers[-1].headers["Retry-After"]) <= 60
-    finally:
-        server.stop()
 
 
 def test_whoever_fails_to_authenticate_too_often_waits_while_others_of_the_address_go_on(
     api_kubeconfig: Path, client: Client, org: Organisation
 ) -> None:
-    server = Server(api_kubeconfig, failed_limit=3)
-    server.start()
-    try:
+    with Server(api_kubeconfig, failed_limit=3) as server:
         known = Client(server.url, client.token, org.id)
         assert known("GET", "/projects").status == 200
         guesses = [Client(server.url, f"guess-{number}", org.id)("GET", "/projects") for number in range(5)]
@@ -188,8 +171,6 @@ def test_whoever_fails_to_authenticate_too_often_waits_while_others_of_the_addre
         assert pod.status == 429, "every door counts together"
         assert known("GET", "/projects").status == 200
         assert known.at("/readyz").status == 200
-    finally:
-        server.stop()
 
 
 def test_operations_that_take_keys_as_bearer_values_are_those_of_existing_clients() -> None:

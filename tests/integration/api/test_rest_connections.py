@@ -8,7 +8,15 @@ import pytest
 
 from tests.harness.kubectl import Kubectl, Organisation
 from tests.integration.api.conftest import Client
-from tests.integration.api.objects import API_KEY, make_project, make_system, make_template, stored
+from tests.integration.api.objects import (
+    API_KEY,
+    bring_connection,
+    make_project,
+    make_system,
+    make_template,
+    stored,
+    wait_for,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -224,34 +232,14 @@ def test_what_kubectl_made_is_shown_like_what_rest_made(
     client: Client, kubectl: Kubectl, org: Organisation
 ) -> None:
     system = make_system(client)
-    name = system["id"].lower()
-    secret = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": "by-hand", "namespace": org.namespace},
-        "type": "tieline.dev/credential",
-        "stringData": {"value": "by-hand-secret"},
-    }
-    connection = {
-        "apiVersion": "tieline.dev/v1alpha1",
-        "kind": "Connection",
-        "metadata": {"name": "by-hand", "namespace": org.namespace},
-        "spec": {
-            "name": "By hand",
-            "systemRef": {"name": name},
-            "credentials": [
-                {"id": "k", "type": "string", "authSchemeConfigId": "key", "secretRef": {"name": "by-hand"}}
-            ],
-        },
-    }
-    kubectl(
-        "apply",
-        "-f",
-        "-",
-        stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": [secret, connection]}),
+    bring_connection(
+        kubectl,
+        org,
+        name="by-hand",
+        system=system["id"],
+        credential={"id": "k", "type": "string", "authSchemeConfigId": "key"},
+        values={"value": "by-hand-secret"},
     )
-    from tests.integration.api.objects import wait_for
-
     shown = wait_for(client, f"/connections?system_id={system['id']}")["items"][0]
     assert shown["credentials"][0]["authSchemeConfig"]["type"] == "api-key"
     assert "by-hand-secret" not in json.dumps(shown)

@@ -14,6 +14,7 @@ import pytest
 
 from tests.harness import descriptions
 from tests.harness.kubectl import Kubectl, Organisation
+from tests.harness.waiting import eventually
 from tests.integration.api.conftest import Answer, Client
 from tieline_core.ids import new_id, project_connector_id
 
@@ -369,10 +370,10 @@ def test_a_system_that_follows_a_connector_is_shown_with_what_it_gives(
         json.dumps(status),
     )
     kubectl(*patch, namespace=org.namespace)
-    until = time.monotonic() + 10
-    while not (found := client.ok("GET", f"/systems/{identifier}"))["authSchemeConfigs"]:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    eventually(
+        "what the connector gives", lambda: client.ok("GET", f"/systems/{identifier}")["authSchemeConfigs"]
+    )
+    found = client.ok("GET", f"/systems/{identifier}")
     assert (found["domain"], found["templateBaseUrl"]) == ("shop.example", "https://shop.example")
     assert found["authSchemeConfigs"][0]["apiKey"]["name"] == "X-Key"
     refused = client("DELETE", f"/systems/{identifier}/auth-scheme-configs/key")
@@ -385,8 +386,4 @@ def test_a_system_that_follows_a_connector_is_shown_with_what_it_gives(
 
 def _until_known(client: Client, path: str) -> Any:
     """What was applied by kubectl, once the API has heard of it."""
-    until = time.monotonic() + 10
-    while (answer := client("GET", path)).status == 404 and time.monotonic() < until:
-        time.sleep(0.05)
-    assert answer.status == 200, answer.raw
-    return answer.json
+    return eventually(f"{path} known", lambda: client.ok("GET", path))

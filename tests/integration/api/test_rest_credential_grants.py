@@ -6,20 +6,19 @@ import base64
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.harness.kubectl import Kubectl, Organisation, make_organisation
-from tests.integration.api.conftest import Answer, Client, Server
+from tests.harness.kubectl import Kubectl, Organisation
+from tests.harness.waiting import eventually
+from tests.integration.api.conftest import Answer, Client
 from tests.integration.api.oauth_provider import CLIENT_ID, CLIENT_SECRET, Provider
 from tests.integration.api.objects import make_project, make_system, make_template
-from tests.integration.api.test_rest_internal import account_token
+from tests.integration.api.pods import account_token
 from tieline_core.ids import new_id
 from tieline_core.names import tokens_name
-from tieline_core.oauth.egress import Egress
 
 pytestmark = pytest.mark.cluster
 
@@ -28,30 +27,13 @@ LENT = new_id()
 
 
 @pytest.fixture(scope="module")
-def server(api_kubeconfig: Path) -> Iterator[Server]:
-    """An API that may reach this machine, where the providers are."""
-    started = Server(api_kubeconfig, egress=Egress.parse(allowed=["127.0.0.0/8"]))
-    started.start()
-    yield started
-    started.stop()
-
-
-@pytest.fixture(scope="module")
-def owner(kubectl: Kubectl, crds_installed: None) -> Iterator[Organisation]:
-    made = make_organisation(kubectl)
-    yield made
-    kubectl("delete", "namespace", made.namespace, "--wait=false")
-
-
-@pytest.fixture(scope="module")
-def borrower(server: Server, org: Organisation, token_for: Callable[..., str]) -> Client:
-    return Client(server.url, token_for(org.namespace, "admin", "tieline-admin"), org.id)
+def owner(other_org: Organisation) -> Organisation:
+    return other_org
 
 
 @pytest.fixture
-def login() -> Iterator[Provider]:
-    with Provider() as running:
-        yield running
+def borrower(first: Client) -> Client:
+    return first
 
 
 def apply(kubectl: Kubectl, organisation: Organisation, kind: str, name: str, **content: Any) -> None:
@@ -131,11 +113,13 @@ class Borrowing:
 
     def begun(self) -> dict[str, str]:
         """Code and state of a user who has agreed. The grant may be news to the API for a moment."""
-        until = time.monotonic() + 10
-        while (answer := self.initialise()).status != 200:
-            assert time.monotonic() < until, answer.raw
-            time.sleep(0.05)
-        return self.login.agree(answer.json["url"])
+
+        def url() -> str | None:
+            answer = self.initialise()
+            assert answer.status == 200, answer.raw
+            return str(answer.json["url"])
+
+        return self.login.agree(eventually("the grant heard of", url))
 
     def credential(self, returned: dict[str, str]) -> dict[str, Any]:
         return {
@@ -194,10 +178,8 @@ def test_without_a_grant_the_answer_is_that_of_what_does_not_exist(
     borrowing = Borrowing(borrower, owner, login)
     borrowing.begun()
     lend(kubectl, owner, new_id())  # the same grant, for somebody else now
-    until = time.monotonic() + 10
-    while (ungranted := borrowing.initialise()).status == 200:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    eventually("the grant gone", lambda: borrowing.initialise().status != 200)
+    ungranted = borrowing.initialise()
     absent = new_id()
     for other in (
         borrowing.initialise(id=absent),
@@ -255,10 +237,7 @@ def test_with_the_grant_the_use_ends_at_once(
     assert login.requests[-1]["grant_type"] == "refresh_token"
     asked = len(login.requests)
     kubectl("delete", "credentialgrant", "lent", namespace=owner.namespace)
-    until = time.monotonic() + 10
-    while borrowing.initialise().status == 200:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    eventually("the grant gone", lambda: borrowing.initialise().status != 200)
     assert another_token().status == 409
     body = {"credentials": [borrowing.credential(second)]}
     answer = borrower("PUT", f"/connections/{connected.json['id']}", body)

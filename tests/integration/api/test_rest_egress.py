@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
@@ -13,12 +12,6 @@ from tests.integration.api.objects import make_system, make_template
 from tieline_core.ids import new_id
 
 pytestmark = pytest.mark.cluster
-
-
-@pytest.fixture
-def login() -> Iterator[Provider]:
-    with Provider() as running:
-        yield running
 
 
 ALLOW = "an administrator can allow it in TIELINE_EGRESS_ALLOWED"

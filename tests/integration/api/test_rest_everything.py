@@ -1,12 +1,8 @@
 """Every operation, on things that are there: what others learn of them, and how answers are versioned."""
 
-import time
-from collections.abc import Callable, Iterator
-
 import pytest
 
-from tests.harness.kubectl import Kubectl, make_organisation
-from tests.integration.api.conftest import Client, Server
+from tests.integration.api.conftest import Client
 from tests.integration.api.everything import MARK, Everything, make_everything
 from tieline_api.engine.links import parameters
 from tieline_api.engine.operation import Operation
@@ -26,21 +22,6 @@ def _name(operation: Operation) -> str:
 @pytest.fixture(scope="module")
 def everything(client: Client) -> Everything:
     return make_everything(client)
-
-
-@pytest.fixture(scope="module")
-def neighbour(
-    server: Server, kubectl: Kubectl, token_for: Callable[..., str], crds_installed: None
-) -> Iterator[Client]:
-    """The administrator of another organisation, where there is nothing."""
-    other = make_organisation(kubectl)
-    made = Client(server.url, token_for(other.namespace, "admin", "tieline-admin"), other.id)
-    until = time.monotonic() + 10
-    while made("GET", "/projects").status != 200:
-        assert time.monotonic() < until, "the organisation does not appear"
-        time.sleep(0.05)
-    yield made
-    kubectl("delete", "namespace", other.namespace, "--wait=false")
 
 
 @pytest.fixture(scope="module")

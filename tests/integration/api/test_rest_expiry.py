@@ -13,7 +13,7 @@ import pytest
 from tests.harness.kubectl import Kubectl, Organisation
 from tests.integration.api.conftest import Client, Server
 from tests.integration.api.objects import API_KEY, make_template, stored, wait_for
-from tests.integration.api.test_rest_internal import _ask, account_token
+from tests.integration.api.pods import account_token, ask
 from tieline_api.store.expiry_sweep import ExpirySweep
 from tieline_api.store.writer import Writer
 from tieline_core.ids import format_time
@@ -92,7 +92,7 @@ def connected(client: Client, kubectl: Kubectl, org: Organisation, server: Serve
 
 def test_what_has_expired_is_gone_for_clients_and_pods_at_once(connected: Connected) -> None:
     assert connected.ids_in_rest() == ["good"]
-    told = _ask(connected.client, account_token(connected.kubectl, connected.org, connected.project)).json
+    told = ask(connected.client, account_token(connected.kubectl, connected.org, connected.project)).json
     by_expiry = {one.get("expiresAt"): one["data"] for one in told["connections"]["shop"]["credentials"]}
     assert by_expiry == {PAST: {}, LATER: {"value": "s3cr3t"}}
 

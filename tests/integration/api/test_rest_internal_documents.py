@@ -8,16 +8,15 @@ import pytest
 
 from tests.harness.kubectl import Kubectl, Organisation
 from tests.integration.api.conftest import Answer, Client
-from tests.integration.api.objects import make_template
-from tests.integration.api.test_rest_internal import PATH, account_token
-from tests.integration.api.test_rest_internal_users import _activate
+from tests.integration.api.objects import activate, make_template
+from tests.integration.api.pods import ENVIRONMENT, account_token
 from tieline_core.names import schedules_name, state_name, workload_name
 
 pytestmark = pytest.mark.cluster
 
 
 def _send(client: Client, token: str | None, method: str, path: str, body: Any = None) -> Answer:
-    return Client(client.url, token, "").at(PATH + path, method=method, body=body)
+    return Client(client.url, token, "").at(ENVIRONMENT + path, method=method, body=body)
 
 
 def _workload(project: dict[str, Any]) -> str:
@@ -92,8 +91,8 @@ def test_users_and_environments_have_values_of_their_own(
     client: Client, kubectl: Kubectl, org: Organisation
 ) -> None:
     project, template = make_template(client, dynamic=True)
-    ann, activation = _activate(client, project, template, "s3cr3t-ann")
-    ben, _ = _activate(client, project, template, "s3cr3t-ben")
+    ann, activation = activate(client, project, template, "s3cr3t-ann")
+    ben, _ = activate(client, project, template, "s3cr3t-ben")
     other, _ = make_template(client)
     own, others = account_token(kubectl, org, project), account_token(kubectl, org, other)
 
@@ -161,7 +160,7 @@ def test_a_config_map_of_somebody_else_is_not_touched(
 
 def test_users_are_listed_page_by_page(client: Client, kubectl: Kubectl, org: Organisation) -> None:
     project, template = make_template(client, dynamic=True)
-    users = [_activate(client, project, template, "s3cr3t")[0]["externalId"] for _ in range(5)]
+    users = [activate(client, project, template, "s3cr3t")[0]["externalId"] for _ in range(5)]
     other, _ = make_template(client, dynamic=True)
     token = account_token(kubectl, org, project)
     found, after = [], ""

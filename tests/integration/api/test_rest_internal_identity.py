@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from tests.harness.kubectl import Kubectl, Organisation, make_organisation
+from tests.harness.kubectl import Kubectl, Organisation
+from tests.harness.waiting import eventually
 from tests.integration.api.conftest import Answer, Client, Server
 from tests.integration.api.oauth_provider import Provider
-from tests.integration.api.objects import make_project, make_system, make_template
-from tests.integration.api.test_rest_internal import account_token
-from tests.integration.api.test_rest_internal_users import _activate
+from tests.integration.api.objects import activate, make_project, make_system, make_template
+from tests.integration.api.pods import account_token
 from tests.unit.traces.otlp_requests import attribute, body_json, span_json
 
 pytestmark = pytest.mark.cluster
@@ -113,7 +111,7 @@ def owner(client: Client, kubectl: Kubectl, org: Organisation) -> Owner:
         status=201,
     )
     _, template = make_template(client, project=project, name="each", dynamic=True)
-    user, _ = _activate(client, project, template, MARK)
+    user, _ = activate(client, project, template, MARK)
     ids = {
         "key": "cursor",
         "external_id": user["externalId"],
@@ -134,35 +132,26 @@ def strangers(
     client: Client,
     kubectl: Kubectl,
     org: Organisation,
-    token_for: Callable[..., str],
-    server: Server,
-) -> Iterator[dict[str, str | None]]:
+    other_org: Organisation,
+    neighbour: Client,
+) -> dict[str, str | None]:
     """Tokens of those who are pods of something else, and of those who are no pods."""
-    other = make_organisation(kubectl)
-    neighbour = Client(server.url, token_for(other.namespace, "admin", "tieline-admin"), other.id)
-    until = time.monotonic() + 20
-    while neighbour("GET", "/projects").status != 200:
-        assert time.monotonic() < until, "the organisation does not appear"
-        time.sleep(0.05)
     more = {"spec": {"environments": [{"name": "production"}, {"name": "staging"}]}}
     name = owner.project["id"].lower()
     kubectl("patch", "project", name, "--type=merge", "-p", json.dumps(more), namespace=org.namespace)
     staging = account_token(kubectl, org, owner.project, "staging")
-    while owner.ask(CASES[0], staging).status != 200:
-        assert time.monotonic() < until, "the other environment does not appear"
-        time.sleep(0.05)
+    eventually("the other environment", lambda: owner.ask(CASES[0], staging).status == 200)
     elsewhere = kubectl(
         "create", "token", "default", "--audience=tieline", namespace=org.namespace
     ).stdout.strip()
-    yield {
+    return {
         "another environment of the project": staging,
         "another project's environment": account_token(kubectl, org, make_project(client)),
-        "another organisation's environment": account_token(kubectl, other, make_project(neighbour)),
+        "another organisation's environment": account_token(kubectl, other_org, make_project(neighbour)),
         "a pod that is no environment's": elsewhere,
         "a person": str(client.token),
         "somebody without a token": None,
     }
-    kubectl("delete", "namespace", other.namespace, "--wait=false")
 
 
 def test_every_internal_route_is_in_the_table(server: Server) -> None:

@@ -1,14 +1,13 @@
 """What a pod is told for OAuth 1.0: also the secrets that its signatures need and REST does not show."""
 
-import json
 from typing import Any
 
 import pytest
 
 from tests.harness.kubectl import Kubectl, Organisation
 from tests.integration.api.conftest import Client
-from tests.integration.api.objects import make_template, wait_for
-from tests.integration.api.test_rest_internal import _ask, account_token
+from tests.integration.api.objects import bring_connection, make_template, wait_for
+from tests.integration.api.pods import account_token, ask
 
 pytestmark = pytest.mark.cluster
 
@@ -22,38 +21,19 @@ def test_a_pod_is_told_the_consumers_and_the_tokens_secret(
     client: Client, kubectl: Kubectl, org: Organisation
 ) -> None:
     project, template = make_template(client, schemes=[SCHEME])
-    items = [
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": "token", "namespace": org.namespace},
-            "type": "tieline.dev/credential",
-            "stringData": {"oauthToken": "t0ken", "oauthTokenSecret": "t0ken-s3cr3t", "other": "unknown"},
-        },
-        {
-            "apiVersion": "tieline.dev/v1alpha1",
-            "kind": "Connection",
-            "metadata": {"name": "signing", "namespace": org.namespace},
-            "spec": {
-                "name": "Signing",
-                "systemRef": {"name": template["id"].lower()},
-                "credentials": [
-                    {
-                        "id": "signed",
-                        "type": "oauth1",
-                        "authSchemeConfigId": "signed",
-                        "secretRef": {"name": "token"},
-                    }
-                ],
-            },
-        },
-    ]
-    kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    bring_connection(
+        kubectl,
+        org,
+        name="signing",
+        system=template["id"],
+        credential={"id": "signed", "type": "oauth1", "authSchemeConfigId": "signed"},
+        values={"oauthToken": "t0ken", "oauthTokenSecret": "t0ken-s3cr3t", "other": "unknown"},
+    )
     shown = wait_for(client, f"/connections?system_id={template['id']}")["items"][0]
     body = {"connectionTemplateId": template["connectionTemplateId"]}
     client.ok("POST", f"/connections/{shown['id']}/link", body, status=201)
     token = account_token(kubectl, org, project)
-    credential = _ask(client, token).json["connections"]["shop"]["credentials"][0]
+    credential = ask(client, token).json["connections"]["shop"]["credentials"][0]
     assert credential["data"] == {
         "oauthToken": "t0ken",
         "oauthTokenSecret": "t0ken-s3cr3t",

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.harness.kubectl import Kubectl, Organisation
+from tests.harness.relay import Relay, through_relay
+from tests.harness.waiting import eventually
 from tests.integration.api.conftest import Client, Server
 from tests.integration.api.objects import API_KEY, make_project, make_system, make_template
-from tests.integration.api.relay import Relay, through_relay
 from tieline_core.ids import new_id
 
 pytestmark = pytest.mark.cluster
@@ -22,10 +23,8 @@ AWAY_SECONDS = 30
 def relayed(api_kubeconfig: Path, tmp_path: Path) -> Iterator[tuple[Server, Relay]]:
     """A server whose way to Kubernetes can be cut."""
     relay, path = through_relay(api_kubeconfig, tmp_path / "kubeconfig")
-    server = Server(path, token_cache_seconds=0.5)
-    server.start()
-    yield server, relay
-    server.stop()
+    with Server(path, token_cache_seconds=0.5) as server:
+        yield server, relay
 
 
 def test_reads_go_on_writes_are_refused_whole_and_all_comes_back(
@@ -50,7 +49,9 @@ def test_reads_go_on_writes_are_refused_whole_and_all_comes_back(
          {"connectionTemplateId": template["connectionTemplateId"], "connection": connection}),
         ("PUT", f"/projects/{project['id']}/deploy", {"files": [{"filename": "main.py", "content": ""}]}),
     ]  # fmt: skip
-    time.sleep(0.5)
+    for path in ("/projects", "/systems?first=200", f"/systems/{system['id']}"):
+        known = client("GET", path).raw
+        eventually(f"{path} as the other server knows it", lambda: away("GET", path).raw == known)  # noqa: B023
     before = {path: away("GET", path) for path in reads}
     assert all(answer.status == 200 and STALE not in answer.headers for answer in before.values())
     for method, path, _ in writes:  # asks for the permissions, and changes nothing
@@ -68,7 +69,7 @@ def test_reads_go_on_writes_are_refused_whole_and_all_comes_back(
             assert answer.status == 200
             ages.append(int(answer.headers[STALE]))
             assert answer.raw == before[path].raw
-        time.sleep(2)
+        time.sleep(2)  # the age is told anew each time
     assert ages[0] >= 1
     assert ages[-1] >= AWAY_SECONDS - 4
     for method, path, body_ in writes:
@@ -80,10 +81,7 @@ def test_reads_go_on_writes_are_refused_whole_and_all_comes_back(
     assert away.at("/healthz").status == 200
 
     relay.mend()
-    until = time.monotonic() + 40
-    while STALE in away("GET", "/projects").headers:
-        assert time.monotonic() < until
-        time.sleep(0.5)
+    eventually("news again", lambda: STALE not in away("GET", "/projects").headers)
     for path in reads:
         assert away("GET", path).raw == before[path].raw, "nothing of the refused writes is there"
     assert away("PUT", f"/projects/{project['id']}", {"name": "Back"}).status == 200
@@ -97,16 +95,11 @@ def test_what_changed_meanwhile_is_seen_afterwards(
     server, relay = relayed
     away = Client(server.url, client.token, org.id)
     gone, kept = make_project(client), make_project(client)
-    until = time.monotonic() + 10
-    while away("GET", f"/projects/{kept['id']}").status != 200:
-        assert time.monotonic() < until
+    eventually("both known", lambda: away("GET", f"/projects/{kept['id']}").status == 200)
     relay.cut()
     client.ok("DELETE", f"/projects/{gone['id']}", status=204)
     changed = client("PUT", f"/projects/{kept['id']}", {"name": "Meanwhile"})
     assert away("GET", f"/projects/{gone['id']}").status == 200, "it cannot know yet"
     relay.mend()
-    until = time.monotonic() + 40
-    while away("GET", f"/projects/{gone['id']}").status != 404:
-        assert time.monotonic() < until
-        time.sleep(0.2)
+    eventually("the deletion heard of", lambda: away("GET", f"/projects/{gone['id']}").status == 404)
     assert away.ok("GET", f"/projects/{kept['id']}")["name"] == changed.json["name"]

@@ -1,12 +1,12 @@
 """Logs of an environment's pods and of its versions' checks, by REST on a real API server."""
 
 import json
-import time
 from typing import Any
 
 import pytest
 
 from tests.harness.kubectl import Kubectl, Organisation
+from tests.harness.waiting import eventually
 from tests.integration.api.conftest import Client
 from tests.integration.api.objects import MAIN, make_project
 from tieline_core.names import ENVIRONMENT_ID_LABEL
@@ -54,10 +54,8 @@ def test_findings_of_versions_are_the_build_log(client: Client, kubectl: Kubectl
         "patch", "projectversion", version["id"].lower(), "--subresource=status", "--type=merge",
         "-p", json.dumps(status), namespace=org.namespace,
     )  # fmt: skip
-    until = time.monotonic() + 5
-    while not (page := _logs(client, project, "?build=true&order=asc&first=1"))["logs"]:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    eventually("the findings", lambda: _logs(client, project, "?build=true")["logs"])
+    page = _logs(client, project, "?build=true&order=asc&first=1")
     line = page["logs"][0]
     assert (line["severity"], line["message"]) == ("ERROR", "main.py:3: Invalid syntax")
     assert line["fields"] == {
@@ -117,10 +115,13 @@ def test_lines_of_all_pods_come_in_the_order_of_time_with_those_before_a_crash(
     for name in ("one", "two"):
         manifest = json.dumps(_pod(kubectl, project, runtime_image, f"{name}-{project['id'].lower()}"))
         kubectl("apply", "-f", "-", stdin=manifest, namespace=org.namespace)
-    until = time.monotonic() + 60
-    while len(lines := _logs(client, project, "?order=asc")["logs"]) < 10:
-        assert time.monotonic() < until, lines
-        time.sleep(0.5)
+
+    def all_lines() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = _logs(client, project, "?order=asc")["logs"]
+        assert len(found) >= 10, found
+        return found
+
+    lines = eventually("ten lines", all_lines)
     times = [line["timestamp"] for line in lines]
     assert times == sorted(times)
     hello = [line for line in lines if line["message"] == "Hello"]

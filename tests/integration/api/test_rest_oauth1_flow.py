@@ -1,50 +1,28 @@
 """From initialise to signed requests by OAuth 1.0, by REST on a real API server, with a provider that checks."""
 
 import base64
-import json
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from tests.harness.kubectl import Kubectl, Organisation, make_organisation
-from tests.integration.api.conftest import PUBLIC_URL, Answer, Client, Server
-from tests.integration.api.objects import make_system, make_template, stored
-from tests.integration.api.test_rest_internal import _ask, account_token
+from tests.integration.api.conftest import OWN_PAGE, PUBLIC_URL, Answer, Client
+from tests.integration.api.objects import bring_connection, make_system, make_template, stored, wait_for
+from tests.integration.api.pods import account_token, ask
 from tests.integration.oauth.signing_provider import running
 from tests.unit.oauth.oauth1_provider import CONSUMER, SECRET, OAuth1Provider
 from tieline_core.ids import new_id
 from tieline_core.names import tokens_name
-from tieline_core.oauth.egress import Egress
 
 pytestmark = pytest.mark.cluster
-
-OWN_PAGE = "https://app.example/connected?app=1"
 
 
 @pytest.fixture
 def signing() -> Iterator[OAuth1Provider]:
     with running() as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def reaching(api_kubeconfig: Path) -> Iterator[Server]:
-    """An API that may reach this machine, where the provider is."""
-    server = Server(
-        api_kubeconfig, egress=Egress.parse(allowed=["127.0.0.0/8"]), redirect_urls=frozenset({OWN_PAGE})
-    )
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def first(reaching: Server, client: Client) -> Client:
-    return Client(reaching.url, client.token, client.organisation)
 
 
 class Flow:
@@ -107,7 +85,7 @@ def _states(kubectl: Kubectl, org: Organisation) -> set[str]:
 
 
 def _told_to_pod(client: Client, kubectl: Kubectl, org: Organisation, flow: Flow) -> dict[str, Any]:
-    answer = _ask(client, account_token(kubectl, org, flow.project)).json
+    answer = ask(client, account_token(kubectl, org, flow.project)).json
     found: dict[str, Any] = answer["connections"]["shop"]["credentials"][0]["data"]
     return found
 
@@ -156,39 +134,15 @@ def test_pods_are_told_nothing_of_an_authorisation_that_has_not_ended(
     client: Client, kubectl: Kubectl, org: Organisation, signing: OAuth1Provider
 ) -> None:
     flow = Flow(client, signing)
-    values = {"state": f"{org.id}.{'x' * 43}", "oauthToken": "temp", "oauthVerifier": "ver1fier"}
-    name = f"pending-{flow.system.lower()}"
-    items = [
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": name, "namespace": org.namespace},
-            "type": "tieline.dev/credential",
-            "stringData": values,
-        },
-        {
-            "apiVersion": "tieline.dev/v1alpha1",
-            "kind": "Connection",
-            "metadata": {"name": name, "namespace": org.namespace},
-            "spec": {
-                "name": "Pending",
-                "systemRef": {"name": flow.system.lower()},
-                "credentials": [
-                    {
-                        "id": "login",
-                        "type": "oauth1",
-                        "authSchemeConfigId": "signed",
-                        "secretRef": {"name": name},
-                    }
-                ],
-            },
-        },
-    ]
-    kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-    until = time.monotonic() + 10
-    while not (found := client.ok("GET", f"/connections?system_id={flow.system}")["items"]):
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    bring_connection(
+        kubectl,
+        org,
+        name=f"pending-{flow.system.lower()}",
+        system=flow.system,
+        credential={"id": "login", "type": "oauth1", "authSchemeConfigId": "signed"},
+        values={"state": f"{org.id}.{'x' * 43}", "oauthToken": "temp", "oauthVerifier": "ver1fier"},
+    )
+    found = wait_for(client, f"/connections?system_id={flow.system}")["items"]
     client.ok("POST", f"/connections/{found[0]['id']}/link", _link(flow), status=201)
     assert _told_to_pod(client, kubectl, org, flow) == {"consumerSecret": SECRET}
 

@@ -3,7 +3,7 @@
 import base64
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,52 +11,14 @@ from typing import Any
 import pytest
 
 from tests.harness.kubectl import Kubectl, Organisation, make_organisation
-from tests.integration.api.conftest import ORIGIN, PUBLIC_URL, Answer, Client, Server
+from tests.harness.waiting import eventually
+from tests.integration.api.conftest import ORIGIN, OWN_PAGE, PUBLIC_URL, Answer, Client, Server
 from tests.integration.api.oauth_provider import CLIENT_ID, CLIENT_SECRET, Provider
 from tests.integration.api.objects import make_system, make_template, stored
 from tieline_core.ids import new_id
 from tieline_core.names import tokens_name
-from tieline_core.oauth.egress import Egress
 
 pytestmark = pytest.mark.cluster
-
-OWN_PAGE = "https://app.example/connected"
-
-
-@pytest.fixture
-def login() -> Iterator[Provider]:
-    with Provider() as running:
-        yield running
-
-
-def _serving(kubeconfig: Path, **settings: Any) -> Server:
-    server = Server(
-        kubeconfig,
-        egress=Egress.parse(allowed=["127.0.0.0/8"]),
-        redirect_urls=frozenset({OWN_PAGE}),
-        **settings,
-    )
-    server.start()
-    return server
-
-
-@pytest.fixture(scope="module")
-def replicas(api_kubeconfig: Path) -> Iterator[tuple[Server, Server]]:
-    """Two replicas of an API that may reach this machine."""
-    started = (_serving(api_kubeconfig), _serving(api_kubeconfig))
-    yield started
-    for one in started:
-        one.stop()
-
-
-@pytest.fixture
-def first(replicas: tuple[Server, Server], client: Client) -> Client:
-    return Client(replicas[0].url, client.token, client.organisation)
-
-
-@pytest.fixture
-def second(replicas: tuple[Server, Server], client: Client) -> Client:
-    return Client(replicas[1].url, client.token, client.organisation)
 
 
 class Flow:
@@ -213,14 +175,11 @@ def test_a_state_is_good_once(first: Client, login: Provider) -> None:
 
 
 def test_a_state_expires(api_kubeconfig: Path, client: Client, login: Provider) -> None:
-    server = _serving(api_kubeconfig, oauth_state_seconds=1.0)
-    try:
+    with Server(api_kubeconfig, oauth_state_seconds=1.0) as server:
         flow = Flow(Client(server.url, client.token, client.organisation), login)
         returned = flow.come_back()
-        time.sleep(2.1)
+        time.sleep(2.1)  # a second, and the one that times are rounded to
         answer = flow.create(returned)
-    finally:
-        server.stop()
     assert answer.status == 422
     assert "expired" in answer.json["message"]
     assert login.requests == []
@@ -414,9 +373,7 @@ def test_a_client_of_another_organisation_serves_where_it_has_granted_that(
             },
         }
         kubectl("apply", "-f", "-", stdin=json.dumps(grant))
-        until = time.monotonic() + 10
-        while mine.ask_to_begin(**chosen).status != 200 and time.monotonic() < until:
-            time.sleep(0.05)
+        eventually("the grant heard of", lambda: mine.ask_to_begin(**chosen).status == 200)
         answer = mine.create(mine.come_back(**chosen))
         assert answer.status == 201, answer.raw
         assert len(login.requests) == 1

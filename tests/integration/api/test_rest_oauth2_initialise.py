@@ -172,12 +172,8 @@ def test_without_a_public_url_it_says_what_to_set(
     client: Client, org: Organisation, api_kubeconfig: Path
 ) -> None:
     system = make_system(client)
-    server = Server(api_kubeconfig, public_api_url="")
-    server.start()
-    try:
+    with Server(api_kubeconfig, public_api_url="") as server:
         other = Client(server.url, client.token, org.id)
         answer = other("POST", f"/systems/{system['id']}/oauth2/initialise", _body(org.id))
         assert (answer.status, answer.json["code"]) == (503, "not_configured")
         assert "TIELINE_PUBLIC_API_URL" in answer.json["message"]
-    finally:
-        server.stop()

@@ -17,9 +17,8 @@ from tests.harness.running_runtime import RunningRuntime
 from tests.harness.world import http
 from tests.integration.api.conftest import Client
 from tests.integration.api.oauth_provider import Provider
-from tests.integration.api.test_rest_internal_tokens import Pod, login, replicas
+from tests.integration.api.pods import Pod
 
-__all__ = ["login", "replicas"]
 pytestmark = pytest.mark.cluster
 
 MAIN = """
@@ -78,22 +77,20 @@ def shop() -> Iterator[Shop]:
 
 @pytest.fixture
 def project(
-    replicas: list[Any],
-    client: Client,
+    first: Client,
     kubectl: Kubectl,
     org: Organisation,
     login: Provider,
     shop: Shop,
     tmp_path: Path,
 ) -> Iterator[RunningRuntime]:
-    caller = Client(replicas[0].url, client.token, client.organisation)
-    pod = Pod(caller, kubectl, org, login)
-    caller.ok("PUT", f"/connections/{pod.connection['id']}", {"baseUrl": shop.url})
+    pod = Pod(first, kubectl, org, login)
+    first.ok("PUT", f"/connections/{pod.connection['id']}", {"baseUrl": shop.url})
     running = RunningRuntime(
         folder=tmp_path / "pod",
         code=MAIN,
         token=pod.token,
-        variables={"TIELINE_API_URL": caller.url, "TIELINE_EGRESS_ALLOWED": "127.0.0.0/8"},
+        variables={"TIELINE_API_URL": first.url, "TIELINE_EGRESS_ALLOWED": "127.0.0.0/8"},
     )
     running.start()
     yield running

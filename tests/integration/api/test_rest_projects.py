@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.harness.kubectl import Kubectl, Organisation
+from tests.harness.waiting import eventually
 from tests.integration.api.conftest import Client
 from tests.integration.api.objects import MAIN, make_project, make_system, make_template, stored
 from tieline_core.ids import environment_id, new_id
@@ -345,14 +346,13 @@ def test_files_that_git_owns_are_not_replaced(client: Client, kubectl: Kubectl, 
         "spec": {"name": "From Git", "source": {"files": [MAIN]}},
     }
     kubectl("apply", "--server-side", "--field-manager=flux", "-f", "-", stdin=json.dumps(manifest))
-    import time
 
-    for _ in range(100):
-        found = [item for item in client.ok("GET", "/projects")["projects"] if item["name"] == "From Git"]
-        if found:
-            break
-        time.sleep(0.02)
-    path = f"/projects/{found[0]['id']}"
+    def known() -> list[str]:
+        return [
+            item["id"] for item in client.ok("GET", "/projects")["projects"] if item["name"] == "From Git"
+        ]
+
+    path = f"/projects/{eventually('the project known', known)[0]}"
     assert client.ok("GET", path)["currentFiles"]["files"] == [MAIN]
     refused = client("PUT", f"{path}/files", {"files": [OTHER], "labels": {}})
     assert refused.status == 409

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.harness.kubectl import Organisation
+from tests.harness.relay import Relay, through_relay
 from tests.integration.api.conftest import Answer, Client
 from tests.integration.api.objects import API_KEY, make_system
-from tests.integration.api.relay import Relay, through_relay
 from tieline_core.ids import new_id, static_activation_id
 
 pytestmark = pytest.mark.cluster

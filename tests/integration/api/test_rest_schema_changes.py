@@ -6,13 +6,6 @@ project's own process.
 
 import contextlib
 import json
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,9 +13,12 @@ from typing import Any
 import pytest
 
 from tests.harness.kubectl import Kubectl, Organisation, make_organisation
+from tests.harness.running_runtime import RunningRuntime
+from tests.harness.waiting import eventually
+from tests.harness.world import http
 from tests.integration.api.conftest import Client, Server
 from tests.integration.api.objects import make_project, stored
-from tests.integration.api.test_rest_internal import account_token
+from tests.integration.api.pods import account_token
 from tests.integration.operator.running_operator import RunningOperator
 
 pytestmark = pytest.mark.cluster
@@ -65,47 +61,24 @@ def caller(server: Server, place: Organisation, token_for: Callable[..., str]) -
 @contextlib.contextmanager
 def running(folder: Path, api: str, token: str) -> Iterator[str]:
     """A project's process, as it runs in a pod; gives its URL."""
-    (folder / "main.py").write_text(CODE)
-    (folder / "token").write_text(token)
-    ports = []
-    for _ in range(2):
-        with contextlib.closing(socket.socket()) as found:
-            found.bind(("127.0.0.1", 0))
-            ports.append(found.getsockname()[1])
-    environment = {
-        **os.environ,
-        "TIELINE_CODE_DIR": str(folder),
-        "TIELINE_API_URL": api,
-        "TIELINE_TOKEN_FILE": str(folder / "token"),
-        "TIELINE_HOST": "127.0.0.1",
-        "TIELINE_PORT": str(ports[0]),
-        "TIELINE_HEALTH_PORT": str(ports[1]),
-        "TIELINE_DRAIN_SECONDS": "0",
-        "TIELINE_TERMINATION_LOG": str(folder / "termination"),
-    }
-    process = subprocess.Popen([sys.executable, "-m", "tieline.server"], env=environment)
+    pod = RunningRuntime(folder=folder, code=CODE, token=token, variables={"TIELINE_API_URL": api})
+    pod.start()
     try:
-        eventually(lambda: get(f"http://127.0.0.1:{ports[1]}/readyz") is not None)
-        yield f"http://127.0.0.1:{ports[0]}"
+        yield pod.url
     finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        pod.stop()
 
 
-def get(url: str) -> Any:
-    """The body of a 200; None while there is none."""
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return answer.read().decode()
-    except OSError:
-        return None
+def region(url: str) -> Any:
+    """What the code says that the variable is."""
+    answer = http("GET", f"{url}/region")
+    assert answer.status == 200, answer
+    return answer.json["region"]
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 20.0) -> None:
-    until = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.05)
+def until_told(kubectl: Kubectl, place: Organisation, activation: str, reason: str) -> None:
+    """Returns once the activation's condition has this reason."""
+    eventually(f"the activation {reason}", lambda: condition(kubectl, place, activation)["reason"] == reason)
 
 
 def condition(kubectl: Kubectl, place: Organisation, activation: str) -> dict[str, Any]:
@@ -132,7 +105,7 @@ def test_values_that_no_longer_fit_are_told_and_code_keeps_those_that_did(
     )
     caller.ok("PATCH", f"/environments/{environment}/variables", {"region": "us"})
     one = f"/environments/{environment}/activations/{activation['id']}"
-    eventually(lambda: condition(kubectl, place, activation["id"]).get("reason") == "Active")
+    until_told(kubectl, place, activation["id"], "Active")
     token = account_token(kubectl, place, project)
     pod = Client(caller.url, token, place.id)
 
@@ -140,8 +113,8 @@ def test_values_that_no_longer_fit_are_told_and_code_keeps_those_that_did(
         static = client.at("/internal/v1/environment").json
         return static["variables"], client.at("/internal/v1/environment/users/ann").json["variables"]
 
-    with running(tmp_path, caller.url, token) as url:
-        assert json.loads(get(f"{url}/region")) == {"region": "us"}
+    with running(tmp_path / "pod", caller.url, token) as url:
+        assert region(url) == "us"
         etag = caller("GET", one).headers["ETag"]
 
         changed = caller("PUT", schema, NEW)
@@ -155,31 +128,25 @@ def test_values_that_no_longer_fit_are_told_and_code_keeps_those_that_did(
         assert broken.json["lastValidVariables"] == {"region": "eu"}
         assert caller.ok("GET", f"/environments/{environment}/activations")[0] == broken.json
         # As a condition, for those with kubectl.
-        eventually(lambda: condition(kubectl, place, activation["id"]).get("reason") == "VariablesInvalid")
+        until_told(kubectl, place, activation["id"], "VariablesInvalid")
         found = stored(kubectl, place, "activation", activation["id"])
         assert found["spec"]["variables"] == {"region": "eu"}
         assert "region" in condition(kubectl, place, activation["id"])["message"]
         # What runs, what starts now, and what asks another API: all have the last valid values.
         assert code_has(pod) == ({"region": "us"}, {"region": "eu"})
-        assert json.loads(get(f"{url}/region")) == {"region": "us"}
-        another = Server(api_kubeconfig)
-        another.start()
-        try:
+        assert region(url) == "us"
+        with Server(api_kubeconfig) as another:
             assert code_has(Client(another.url, token, place.id)) == ({"region": "us"}, {"region": "eu"})
-            late = tmp_path / "late"
-            late.mkdir()
-            with running(late, another.url, token) as late_url:
-                assert json.loads(get(f"{late_url}/region")) == {"region": "us"}
-        finally:
-            another.stop()
+            with running(tmp_path / "late", another.url, token) as late_url:
+                assert region(late_url) == "us"
 
         # Values that fit the new schema heal it, and reach the code.
         caller.ok("PATCH", f"{one}/variables", {"region": 3})
         caller.ok("PATCH", f"/environments/{environment}/variables", {"region": 4})
         assert "variableErrors" not in caller.ok("GET", one)
         assert code_has(pod) == ({"region": 4}, {"region": 3})
-        eventually(lambda: json.loads(get(f"{url}/region")) == {"region": 4})
-        eventually(lambda: condition(kubectl, place, activation["id"]).get("reason") == "Active")
+        eventually("the new value", lambda: region(url) == 4)
+        until_told(kubectl, place, activation["id"], "Active")
 
 
 def test_values_that_never_fitted_do_not_reach_the_code(
@@ -198,7 +165,7 @@ def test_values_that_never_fitted_do_not_reach_the_code(
         for one in activations
         if one["spec"]["projectRef"]["name"] == project["id"].lower()
     )
-    eventually(lambda: condition(kubectl, place, name).get("reason") == "Active")
+    until_told(kubectl, place, name, "Active")
     pod = Client(caller.url, account_token(kubectl, place, project), place.id)
     seen: list[Any] = []
     patch = json.dumps({"spec": {"variables": {"region": 7}}})
@@ -208,5 +175,5 @@ def test_values_that_never_fitted_do_not_reach_the_code(
         seen.append(pod.at("/internal/v1/environment").json["variables"])
         return condition(kubectl, place, name).get("reason") == "VariablesInvalid"
 
-    eventually(told)
+    eventually("the activation VariablesInvalid", told)
     assert all(variables == {"region": "eu"} for variables in seen)

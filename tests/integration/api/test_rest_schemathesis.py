@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -50,15 +49,10 @@ def admin(
 ) -> Iterator[Client]:
     """The administrator of an organisation of this test's own, at a server of its own: much is made in it."""
     made: Organisation = make_organisation(kubectl)
-    server = Server(api_kubeconfig)
-    server.start()
-    client = Client(server.url, token_for(made.namespace, "schemathesis", "tieline-admin"), made.id)
-    until = time.monotonic() + 10
-    while client("GET", "/projects").status != 200:
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    yield client
-    server.stop()
+    with Server(api_kubeconfig) as server:
+        client = Client(server.url, token_for(made.namespace, "schemathesis", "tieline-admin"), made.id)
+        client.until_known()
+        yield client
     kubectl("delete", "namespace", made.namespace, "--wait=false")
 
 

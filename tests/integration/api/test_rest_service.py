@@ -17,8 +17,10 @@ import orjson
 import pytest
 
 from tests.harness.kubectl import Organisation
+from tests.harness.waiting import PATIENCE
 from tests.integration.api.conftest import Client, Server
 from tests.integration.api.objects import make_project, make_system
+from tests.integration.api.pods import account_token
 from tieline_api.service.documentation import ASSETS, assets_folder
 from tieline_api.service.logs import JsonLines
 from tieline_api.sizes import Sizes
@@ -125,8 +127,6 @@ def test_pages_of_a_growing_list_lose_nothing(client: Client) -> None:
 def test_the_server_ends_though_a_pod_is_waiting(
     api_kubeconfig: Path, kubectl: Any, org: Organisation, client: Client
 ) -> None:
-    from tests.integration.api.test_rest_internal import account_token
-
     project = make_project(client)
     token = account_token(kubectl, org, project)
     server = Server(api_kubeconfig)
@@ -138,12 +138,10 @@ def test_the_server_ends_though_a_pod_is_waiting(
         target=lambda: answers.append(pod.at("/internal/v1/environment?wait=30", If_None_Match=etag).status)
     )
     waiting.start()
-    time.sleep(0.3)
-    began = time.monotonic()
+    time.sleep(0.3)  # it waits by now, and would for half a minute
     server.stop()
-    waiting.join(5)
+    waiting.join(PATIENCE)
     assert answers == [304]
-    assert time.monotonic() - began < 5
 
 
 def test_settings_tell_what_is_wrong(

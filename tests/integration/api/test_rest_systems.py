@@ -8,6 +8,7 @@ import pytest
 
 from tests.harness.kubectl import Kubectl, Organisation
 from tests.integration.api.conftest import Client
+from tests.integration.api.objects import wait_for
 
 pytestmark = pytest.mark.cluster
 
@@ -161,7 +162,7 @@ def test_what_kubectl_made_is_there_at_once_under_the_same_id(
         "spec": {"name": "By hand", "domain": "hand.example", "templateBaseUrl": "https://hand.example"},
     }
     kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
-    found = _wait_for(client, "/systems?search=hand.example")["items"]
+    found = wait_for(client, "/systems?search=hand.example")["items"]
     assert [item["name"] for item in found] == ["By hand"]
     identifier = found[0]["id"]
     kubectl("label", "system", "by-kubectl", f"tieline.dev/id={identifier}", namespace=org.namespace)
@@ -194,7 +195,7 @@ def test_a_field_that_git_owns_is_409_and_names_manager_and_field(
         },
     }
     kubectl("apply", "--server-side", "--field-manager=argocd", "-f", "-", stdin=json.dumps(manifest))
-    identifier = _wait_for(client, "/systems?search=git.example")["items"][0]["id"]
+    identifier = wait_for(client, "/systems?search=git.example")["items"][0]["id"]
     answer = client("PUT", f"/systems/{identifier}", {"name": "Mine"})
     assert (answer.status, answer.json["code"], answer.fields) == (409, "conflict", ["name"])
     assert '"argocd"' in answer.json["message"]
@@ -228,14 +229,3 @@ def _get(kubectl: Kubectl, org: Organisation, kind: str, name: str) -> dict[str,
         kubectl("get", kind, name, "-o", "json", namespace=org.namespace).stdout
     )
     return found
-
-
-def _wait_for(client: Client, path: str) -> dict[str, Any]:
-    import time
-
-    until = time.monotonic() + 5
-    while True:
-        page: dict[str, Any] = client.ok("GET", path)
-        if page["items"] or time.monotonic() > until:
-            return page
-        time.sleep(0.02)

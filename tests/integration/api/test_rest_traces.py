@@ -8,7 +8,7 @@ import pytest
 from tests.harness.kubectl import Kubectl, Organisation
 from tests.integration.api.conftest import Answer, Client, Server
 from tests.integration.api.objects import make_project
-from tests.integration.api.test_rest_internal import account_token
+from tests.integration.api.pods import account_token
 from tests.unit.traces.otlp_requests import attribute, body_json, body_protobuf, span_json
 from tieline_core.traces.batches import JSON, PROTOBUF
 

@@ -20,7 +20,7 @@ from tests.harness.running_api import RunningApi
 from tests.harness.running_runtime import RunningRuntime
 from tests.harness.waiting import eventually
 from tests.harness.world import http
-from tests.integration.api.test_rest_internal import account_token
+from tests.integration.api.pods import account_token
 from tests.integration.oauth.full_run import CODE, FullRun, Listening
 from tests.integration.operator.running_operator import RunningOperator
 from tieline_core.names import TOKENS_LABEL

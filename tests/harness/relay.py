@@ -1,4 +1,4 @@
-"""A TCP relay between the API and the API server, which tests can hold up or cut."""
+"""A TCP relay between a part of the platform and the API server, which tests can hold up or cut."""
 
 import asyncio
 import socket
@@ -68,7 +68,11 @@ class Relay:
         if self._cut:
             writer.close()
             return
-        there, back = await asyncio.open_connection("127.0.0.1", self._target)
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", self._target)
+        except OSError:
+            writer.close()
+            return
         both = {writer, back}
         self._writers |= both
 
