@@ -27,10 +27,11 @@ from bench.platform import Platform
 from tieline_core.kube import Kube
 from tieline_core.kube.resources import CONNECTIONS, SECRETS, SYSTEMS
 from tieline_core.oauth.keeping import Keeper
+from tieline_core.oauth.live_lookups import LiveLookups
 from tieline_core.oauth.refreshing import Refresher
 from tieline_core.oauth.states import OAuthStates
 from tieline_core.oauth.tokens import TokenClient
-from tieline_operator.lookups import ClusterLookups
+from tieline_operator.lookups import CacheDirectory
 from tieline_operator.metrics import Metrics
 from tieline_operator.refreshes import Refreshes
 from tieline_operator.world import World
@@ -169,7 +170,7 @@ async def measure(kube: Kube, namespace: str, provider: Provider, *, count: int)
         keeper = Keeper(
             kube,
             client=TokenClient(session, now=clock),
-            lookups=ClusterLookups(world, kube),
+            lookups=LiveLookups(CacheDirectory(world), kube),
             states=OAuthStates(kube, seconds=60),
             refresher=Refresher(kube, now=clock),
             now=clock,

@@ -6,10 +6,11 @@ import aiohttp
 
 from tieline_core.kube import Kube
 from tieline_core.oauth.keeping import Keeper
+from tieline_core.oauth.live_lookups import LiveLookups
 from tieline_core.oauth.states import OAuthStates
 from tieline_core.oauth.tokens import TokenClient
 from tieline_operator.config import Config
-from tieline_operator.lookups import ClusterLookups
+from tieline_operator.lookups import CacheDirectory
 from tieline_operator.metrics import Metrics
 from tieline_operator.refreshes import Refreshes
 from tieline_operator.world import World
@@ -35,7 +36,7 @@ class Tokens:
         keeper = Keeper(
             kube,
             client=TokenClient(self._session),
-            lookups=ClusterLookups(world, kube),
+            lookups=LiveLookups(CacheDirectory(world), kube),
             states=OAuthStates(kube, seconds=_STATES),
         )
         self.refreshes = Refreshes(world, keeper, metrics, changed=changed)

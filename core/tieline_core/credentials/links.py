@@ -4,11 +4,12 @@
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tieline_core.credentials.facts import SecretFacts
 from tieline_core.oauth.linking import Directory, Linked, Object, Problem, certificate_of, client_of
+from tieline_core.oauth.live_lookups import Forwarding
 from tieline_core.oauth.oauth1_consumers import consumer_credential
 from tieline_core.oauth.resolving import Grant, resolve
 from tieline_core.resources import Connection
@@ -34,11 +35,11 @@ class Links:
     """Another one where what the tokens come from may have changed: scheme, client, certificate, Secrets."""
 
 
-class FactsLookups:
+class FactsLookups(Forwarding):
     """``resolving.Lookups`` with a stand-in for each value that is no public one."""
 
     def __init__(self, directory: Directory, facts: Facts) -> None:
-        self._directory = directory
+        super().__init__(directory)
         self._facts = facts
         self.consulted: set[tuple[str, str, str]] = set()
         """Namespace, name and version of each Secret that was asked for."""
@@ -50,27 +51,6 @@ class FactsLookups:
             return None
         public = {key: value.encode() for key, value in facts.values.public.items()}
         return {**dict.fromkeys(facts.keys, b"x"), **public}
-
-    def system(self, namespace: str, name: str) -> Object | None:
-        return self._directory.system(namespace, name)
-
-    def connection(self, namespace: str, name: str) -> Object | None:
-        return self._directory.connection(namespace, name)
-
-    def certificate_holders(self, namespace: str, system: str) -> Sequence[Object]:
-        return self._directory.certificate_holders(namespace, system)
-
-    def holders(self, namespace: str, credential_id: str) -> Sequence[Object]:
-        return self._directory.holders(namespace, credential_id)
-
-    def grants(self, namespace: str) -> Sequence[Object]:
-        return self._directory.grants(namespace)
-
-    def organisation_of(self, namespace: str) -> str | None:
-        return self._directory.organisation_of(namespace)
-
-    def namespace_of(self, organisation: str) -> str | None:
-        return self._directory.namespace_of(organisation)
 
 
 def links_of(

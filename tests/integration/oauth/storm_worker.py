@@ -27,10 +27,11 @@ from tieline_core.kube.resources import CONNECTIONS
 from tieline_core.oauth import refreshing
 from tieline_core.oauth.egress import Egress
 from tieline_core.oauth.keeping import Keeper
+from tieline_core.oauth.live_lookups import LiveLookups
 from tieline_core.oauth.refreshing import Refresher
 from tieline_core.oauth.states import OAuthStates
 from tieline_core.oauth.tokens import TokenClient, TokenError
-from tieline_operator.lookups import ClusterLookups
+from tieline_operator.lookups import CacheDirectory
 from tieline_operator.world import World as OperatorWorld
 
 CLAIM = timedelta(seconds=3)
@@ -79,7 +80,7 @@ async def main(kind: str, kubeconfig: str, namespace: str, connection: str) -> N
         world: Any
         if kind == "operator":
             world = OperatorWorld.build(kube, [namespace])
-            lookups: Any = ClusterLookups(world, kube)
+            lookups: Any = LiveLookups(CacheDirectory(world), kube)
             port: Any = kube
         else:
             world = ApiWorld(kube)
