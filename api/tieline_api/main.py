@@ -15,6 +15,7 @@ from tieline_api.service import logs
 from tieline_api.service.leaving import Leaving
 from tieline_api.settings import Settings, SettingsError
 from tieline_core.kube import Kube
+from tieline_core.kube.confined import ConfinedKube
 from tieline_core.kube.connection import NoClusterError
 
 logger = logging.getLogger("tieline_api")
@@ -47,9 +48,7 @@ async def serve(settings: Settings) -> None:
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
-    async with await Kube.connect(
-        context=settings.kube_context, user_agent="tieline-api", timeout=settings.kube_timeout_seconds
-    ) as kube:
+    async with await _connect(settings) as kube:
         platform = make_platform(kube, settings)
         app, leaving = make_app(kube, platform), Leaving()
         app.middlewares.insert(0, leaving.middleware())
@@ -67,6 +66,16 @@ async def serve(settings: Settings) -> None:
         await leaving.wait(silence=settings.drain_seconds)
         logger.info("Stopping, finishing what is in flight")
         await runner.cleanup()
+
+
+async def _connect(settings: Settings) -> Kube:
+    """To the whole cluster, or to the one organisation that is served."""
+    context, agent, timeout = settings.kube_context, "tieline-api", settings.kube_timeout_seconds
+    if settings.namespace is None:
+        return await Kube.connect(context=context, user_agent=agent, timeout=timeout)
+    return await ConfinedKube.connect(
+        context=context, user_agent=agent, timeout=timeout, namespaces=[settings.namespace]
+    )
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 | TIELINE_LISTEN_PORT | 8080 | port to listen on |
 | TIELINE_KUBE_CONTEXT | (current) | context of the kubeconfig; in a cluster the pod's own account is used |
 | TIELINE_KUBE_TIMEOUT_SECONDS | 10 | longest wait for an answer of Kubernetes (1 to 60) |
+| TIELINE_NAMESPACES | (all) | one namespace: the API sees that organisation alone; several are served like all |
 | TIELINE_PUBLIC_API_URL | (none) | base URL that browsers reach the API at; OAuth redirects to <it>/oauth2/callback |
 | TIELINE_REDIRECT_URLS | (none) | pages of applications that OAuth may redirect to instead, separated by commas |
 | TIELINE_OAUTH_STATE_SECONDS | 600 | how long a user may take to authorise (60 to 3600) |
@@ -67,6 +68,8 @@ class Settings:
     listen_port: int = 8080
     kube_context: str | None = None
     kube_timeout_seconds: float = 10.0
+    namespace: str | None = None
+    """The one that is served; None: all."""
     public_api_url: str = ""
     redirect_urls: frozenset[str] = frozenset()
     oauth_state_seconds: float = 600.0
@@ -105,6 +108,7 @@ class Settings:
             kube_timeout_seconds=_number(
                 environment, "TIELINE_KUBE_TIMEOUT_SECONDS", default=10, low=1, high=60
             ),
+            namespace=_only(_listed(environment, "TIELINE_NAMESPACES")),
             public_api_url=_base_url(environment, "TIELINE_PUBLIC_API_URL"),
             redirect_urls=frozenset(
                 _redirect(text) for text in _listed(environment, "TIELINE_REDIRECT_URLS")
@@ -185,6 +189,10 @@ def _egress(environment: Mapping[str, str]) -> Egress:
 
 def _listed(environment: Mapping[str, str], name: str) -> list[str]:
     return [item.strip() for item in environment.get(name, "").split(",") if item.strip()]
+
+
+def _only(names: list[str]) -> str | None:
+    return names[0] if len(names) == 1 else None
 
 
 def _networks(environment: Mapping[str, str], name: str) -> tuple[Network, ...]:

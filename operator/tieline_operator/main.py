@@ -16,6 +16,7 @@ import uvloop
 from aiohttp import web
 
 from tieline_core.kube import Kube, Resource
+from tieline_core.kube.confined import ConfinedKube
 from tieline_core.kube.connection import NoClusterError
 from tieline_operator import logs, probes
 from tieline_operator.config import Config, ConfigError
@@ -47,7 +48,7 @@ async def run(config: Config) -> int:
     """Runs the operator; 1 when it stopped because it could not go on."""
     metrics = Metrics()
     server, _ = metrics.serve(config.metrics_port)
-    service = Service(config, await Kube.connect(user_agent="tieline-operator"), metrics)
+    service = Service(config, await _connect(config), metrics)
     stop = asyncio.Event()
     probing = web.AppRunner(probes.application(service), access_log=None, shutdown_timeout=1.0)
     await probing.setup()
@@ -71,6 +72,12 @@ async def run(config: Config) -> int:
     return 1 if service.finished.is_set() else 0
 
 
+async def _connect(config: Config) -> Kube:
+    if config.namespaces:
+        return await ConfinedKube.connect(user_agent="tieline-operator", namespaces=config.namespaces)
+    return await Kube.connect(user_agent="tieline-operator")
+
+
 def registry(config: Config, service: Service) -> kopf.OperatorRegistry:
     """kopf's handlers: start, stop, and the events of our kinds."""
     handlers = kopf.OperatorRegistry()
@@ -86,6 +93,8 @@ def registry(config: Config, service: Service) -> kopf.OperatorRegistry:
         # kopf keeps a worker an object; idle ones are worth nothing here, and delay the exit.
         settings.queueing.idle_timeout = 0.5
         settings.queueing.exit_timeout = 0.5
+        # It would follow definitions and Namespaces of the whole cluster, which a Role does not permit.
+        settings.scanning.disabled = bool(config.namespaces)
         await service.start()
 
     @kopf.on.cleanup(registry=handlers)
