@@ -3,11 +3,14 @@
 import base64
 import secrets
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 from yarl import URL
 
 from tests.unit.runtime.external_systems import Seen
@@ -149,3 +152,13 @@ class OAuth1Provider:
 def _answer(status: int, problem: str) -> web.HTTPException:
     kinds = {400: web.HTTPBadRequest, 401: web.HTTPUnauthorized, 503: web.HTTPServiceUnavailable}
     return kinds[status](text=f"oauth_problem={problem}" if problem else "no")
+
+
+@asynccontextmanager
+async def signing_provider(*, public: str) -> AsyncIterator[OAuth1Provider]:
+    """One that is running, and knows this public key of the consumer."""
+    found, app = OAuth1Provider(public=public), web.Application()
+    found.add_to(app)
+    async with TestServer(app) as server:
+        found.url = str(server.make_url("")).rstrip("/")
+        yield found

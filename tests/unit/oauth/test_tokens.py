@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from tieline_core.oauth.egress import Egress
 from tieline_core.oauth.tokens import (
@@ -49,18 +50,14 @@ async def provider() -> AsyncIterator[Provider]:
     found = Provider()
     app = web.Application()
     app.router.add_post("/{tail:.*}", found.handle)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    found.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield found
-    await runner.cleanup()
+    async with TestServer(app) as server:
+        found.url = str(server.make_url("")).rstrip("/")
+        yield found
 
 
 @pytest.fixture
-async def client() -> AsyncIterator[TokenClient]:
-    async with aiohttp.ClientSession(connector=OPEN.connector()) as session:
-        yield TokenClient(session, timeout=5, now=lambda: NOW)
+def client(session: aiohttp.ClientSession) -> TokenClient:
+    return TokenClient(session, timeout=5, now=lambda: NOW)
 
 
 def endpoint(provider: Provider, **changes: Any) -> Endpoint:

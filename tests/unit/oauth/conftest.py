@@ -1,0 +1,43 @@
+"""A token endpoint, a way to it, and keepers that use both."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from tests.unit.oauth.keepers import keeper
+from tests.unit.oauth.keeping_shop import Provider, Shop
+from tieline_core.oauth.egress import Egress
+from tieline_core.oauth.keeping import Keeper
+from tieline_core.oauth.tokens import TokenClient
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[Provider]:
+    """The token endpoint, at two paths."""
+    found, app = Provider(), web.Application()
+    app.router.add_post("/token", found.token)
+    app.router.add_post("/refresh", found.token)
+    async with TestServer(app) as server:
+        found.url = str(server.make_url("/token"))
+        yield found
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    """One that may reach this machine."""
+    async with aiohttp.ClientSession(connector=Egress.parse(allowed=["127.0.0.0/8"]).connector()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def keeper_of(session: aiohttp.ClientSession) -> Any:
+    """Makes a keeper for a shop: one for each process of a test."""
+
+    def make_keeper(shop: Shop) -> Keeper:
+        return keeper(shop, TokenClient(session, timeout=5, now=lambda: shop.now))
+
+    return make_keeper

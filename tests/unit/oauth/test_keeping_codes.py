@@ -1,0 +1,177 @@
+"""What becomes of codes and states: each is exchanged once, for the credential that it is for."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.unit.oauth.keeping_shop import CALLBACK, NOW, PKCE, Provider, Shop, kept
+from tieline_core.oauth import stored
+from tieline_core.oauth.tokens import RefusedError, UnreachableError
+
+
+async def test_a_code_is_exchanged_with_verifier_and_redirect_and_its_tokens_have_a_secret_of_their_own(
+    provider: Provider, keeper_of: Any
+) -> None:
+    shop = Shop(provider, "oauth2-code", pkce=True, additionalTokenParams="audience=shop")
+    await shop.authorise()
+    before = dict(shop.kube.objects["Secret", "acme", "main"])
+    found = await keeper_of(shop).fresh(shop.connection, "main")
+    assert found.due_at == NOW + timedelta(minutes=45)
+    assert provider.asked == [
+        {
+            "grant_type": "authorization_code",
+            "code": "c0de",
+            "redirect_uri": CALLBACK,
+            "code_verifier": PKCE,
+            "client_id": "app",
+            "audience": "shop",
+        }
+    ]
+    secret = shop.tokens_secret
+    assert secret["type"] == "tieline.dev/credential"
+    assert secret["metadata"]["labels"]["tieline.dev/tokens"] == "true"
+    assert secret["metadata"]["ownerReferences"][0]["uid"] == shop.connection["metadata"]["uid"]
+    assert secret["metadata"]["annotations"][stored.DUE_AT] == "2026-01-01T12:45:00Z"
+    assert stored.CLAIMED_BY not in secret["metadata"]["annotations"]
+    held = stored.read(secret).tokens
+    assert (held.access_token, held.refresh_token) == ("at1", "rt1")
+    assert held.scopes == ("orders", "offline_access"), "asked for, as the answer names none"
+    assert shop.kube.objects["Secret", "acme", "main"] == before
+    assert shop.kube.secrets("tieline.dev/oauth-state") == []
+
+
+async def test_granted_scopes_are_kept_through_refreshes_that_name_none(
+    provider: Provider, keeper_of: Any
+) -> None:
+    shop = Shop(provider, "oauth2-code", refreshUrl=provider.url.replace("/token", "/refresh"))
+    await shop.authorise()
+    provider.answers = [{"scope": "orders"}, {"refresh_token": None}]
+    keeper = keeper_of(shop)
+    assert (await kept(keeper, shop)).scopes == ("orders",)
+    shop.now += timedelta(minutes=46)
+    renewed = await kept(keeper, shop)
+    assert (renewed.access_token, renewed.refresh_token, renewed.scopes) == ("at2", "rt1", ("orders",))
+    assert provider.asked[1]["refresh_token"] == "rt1"
+    assert provider.paths == ["/token", "/refresh"]
+
+
+async def test_many_processes_exchange_a_code_with_one_request(provider: Provider, keeper_of: Any) -> None:
+    shop = Shop(provider, "oauth2-code")
+    await shop.authorise()
+    keepers = [keeper_of(shop) for _ in range(4)]
+    found = await asyncio.gather(*(kept(one, shop, retry=n % 2 == 0) for n, one in enumerate(keepers * 10)))
+    assert {one.access_token for one in found} == {"at1"}
+    assert len(provider.asked) == 1
+
+
+async def test_a_refused_code_is_asked_about_once_by_many_and_not_again(
+    provider: Provider, keeper_of: Any
+) -> None:
+    shop = Shop(provider, "oauth2-code")
+    await shop.authorise()
+    provider.answers = [{"error": "invalid_grant", "error_description": "c0de"}] * 9
+    keepers = [keeper_of(shop) for _ in range(4)]
+    calls = (one.fresh(shop.connection, "main", retry=True) for one in keepers)
+    found = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(one) for one in found] == [RefusedError] * 4
+    shop.now += timedelta(days=1)
+    with pytest.raises(RefusedError) as caught:
+        await keepers[0].fresh(shop.connection, "main")
+    assert caught.value.code == "invalid_grant"
+    assert "c0de" not in str(caught.value)
+    assert len(provider.asked) == 1
+
+
+async def test_a_new_code_replaces_the_tokens_of_the_old_one(provider: Provider, keeper_of: Any) -> None:
+    shop = Shop(provider, "oauth2-code")
+    keeper = keeper_of(shop)
+    await shop.authorise()
+    assert (await kept(keeper, shop)).access_token == "at1"
+    await shop.authorise(code="another")
+    assert (await kept(keeper, shop)).access_token == "at2"
+    assert [form["code"] for form in provider.asked] == ["c0de", "another"]
+
+
+async def test_a_cache_that_lags_behind_does_not_bring_old_tokens_back(
+    provider: Provider, keeper_of: Any
+) -> None:
+    shop = Shop(provider, "oauth2-token")
+    shop.store(accessToken="mine1", refreshToken="r1")
+    keeper = keeper_of(shop)
+    assert (await kept(keeper, shop)).access_token == "mine1"
+    shop.store(accessToken="mine2", refreshToken="r2")
+    assert (await kept(keeper, shop)).access_token == "mine2"
+    shop.lookups.put_secret("main", accessToken="mine1", refreshToken="r1")
+    assert (await kept(keeper, shop)).access_token == "mine2"
+    assert provider.asked == []
+
+
+@pytest.mark.parametrize(
+    ("pending", "code"),
+    [
+        ({"organisation_id": "01BX5ZZKBKACTAV9WEVGEMMVRZ"}, "state_unknown"),
+        ({"system_id": "01BX5ZZKBKACTAV9WEVGEMMVRZ"}, "state_foreign"),
+        ({"credential_id": "of-another-connection"}, "state_foreign"),
+        ({"client_id": "another"}, "client_mismatch"),
+    ],
+)
+async def test_a_state_is_good_for_its_own_credential_only(
+    provider: Provider, keeper_of: Any, pending: dict[str, Any], code: str
+) -> None:
+    shop = Shop(provider, "oauth2-code")
+    await shop.authorise(**pending)
+    with pytest.raises(RefusedError) as caught:
+        await kept(keeper_of(shop), shop)
+    assert caught.value.code == code
+    assert provider.asked == []
+
+
+async def test_a_state_is_good_once_and_for_a_while(provider: Provider, keeper_of: Any) -> None:
+    shop = Shop(provider, "oauth2-code")
+    state = await shop.authorise()
+    keeper = keeper_of(shop)
+    await kept(keeper, shop)
+    shop.store(code="stolen", state=state)
+    with pytest.raises(RefusedError) as caught:
+        await kept(keeper, shop)
+    assert caught.value.code == "state_unknown"
+    await shop.authorise(code="late")
+    shop.now += timedelta(minutes=11)
+    with pytest.raises(RefusedError) as caught:
+        await kept(keeper, shop)
+    assert caught.value.code == "state_expired"
+    shop.store(code="no state")
+    with pytest.raises(RefusedError) as caught:
+        await kept(keeper, shop)
+    assert caught.value.code == "state_unknown"
+    assert len(provider.asked) == 1
+
+
+async def test_an_exchange_that_an_outage_interrupted_is_taken_up_again_with_the_same_state(
+    provider: Provider, keeper_of: Any
+) -> None:
+    shop = Shop(provider, "oauth2-code")
+    await shop.authorise()
+    provider.answers = [503]
+    with pytest.raises(UnreachableError):
+        await kept(keeper_of(shop), shop)
+    with pytest.raises(UnreachableError):
+        await kept(keeper_of(shop), shop)
+    assert len(provider.asked) == 1
+    shop.now += timedelta(minutes=11)
+    assert (await kept(keeper_of(shop), shop)).access_token == "at2"
+
+
+async def test_a_state_of_nothing_is_free_again(provider: Provider, keeper_of: Any) -> None:
+    shop = Shop(provider, "oauth2-code")
+    state = await shop.authorise()
+    provider.answers = [503]
+    keeper = keeper_of(shop)
+    with pytest.raises(UnreachableError):
+        await kept(keeper, shop)
+    with pytest.raises(RefusedError):
+        await shop.states.look(state, namespace="acme")
+    await keeper.give_up(shop.connection, "main")
+    assert (await shop.states.look(state, namespace="acme")).client_id == "app"

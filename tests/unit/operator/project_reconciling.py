@@ -1,0 +1,37 @@
+"""A project, and an operator that reconciles it in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.operator.memory_world import MemoryWorld
+from tests.unit.operator.objects import NAMESPACE, namespace, project
+from tests.unit.operator.reconciling import Reconciling
+from tieline_core.kube import resources as r
+
+MAIN = "main.py"
+
+
+def reconciling(*objects: Any, organisation: bool = True) -> Reconciling:
+    world = MemoryWorld(*objects)
+    world.put(r.NAMESPACES, namespace() if organisation else namespace(organisation=None))
+    return Reconciling(world)
+
+
+def source(text: str) -> dict[str, Any]:
+    return {"files": [{"filename": MAIN, "content": text}]}
+
+
+def change(there: Reconciling, **spec: Any) -> None:
+    """A user edits the project."""
+    stored = there.world.objects[r.PROJECTS][NAMESPACE, "order-sync"]
+    stored["spec"].update(spec)
+    stored["metadata"]["generation"] += 1
+
+
+async def running(**spec: Any) -> Reconciling:
+    there = reconciling(project(**spec))
+    await there.until_quiet()
+    there.kubelet()
+    await there.until_quiet()
+    return there
