@@ -1,4 +1,4 @@
-"""Who the tests act as on the session's cluster: the API with its own rights, and people with roles."""
+"""Who the tests act as on the session's cluster: API and operator with their own rights, and people with roles."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.harness.kubectl import ROOT, Kubectl
-from tieline_core.ids import new_id
-
-# Sessions that share a cluster must not take it from each other.
-_ACCOUNT = f"tieline-api-under-test-{new_id()[-8:].lower()}"
+from tests.harness.accounts import ROLES, confined
+from tests.harness.kubectl import Kubectl
 
 
 @pytest.fixture(scope="session")
@@ -20,37 +16,20 @@ def api_kubeconfig(
     kubectl: Kubectl, kubeconfig: Path, crds_installed: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
     """A kubeconfig with just the rights of deploy/base/api-rbac.yaml."""
-    roles = ROOT / "deploy" / "base"
-    kubectl("apply", "-f", str(roles / "roles.yaml"))
-    role = next(
-        document
-        for document in yaml.safe_load_all((roles / "api-rbac.yaml").read_text())
-        if document["kind"] == "ClusterRole"
-    )
-    role["metadata"]["name"] = _ACCOUNT
-    binding = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": _ACCOUNT},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": _ACCOUNT},
-        "subjects": [{"kind": "ServiceAccount", "name": _ACCOUNT, "namespace": "default"}],
-    }
-    account = {
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": {"name": _ACCOUNT, "namespace": "default"},
-    }
-    kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all([role, binding, account]))
-    token = kubectl("create", "token", _ACCOUNT, namespace="default").stdout.strip()
-    config = yaml.safe_load(kubeconfig.read_text())
-    config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
-    config["current-context"] = kubectl.context or config["current-context"]
-    path = tmp_path_factory.mktemp("api") / "kubeconfig"
-    path.write_text(yaml.safe_dump(config))
-    yield path
-    for kind in ("clusterrolebinding", "clusterrole"):
-        kubectl("delete", kind, _ACCOUNT)
-    kubectl("delete", "serviceaccount", _ACCOUNT, namespace="default")
+    kubectl("apply", "-f", str(ROLES / "roles.yaml"))
+    folder = tmp_path_factory.mktemp("api")
+    with confined("api", kubectl=kubectl, kubeconfig=kubeconfig, folder=folder) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def operator_kubeconfig(
+    kubectl: Kubectl, kubeconfig: Path, crds_installed: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """A kubeconfig with just the rights of deploy/base/operator-rbac.yaml."""
+    folder = tmp_path_factory.mktemp("operator-account")
+    with confined("operator", kubectl=kubectl, kubeconfig=kubeconfig, folder=folder) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

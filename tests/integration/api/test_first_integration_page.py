@@ -79,9 +79,9 @@ def reader(kubectl: Kubectl, crds_installed: None, server: Server, tmp_path: Pat
 
 
 @pytest.fixture
-def operator(reader: Reader, kubeconfig: Path, tmp_path: Path) -> Iterator[RunningOperator]:
+def operator(reader: Reader, operator_kubeconfig: Path, tmp_path: Path) -> Iterator[RunningOperator]:
     running = RunningOperator(
-        kubeconfig=kubeconfig, namespaces=(reader.namespace,), log=tmp_path / "operator.log"
+        kubeconfig=operator_kubeconfig, namespaces=(reader.namespace,), log=tmp_path / "operator.log"
     )
     yield running
     running.stop()

@@ -73,11 +73,11 @@ def api(
 
 @pytest.fixture(scope="session")
 def operator(
-    kubeconfig: Path, oauth_org: Organisation, tmp_path_factory: pytest.TempPathFactory
+    operator_kubeconfig: Path, oauth_org: Organisation, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningOperator]:
     """The operator, at work in the organisation."""
     running = RunningOperator(
-        kubeconfig=kubeconfig,
+        kubeconfig=operator_kubeconfig,
         namespaces=(oauth_org.namespace,),
         log=tmp_path_factory.mktemp("oauth-operator") / "log",
         variables={"TIELINE_EGRESS_ALLOWED": "127.0.0.0/8"},

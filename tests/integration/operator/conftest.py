@@ -24,13 +24,13 @@ def organisations(kubectl: Kubectl, crds_installed: None) -> Iterator[tuple[Orga
 
 @pytest.fixture(scope="module")
 def operator(
-    kubeconfig: Path,
+    operator_kubeconfig: Path,
     organisations: tuple[Organisation, Organisation],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[RunningOperator]:
     """The operator, at work."""
     running = RunningOperator(
-        kubeconfig=kubeconfig,
+        kubeconfig=operator_kubeconfig,
         namespaces=tuple(organisation.namespace for organisation in organisations),
         log=tmp_path_factory.mktemp("operator") / "log",
     )

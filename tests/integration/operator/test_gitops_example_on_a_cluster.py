@@ -81,10 +81,12 @@ def two(kubectl: Kubectl, crds_installed: None) -> Iterator[tuple[Organisation, 
 
 @pytest.fixture(scope="module")
 def working(
-    kubeconfig: Path, two: tuple[Organisation, Organisation], tmp_path_factory: pytest.TempPathFactory
+    operator_kubeconfig: Path,
+    two: tuple[Organisation, Organisation],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[RunningOperator]:
     running = RunningOperator(
-        kubeconfig=kubeconfig,
+        kubeconfig=operator_kubeconfig,
         namespaces=tuple(organisation.namespace for organisation in two),
         log=tmp_path_factory.mktemp("operator") / "log",
     )

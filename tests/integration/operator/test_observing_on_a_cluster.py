@@ -52,11 +52,11 @@ def test_environments_are_counted_by_status(acting: Acting, operator: RunningOpe
 
 
 def test_an_operator_that_hears_nothing_is_neither_healthy_nor_ready(
-    kubeconfig: Path, organisations: tuple[Organisation, Organisation], tmp_path: Path
+    operator_kubeconfig: Path, organisations: tuple[Organisation, Organisation], tmp_path: Path
 ) -> None:
     """The server says something each minute at least: to one that expects it each ten seconds the watches are dead."""
     running = RunningOperator(
-        kubeconfig=kubeconfig,
+        kubeconfig=operator_kubeconfig,
         namespaces=(organisations[1].namespace,),
         log=tmp_path / "log",
         variables={"TIELINE_WATCH_TIMEOUT": "10"},
