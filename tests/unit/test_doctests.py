@@ -25,12 +25,23 @@ def is_public(name: str) -> bool:
     return any(name == public or name.startswith(f"{public}.") for public in PUBLIC)
 
 
+def examples(package: str) -> list[doctest.DocTest]:
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    return [
+        found
+        for module in modules(package)
+        for found in finder.find(module, module.__name__)
+        if found.examples and not is_public(found.name)
+    ]
+
+
+def test_examples_are_found() -> None:
+    """Not every package needs one; without any, the test below would pass for want of something to run."""
+    assert sum(len(examples(package)) for package in PACKAGES) > 20
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_examples_do_what_they_say(package: str) -> None:
-    finder, told = doctest.DocTestFinder(exclude_empty=True), list[str]()
-    failed = 0
-    for module in modules(package):
-        for found in finder.find(module, module.__name__):
-            if found.examples and not is_public(found.name):
-                failed += doctest.DocTestRunner().run(found, out=told.append).failed
+    told: list[str] = []
+    failed = sum(doctest.DocTestRunner().run(found, out=told.append).failed for found in examples(package))
     assert not failed, "".join(told)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 
 import pytest
@@ -65,15 +66,39 @@ def words() -> frozenset[str]:
     return frozenset(re.findall(r"\w+", text))
 
 
+def named_settings(read: Page) -> set[str]:
+    return set(re.findall(r"\bTIELINE_[A-Z0-9_]*[A-Z0-9]\b", read.text))
+
+
+def named_metrics(read: Page) -> set[str]:
+    return set(re.findall(r"`(tieline_[a-z_]+)(?:\{[^`]*)?`", read.prose)) - PACKAGES
+
+
+def named_resources(read: Page) -> set[str]:
+    """What kubectl gets in commands and in the text."""
+    commands = re.findall(r"kubectl(?: -n \S+)? get [^`\n]*", read.text)
+    lists = re.findall(r"\bget ((?:[a-z]+)(?:,[a-z]+)*)(?=[ `\n])", "\n".join(commands))
+    return {name for names in lists for name in names.split(",")}
+
+
+def named_paths(read: Page) -> set[str]:
+    return set(re.findall(r"/api/v2/o/\{organisation\}(?:/[a-z0-9{}_-]+)+", read.text))
+
+
+@pytest.mark.parametrize("named", [named_settings, named_metrics, named_resources, named_paths])
+def test_what_must_exist_is_found_on_pages(named: Callable[[Page], set[str]]) -> None:
+    """Otherwise the tests below would pass for want of anything to look at."""
+    assert len({name for read in PAGES for name in named(read)}) > 5
+
+
 @each_page
 def test_every_setting_exists(read: Page) -> None:
-    named = set(re.findall(r"\bTIELINE_[A-Z0-9_]*[A-Z0-9]\b", read.text))
-    assert not named - COMPUTED - words(), read.name
+    assert not named_settings(read) - COMPUTED - words(), read.name
 
 
 @each_page
 def test_every_metric_exists(read: Page) -> None:
-    for name in set(re.findall(r"`(tieline_[a-z_]+)(?:\{[^`]*)?`", read.prose)) - PACKAGES:
+    for name in named_metrics(read):
         # prometheus_client adds the ending to the name of a counter.
         assert {name, re.sub(r"_total$", "", name)} & words(), f"{read.name}: {name}"
 
@@ -132,13 +157,8 @@ def test_everything_that_kubectl_gets_exists(read: Page) -> None:
     for kind in KINDS:
         info = kind.kind_info
         known |= {info.plural, info.singular, *info.short_names}
-    for names in re.findall(r"\bget ((?:[a-z]+)(?:,[a-z]+)*)(?=[ `\n])", "\n".join(_commands(read))):
-        for name in names.split(","):
-            assert name in known, f"{read.name}: kubectl get {name}"
-
-
-def _commands(read: Page) -> list[str]:
-    return re.findall(r"kubectl(?: -n \S+)? get [^`\n]*", read.text)
+    for name in named_resources(read):
+        assert name in known, f"{read.name}: kubectl get {name}"
 
 
 @each_page
@@ -161,7 +181,7 @@ def test_the_index_names_every_page_and_the_readme_the_first_ones() -> None:
 @each_page
 def test_every_path_of_the_rest_api_exists(read: Page) -> None:
     known = {_unnamed(operation.path) for operation in OPERATIONS}
-    for path in re.findall(r"/api/v2/o/\{organisation\}(?:/[a-z0-9{}_-]+)+", read.text):
+    for path in named_paths(read):
         assert _unnamed(path) in known, f"{read.name}: {path}"
 
 
