@@ -37,7 +37,7 @@ def examples(package: str) -> list[doctest.DocTest]:
 
 def test_examples_are_found() -> None:
     """Not every package needs one; without any, the test below would pass for want of something to run."""
-    assert sum(len(examples(package)) for package in PACKAGES) > 20
+    assert sum(len(examples(package)) for package in PACKAGES) > 10
 
 
 @pytest.mark.parametrize("package", PACKAGES)
