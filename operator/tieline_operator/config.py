@@ -16,18 +16,21 @@
 | TIELINE_EGRESS_ALLOWED | (none) | inner networks and names that token requests and pods may reach, with commas |
 | TIELINE_EGRESS_DENIED | (none) | public networks that they may not reach, separated by commas |
 | TIELINE_OTLP_ENDPOINT | (the API) | base URL of a collector that project pods send their traces to instead |
+| TIELINE_METRICS_NAMESPACES | (none) | namespaces whose pods may ask project pods for metrics, with commas |
 | TIELINE_WATCH_TIMEOUT | 180 | seconds without a word from a watch until it counts as dead |
+
+How environments are reached from outside is in ``exposure``.
 """
 
-import string
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tieline_operator import exposure
+from tieline_operator.exposure import NOT_EXPOSED, Exposure
+from tieline_operator.public_urls import PLACEHOLDERS, placeholders
 from tieline_rules.egress import PUBLIC_ONLY, Egress
 
-# What a public URL may be made of: "https://{environment}-{project}.hooks.example", say.
-PLACEHOLDERS = frozenset({"clusterIP", "name", "namespace", "environmentId", "environment", "project"})
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -55,17 +58,21 @@ class Config:
     log_level: str = "INFO"
     watch_timeout: float = 180.0
     otlp_endpoint: str = ""
+    metrics_namespaces: tuple[str, ...] = ()
+    exposure: Exposure = NOT_EXPOSED
     egress: Egress = PUBLIC_ONLY
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> "Config":
         """Reads and checks the variables; raises ConfigError that names everything wrong at once."""
         read = _Reader(env)
+        template = read.template("TIELINE_PUBLIC_URL_TEMPLATE", cls.public_url_template)
+        namespaces = read.names("TIELINE_NAMESPACES")
         config = cls(
             runtime_image=read.text("TIELINE_RUNTIME_IMAGE"),
             api_url=read.url("TIELINE_API_URL"),
-            public_url_template=read.template("TIELINE_PUBLIC_URL_TEMPLATE", cls.public_url_template),
-            namespaces=read.names("TIELINE_NAMESPACES"),
+            public_url_template=template,
+            namespaces=namespaces,
             workers=read.number("TIELINE_WORKERS", cls.workers, 1, 256),
             versions_kept=read.number("TIELINE_VERSIONS_KEPT", cls.versions_kept, 1, 1000),
             leader_elect=read.flag("TIELINE_LEADER_ELECT", cls.leader_elect),
@@ -74,17 +81,14 @@ class Config:
             metrics_port=read.number("TIELINE_METRICS_PORT", cls.metrics_port, 1, _MAX_PORT),
             log_level=read.choice("TIELINE_LOG_LEVEL", cls.log_level, _LEVELS),
             watch_timeout=read.number("TIELINE_WATCH_TIMEOUT", int(cls.watch_timeout), 10, 3600),
+            metrics_namespaces=read.names("TIELINE_METRICS_NAMESPACES"),
+            exposure=exposure.read(env, url_template=template, namespaces=namespaces, problems=read.problems),
             egress=read.egress(),
             otlp_endpoint=read.url("TIELINE_OTLP_ENDPOINT") if env.get("TIELINE_OTLP_ENDPOINT") else "",
         )
         if read.problems:
             raise ConfigError("; ".join(read.problems))
         return config
-
-
-def placeholders(template: str) -> set[str]:
-    """The placeholders in a template; raises ValueError where braces do not match."""
-    return {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
 
 
 class _Reader:

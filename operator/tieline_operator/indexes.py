@@ -30,6 +30,8 @@ CHILDREN = (
     r.SERVICES,
     r.POD_DISRUPTION_BUDGETS,
     r.DEPLOYMENTS,
+    r.INGRESSES,
+    r.HTTP_ROUTES,
 )
 
 

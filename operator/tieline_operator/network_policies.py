@@ -15,6 +15,7 @@ from tieline_rules.egress import Egress, Network
 Manifest = dict[str, Any]
 
 HTTP_PORT = 8080
+HEALTH_PORT = 8081
 # 5353 is where OpenShift's name servers listen behind port 53 of their Service.
 _DNS_PORTS = (53, 5353)
 # What is no public address (IANA's special-purpose registries), the cloud's metadata services among them.
@@ -36,16 +37,28 @@ _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 _CLUSTER_DOMAIN = ".cluster.local"
 
 
-def spec(selector: dict[str, str], *, egress: Egress, platform_urls: Sequence[str]) -> Manifest:
-    """In: webhooks only. Out: names, public addresses, the platform's own, and what the administrator allows."""
+def spec(
+    selector: dict[str, str],
+    *,
+    egress: Egress,
+    platform_urls: Sequence[str],
+    metrics_namespaces: Sequence[str] = (),
+) -> Manifest:
+    """In: webhooks, and who may see metrics. Out: names, public addresses, the platform's, and what is allowed."""
     dns = [{"port": port, "protocol": protocol} for port in _DNS_PORTS for protocol in ("UDP", "TCP")]
     platform = [peer for url in platform_urls for peer in _of_the_platform(url)]
     return {
         "podSelector": {"matchLabels": selector},
         "policyTypes": ["Ingress", "Egress"],
-        "ingress": [{"ports": [{"port": HTTP_PORT, "protocol": "TCP"}]}],
+        "ingress": [{"ports": [{"port": HTTP_PORT, "protocol": "TCP"}]}, *_metrics(metrics_namespaces)],
         "egress": [{"ports": dns}, {"to": [*_public(egress), *_opened(egress), *platform]}],
     }
+
+
+def _metrics(namespaces: Sequence[str]) -> Iterator[Manifest]:
+    if namespaces:
+        peers = [_namespace(name) for name in namespaces]
+        yield {"from": peers, "ports": [{"port": HEALTH_PORT, "protocol": "TCP"}]}
 
 
 def _public(egress: Egress) -> Iterator[Manifest]:

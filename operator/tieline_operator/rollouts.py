@@ -1,6 +1,6 @@
 """One environment of a project: what should run, and the manifests for it. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tieline_core.checks import missing_templates, summary
@@ -12,13 +12,17 @@ from tieline_core.resources import ProjectVersion
 from tieline_core.resources.project_versions import VersionState
 from tieline_core.resources.projects import EnvironmentSpec
 from tieline_operator import workloads
-from tieline_operator.config import placeholders
 from tieline_operator.differences import contained
 from tieline_operator.environments import Seen, Wanted
+from tieline_operator.exposure import Way
 from tieline_operator.plans import Child, Deletion
 from tieline_operator.pods import Failure, deployed_version, read_pod
 from tieline_operator.project_view import EnvironmentView, ProjectView
+from tieline_operator.public_urls import filled, in_lower_case
 from tieline_operator.workloads import REVISION_ANNOTATION, Manifest, Workload
+
+SOMETIMES = (r.POD_DISRUPTION_BUDGETS, r.INGRESSES, r.HTTP_ROUTES)
+"""Made where they are asked for, gone where they are not any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,12 +83,8 @@ def _with_manifests(
         r.NETWORK_POLICIES: workloads.network_policy(workload),
         r.SERVICES: workloads.service(workload),
     }
-    deletions: tuple[Deletion, ...] = ()
-    budget = there.children.get(r.POD_DISRUPTION_BUDGETS)
     if workload.replicas > 1:
         desired[r.POD_DISRUPTION_BUDGETS] = workloads.disruption_budget(workload)
-    elif budget is not None:
-        deletions = (Deletion.of(r.POD_DISRUPTION_BUDGETS, budget),)
 
     wanted = planned.wanted
     version = _to_run(view, there, target)
@@ -99,9 +99,15 @@ def _with_manifests(
             revision=annotations[REVISION_ANNOTATION],
             in_sync=contained(manifest, there.children.get(r.DEPLOYMENTS)),
         )
+    desired.update(workloads.entrances(workload))
     children = tuple(
         Child(resource=resource, desired=manifest, actual=there.children.get(resource))
         for resource, manifest in desired.items()
+    )
+    deletions = tuple(
+        Deletion.of(resource, there.children[resource])
+        for resource in SOMETIMES
+        if resource in there.children and resource not in desired
     )
     return replace(planned, wanted=wanted, children=children, deletions=deletions)
 
@@ -160,6 +166,15 @@ def _workload(view: ProjectView, there: EnvironmentView, spec: EnvironmentSpec) 
     identifier = environment_id(project.id, spec.name)
     name = workload_name(project.name, spec.name)
     service = there.children.get(r.SERVICES)
+    values = {
+        "clusterIP": service["spec"].get("clusterIP", "") if service else "",
+        "name": name,
+        "namespace": project.namespace,
+        "environmentId": identifier,
+        "environment": spec.name,
+        "project": project.name,
+    }
+    public_url = filled(config.public_url_template, values)
     return Workload(
         name=name,
         namespace=project.namespace,
@@ -175,20 +190,8 @@ def _workload(view: ProjectView, there: EnvironmentView, spec: EnvironmentSpec) 
         api_url=config.api_url,
         otlp_endpoint=config.otlp_endpoint,
         egress=config.egress,
-        public_url=_public_url(
-            config.public_url_template,
-            {
-                "clusterIP": service["spec"].get("clusterIP", "") if service else "",
-                "name": name,
-                "namespace": project.namespace,
-                "environmentId": identifier,
-                "environment": spec.name,
-                "project": project.name,
-            },
-        ),
+        public_url=public_url if config.exposure.way is Way.NONE else in_lower_case(public_url),
+        metrics_namespaces=config.metrics_namespaces,
+        exposure=config.exposure,
+        tls_secret=filled(config.exposure.tls_secret, values),
     )
-
-
-def _public_url(template: str, values: Mapping[str, str]) -> str:
-    """The URL, or nothing while a value that it needs is not known."""
-    return template.format_map(values) if all(values[name] for name in placeholders(template)) else ""

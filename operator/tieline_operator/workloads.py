@@ -7,6 +7,8 @@ from typing import Any
 
 import orjson
 
+from tieline_core.kube import Resource
+from tieline_core.kube import resources as r
 from tieline_core.names import (
     ENVIRONMENT_ID_LABEL,
     ENVIRONMENT_LABEL,
@@ -16,15 +18,17 @@ from tieline_core.names import (
     label_value,
 )
 from tieline_core.resources.projects import FilesConfigMap, Runtime
-from tieline_operator import network_policies
+from tieline_operator import ingresses, network_policies
 from tieline_operator.differences import amount, stamped
-from tieline_operator.network_policies import HTTP_PORT
+from tieline_operator.exposure import NOT_EXPOSED, Exposure, Way
+from tieline_operator.ingresses import Backend
+from tieline_operator.network_policies import HEALTH_PORT, HTTP_PORT
+from tieline_operator.public_urls import address
 from tieline_rules.egress import PUBLIC_ONLY, Egress
 
 REVISION_ANNOTATION = "tieline.dev/revision"
 CODE_DIR = "/app/code"
 TOKEN_DIR = "/var/run/secrets/tieline"  # noqa: S105  (a path)
-HEALTH_PORT = 8081
 SERVICE_PORT = 80
 # On SIGTERM the runtime takes requests for 20 s at most, and runs under way have 65 s to end.
 GRACE_SECONDS = 90
@@ -61,6 +65,12 @@ class Workload:
     """Where the pods may go."""
     otlp_endpoint: str = ""
     """A collector for their traces, instead of the API."""
+    metrics_namespaces: Sequence[str] = ()
+    """From where their metrics may be asked for."""
+    exposure: Exposure = NOT_EXPOSED
+    """How the public URL leads to them from outside."""
+    tls_secret: str = ""
+    """The Secret with the certificate of an Ingress."""
 
     @property
     def selector(self) -> dict[str, str]:
@@ -100,7 +110,12 @@ def service(workload: Workload) -> Manifest:
 def network_policy(workload: Workload) -> Manifest:
     """Where pods may go, and what may come in."""
     urls = [url for url in (workload.api_url, workload.otlp_endpoint) if url]
-    spec = network_policies.spec(workload.selector, egress=workload.egress, platform_urls=urls)
+    spec = network_policies.spec(
+        workload.selector,
+        egress=workload.egress,
+        platform_urls=urls,
+        metrics_namespaces=workload.metrics_namespaces,
+    )
     return _object(workload, "networking.k8s.io/v1", "NetworkPolicy", spec=spec)
 
 
@@ -108,6 +123,24 @@ def disruption_budget(workload: Workload) -> Manifest:
     """One pod at a time may be taken away by a drain."""
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": workload.selector}}
     return _object(workload, "policy/v1", "PodDisruptionBudget", spec=spec)
+
+
+def entrances(workload: Workload) -> dict[Resource, Manifest]:
+    """What leads from outside to the Service: one object, or none where environments are not exposed."""
+    exposure = workload.exposure
+    if exposure.way is Way.NONE or not workload.public_url:
+        return {}
+    place = address(workload.public_url)
+    to = Backend(workload.name, SERVICE_PORT)
+    if exposure.way is Way.INGRESS:
+        spec = ingresses.ingress_spec(
+            place, to, class_name=exposure.ingress_class, tls_secret=workload.tls_secret
+        )
+        return {r.INGRESSES: _entrance(workload, r.INGRESSES, spec)}
+    if exposure.gateway is None:
+        raise ValueError("Routes need a Gateway")
+    spec = ingresses.http_route_spec(place, to, exposure.gateway)
+    return {r.HTTP_ROUTES: _entrance(workload, r.HTTP_ROUTES, spec)}
 
 
 def deployment(workload: Workload, *, version: str, config_maps: Sequence[FilesConfigMap]) -> Manifest:
@@ -140,12 +173,25 @@ def revision(labels: Mapping[str, str], annotations: Mapping[str, str], pod: Map
     return hashlib.sha256(text).hexdigest()[:_REVISION]
 
 
-def _object(workload: Workload, api_version: str, kind: str, **content: Any) -> Manifest:
+def _entrance(workload: Workload, resource: Resource, spec: Manifest) -> Manifest:
+    annotations = workload.exposure.annotations
+    return _object(workload, resource.api_version, resource.kind, annotations=annotations, spec=spec)
+
+
+def _object(
+    workload: Workload,
+    api_version: str,
+    kind: str,
+    *,
+    annotations: Mapping[str, str] | None = None,
+    **content: Any,
+) -> Manifest:
     metadata = {
         "name": workload.name,
         "namespace": workload.namespace,
         "labels": workload.labels,
         "ownerReferences": [dict(workload.owner)],
+        **({"annotations": dict(annotations)} if annotations else {}),
     }
     return stamped({"apiVersion": api_version, "kind": kind, "metadata": metadata, **content})
 

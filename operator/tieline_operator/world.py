@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from tieline_core.kube import Cache, Change, Kube, NotFound, Resource
+from tieline_core.kube import Cache, Change, Kube, KubeError, NotFound, Resource
 from tieline_core.kube import resources as r
 from tieline_core.kube.cache import lean
 from tieline_core.names import CREDENTIAL_TYPE, ENVIRONMENT_ID_LABEL
@@ -42,6 +42,11 @@ class Store:
     def caches(self) -> Sequence[Cache]:
         return list(self._caches.values())
 
+    @property
+    def places(self) -> Sequence[str | None]:
+        """The namespaces that are watched; None is the cluster."""
+        return list(self._caches)
+
     def get(self, namespace: str | None, name: str) -> Object | None:
         cache = self._of(namespace)
         return cache.get(namespace or "", name) if cache else None
@@ -65,14 +70,19 @@ class Store:
         if cache:
             cache.observe(dict(obj))
 
-    async def reached(self, namespace: str | None, resource_version: str, wait: float) -> bool:
-        """Waits until the cache has seen a resourceVersion, at most ``wait`` seconds; False where it has not."""
+    async def reached(self, namespace: str | None, resource_version: str, wait: float) -> None:
+        """Waits until the cache has seen a resourceVersion, at most ``wait`` seconds."""
         cache = self._of(namespace)
-        return cache is None or await cache.reached(resource_version, wait)
+        if cache:
+            await cache.reached(resource_version, wait)
 
     def age(self) -> float:
         """Seconds since the watch that is quiet for longest said something."""
         return max((cache.age for cache in self._caches.values()), default=0.0)
+
+    def leave_out(self) -> None:
+        """Has nothing, and watches nothing; before the start."""
+        self._caches = {}
 
     def _of(self, namespace: str | None) -> Cache | None:
         return self._caches.get(None) or self._caches.get(namespace)
@@ -100,6 +110,15 @@ class World:
     def items(self) -> Iterable[tuple[Resource, Store]]:
         """All stores by resource."""
         return self._stores.items()
+
+    async def leave_out_unserved(self, resource: Resource) -> None:
+        """Does not watch what the API server does not have, or does not show: nothing of it is ours then."""
+        try:
+            for place in self._stores[resource].places:
+                await self._kube.list(resource, place, label_selector=ENVIRONMENT_ID_LABEL)
+        except KubeError as error:
+            logger.info("Not watching %s: %s", resource.plural, error.reason)
+            self._stores[resource].leave_out()
 
     async def start(self) -> None:
         """Starts all watches."""

@@ -19,6 +19,7 @@ CHART = DEPLOY / "helm" / "tieline"
 NAMESPACE = "tieline-system"
 KEEP = "helm.sh/resource-policy"
 TWO_OF_EACH = ("--set", "api.replicas=2,operator.replicas=2")
+ONE_ORGANISATION = ("--set", "organisation=acme")
 
 Objects = dict[tuple[str, str, str], dict[str, Any]]
 
@@ -59,17 +60,23 @@ def without_helms_own(found: Objects) -> Objects:
 
 
 @pytest.mark.parametrize(
-    ("folder", "more"),
-    [("base", ()), ("overlays/one-replica", ()), ("overlays/highly-available", TWO_OF_EACH)],
+    ("folder", "more", "namespace"),
+    [
+        ("base", (), NAMESPACE),
+        ("overlays/one-replica", (), NAMESPACE),
+        ("overlays/highly-available", TWO_OF_EACH, NAMESPACE),
+        ("overlays/one-organisation", ONE_ORGANISATION, "acme"),
+    ],
 )
 def test_chart_and_kustomization_are_the_same_objects(
-    tools: ManifestTools, folder: str, more: tuple[str, ...]
+    tools: ManifestTools, folder: str, more: tuple[str, ...], namespace: str
 ) -> None:
-    done = helm(tools, *more)
+    done = helm(tools, *more, namespace=namespace)
     assert done.returncode == 0, done.stderr
     from_kustomize = objects(kustomized(tools, folder))
-    # helm makes the namespace itself (--create-namespace), or finds it.
-    del from_kustomize["Namespace", "", NAMESPACE]
+    # helm makes the namespace itself (--create-namespace), or finds it; an organisation's is there.
+    assert (("Namespace", "", namespace) in from_kustomize) is (namespace == NAMESPACE)
+    from_kustomize.pop(("Namespace", "", namespace), None)
     assert len(from_kustomize) > 20
     assert without_helms_own(objects(done.stdout)) == from_kustomize
 
@@ -82,6 +89,8 @@ def test_chart_and_kustomization_are_the_same_objects(
         ("configuration.PUBLIC_URL=x", "PUBLIC_URL"),
         ("configuration.TIELINE_API_URL=http://elsewhere", "TIELINE_API_URL"),
         ("images.platform=", "platform"),
+        ("organisation=Acme Ltd", "organisation"),
+        ("organisation=acme,configuration.TIELINE_NAMESPACES=other", "not both"),
     ],
 )
 def test_values_that_nothing_reads_are_refused(tools: ManifestTools, setting: str, named: str) -> None:
@@ -91,7 +100,7 @@ def test_values_that_nothing_reads_are_refused(tools: ManifestTools, setting: st
 
 
 def test_values_reach_the_objects(tools: ManifestTools) -> None:
-    values = "images.platform=registry.example/p:1,images.runtime=registry.example/r:1,networkPolicies=false,crds=false"
+    values = "images.platform=registry.example/p:1,images.runtime=registry.example/r:1,networkPolicies=false,crds=false,roles=false"
     done = helm(
         tools, "--set", values, "--set-string", "images.pullSecrets={pull},configuration.TIELINE_WORKERS=4"
     )
@@ -103,6 +112,25 @@ def test_values_reach_the_objects(tools: ManifestTools) -> None:
     data = found["ConfigMap", NAMESPACE, "tieline"]["data"]
     assert (data["TIELINE_RUNTIME_IMAGE"], data["TIELINE_WORKERS"]) == ("registry.example/r:1", "4")
     assert not {kind for kind, _, _ in found} & {"NetworkPolicy", "CustomResourceDefinition"}
+    assert not {name for _, _, name in found} & {"tieline-viewer", "tieline-editor", "tieline-admin"}
+
+
+def test_for_one_organisation_nothing_but_the_review_of_callers_is_granted_beyond_it(
+    tools: ManifestTools,
+) -> None:
+    found = objects(helm(tools, *ONE_ORGANISATION, namespace="platform").stdout)
+    roles = {name for kind, _, name in found if kind == "ClusterRole"}
+    assert roles == {"tieline-viewer", "tieline-editor", "tieline-admin"}, "these are for people"
+    ((binding, granted),) = [
+        (name, one["roleRef"]["name"])
+        for (kind, _, name), one in found.items()
+        if kind == "ClusterRoleBinding"
+    ]
+    assert (binding, granted) == ("tieline-api-platform", "system:auth-delegator")
+    assert {name for kind, namespace, name in found if kind == "Role" and namespace == "acme"} == {
+        "tieline-operator",
+        "tieline-api",
+    }
 
 
 @pytest.mark.cluster
@@ -114,6 +142,7 @@ def test_kubernetes_knows_every_field(tools: ManifestTools, kubectl: Kubectl, tm
         ("base.yaml", kustomized(tools, "base")),
         ("local.yaml", kustomized(tools, "overlays/local")),
         ("available.yaml", kustomized(tools, "overlays/highly-available")),
+        ("organisation.yaml", kustomized(tools, "overlays/one-organisation")),
     ):
         manifest = tmp_path / name
         manifest.write_text(text)

@@ -6,16 +6,17 @@ from typing import Any
 
 from tests.unit.operator.memory_world import MemoryWorld
 from tests.unit.operator.objects import NAMESPACE, namespace, project
-from tests.unit.operator.reconciling import Reconciling
+from tests.unit.operator.reconciling import CONFIG, Reconciling
 from tieline_core.kube import resources as r
+from tieline_operator.config import Config
 
 MAIN = "main.py"
 
 
-def reconciling(*objects: Any, organisation: bool = True) -> Reconciling:
+def reconciling(*objects: Any, organisation: bool = True, config: Config = CONFIG) -> Reconciling:
     world = MemoryWorld(*objects)
     world.put(r.NAMESPACES, namespace() if organisation else namespace(organisation=None))
-    return Reconciling(world)
+    return Reconciling(world, config=config)
 
 
 def source(text: str) -> dict[str, Any]:
@@ -29,8 +30,8 @@ def change(there: Reconciling, **spec: Any) -> None:
     stored["metadata"]["generation"] += 1
 
 
-async def running(**spec: Any) -> Reconciling:
-    there = reconciling(project(**spec))
+async def running(*, config: Config = CONFIG, **spec: Any) -> Reconciling:
+    there = reconciling(project(**spec), config=config)
     await there.until_quiet()
     there.kubelet()
     await there.until_quiet()
