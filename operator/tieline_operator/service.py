@@ -22,6 +22,7 @@ from tieline_operator.events import Events
 from tieline_operator.exposure import Way
 from tieline_operator.fencing import Fenced
 from tieline_operator.indexes import CHILDREN, OWN
+from tieline_operator.latecomers import Latecomers
 from tieline_operator.metrics import Metrics
 from tieline_operator.plans import Key
 from tieline_operator.routes import affected, key_of
@@ -34,7 +35,7 @@ logger = logging.getLogger(__name__)
 LEASE = "tieline-operator"
 MADE = frozenset((*CHILDREN, CONFIG_MAPS))
 """What the operator makes for others, whose loss it tells of."""
-# A cache that is this late is looked at all the same; its own change will come and enqueue again.
+# A cache that is this late is looked at all the same; the change that makes up for it is looked at as well.
 _PATIENCE = 5.0
 
 
@@ -63,6 +64,7 @@ class Service:
         )
         self._controller = controller
         self.queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=config.workers)
+        self._latecomers = Latecomers[Key]()
         self._tokens: Tokens | None = None
         self.finished = asyncio.Event()
         """Set when the work has ended by itself: leadership was lost, or something broke."""
@@ -111,8 +113,10 @@ class Service:
 
     async def seen(self, resource: Resource, namespace: str, name: str, version: str) -> None:
         """Has an object looked at, as soon as the cache knows it as the event does."""
-        await self.world[resource].reached(namespace, version, _PATIENCE)
-        self._enqueue(Key(resource.kind, namespace, name))
+        key = Key(resource.kind, namespace, name)
+        if not await self.world[resource].reached(namespace, version, _PATIENCE):
+            self._latecomers.expect(key)
+        self._enqueue(key)
 
     def dead(self) -> list[str]:
         """The resources whose watch is dead."""
@@ -123,6 +127,9 @@ class Service:
             self._drifts.gone(resource, change.object)
         for key in affected(self._views, resource, change):
             self._enqueue(key)
+        state = change.new or change.old
+        if resource in OWN and state is not None and self._latecomers.arrived(key_of(resource, state)):
+            self._enqueue(key_of(resource, state))
 
     def _enqueue(self, key: Key) -> None:
         if self.leading:

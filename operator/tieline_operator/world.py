@@ -70,11 +70,10 @@ class Store:
         if cache:
             cache.observe(dict(obj))
 
-    async def reached(self, namespace: str | None, resource_version: str, wait: float) -> None:
-        """Waits until the cache has seen a resourceVersion, at most ``wait`` seconds."""
+    async def reached(self, namespace: str | None, resource_version: str, wait: float) -> bool:
+        """Waits until the cache has seen a resourceVersion, at most ``wait`` seconds; False where it has not."""
         cache = self._of(namespace)
-        if cache:
-            await cache.reached(resource_version, wait)
+        return cache is None or await cache.reached(resource_version, wait)
 
     def age(self) -> float:
         """Seconds since the watch that is quiet for longest said something."""
