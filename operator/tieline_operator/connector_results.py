@@ -1,6 +1,7 @@
 """What all connectors' versions share: how their results are stored, and told."""
 
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import Any
 
 from tieline_core.connectors import storage
@@ -13,6 +14,8 @@ from tieline_operator.world import World
 
 LOOK_AGAIN = 0.5
 BUSY_SECONDS = 30.0
+STORING = timedelta(seconds=60)
+"""Whoever stores a result has stored it after this time, or never will."""
 MAX_MESSAGES = 64
 
 

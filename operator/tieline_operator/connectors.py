@@ -1,7 +1,7 @@
 """Connector and ConnectorVersion: imports a Connector's description, and tells what came of it."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from tieline_core.connectors import storage
@@ -16,6 +16,7 @@ from tieline_operator.connector_results import (
     BUSY_SECONDS,
     LOOK_AGAIN,
     MAX_MESSAGES,
+    STORING,
     imported,
     missing_config_maps,
     newest_first,
@@ -27,8 +28,6 @@ from tieline_operator.indexes import joined
 from tieline_operator.plans import Object, Plan, failed, in_progress, ready
 from tieline_operator.project_connectors import ProjectConnectors
 from tieline_operator.world import World
-
-_STORING_SECONDS = 60.0
 
 
 class Connectors:
@@ -52,7 +51,7 @@ class Connectors:
             return Plan(outcome=ready("Accepted", "The connector can have versions"), status=status)
         try:
             if connector.spec.description is None:
-                return await self._of_projects.reconcile(world, obj, connector, versions)
+                return await self._of_projects.reconcile(world, obj, connector, versions, now)
             return await self._import(world, obj, connector, connector.spec.description, status)
         except FilesMissing as missing:
             return Plan(outcome=failed("DescriptionMissing", str(missing)), status=status)
@@ -120,10 +119,10 @@ class Connectors:
 
 def _incomplete(version: ConnectorVersion, missing: Sequence[str], now: datetime) -> Plan:
     created = version.metadata.creation_timestamp
-    age = (now - created).total_seconds() if created else 0.0
-    if age < _STORING_SECONDS:
+    left = STORING - (now - created) if created else STORING
+    if left > timedelta():
         outcome = in_progress("Storing", "The result is being stored")
-        return Plan(outcome=outcome, requeue_after=max(LOOK_AGAIN, _STORING_SECONDS - age))
+        return Plan(outcome=outcome, requeue_after=max(LOOK_AGAIN, left.total_seconds()))
     message = (
         f"{len(missing)} ConfigMaps of the result are not there; delete the version, and import it again"
     )

@@ -4,12 +4,14 @@ The Project's plan has the Connector as a child; the Connector's own reconcile m
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from tieline_core.connectors import storage
 from tieline_core.connectors.packing import Map
 from tieline_core.connectors.project_results import webhooks_alone, with_webhooks
-from tieline_core.ids import ID_LABEL, object_id, object_name, project_connector_id
+from tieline_core.ids import ID_LABEL, object_id, object_name, parse_time, project_connector_id
 from tieline_core.kube.resources import CONNECTOR_VERSIONS, CONNECTORS, PROJECT_VERSIONS, PROJECTS, SYSTEMS
 from tieline_core.resources import Connector, Project, ProjectVersion
 from tieline_core.resources.project_versions import VersionInterface
@@ -19,6 +21,7 @@ from tieline_operator.connector_imports import Imports, Refusal
 from tieline_operator.connector_results import (
     BUSY_SECONDS,
     LOOK_AGAIN,
+    STORING,
     imported,
     missing_config_maps,
     newest_first,
@@ -75,9 +78,22 @@ class ProjectConnectors:
         self._code = code
 
     async def reconcile(
-        self, world: World, obj: Object, connector: Connector, versions: Sequence[Object]
+        self,
+        world: World,
+        obj: Object,
+        connector: Connector,
+        versions: Sequence[Object],
+        now: datetime,
     ) -> Plan:
         """Looks at a Connector with a project, and decides. Raises FilesMissing."""
+        halves = [version for version in versions if _is_half(world, version, now)]
+        plan = await self._plan(world, obj, connector, [one for one in versions if one not in halves])
+        deletions = [Deletion.of(CONNECTOR_VERSIONS, half) for half in halves]
+        return replace(plan, deletions=(*plan.deletions, *deletions))
+
+    async def _plan(
+        self, world: World, obj: Object, connector: Connector, versions: Sequence[Object]
+    ) -> Plan:
         namespace, reference = connector.namespace, connector.spec.project_ref
         name = reference.name if reference else ""
         found = world[PROJECTS].get(namespace, name)
@@ -123,6 +139,12 @@ class ProjectConnectors:
         if isinstance(found, Refusal):
             return webhooks_alone(whole, title=connector.spec.name, refused=found.message)
         return with_webhooks(whole, found)
+
+
+def _is_half(world: World, version: Object, now: datetime) -> bool:
+    """Whether storing a version was broken off: its result is made again when it is wanted again."""
+    created = parse_time(version["metadata"]["creationTimestamp"])
+    return now - created > STORING and bool(missing_config_maps(world, version))
 
 
 def _served(world: World, project: Project) -> ProjectVersion | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -13,8 +14,9 @@ from tests.unit.operator.objects import NAMESPACE, namespace, project
 from tests.unit.operator.reconciling import Reconciling
 from tieline_core.connectors.packing import all_lines
 from tieline_core.connectors.storage import content_of
-from tieline_core.ids import object_id, object_name, project_connector_id
+from tieline_core.ids import object_id, object_name, parse_time, project_connector_id
 from tieline_core.kube import resources as r
+from tieline_operator.connector_results import STORING
 from tieline_operator.project_connectors import VERSIONS_KEPT
 
 
@@ -170,6 +172,36 @@ async def test_what_was_deleted_or_changed_by_hand_comes_back() -> None:
     there.world.remove(r.CONNECTORS, name)
     await there.until_quiet()
     assert the_connector(there) is not None
+
+
+async def test_a_version_whose_storing_was_broken_off_goes_and_comes_back_whole() -> None:
+    """As an operator leaves it that dies half-way, where the project is suspended before another takes over."""
+    there = new()
+    await deployed(there, files(code("one")))
+    (version,) = versions(there)
+    there.world.remove(r.CONFIG_MAPS, version["spec"]["configMaps"][0])
+    _suspend(there, suspended=True)
+    await there.once(r.PROJECTS, "order-sync")
+    there.kubelet()
+    await there.once(r.PROJECTS, "order-sync")
+    there.now = parse_time(version["metadata"]["creationTimestamp"]) + STORING
+    await there.until_quiet()
+    assert versions(there), "somebody may be storing it just now"
+    there.now += timedelta(seconds=1)
+    await there.until_quiet()
+    assert versions(there) == []
+    assert the_connector(there)["status"].get("latestVersion") is None
+    _suspend(there, suspended=False)
+    await there.until_quiet()
+    there.kubelet()
+    await there.until_quiet()
+    assert items(there, default(there), "triggers") == ["one"]
+
+
+def _suspend(there: Reconciling, *, suspended: bool) -> None:
+    stored = there.world.objects[r.PROJECTS][NAMESPACE, "order-sync"]
+    stored["spec"]["environments"][0]["suspended"] = suspended
+    stored["metadata"]["generation"] += 1
 
 
 async def test_old_versions_go_and_what_is_served_stays() -> None:
