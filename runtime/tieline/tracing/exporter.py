@@ -39,6 +39,9 @@ class Exporter:
         self._interval = interval
         self._longest = longest_queue
         self._waiting: deque[Span] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._full = asyncio.Event()
+        """Set when a whole batch waits: it is sent at once, so that a busy pod does not run out of room."""
         self.dropped = 0
         """Spans that were not sent: the queue was full, or the destination refused them."""
         self.sent = 0
@@ -47,21 +50,24 @@ class Exporter:
         """Queue a span that has ended; without room it is counted and dropped."""
         if self._destination is None:
             return
-        if len(self._waiting) >= self._longest:
+        waiting = self._waiting
+        if len(waiting) >= self._longest:
             self.dropped += 1
             return
-        self._waiting.append(span)
+        waiting.append(span)
+        if len(waiting) == _BATCH and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._full.set)
 
     async def run(self) -> None:
         """Send until cancelled."""
         destination = self._destination
         if destination is None:
             return
+        self._loop = asyncio.get_running_loop()
         failures = told = 0
         async with self._client() as client:
             while True:
-                await asyncio.sleep(self._pause(failures))
-                if await self._empty(client, destination):
+                if await self._empty(client, destination, await self._due(failures)):
                     if failures:
                         logger.info("Traces are sent again")
                     failures = 0
@@ -80,17 +86,18 @@ class Exporter:
             return
         try:
             async with asyncio.timeout(seconds), self._client() as client:
-                await self._empty(client, destination)
+                await self._empty(client, destination, len(self._waiting))
         except TimeoutError:
             pass
         finally:
             self.dropped += len(self._waiting)
             self._waiting.clear()
 
-    async def _empty(self, client: aiohttp.ClientSession, destination: Destination) -> bool:
-        """Send batch after batch; False when the destination is away, and the rest waits on."""
-        while self._waiting:
-            batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
+    async def _empty(self, client: aiohttp.ClientSession, destination: Destination, count: int) -> bool:
+        """Send the first ``count`` spans, batch after batch; False when the destination is away, and they wait on."""
+        while (size := min(count, _BATCH, len(self._waiting))) > 0:
+            count -= size
+            batch = [self._waiting.popleft() for _ in range(size)]
             try:
                 status = await self._send(client, destination, batch)
             except (aiohttp.ClientError, TimeoutError, OSError):
@@ -127,11 +134,20 @@ class Exporter:
             self._waiting.pop()
             self.dropped += 1
 
-    def _pause(self, failures: int) -> float:
-        if not failures:
-            return self._interval
-        longest = min(self._interval * 2 ** min(failures, 10), _LONGEST_BACKOFF)
-        return random.uniform(longest / 2, longest)  # noqa: S311  (spreads retries, hides nothing)
+    async def _due(self, failures: int) -> int:
+        """Wait until it is time to send, and tell how many spans: all after a while, or whole batches earlier."""
+        if failures:
+            longest = min(self._interval * 2 ** min(failures, 10), _LONGEST_BACKOFF)
+            await asyncio.sleep(random.uniform(longest / 2, longest))  # noqa: S311  (spreads retries, hides nothing)
+            return len(self._waiting)
+        try:
+            async with asyncio.timeout(self._interval):
+                await self._full.wait()
+        except TimeoutError:
+            return len(self._waiting)
+        self._full.clear()
+        # The rest waits for company: a request for a few spans costs as much as one for a batch.
+        return len(self._waiting) // _BATCH * _BATCH
 
     @staticmethod
     def _client() -> aiohttp.ClientSession:

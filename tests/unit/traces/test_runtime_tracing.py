@@ -258,6 +258,27 @@ async def test_spans_are_sent_in_the_background_and_what_is_left_at_the_end(
     assert (exporter.sent, exporter.dropped) == (2, 0)
 
 
+def span() -> Span:
+    ended: list[Span] = []
+    with Tracer(ended.append).span("one"):
+        pass
+    return ended[0]
+
+
+async def test_a_full_batch_is_sent_at_once_and_the_rest_with_the_next(collector: Collector) -> None:
+    exporter = Exporter(Destination(url=collector.url), resource={}, interval=60, longest_queue=600)
+    task = asyncio.create_task(exporter.run())
+    await asyncio.sleep(0)
+    for _ in range(515):
+        exporter.take(span())
+    await until(lambda: exporter.sent == 512)
+    for _ in range(509):
+        exporter.take(span())
+    await until(lambda: exporter.sent == 1024)
+    task.cancel()
+    assert (len(collector.spans), exporter.dropped) == (1024, 0)
+
+
 async def test_spans_wait_while_the_destination_is_away_and_what_it_refuses_is_counted(
     collector: Collector,
 ) -> None:
