@@ -5,6 +5,7 @@ other; a result appears whole or not at all.
 """
 
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -22,6 +23,8 @@ from tieline_cluster.progress import Progress
 OLDEST_GO = (1, 26)
 BUILD_TIMEOUT = 3600
 """Seconds: nine minutes were measured for Kubernetes on two slow cores, from nothing."""
+
+DOWNLOAD_TIMEOUT = 300
 
 
 def ensure_built(
@@ -46,6 +49,13 @@ def ensure_built(
             with progress.step(f"Building {what} (once for this machine; some minutes)"):
                 _build(go, sources, folder, packages, flags)
     return folder
+
+
+def sources_of(module: str, required_in: Path, progress: Progress) -> Path:
+    """The folder with a module's files, in the version (and with the checksum) that ``required_in``/go.mod says."""
+    command = [_go(progress), "mod", "download", "-json", module]
+    told = run(command, cwd=required_in, timeout=DOWNLOAD_TIMEOUT, env={**os.environ, "GOTOOLCHAIN": "local"})
+    return Path(json.loads(told)["Dir"])
 
 
 def _build(go: Path, sources: Path, folder: Path, packages: Sequence[str], flags: str) -> None:

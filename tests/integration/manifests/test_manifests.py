@@ -100,7 +100,8 @@ def test_values_that_nothing_reads_are_refused(tools: ManifestTools, setting: st
 
 
 def test_values_reach_the_objects(tools: ManifestTools) -> None:
-    values = "images.platform=registry.example/p:1,images.runtime=registry.example/r:1,networkPolicies=false,crds=false,roles=false"
+    left_out = "networkPolicies=false,crds=false,roles=false"
+    values = f"images.platform=registry.example/p:1,images.runtime=registry.example/r:1,{left_out}"
     done = helm(
         tools, "--set", values, "--set-string", "images.pullSecrets={pull},configuration.TIELINE_WORKERS=4"
     )

@@ -1,0 +1,21 @@
+"""The Gateway API's definitions, from its Go module."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.harness.kubectl import Kubectl
+from tieline_cluster.go_modules import sources_of
+from tieline_cluster.progress import Progress
+
+_MODULE = "sigs.k8s.io/gateway-api"
+
+
+def install_http_routes(kubectl: Kubectl, progress: Progress) -> None:
+    """Has the cluster know HTTPRoutes; nothing works on them."""
+    module = sources_of(_MODULE, Path(__file__).parent / "go" / "gateway", progress)
+    definition = module / "config" / "crd" / "standard" / "gateway.networking.k8s.io_httproutes.yaml"
+    kubectl("apply", "--server-side", "-f", str(definition))
+    kubectl(
+        "wait", "--for=condition=Established", "--timeout=60s", "crd/httproutes.gateway.networking.k8s.io"
+    )

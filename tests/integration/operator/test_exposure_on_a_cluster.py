@@ -1,0 +1,110 @@
+"""Ingresses and HTTPRoutes of environments on a real API server, with the rights that the operator is deployed with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.harness.gateway_api import install_http_routes
+from tests.harness.kubectl import Kubectl
+from tests.harness.progress import Uncaptured
+from tests.harness.waiting import eventually
+from tests.integration.operator.cluster_objects import Acting, project_spec
+from tests.integration.operator.running_operator import RunningOperator
+
+pytestmark = pytest.mark.cluster
+
+INGRESS = {
+    "TIELINE_EXPOSE": "ingress",
+    "TIELINE_PUBLIC_URL_TEMPLATE": "https://{name}.{namespace}.hooks.example",
+    "TIELINE_INGRESS_CLASS": "nginx",
+    "TIELINE_INGRESS_TLS_SECRET": "hooks-tls",
+    "TIELINE_EXPOSE_ANNOTATIONS": '{"example.org/buffering": "off"}',
+}
+ROUTE = {
+    "TIELINE_EXPOSE": "httproute",
+    "TIELINE_PUBLIC_URL_TEMPLATE": "https://hooks.example/{namespace}/{name}",
+    "TIELINE_GATEWAY": "infra/edge/https",
+}
+
+
+@pytest.fixture
+def acting(kubectl: Kubectl, namespace: str) -> Acting:
+    return Acting(kubectl=kubectl, namespace=namespace)
+
+
+@contextmanager
+def _operator(account: Path, namespace: str, folder: Path, **variables: str) -> Iterator[RunningOperator]:
+    running = RunningOperator(
+        kubeconfig=account, namespaces=(namespace,), log=folder / "log", variables=variables
+    )
+    running.start()
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+def _names(acting: Acting, kind: str) -> list[str]:
+    return [item["metadata"]["name"] for item in acting.workload(kind, "orders")]
+
+
+def _address(acting: Acting) -> str:
+    return str(acting.get("project", "orders")["status"]["environments"][0]["publicUrl"])
+
+
+def test_entrances_are_made_kept_mended_and_replaced_as_the_administrator_says(
+    operator_kubeconfig: Path,
+    kubectl: Kubectl,
+    acting: Acting,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    install_http_routes(kubectl, Uncaptured(request.config.pluginmanager.getplugin("capturemanager")))
+    acting.apply("Project", "orders", project_spec())
+    with _operator(operator_kubeconfig, acting.namespace, tmp_path, **INGRESS) as operator:
+        (service,) = eventually("a Service", lambda: _names(acting, "service"))
+        assert eventually("an Ingress", lambda: _names(acting, "ingress")) == [service]
+        host = f"{service}.{acting.namespace}.hooks.example"
+        eventually("the address in the status", lambda: _address(acting) == f"https://{host}")
+        ingress = acting.get("ingress", service)
+        assert ingress["spec"]["tls"] == [{"hosts": [host], "secretName": "hooks-tls"}]
+        assert [rule["host"] for rule in ingress["spec"]["rules"]] == [host]
+        assert ingress["metadata"]["annotations"]["example.org/buffering"] == "off"
+
+        # Suspended it stays as it is; deleted by hand it comes back.
+        environment = {"name": "production", "version": "latest", "suspended": True}
+        acting.apply("Project", "orders", project_spec(environments=[environment]))
+        acting.until_environment("orders", "suspended")
+        again = acting.get("ingress", service)["metadata"]
+        assert again["resourceVersion"] == ingress["metadata"]["resourceVersion"]
+        acting.run("delete", "ingress", service)
+        eventually("the Ingress is back", lambda: _names(acting, "ingress") == [service])
+        writes = operator.writes()
+
+    with _operator(operator_kubeconfig, acting.namespace, tmp_path, **INGRESS) as operator:
+        assert writes
+        assert not operator.writes(), "started again, it finds all as it should be"
+
+    with _operator(operator_kubeconfig, acting.namespace, tmp_path, **ROUTE):
+        eventually("an HTTPRoute", lambda: _names(acting, "httproute") == [service])
+        eventually("no Ingress", lambda: not _names(acting, "ingress"))
+        eventually(
+            "the address in the status",
+            lambda: _address(acting) == f"https://hooks.example/{acting.namespace}/{service}",
+        )
+        spec = acting.get("httproute", service)["spec"]
+        parents = [(one["namespace"], one["name"], one["sectionName"]) for one in spec["parentRefs"]]
+        assert parents == [("infra", "edge", "https")]
+        version = acting.get("httproute", service)["metadata"]["resourceVersion"]
+
+    with _operator(operator_kubeconfig, acting.namespace, tmp_path, **ROUTE) as operator:
+        assert not operator.writes(), "what the API server adds to a route is no difference"
+        assert acting.get("httproute", service)["metadata"]["resourceVersion"] == version
+
+    with _operator(operator_kubeconfig, acting.namespace, tmp_path):
+        eventually("no HTTPRoute", lambda: not _names(acting, "httproute"))
+        eventually("the Service's address", lambda: _address(acting).startswith("http://10."))
