@@ -1,16 +1,19 @@
-"""Codes that are stored by REST are exchanged at once, and who stores one learns what came of it."""
+"""Codes that are stored by REST are exchanged at once, and who stores them learns what came of each."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tieline_api import errors
 from tieline_api.models import connections as rest
+from tieline_api.oauth.codes import Brought, brought_by
+from tieline_api.oauth.token_errors import token_error
 from tieline_api.platform import Platform
+from tieline_core.kube import KubeError
 from tieline_core.kube.resources import CONNECTIONS
-from tieline_core.oauth.asking import SecretTakenError, UnresolvedError, client_begun_with, oauth1_begun_for
-from tieline_core.oauth.states import StateRefusedError
-from tieline_core.oauth.tokens import MisconfiguredError, RefusedError, TokenError
+from tieline_core.oauth.asking import UnresolvedError
+from tieline_core.oauth.tokens import TokenError
 
 Obj = Mapping[str, Any]
 
@@ -18,50 +21,11 @@ _TRIES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Brought:
-    """What a user has come back with: an authorisation code, or a verifier of OAuth 1.0."""
+class Exchanges:
+    """What came of the codes of one connection."""
 
-    field: str
-    values: Mapping[str, str]
-
-    @property
-    def about(self) -> str:
-        return f"credential.data.{self.field}"
-
-
-async def check_codes(
-    platform: Platform,
-    given: Sequence[rest.ConnectionCredential],
-    planned: Obj,
-    *,
-    path: str,
-    live: Obj | None = None,
-) -> None:
-    """ApiError 422 where a code's state is not good for its credential; nothing has been written by then.
-
-    ``planned`` is the connection as it shall be, its credentials in the order of ``given``; ``live`` as it is.
-    """
-    for index, one in enumerate(given):
-        brought = _brought(one)
-        item = planned["spec"]["credentials"][index]
-        if brought is None or await _is_stored(platform, live, item["id"], brought):
-            continue
-        field = f"{path}[{index}].{brought.about}"
-        for name, value in brought.values.items():
-            if not value:
-                what = "a code is" if "code" in brought.values else "token and verifier are"
-                raise errors.invalid(f"{field}.{name}", f"is required: {what} good with its state only")
-        try:
-            pending = await platform.oauth_states.look(
-                brought.values["state"], namespace=planned["metadata"]["namespace"]
-            )
-            if "code" in brought.values:
-                client_begun_with(platform.lookups, planned, item["id"], pending)
-            else:
-                token = brought.values["oauthToken"]
-                oauth1_begun_for(platform.lookups, planned, item["id"], pending, token=token)
-        except StateRefusedError as error:
-            raise errors.invalid(f"{field}.state", str(error)) from None
+    exchanged: int = 0
+    failures: tuple[errors.ApiError, ...] = ()
 
 
 async def exchange_codes(
@@ -71,19 +35,34 @@ async def exchange_codes(
     ids: Sequence[str],
     *,
     path: str,
-) -> None:
-    """Exchanges the codes of a connection as it is stored now; ``ids`` are those of ``given``.
+) -> Exchanges:
+    """Exchanges all codes of a connection as it is stored now; ``ids`` are those of ``given``.
 
-    ApiError 422 where the provider or the auth scheme says no, 502 where the provider cannot be asked.
+    They are exchanged side by side, whatever comes of the others: codes are short-lived, and the operator, which
+    sees the connection too, would not wait either. A failure is 422 where the provider or the auth scheme says no,
+    502 where the provider cannot be asked.
     """
-    for index, one in enumerate(given):
-        brought = _brought(one)
-        if brought is None:
-            continue
-        try:
-            await _exchanged(platform, stored, ids[index])
-        except TokenError as error:
-            raise token_error(error, field=f"{path}[{index}]", about=brought.about) from None
+    outcomes = await asyncio.gather(
+        *(
+            _failure(platform, brought, stored, item_id, field=f"{path}[{index}]")
+            for index, (one, item_id) in enumerate(zip(given, ids, strict=True))
+            if (brought := brought_by(one))
+        )
+    )
+    failures = tuple(outcome for outcome in outcomes if outcome)
+    return Exchanges(exchanged=len(outcomes) - len(failures), failures=failures)
+
+
+async def _failure(
+    platform: Platform, brought: Brought, stored: Obj, item_id: str, *, field: str
+) -> errors.ApiError | None:
+    try:
+        await _exchanged(platform, stored, item_id)
+    except TokenError as error:
+        return token_error(error, field=field, about=brought.about)
+    except KubeError as error:
+        return errors.from_kube(error)
+    return None
 
 
 async def _exchanged(platform: Platform, stored: Obj, item_id: str) -> None:
@@ -100,57 +79,3 @@ async def _exchanged(platform: Platform, stored: Obj, item_id: str) -> None:
             platform.world.connections.observe(live)
             stored = live
     await platform.keeper.fresh(stored, item_id, retry=True)
-
-
-def token_error(error: TokenError, *, field: str, about: str) -> errors.ApiError:
-    """What a client is told when no token came of a credential; ``details.errors`` as the credential's."""
-    told = [str(error)]
-    match error:
-        case StateRefusedError():
-            about = f"{field}.{about}.state"
-        case RefusedError():
-            about = f"{field}.{about}"
-        case SecretTakenError():
-            return errors.conflict(str(error))
-        case UnresolvedError():
-            about, told = f"{field}.authSchemeConfig", [problem.message for problem in error.problems]
-        case MisconfiguredError():
-            about = f"{field}.authSchemeConfig"
-        case _:
-            return errors.ApiError(
-                502,
-                "provider_unreachable",
-                str(error),
-                fields=[errors.FieldError(f"{field}.{about}", str(error))],
-                details={"errors": told},
-                headers={"Retry-After": "10"},
-            )
-    found = errors.invalid(about, " ".join(told))
-    found.details = {"errors": told}
-    return found
-
-
-def _brought(given: rest.ConnectionCredential) -> _Brought | None:
-    """What a request brings to exchange, if it brings anything."""
-    data = given.credential.data if given.credential else None
-    code, signed = (data.oauth2_code, data.oauth1) if data else (None, None)
-    if code and (code.code or code.state):
-        return _Brought(field="oauth2Code", values={"code": code.code or "", "state": code.state or ""})
-    if signed and signed.state:
-        values = {
-            "state": signed.state,
-            "oauthToken": signed.oauth_token or "",
-            "oauthVerifier": signed.oauth_verifier or "",
-        }
-        return _Brought(field="oauth1", values=values)
-    return None
-
-
-async def _is_stored(platform: Platform, live: Obj | None, item_id: str, brought: _Brought) -> bool:
-    """Whether this very thing is stored already: the request is repeated, and does no harm."""
-    items = live["spec"].get("credentials") or () if live else ()
-    reference = next((item.get("secretRef") for item in items if item["id"] == item_id), None)
-    if live is None or not reference:
-        return False
-    stored = await platform.lookups.secret(live["metadata"]["namespace"], reference["name"]) or {}
-    return all(stored.get(name, b"").decode("utf-8", "replace") == v for name, v in brought.values.items())

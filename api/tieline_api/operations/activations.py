@@ -1,6 +1,6 @@
 """Operations on activations: an environment for one user, and its variables."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from tieline_api import errors
 from tieline_api.auth.permissions import Permission, permission
@@ -19,14 +19,21 @@ from tieline_api.operations.activation_views import (
     need_place,
 )
 from tieline_api.operations.activation_writes import create_or_change, environment_spec
-from tieline_api.operations.connection_writes import create_connection_object
 from tieline_api.operations.connections import connection_reply
+from tieline_api.operations.new_connections import (
+    Created,
+    Planned,
+    create_connections,
+    plan_connection,
+    take_back,
+)
 from tieline_api.operations.users import need_user
 from tieline_api.sizes import Size
 from tieline_api.store import orders
 from tieline_api.store.etags import etag
 from tieline_api.store.writer import put_or_leave_out
 from tieline_core.ids import child_id, object_id
+from tieline_core.kube import KubeError, Unavailable
 
 Obj = dict[str, Any]
 ACTIVATIONS = f"{ORGANISATION}/environments/{{environment_id}}/activations"
@@ -45,16 +52,18 @@ async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
         raise errors.invalid("environmentId", "is no environment of this organisation")
     if body.dynamic_variables is not None:
         check_variables(place.project, body.dynamic_variables, field="dynamicVariables")
-    templates = [_dynamic_template(call, place, one, index) for index, one in enumerate(body.connections)]
-    connections = []
-    for index, (given, template) in enumerate(zip(body.connections, templates, strict=True)):
-        connection = await _connection_for(call, given, template=template, user=user, index=index)
-        connections.append(
-            {
-                "connectionTemplate": template["metadata"]["name"],
-                "connectionRef": {"name": connection["metadata"]["name"]},
-            }
-        )
+    wanted = _wanted(call, place, user)
+    created = await create_connections(
+        platform, [one.connection for one in wanted if isinstance(one.connection, Planned)]
+    )
+    connections = [
+        {
+            "connectionTemplate": one.template["metadata"]["name"],
+            "connectionRef": {"name": found["metadata"]["name"]},
+        }
+        for one in wanted
+        if (found := _found(one.connection, created))
+    ]
     active = next(iter(activations_of(call, place, user)), None)
     spec = {**environment_spec(place), "endUserRef": {"name": user["metadata"]["name"]}}
     put_or_leave_out(spec, "connections", connections)
@@ -68,7 +77,16 @@ async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
             mine["spec"]["variables"] = body.dynamic_variables
 
     identifier = child_id(place.id, f"user/{object_id(user)}")
-    obj = await create_or_change(call, active, identifier, spec=spec, change=change)
+    try:
+        obj = await create_or_change(call, active, identifier, spec=spec, change=change)
+    except (errors.ApiError, KubeError) as error:
+        # What was connected stays, and so does what the activation may refer to after all.
+        if not created.exchanged and not isinstance(error, Unavailable):
+            await take_back(platform, created.connections.values())
+        raise
+    if created.error:
+        created.error.details = {**(created.error.details or {}), "activationId": object_id(obj)}
+        raise created.error
     return Reply(body=activation_to_rest(call, place, obj))
 
 
@@ -125,8 +143,43 @@ async def get_activation_connection(call: Call[None, None]) -> Reply:
     raise errors.ApiError(404, "not_found", "The activation has no connection for this template")
 
 
-def _dynamic_template(call: Call[Any, Any], place: Place, given: rest.GivenConnection, index: int) -> Obj:
-    world, field = call.platform.world, f"connections[{index}].connectionTemplateId"
+class _Wanted(NamedTuple):
+    """A connection that an activation is to have for a template: one that is there, or a new one."""
+
+    template: Obj
+    connection: Obj | Planned
+
+
+def _wanted(call: Call[Any, rest.ActivationCreate], place: Place, user: Obj) -> list[_Wanted]:
+    """All that is asked for. ApiError where something of it cannot be; nothing has been written by then."""
+    wanted: dict[str, _Wanted] = {}
+    for index, given in enumerate(call.body.connections):
+        path = f"connections[{index}]"
+        template = _dynamic_template(call, place, given, field=f"{path}.connectionTemplateId")
+        name = template["metadata"]["name"]
+        if name in wanted:
+            raise errors.invalid(f"{path}.connectionTemplateId", "is given twice: one connection for each")
+        if given.connection is not None:
+            connection: Obj | Planned = plan_connection(
+                call.platform,
+                given.connection,
+                namespace=call.namespace,
+                template=template,
+                user=user,
+                path=f"{path}.connection",
+            )
+        else:
+            connection = _existing(call, given, template=template, user=user, path=path)
+        wanted[name] = _Wanted(template, connection)
+    return list(wanted.values())
+
+
+def _found(connection: Obj | Planned, created: Created) -> Obj | None:
+    return created.connections.get(connection.path) if isinstance(connection, Planned) else connection
+
+
+def _dynamic_template(call: Call[Any, Any], place: Place, given: rest.GivenConnection, *, field: str) -> Obj:
+    world = call.platform.world
     template = world.find(world.templates, call.namespace, given.connection_template_id)
     project = place.project["metadata"]["name"]
     if (
@@ -140,19 +193,10 @@ def _dynamic_template(call: Call[Any, Any], place: Place, given: rest.GivenConne
     return template
 
 
-async def _connection_for(
-    call: Call[Any, Any], given: rest.GivenConnection, *, template: Obj, user: Obj, index: int
+def _existing(
+    call: Call[Any, Any], given: rest.GivenConnection, *, template: Obj, user: Obj, path: str
 ) -> Obj:
-    world, path = call.platform.world, f"connections[{index}]"
-    if given.connection is not None:
-        return await create_connection_object(
-            call.platform,
-            given.connection,
-            namespace=call.namespace,
-            template=template,
-            user=user,
-            path=f"{path}.connection",
-        )
+    world = call.platform.world
     found = world.find(world.connections, call.namespace, given.existing_connection_id or "")
     field = f"{path}.existingConnectionId"
     if found is None:

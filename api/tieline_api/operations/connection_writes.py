@@ -1,88 +1,26 @@
-"""How connections and their Secrets are written; activations create connections as well."""
+"""How connections that are there, and their Secrets, are changed."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from tieline_api import errors
 from tieline_api.conversion import auth_schemes
 from tieline_api.conversion.connections import PlannedSecret, linked_certificate, plan_credential
 from tieline_api.models import connections as rest
-from tieline_api.oauth.exchanging import check_codes, exchange_codes
+from tieline_api.oauth.codes import CodeChecks
+from tieline_api.oauth.exchanging import exchange_codes
+from tieline_api.oauth.token_errors import all_told
 from tieline_api.platform import Platform
 from tieline_api.runtime_credentials import kept_tokens
 from tieline_api.store.secrets import made_for, new_edition, secret_name, secret_references
 from tieline_api.store.world import World
 from tieline_api.store.writer import put_or_leave_out, refuse_removal
-from tieline_core.ids import ID_LABEL, format_time, new_id, object_id
+from tieline_core.ids import object_id
 from tieline_core.kube import KubeError
-from tieline_core.kube.resources import CONNECTIONS
 
 Obj = dict[str, Any]
-_KIND = "Connection"
-
-
-async def create_connection_object(
-    platform: Platform,
-    body: rest.NewConnection,
-    *,
-    namespace: str,
-    template: Mapping[str, Any],
-    user: Mapping[str, Any] | None = None,
-    path: str = "connection",
-) -> Obj:
-    """Secrets, then a new Connection for a template's system, which owns them, then tokens for its codes.
-
-    When a code cannot be exchanged, the Connection is taken back.
-    """
-    world = platform.world
-    system = world.referred(world.systems, template, "systemRef")
-    if system is None:
-        raise errors.conflict("The template's system does not exist (any more): create it first")
-    system_name = system["metadata"]["name"]
-    reference = {"name": user["metadata"]["name"]} if user else None
-    refuse_taken_name(world, system_name, body.name, namespace=namespace, user=reference)
-    identifier = new_id()
-    items, secrets = plan_credentials(
-        body.credentials,
-        system=system,
-        owner=identifier.lower(),
-        connection=identifier,
-        edition=new_edition(),
-        path=f"{path}.credentials",
-    )
-    spec: Obj = {
-        "name": body.name,
-        "systemRef": {"name": system_name},
-        "connectionTemplateRef": {"name": template["metadata"]["name"]},
-        "credentials": items,
-    }
-    if body.base_url:
-        spec["baseUrl"] = body.base_url
-    if reference:
-        spec["endUserRef"] = reference
-    ids, path = [item["id"] for item in items], f"{path}.credentials"
-    planned = planned_object(namespace, identifier, spec)
-    await check_codes(platform, body.credentials, planned, path=path)
-    names = [secret.name for secret in secrets]
-    try:
-        await platform.credentials.stage(namespace, made_for(_KIND, identifier.lower()), secrets)
-        obj = await platform.writer.create(world.connections, namespace, identifier, spec)
-    except (errors.ApiError, KubeError) as error:
-        await platform.credentials.discard(namespace, names, error=error)
-        raise
-    await platform.credentials.adopt(obj, secrets)
-    try:
-        await exchange_codes(platform, body.credentials, obj, ids, path=path)
-    except (errors.ApiError, KubeError):
-        for item in ids:
-            with suppress(KubeError):
-                await platform.keeper.give_up(obj, item)
-        await platform.writer.delete(world.connections, obj)
-        raise
-    return obj
+CONNECTION_KIND = "Connection"
 
 
 async def update_connection_object(
@@ -95,8 +33,8 @@ async def update_connection_object(
 ) -> Obj:
     """Writes new Secrets, then the Connection that refers to them, then exchanges its codes.
 
-    What is stored stays when a code cannot be exchanged: the credential tells why, and is tried again where
-    that can help.
+    What is stored stays when a code cannot be exchanged, and so do the tokens of others: the credential tells why,
+    and is tried again where that can help.
     """
     metadata, identifier = obj["metadata"], object_id(obj)
     given = body.credentials or []
@@ -135,12 +73,12 @@ async def update_connection_object(
 
     if given:
         planned = {**obj, "spec": {**obj["spec"], "credentials": plan(obj, obj)}}
-        await check_codes(platform, given, planned, path="credentials", live=obj)
+        await CodeChecks(platform=platform).check(given, planned, secrets, path="credentials", live=obj)
 
     async def stage() -> None:
         staged.update(secret.name for secret in secrets)
         await platform.credentials.stage(
-            metadata["namespace"], made_for(_KIND, metadata["name"]), secrets, owner=obj
+            metadata["namespace"], made_for(CONNECTION_KIND, metadata["name"]), secrets, owner=obj
         )
 
     try:
@@ -157,7 +95,9 @@ async def update_connection_object(
         raise
     await platform.credentials.remove(changed, (before | staged) - secret_references(changed))
     await platform.credentials.remove_unchanged(_tokens_of_removed(platform.world, held, changed))
-    await exchange_codes(platform, given, changed, ids, path="credentials")
+    outcome = await exchange_codes(platform, given, changed, ids, path="credentials")
+    if outcome.failures:
+        raise all_told(outcome.failures)
     return changed
 
 
@@ -220,7 +160,7 @@ def plan_credentials(
             raise errors.invalid(f"{path}[{index}].id", "is used twice: ids are unique in the connection")
         seen.add(identifier)
         named = [
-            replace(secret, name=secret_name(_KIND, owner, secret.part, edition))
+            replace(secret, name=secret_name(CONNECTION_KIND, owner, secret.part, edition))
             for secret in planned.secrets
         ]
         for secret in named:
@@ -231,22 +171,6 @@ def plan_credentials(
         step = {"id": identifier}
         refuse_removal(live or {}, ("credentials", step), what=f'The credential "{identifier}"')
     return items, secrets
-
-
-def planned_object(namespace: str, identifier: str, spec: Mapping[str, Any]) -> Obj:
-    """A Connection as it will be, for what has to be checked before it is written."""
-    return {
-        "apiVersion": CONNECTIONS.api_version,
-        "kind": CONNECTIONS.kind,
-        "metadata": {
-            "name": identifier.lower(),
-            "namespace": namespace,
-            "uid": "",
-            "labels": {ID_LABEL: identifier},
-            "creationTimestamp": format_time(datetime.now(UTC)),
-        },
-        "spec": spec,
-    }
 
 
 def refuse_taken_name(

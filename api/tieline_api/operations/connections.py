@@ -11,11 +11,11 @@ from tieline_api.judging import judged_connection, judged_system
 from tieline_api.models import connections as rest
 from tieline_api.models.base import Empty
 from tieline_api.operations.connection_writes import (
-    create_connection_object,
     link_if_free,
     refuse_taken_name,
     update_connection_object,
 )
+from tieline_api.operations.new_connections import create_connections, plan_connection
 from tieline_api.runtime_credentials import kept_tokens
 from tieline_api.sizes import Size
 from tieline_api.store import indexes, orders
@@ -64,10 +64,14 @@ async def create_connection(call: Call[None, rest.ConnectionCreate]) -> Reply:
     """A connection for a template's system; a static template without a connection is linked to it."""
     world = call.platform.world
     template = world.need(world.templates, call.namespace, call.body.connection_template_id)
-    obj = await create_connection_object(
+    planned = plan_connection(
         call.platform, call.body.connection, namespace=call.namespace, template=template
     )
+    created = await create_connections(call.platform, [planned])
+    (obj,) = created.connections.values()
     await link_if_free(call.platform, template, obj)
+    if created.error:
+        raise created.error
     return _reply(call, obj)
 
 

@@ -113,12 +113,7 @@ class Asking:
         )
         client_begun_with(self._lookups, self._connection, self._item_id, pending)
         endpoint = self._endpoint()
-        if pending.client_id != endpoint.client_id:
-            raise StateRefusedError(
-                f'The authorisation was begun for the client "{pending.client_id}", and the auth scheme names '
-                "another one; connect again with that one",
-                code="client_mismatch",
-            )
+        check_begun_with(pending, self._resolved)
         tokens = await self._client.exchange(
             endpoint,
             code=inputs["code"],
@@ -141,12 +136,7 @@ class Asking:
         # Looked at before it is bound: another authorisation's token must not use this one up.
         pending = await self._states.look(inputs["state"], namespace=namespace, holder=holder)
         oauth1_begun_for(self._lookups, self._connection, self._item_id, pending, token=inputs["oauthToken"])
-        if pending.client_id != target.consumer.key:
-            raise StateRefusedError(
-                f'The authorisation was begun for the consumer "{pending.client_id}", and the auth scheme names '
-                "another one; connect again with that one",
-                code="client_mismatch",
-            )
+        check_begun_with(pending, self._resolved)
         pending = await self._states.bind(inputs["state"], namespace=namespace, holder=holder)
         issued = await token_credentials(
             self._client,
@@ -232,6 +222,19 @@ def oauth1_begun_for(
     ours = pending.oauth1_token and hmac.compare_digest(pending.oauth1_token.encode(), token.encode())
     if not ours or _begun_with(lookups, connection, item_id, pending) is not None:
         raise _foreign()
+
+
+def check_begun_with(pending: Pending, resolved: Resolved) -> None:
+    """StateRefusedError where an authorisation was begun for another client, or consumer, than asks for its tokens."""
+    signing, endpoint = resolved.oauth1, resolved.endpoint
+    named = signing.consumer.key if signing else endpoint.client_id if endpoint else pending.client_id
+    if pending.client_id != named:
+        what = "consumer" if signing else "client"
+        raise StateRefusedError(
+            f'The authorisation was begun for the {what} "{pending.client_id}", and the auth scheme names '
+            "another one; connect again with that one",
+            code="client_mismatch",
+        )
 
 
 def _foreign() -> StateRefusedError:

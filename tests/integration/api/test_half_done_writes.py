@@ -20,7 +20,8 @@ from tests.integration.api.objects import make_system, make_template
 from tieline_api.app import make_platform
 from tieline_api.models import connections as rest
 from tieline_api.models.auth_schemes import AuthSchemeConfig
-from tieline_api.operations.connection_writes import create_connection_object, update_connection_object
+from tieline_api.operations.connection_writes import update_connection_object
+from tieline_api.operations.new_connections import create_connections, plan_connection
 from tieline_api.operations.systems import put_auth_scheme
 from tieline_api.platform import Platform
 from tieline_api.settings import Settings
@@ -200,9 +201,8 @@ async def test_a_creation_that_is_cut_off_leaves_a_whole_connection_or_none(
         for step in range(_MOST_STEPS):
             new = rest.NewConnection.model_validate(body(f"made-{step}-{after}"))
             mortal.dies(step=step, after=after)
-            if not await cut_off(
-                mortal, create_connection_object(platform, new, namespace=org.namespace, template=found)
-            ):
+            planned = plan_connection(platform, new, namespace=org.namespace, template=found)
+            if not await cut_off(mortal, create_connections(platform, [planned])):
                 break
         else:
             raise AssertionError("It never ends")

@@ -1,0 +1,54 @@
+"""What a client is told where no token came of a code."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tieline_api import errors
+from tieline_core.oauth.asking import SecretTakenError, UnresolvedError
+from tieline_core.oauth.states import StateRefusedError
+from tieline_core.oauth.tokens import MisconfiguredError, RefusedError, TokenError
+
+
+def token_error(error: TokenError, *, field: str, about: str) -> errors.ApiError:
+    """What a client is told when no token came of a credential; ``details.errors`` as the credential's."""
+    told = [str(error)]
+    match error:
+        case StateRefusedError():
+            about = f"{field}.{about}.state"
+        case RefusedError():
+            about = f"{field}.{about}"
+        case SecretTakenError():
+            return errors.conflict(str(error))
+        case UnresolvedError():
+            about, told = f"{field}.authSchemeConfig", [problem.message for problem in error.problems]
+        case MisconfiguredError():
+            about = f"{field}.authSchemeConfig"
+        case _:
+            return errors.ApiError(
+                502,
+                "provider_unreachable",
+                str(error),
+                fields=[errors.FieldError(f"{field}.{about}", str(error))],
+                details={"errors": told},
+                headers={"Retry-After": "10"},
+            )
+    found = errors.invalid(about, " ".join(told))
+    found.details = {"errors": told}
+    return found
+
+
+def all_told(failures: Sequence[errors.ApiError], **more: Any) -> errors.ApiError:
+    """One answer for several failures: that of the first that waiting alone does not mend, with all fields.
+
+    ``more`` are details about what was kept all the same.
+    """
+    first = next((one for one in failures if one.status < 500), failures[0])
+    told = [message for one in failures for message in (one.details or {}).get("errors", [one.message])]
+    return errors.ApiError(
+        first.status,
+        first.code,
+        first.message,
+        fields=[field for one in failures for field in one.fields],
+        details={"errors": told, **more} if more or first.details else None,
+        headers=first.headers,
+    )
