@@ -18,7 +18,7 @@ from tests.harness.manifest_tools import manifest_tools
 from tests.harness.telemetry import collector_program, jaeger_program
 from tieline_cluster.progress import Silence
 
-_NEED = ("integration/manifests/", "integration/traces/")
+_NEED = ("integration/manifests/", "integration/traces/", "install/")
 
 
 def begin(items: Iterable[pytest.Item]) -> Callable[[], None] | None:

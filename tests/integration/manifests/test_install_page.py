@@ -67,17 +67,20 @@ def test_the_pages_values_name_images_and_settings(tools: ManifestTools, tmp_pat
     assert found["TIELINE_PUBLIC_API_URL"] == "https://tieline.example"
 
 
-def test_the_pages_helm_command_names_images(tools: ManifestTools) -> None:
-    (command,) = [
-        line
+def test_the_pages_helm_commands_name_images_and_the_organisation(tools: ManifestTools) -> None:
+    commands = [
+        shlex.split(line)[2:]
         for block in PAGE.blocks("console")
         for line in block.text.replace("\\\n", " ").splitlines()
         if line.startswith("helm install")
     ]
-    _, _, *arguments = shlex.split(command)
-    objects = rendered(tools.helm, "template", *arguments, "--kube-version", "1.34.0")
-    assert images(objects) == IMAGES
-    assert settings(objects)["TIELINE_RUNTIME_IMAGE"] == RUNTIME
+    served = []
+    for arguments in commands:
+        objects = rendered(tools.helm, "template", *arguments, "--kube-version", "1.34.0")
+        assert images(objects) == IMAGES
+        assert settings(objects)["TIELINE_RUNTIME_IMAGE"] == RUNTIME
+        served.append(settings(objects).get("TIELINE_NAMESPACES"))
+    assert served == [None, "acme"]
 
 
 def test_the_pages_overlay_names_images_and_its_namespace_is_restricted(

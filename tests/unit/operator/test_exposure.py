@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import yaml
 
+from tests.unit.docs.reading_pages import page
 from tests.unit.operator.objects import project
 from tests.unit.operator.project_reconciling import change, reconciling, running
 from tests.unit.operator.reconciling import CONFIG, Reconciling
@@ -77,6 +79,15 @@ def test_templates_that_tell_environments_apart_are_taken(way: str, url: str, mo
 def test_a_gateway_may_be_told_with_one_of_its_listeners() -> None:
     found = told("httproute", "https://{environmentId}.x", TIELINE_GATEWAY="infra/edge/https")
     assert found.gateway == Gateway("infra", "edge", "https")
+
+
+def test_the_pages_settings_are_taken() -> None:
+    (values,) = [
+        block.text for block in page("docs/configuration.md").blocks("yaml") if block.mark == "exposed"
+    ]
+    config = Config.from_env({**NEEDED, **yaml.safe_load(values)["configuration"]})
+    assert config.exposure.way is Way.INGRESS
+    assert config.exposure.annotations
 
 
 async def test_environments_have_no_entrance_where_none_is_asked_for() -> None:
