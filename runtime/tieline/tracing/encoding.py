@@ -9,6 +9,7 @@ from tieline.tracing.spans import Span, Value
 Redact = Callable[[str], str]
 _KINDS = {"INTERNAL": 1, "SERVER": 2, "CLIENT": 3, "CONSUMER": 5}
 _OK, _ERROR = 1, 2
+_KEPT = frozenset({str, int})
 _REMOTE, _LOCAL = 0x301, 0x101
 # Made once: json.dumps makes a new encoder on each call that is given options.
 _json = json.JSONEncoder(ensure_ascii=False).encode
@@ -39,30 +40,30 @@ class _Texts(dict[str, str]):
         return quoted
 
 
-class _Attributes(dict[tuple[str, str], str]):
-    """Attributes that are texts, as JSON; made once for a batch, too."""
+class _Attributes(dict[tuple[str, Value], str]):
+    """Attributes as JSON, those with texts and whole numbers made once for a batch, too."""
 
     def __init__(self, texts: _Texts) -> None:
         super().__init__()
         self._texts = texts
 
-    def __missing__(self, attribute: tuple[str, str]) -> str:
-        key, value = attribute
-        self[attribute] = made = (
-            f'{{"key":{self._texts[key]},"value":{{"stringValue":{self._texts[value]}}}}}'
-        )
+    def __missing__(self, attribute: tuple[str, Value]) -> str:
+        self[attribute] = made = self._made(attribute)
         return made
 
     def array(self, values: Mapping[str, Value]) -> str:
         """All of ``values``."""
-        return f"[{','.join([self._one(key, value) for key, value in values.items()])}]"
+        # Others are not kept, because True, 1 and 1.0 are one key of a dict.
+        made = [self[one] if one[1].__class__ in _KEPT else self._made(one) for one in values.items()]
+        return f"[{','.join(made)}]"
 
-    def _one(self, key: str, value: Value) -> str:
-        if value.__class__ is str:
-            return self[key, value]
+    def _made(self, attribute: tuple[str, Value]) -> str:
+        key, value = attribute
         return f'{{"key":{self._texts[key]},"value":{self._value(value)}}}'
 
     def _value(self, value: Value) -> str:
+        if isinstance(value, str):
+            return f'{{"stringValue":{self._texts[value]}}}'
         if isinstance(value, bool):
             return f'{{"boolValue":{"true" if value else "false"}}}'
         if isinstance(value, int) and -(2**63) <= value < 2**63:
