@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+
+from tests.harness.serving import HandlerServer, Quiet
 
 
-class Echo:
+class Echo(HandlerServer):
     """Answers every request with its own method, URL, headers and body; paths with ``/boom`` with 500.
 
     What has ``/once`` in its path is 401 for the first bearer token that comes, as if that had been revoked.
@@ -18,7 +18,7 @@ class Echo:
         self.heard: list[str] = []
         revoked: dict[str, str] = {}
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet, BaseHTTPRequestHandler):
             def _answer(handler) -> None:  # noqa: N805
                 length = int(handler.headers.get("Content-Length") or 0)
                 body = handler.rfile.read(length).decode("utf-8", "replace")
@@ -45,16 +45,4 @@ class Echo:
 
             do_GET = do_POST = do_PUT = _answer  # noqa: N815
 
-            def log_message(self, format: str, *arguments: Any) -> None:
-                """Says nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(Handler)

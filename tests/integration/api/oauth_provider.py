@@ -4,12 +4,14 @@ import asyncio
 import base64
 import hashlib
 import secrets
-import threading
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 from aiohttp import web
+
+from tests.harness.serving import serving
 
 CLIENT_ID = "tieline"
 CLIENT_SECRET = "cl1ent:s3cret ä"
@@ -28,28 +30,16 @@ class Provider:
     """Seconds until the token endpoint answers."""
     _codes: dict[str, dict[str, str]] = field(default_factory=dict)
     _refresh_tokens: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+    _serving: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(30)
+        app = web.Application()
+        app.router.add_post("/token", self._token)
+        self.url = self._serving.enter_context(serving(app))
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(30)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-
-    async def _start(self) -> None:
-        app = web.Application()
-        app.router.add_post("/token", self._token)
-        self._runner = web.AppRunner(app)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        self._serving.close()
 
     def scheme(self, **changes: Any) -> dict[str, Any]:
         """The auth scheme of a system that has this provider."""

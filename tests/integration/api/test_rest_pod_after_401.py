@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.harness.kubectl import Kubectl, Organisation
 from tests.harness.running_runtime import RunningRuntime
+from tests.harness.serving import HandlerServer, Quiet
 from tests.harness.world import http
 from tests.integration.api.conftest import Client
 from tests.integration.api.oauth_provider import Provider
@@ -34,16 +32,14 @@ async def orders(ctx, request):
 """
 
 
-@dataclass
-class Shop:
+class Shop(HandlerServer):
     """Rejects the token that was given, and takes any other."""
 
-    seen: list[tuple[str, bytes]] = field(default_factory=list)
-
-    def __enter__(self) -> Shop:
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, bytes]] = []
         shop = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet, BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
@@ -53,20 +49,7 @@ class Shop:
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 
-            def log_message(self, *_: Any) -> None:
-                """Says nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        super().__init__(Handler)
 
 
 @pytest.fixture

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+from tests.harness.serving import HandlerServer, Quiet
 
 _PAGE = """<!doctype html>
 <title>Orders</title>
@@ -56,13 +57,13 @@ document.getElementById("connect").addEventListener("click", () => {
 """
 
 
-class FrontEnd:
+class FrontEnd(HandlerServer):
     """Serves the page on ``localhost``, which is another site than ``127.0.0.1``."""
 
     def __init__(self) -> None:
         pages = self._pages = dict[str, bytes]()
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet, BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 found = pages.get(self.path)
                 self.send_response(200 if found is not None else 404)
@@ -70,19 +71,8 @@ class FrontEnd:
                 self.end_headers()
                 self.wfile.write(found or b"")
 
-            def log_message(self, format: str, *arguments: Any) -> None:
-                """Says nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.origin = f"http://localhost:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(Handler)
+        self.origin = f"http://localhost:{self.port}"
 
     def page(self, **settings: Any) -> str:
         """The URL of the page with these settings."""

@@ -23,7 +23,7 @@ from tieline_api.store.lookups import CacheLookups
 from tieline_api.store.secret_reads import SecretReads
 from tieline_api.store.world import World as ApiWorld
 from tieline_core.kube import Kube, Resource
-from tieline_core.kube.resources import CONNECTIONS
+from tieline_core.kube.resources import CONNECTIONS, HTTP_ROUTES
 from tieline_core.oauth import refreshing
 from tieline_core.oauth.egress import Egress
 from tieline_core.oauth.keeping import Keeper
@@ -80,6 +80,7 @@ async def main(kind: str, kubeconfig: str, namespace: str, connection: str) -> N
         world: Any
         if kind == "operator":
             world = OperatorWorld.build(kube, [namespace])
+            await world.leave_out_unserved(HTTP_ROUTES)
             lookups: Any = LiveLookups(CacheDirectory(world), kube)
             port: Any = kube
         else:

@@ -1,12 +1,10 @@
 """Four processes with fifty calls each want one expired, rotating token: the provider is asked once."""
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +13,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from tests.harness.waiting import PATIENCE
+from tests.integration.oauth.storms import serving
 from tieline_core.kube.client import Kube
 from tieline_core.kube.resources import SECRETS
 from tieline_core.oauth import stored
@@ -66,25 +66,13 @@ class Provider:
         used = str(form.get("refresh_token") or form["code"])
         if self.hold_first and not self.held.is_set():
             self.held.set()  # received, and never processed: its asker is killed
-            await asyncio.sleep(30)
+            await asyncio.sleep(PATIENCE)
         self.asked.append(used)
         if self.asked.count(used) > 1:
             return web.json_response({"error": "invalid_grant"}, status=400)
         number = len(self.asked) + 1
         answer: dict[str, Any] = {"access_token": f"at{number}", "refresh_token": f"rt{number}"}
         return web.json_response({**answer, "expires_in": 3600})
-
-
-@contextlib.asynccontextmanager
-async def serving(provider: Provider) -> AsyncIterator[Provider]:
-    app = web.Application()
-    app.router.add_post("/token", provider.token)
-    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    provider.url = f"http://127.0.0.1:{runner.addresses[0][1]}/token"
-    yield provider
-    await runner.cleanup()
 
 
 async def store_expired(kube: Kube, namespace: str) -> None:
@@ -121,12 +109,12 @@ async def test_a_storm_makes_one_token_request(
             await store_expired(kube, namespace)
         if killed:
             holder = await worker(kubeconfig, namespace, provider.url, kind)
-            await asyncio.wait_for(provider.held.wait(), 15)
+            await asyncio.wait_for(provider.held.wait(), PATIENCE)
         others = [await worker(kubeconfig, namespace, provider.url, kind) for _ in range(4 - killed)]
         if killed:
             os.kill(holder.pid, signal.SIGKILL)
             await holder.wait()
-        answers = await asyncio.wait_for(asyncio.gather(*(one.communicate() for one in others)), 25)
+        answers = await asyncio.wait_for(asyncio.gather(*(one.communicate() for one in others)), PATIENCE)
         assert provider.asked == ["rt1" if kind == "refresh" else "code1"]
         assert [json.loads(out) for out, _ in answers] == [["at2"] * 50] * len(others)
         secret = await kube.get(SECRETS, "grant", namespace)

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.harness.keycloak import Application, Keycloak, Person
-from tests.integration.oauth.test_keeper_storm import CALLS, Provider, Storm
+from tests.integration.oauth.storms import CALLS, Provider, Storm
 from tieline_core.kube import Kube
 
 pytestmark = pytest.mark.cluster
@@ -43,14 +43,11 @@ async def storm(
 ) -> AsyncIterator[Storm]:
     token = await asyncio.to_thread(refresh_token, keycloak, application, keycloak.person())
     provider = Provider(url=keycloak.token_url, client_id=application.id, good=token)
-    async with await Kube.connect(kubeconfig=str(kubeconfig)) as kube:
-        made = Storm(kube, kubeconfig, namespace, provider)
-        await made.connect()
-        try:
-            await made.start()
-            yield made
-        finally:
-            await made.stop()
+    async with (
+        await Kube.connect(kubeconfig=str(kubeconfig)) as kube,
+        Storm(kube, kubeconfig, namespace, provider) as made,
+    ):
+        yield made
 
 
 async def test_two_hundred_calls_of_four_processes_use_each_refresh_token_once(
