@@ -49,7 +49,8 @@ def _configuration(shop: str) -> dict[str, Any]:
 async def _played() -> tuple[web.AppRunner, str]:
     """The API, the receiver of traces and the external system."""
     app = web.Application()
-    url = f"http://127.0.0.1:{(port := free_port())}"
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
 
     async def environment(request: web.Request) -> web.Response:
         if "If-None-Match" in request.headers:

@@ -25,7 +25,7 @@ from aiohttp.abc import AbstractResolver
 from bench.figures import table
 from bench.platform import Platform
 from tieline_core.kube import Kube
-from tieline_core.kube.resources import CONNECTIONS, SECRETS, SYSTEMS
+from tieline_core.kube.resources import CONNECTIONS, HTTP_ROUTES, SECRETS, SYSTEMS
 from tieline_core.oauth.keeping import Keeper
 from tieline_core.oauth.live_lookups import LiveLookups
 from tieline_core.oauth.refreshing import Refresher
@@ -164,6 +164,7 @@ async def measure(kube: Kube, namespace: str, provider: Provider, *, count: int)
     clock = Ahead()
     connector = aiohttp.TCPConnector(resolver=_ThisMachine(), limit=0)
     world = World.build(kube, [namespace])
+    await world.leave_out_unserved(HTTP_ROUTES)
     await world.start()
     await world.synced()
     async with aiohttp.ClientSession(connector=connector) as session:
