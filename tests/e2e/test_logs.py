@@ -56,10 +56,8 @@ def test_lines_of_two_replicas_are_one_stream_with_execution_and_activation(worl
         said = logs(search="Said one", first="1000")["logs"]
         return len({line["fields"]["pod"] for line in said}) == 2
 
-    eventually("a line of each pod", both_have_spoken, within=60)
-    eventually(
-        "all lines", lambda: len(logs(search="Said one", first="1000")["logs"]) == len(executions), within=15
-    )
+    eventually("a line of each pod", both_have_spoken)
+    eventually("all lines", lambda: len(logs(search="Said one", first="1000")["logs"]) == len(executions))
     said = logs(search="Said one", first="1000", order="asc")["logs"]
     assert [line["timestamp"] for line in said] == sorted(line["timestamp"] for line in said)
     assert [line["fields"]["executionId"] for line in said] == executions, "called one after the other"
@@ -92,7 +90,7 @@ def test_lines_of_two_replicas_are_one_stream_with_execution_and_activation(worl
 
     with pytest.raises(OSError, match=r"closed|reset|Remote"):
         http("POST", f"{url}/fall", timeout=20)
-    eventually("what was said before the crash", lambda: logs(search="The last words")["logs"], within=30)
+    eventually("what was said before the crash", lambda: logs(search="The last words")["logs"])
     assert logs(search="Said one", first="1000", order="asc")["logs"] == said, (
         "with those of the crashed container"
     )

@@ -94,11 +94,9 @@ class Recorder:
         assert answer.status == 200
         return [item for item in answer.json if item["what"] == what]
 
-    def until(self, what: str, count: int, *, within: float = 90) -> list[dict[str, Any]]:
+    def until(self, what: str, count: int) -> list[dict[str, Any]]:
         return eventually(
-            f"{count} times {what}",
-            lambda: found if len(found := self.seen(what)) >= count else None,
-            within=within,
+            f"{count} times {what}", lambda: found if len(found := self.seen(what)) >= count else None
         )
 
 
@@ -196,7 +194,7 @@ def test_a_rollout_loses_no_due_time_and_runs_none_twice(
         now = {pod["metadata"]["uid"] for pod in world.pods("orders")}
         return len(now) == 2 and not now & before
 
-    eventually("both pods replaced", replaced, within=120)
+    eventually("both pods replaced", replaced)
     recorder.until("tick", len(recorder.seen("tick")) + 4)
     ticks, each = recorder.seen("tick"), recorder.seen("each")
     assert {item["version"] for item in ticks} == {"one", "two"}
@@ -215,7 +213,6 @@ def test_a_rollout_loses_no_due_time_and_runs_none_twice(
     trace = eventually(
         "the run's trace",
         lambda: _items(rest("GET", f"/projects/{project_id}/traces?filter=executionId:{execution}")),
-        within=30,
     )[0]
     assert trace["name"] == "tick"
 
@@ -233,7 +230,7 @@ def test_a_run_is_taken_over_when_its_pod_crashes_and_nothing_runs_while_suspend
         begun, ended = recorder.seen("begun"), recorder.seen("ended")
         return begun[-1] if len(begun) > len(ended) else None
 
-    victim = eventually("a long run under way", under_way, within=60)
+    victim = eventually("a long run under way", under_way)
     (address,) = (
         pod["status"]["podIP"] for pod in world.pods("orders") if pod["metadata"]["name"] == victim["pod"]
     )
@@ -244,7 +241,7 @@ def test_a_run_is_taken_over_when_its_pod_crashes_and_nothing_runs_while_suspend
         ended = [item for item in recorder.seen("ended") if item["due"] == victim["due"]]
         return ended[0] if ended else None
 
-    ended = eventually("the run's end, by another process", again, within=120)
+    ended = eventually("the run's end, by another process", again)
     assert ended["attempt"] == 2
     assert ended["execution"] != victim["execution"]
     attempts = [item["attempt"] for item in recorder.seen("begun") if item["due"] == victim["due"]]
@@ -255,14 +252,14 @@ def test_a_run_is_taken_over_when_its_pod_crashes_and_nothing_runs_while_suspend
 
     suspended = [{"name": "production", "version": "latest", "suspended": True}]
     _deploy(world, "one", environments=suspended)
-    world.until("orders", "suspended", within=120)
+    world.until("orders", "suspended")
     count = len(recorder.seen("tick"))
     kept = schedules_name(workload_name("orders", "production"))
     assert world.get("configmap", kept)["data"].keys() == {"tick", "each", "long"}
 
     other = [{"name": "staging", "suspended": True}]
     _deploy(world, "one", environments=other)
-    eventually("what was kept for the environment gone with it", lambda: _is_gone(world, kept), within=90)
+    eventually("what was kept for the environment gone with it", lambda: _is_gone(world, kept))
     assert len(recorder.seen("tick")) == count
 
 

@@ -30,12 +30,13 @@ def eventually(
     last: Any = None
     for pause in _pauses(within):
         try:
-            last = probe()
+            found = probe()
         except _NOT_YET as error:
             last = error
         else:
-            if last:
-                return last
+            if found:
+                return found
+            last = found
         time.sleep(pause)
     raise AssertionError(_given_up(what, within, seen() if seen else last))
 
@@ -51,12 +52,13 @@ async def eventually_async(
     last: Any = None
     for pause in _pauses(within):
         try:
-            last = await probe()
+            found = await probe()
         except _NOT_YET as error:
             last = error
         else:
-            if last:
-                return last
+            if found:
+                return found
+            last = found
         await asyncio.sleep(pause)
     raise AssertionError(_given_up(what, within, await seen() if seen else last))
 

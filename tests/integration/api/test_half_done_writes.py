@@ -143,8 +143,7 @@ async def cut_off(mortal: MortalKube, write: Awaitable[Any]) -> bool:
     try:
         await write
     except KilledError:
-        # What the dead process had begun at the same time ends with it.
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.2)  # what the dead process had begun at the same time ends with it
         return True
     finally:
         mortal.lives()

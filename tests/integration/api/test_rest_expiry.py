@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.harness.kubectl import Kubectl, Organisation
+from tests.harness.waiting import PATIENCE, eventually_async
 from tests.integration.api.conftest import Client, Server
 from tests.integration.api.objects import API_KEY, make_template, stored, wait_for
 from tests.integration.api.pods import account_token, ask
@@ -75,14 +76,16 @@ class Connected:
         async def run() -> int:
             world = self.server.platform.world
             sweeps = [ExpirySweep(world, self.server.platform.writer) for _ in range(times)]
-            for _ in range(50):
-                count = sum(await asyncio.gather(*(one.sweep() for one in sweeps)))
-                if until(count):
-                    break
-                await asyncio.sleep(0.1)
-            return count
+            counts: list[int] = []
 
-        return asyncio.run_coroutine_threadsafe(run(), self.server._loop).result(60)
+            async def swept() -> bool:
+                counts.append(sum(await asyncio.gather(*(one.sweep() for one in sweeps))))
+                return until(counts[-1])
+
+            await eventually_async("what the sweep needs", swept)
+            return counts[-1]
+
+        return asyncio.run_coroutine_threadsafe(run(), self.server._loop).result(2 * PATIENCE)
 
 
 @pytest.fixture
@@ -157,5 +160,5 @@ def test_a_writer_of_another_process_loses_nothing(connected: Connected) -> None
         return await sweep._clean(obj)
 
     future = asyncio.run_coroutine_threadsafe(behind(), connected.server._loop)
-    assert future.result(60) is False
+    assert future.result(2 * PATIENCE) is False
     assert connected.ids_in_spec() == ["good", "new"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.waiting import until
 from tieline_core.kube import Cache, Change, Kube, NotFound, client
 from tieline_core.kube.leases import Lease, lead
 from tieline_core.kube.resources import CONFIG_MAPS, LEASES, SYSTEMS, Resource
@@ -32,12 +33,6 @@ async def following(kube: Kube, resource: Resource = CONFIG_MAPS, **options: Any
         yield mirror
     finally:
         await mirror.stop()
-
-
-async def eventually(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110  (what is waited for is another process)
-            await asyncio.sleep(0.01)
 
 
 def names(mirror: Cache) -> set[str]:
@@ -69,7 +64,7 @@ async def test_a_cache_sees_what_comes_changes_and_goes(kube: Kube, namespace: s
         assert names(mirror) == {"before", "later"}
         await kube.patch(CONFIG_MAPS, "later", namespace, {"data": {"a": "2"}})
         await kube.delete(CONFIG_MAPS, "before", namespace)
-        await eventually(lambda: names(mirror) == {"later"})
+        await until(lambda: names(mirror) == {"later"})
         found = mirror.get(namespace, "later")
         assert found is not None
         assert (found["apiVersion"], found["kind"], found["data"]) == ("v1", "ConfigMap", {"a": "2"})
@@ -87,9 +82,9 @@ async def test_what_no_longer_matches_the_selector_leaves_the_cache_and_may_retu
     await kube.create(CONFIG_MAPS, config_map(namespace, "one"))
     async with following(kube, namespace=namespace, label_selector=MINE) as mirror:
         await kube.patch(CONFIG_MAPS, "one", namespace, {"metadata": {"labels": {"test": "other"}}})
-        await eventually(lambda: not len(mirror))
+        await until(lambda: not len(mirror))
         await kube.patch(CONFIG_MAPS, "one", namespace, {"metadata": {"labels": {"test": "mine"}}})
-        await eventually(lambda: len(mirror))
+        await until(lambda: len(mirror))
 
 
 async def test_own_writes_are_told_once(kube: Kube, namespace: str) -> None:
@@ -114,7 +109,7 @@ async def test_a_cache_of_metadata_has_no_content(kube: Kube, namespace: str) ->
     await kube.create(CONFIG_MAPS, config_map(namespace, "before", secret="1"))
     async with following(kube, namespace=namespace, label_selector=MINE, metadata_only=True) as mirror:
         await kube.create(CONFIG_MAPS, config_map(namespace, "later", secret="2"))
-        await eventually(lambda: names(mirror) == {"before", "later"})
+        await until(lambda: names(mirror) == {"before", "later"})
         mirror.observe(await kube.patch(CONFIG_MAPS, "later", namespace, {"data": {"secret": "3"}}))
         for obj in mirror.list():
             assert set(obj) == {"apiVersion", "kind", "metadata"}
@@ -129,7 +124,7 @@ async def test_own_kinds_are_followed_in_all_namespaces(kube: Kube, namespace: s
             "spec": {"name": "Shop", "domain": "shop.example", "templateBaseUrl": "https://shop.example"},
         }
         await kube.apply(SYSTEMS, system, field_manager="test")
-        await eventually(lambda: mirror.get(namespace, "shop"))
+        await until(lambda: mirror.get(namespace, "shop"))
 
 
 async def test_a_resource_without_definition_is_not_found(kube: Kube, namespace: str) -> None:

@@ -173,7 +173,7 @@ async def test_a_page_that_nobody_has_allowed_is_not_told_the_code(
     await popup.until(f"{OUTCOME} === 'waiting'")
     asked = "performance.getEntriesByType('resource').some((one) => one.name.endsWith('/opener'))"
     await popup.until(asked)
-    await asyncio.sleep(1)
+    await asyncio.sleep(1)  # the page has asked five times by now
     assert await page.evaluate("heard") == []
 
 

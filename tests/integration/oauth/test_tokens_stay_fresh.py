@@ -65,7 +65,7 @@ def test_what_a_person_has_taken_back_is_told_and_not_asked_for_again(
 
     asked = len(keycloak.events("REFRESH_TOKEN_ERROR", application))
     assert asked == 1
-    time.sleep(QUIET_SECONDS)
+    time.sleep(QUIET_SECONDS)  # nothing more comes, however long one waits
     assert len(keycloak.events("REFRESH_TOKEN_ERROR", application)) == asked
 
     code = shop.credential("oauth2-code", oauth2Code=shop.come_back(person))
@@ -160,7 +160,7 @@ def test_a_wrong_secret_is_told_once_and_a_corrected_one_heals(acting: Acting, k
     condition = eventually("not ready", lambda: not_ready(acting, "mistyped"))
     assert "refused" in condition["message"]
     assert "mistyped-secret" not in condition["message"]
-    time.sleep(QUIET_SECONDS)
+    time.sleep(QUIET_SECONDS)  # nothing more comes, however long one waits
     assert len(keycloak.events("CLIENT_LOGIN_ERROR", application)) == 1
     store(acting, "mistyped", client_credentials(application))
     assert kept(acting, "mistyped")

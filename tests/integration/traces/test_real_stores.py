@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -11,7 +10,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ import pytest
 from tests.harness.ports import free_ports
 from tests.harness.progress import Uncaptured
 from tests.harness.telemetry import Jaeger, running_collector, running_jaeger
+from tests.harness.waiting import eventually, eventually_async, until
 from tests.unit.traces.otlp_requests import attribute, body_json, body_protobuf, span_json
 from tieline_api.settings import Settings
 from tieline_api.traces.places import Traces, make_traces
@@ -132,12 +132,12 @@ def test_a_collector_of_ones_own_receives_a_run_with_its_requests_and_no_secret(
     }
     with subprocess.Popen([sys.executable, "-m", "tieline.server"], env=environment) as server:
         try:
-            _until(lambda: _status(f"http://127.0.0.1:{health}/readyz") == 200)
+            eventually("ready", lambda: _status(f"http://127.0.0.1:{health}/readyz") == 200)
             assert _status(f"http://127.0.0.1:{port}/orders", b"{}") == 200
         finally:
             server.terminate()
             server.wait(20)
-    _until(lambda: len(_spans(sink)) >= 3)
+    eventually("three spans", lambda: len(_spans(sink)) >= 3)
     spans = {span["name"]: span for span in _spans(sink)}
     assert set(spans) == {"orders", "parse", "GET"}
     assert len({span["traceId"] for span in spans.values()}) == 1
@@ -189,7 +189,7 @@ async def _both_tenants(traces: Traces) -> None:
     assert await traces.take(mine, JSON, body_json(*runs)) is not None
     assert await traces.take(mine, PROTOBUF, body_protobuf(inner)) is not None
     assert await traces.take(other, JSON, body_json(_run(200, begin + 10**6))) is not None
-    await _until_sent(traces)
+    await until(lambda: not traces.queued)
 
     async def page(origin: Origin = mine, **wanted: Any) -> Page:
         return await traces.runs(origin, Wanted(**{"first": 100, **wanted}))
@@ -197,10 +197,10 @@ async def _both_tenants(traces: Traces) -> None:
     async def numbers(**wanted: Any) -> list[int]:
         return [int.from_bytes(span.span_id) for span in (await page(**wanted)).entries]
 
-    for _ in range(100):
-        if len(await numbers()) == 25:
-            break
-        await asyncio.sleep(0.1)
+    async def stored() -> bool:
+        return len(await numbers()) == 25
+
+    await eventually_async("all runs stored", stored)
     assert await numbers() == list(range(25, 0, -1)), "the newest comes first"
     assert await numbers(error=True) == [25]
     assert await numbers(error=False) == list(range(24, 0, -1))
@@ -222,14 +222,6 @@ async def _both_tenants(traces: Traces) -> None:
     assert {span.service for span in spans} == {"Shop sync"}
     assert await traces.trace(other.owner.organisation, other.owner.project, identifier) == []
     assert [int.from_bytes(span.span_id) for span in (await page(other)).entries] == [200]
-
-
-async def _until_sent(traces: Traces) -> None:
-    for _ in range(200):
-        if not traces.queued:
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"{traces.queued} spans wait, {dict(traces.dropped)} were dropped")
 
 
 def _run(number: int, start: int) -> dict[str, Any]:
@@ -260,10 +252,3 @@ def _status(url: str, data: bytes | None = None) -> int:
         return error.code
     except OSError:
         return 0
-
-
-def _until(probe: Callable[[], bool], within: float = 30.0) -> None:
-    until = time.monotonic() + within
-    while not probe():
-        assert time.monotonic() < until, "It does not come to be"
-        time.sleep(0.05)
