@@ -4,24 +4,19 @@ A cursor is a position in the order (creation time, id), not a count: whatever i
 item comes twice and none that stayed is left out.
 """
 
-import base64
-import binascii
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-import orjson
-
 from tieline_api.errors import malformed
+from tieline_api.opaque import seal, unseal
 from tieline_core.ids import parse_id
 
 T = TypeVar("T")
 
 DEFAULT_FIRST = 20
 MAX_FIRST = 200
-_VERSION = 1
-_MAX_CURSOR = 512
 
 Position = tuple[str, str]
 """Where an item stands: its creation time (RFC 3339) and its id."""
@@ -39,23 +34,15 @@ class Slice(Generic[T]):
 
 def encode(kind: str, position: Position) -> str:
     """The cursor for a position in the list ``kind``."""
-    text = orjson.dumps([_VERSION, kind, *position])
-    return base64.urlsafe_b64encode(text).decode().rstrip("=")
+    return seal(kind, *position)
 
 
 def decode(kind: str, cursor: str) -> Position:
     """The position that a cursor of the list ``kind`` stands for; 400 for one that was not ours."""
     refused = malformed("The cursor is none of this list: pass next as after, or prev as before, unchanged")
-    if len(cursor) > _MAX_CURSOR or not cursor.isascii():
-        raise refused
-    try:
-        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        content = orjson.loads(text)
-    except (binascii.Error, ValueError) as error:
-        raise refused from error
-    match content:
-        case [version, str(found), str(created), str(identifier)] if (
-            version == _VERSION and found == kind and parse_id(identifier) == identifier
+    match unseal(cursor, refused=refused):
+        case [str(found), str(created), str(identifier)] if (
+            found == kind and parse_id(identifier) == identifier
         ):
             return created, identifier
     raise refused

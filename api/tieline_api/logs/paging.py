@@ -1,21 +1,16 @@
 """Pages of logs, from several sources in the order of time. No I/O here."""
 
-import base64
-import binascii
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import orjson
-
-from tieline_api.errors import ApiError, malformed
+from tieline_api.errors import malformed
 from tieline_api.logs.lines import Entry, Key, Line, entry
+from tieline_api.opaque import seal, unseal
 
 Order = Literal["asc", "desc"]
 
-_VERSION = 1
-_MAX_TOKEN = 1024
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z")
 
 
@@ -84,33 +79,22 @@ def page(readings: Iterable[Reading], wanted: Wanted) -> Page:
 
 def encode(scope: str, order: Order, key: Key) -> str:
     """The token of the page after ``key``; any replica understands it."""
-    text = orjson.dumps([_VERSION, "logs", scope, order, *key])
-    return base64.urlsafe_b64encode(text).decode().rstrip("=")
+    return seal("logs", scope, order, *key)
 
 
 def decode(scope: str, order: Order, token: str) -> Key:
     """The key in a token of this list and this order; ApiError 400 for one that was not ours."""
-    refused = _refused()
-    if len(token) > _MAX_TOKEN or not token.isascii():
-        raise refused
-    try:
-        text = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
-        content = orjson.loads(text)
-    except (binascii.Error, ValueError) as error:
-        raise refused from error
-    match content:
-        case [version, "logs", str(where), str(way), str(time), str(source), int(number)] if (
-            version == _VERSION and (where, way) == (scope, order) and _TIME.fullmatch(time) is not None
-        ):
-            return time, source, number
-    raise refused
-
-
-def _refused() -> ApiError:
-    return malformed(
+    refused = malformed(
         "next_token is none of this list: pass the nextToken of the page before, unchanged, with the same order, "
         "environment and build"
     )
+    match unseal(token, refused=refused):
+        case ["logs", str(where), str(way), str(time), str(source), int(number)] if (where, way) == (
+            scope,
+            order,
+        ) and _TIME.fullmatch(time) is not None:
+            return time, source, number
+    raise refused
 
 
 def _key(line: Line) -> Key:

@@ -1,16 +1,13 @@
 """The traces of a project: what its runs did, and how long it took."""
 
-import base64
-import binascii
 import re
 from datetime import UTC, datetime, timedelta
-
-import orjson
 
 from tieline_api import errors
 from tieline_api.auth.permissions import permission
 from tieline_api.engine.operation import Call, Operation, Reply
 from tieline_api.models import traces as rest
+from tieline_api.opaque import seal, unseal
 from tieline_api.operations.project_views import need_environment, need_project
 from tieline_api.operations.projects import PROJECT
 from tieline_core.ids import environment_id, object_id
@@ -20,8 +17,6 @@ from tieline_core.traces.origins import Origin
 from tieline_core.traces.questions import Position, Wanted
 from tieline_core.traces.spans import Owner, Span
 
-_VERSION = 1
-_MAX_TOKEN = 1024
 _MAX_INT = 2**63 - 1
 _TRACE_ID = re.compile("[0-9a-fA-F]{32}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -114,24 +109,16 @@ def _nanoseconds(text: str) -> int:
 
 
 def _encode(scope: str, position: Position) -> str:
-    text = orjson.dumps([_VERSION, "traces", scope, *position])
-    return base64.urlsafe_b64encode(text).decode().rstrip("=")
+    return seal("traces", scope, *position)
 
 
 def _decode(scope: str, token: str) -> Position:
     refused = errors.malformed(
         "next_token is none of this list: pass the nextToken of the page before, unchanged, with the same environment"
     )
-    if len(token) > _MAX_TOKEN or not token.isascii():
-        raise refused
-    try:
-        text = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
-        content = orjson.loads(text)
-    except (binascii.Error, ValueError) as error:
-        raise refused from error
-    match content:
-        case [version, "traces", str(where), int(start), int(number)] if (
-            version == _VERSION and where == scope and 0 <= start <= _MAX_INT and 0 <= number <= _MAX_INT
+    match unseal(token, refused=refused):
+        case ["traces", str(where), int(start), int(number)] if (
+            where == scope and 0 <= start <= _MAX_INT and 0 <= number <= _MAX_INT
         ):
             return start, number
     raise refused

@@ -5,8 +5,9 @@ here, by the same rules as in the embedded store. So a source that finds too muc
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
 
 import aiohttp
 
@@ -32,6 +33,52 @@ class Source(Protocol):
 
     async def search(self, service: str, wanted: Wanted, *, limit: int) -> list[list[Span]]:
         """Up to ``limit`` traces of a service that may be wanted, the newest first; raises SourceError."""
+
+
+class HttpSource:
+    """What the clients of such stores have in common: where the store is, and how it is asked."""
+
+    name: ClassVar[str]
+    """What people know it as."""
+
+    def __init__(
+        self,
+        url: str,
+        client: aiohttp.ClientSession,
+        *,
+        headers: Callable[[], Mapping[str, str]] = dict,
+        now: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._url = url.rstrip("/")
+        self._client = client
+        self._headers = headers
+        self._now = now
+
+    async def _ask(
+        self, path: str, parameters: Mapping[str, Any] | None = None, *, accept: str = "application/json"
+    ) -> bytes | None:
+        """The answer to a GET, None for 404; raises SourceError."""
+        headers = {**self._headers(), "Accept": accept}
+        try:
+            async with self._client.get(
+                f"{self._url}{path}",
+                params=parameters,
+                headers=headers,
+                timeout=TIMEOUT,
+                allow_redirects=False,
+            ) as response:
+                if response.status == 404:
+                    return None
+                if response.status != 200:
+                    raise SourceError(f"{self.name} answered {response.status}")
+                content = bytearray()
+                async for chunk in response.content.iter_chunked(65536):
+                    content += chunk
+                    if len(content) > MAX_ANSWER:
+                        raise SourceError(f"{self.name} answered with more than {MAX_ANSWER // 2**20} MiB")
+                return bytes(content)
+        except (aiohttp.ClientError, TimeoutError, OSError, asyncio.IncompleteReadError):
+            raise SourceError(f"{self.name} cannot be reached at the moment") from None
 
 
 async def trace(source: Source, organisation: str, project: str, trace_id: bytes) -> list[Span]:
@@ -102,30 +149,3 @@ def _is_wanted(span: Span, wanted: Wanted) -> bool:
     if any(key in exact and exact[key] != value for key, value in wanted.filter):
         return False
     return wanted.beyond is None or position(span) < wanted.beyond
-
-
-async def ask(
-    client: aiohttp.ClientSession,
-    url: str,
-    *,
-    name: str,
-    headers: Mapping[str, str],
-    parameters: Mapping[str, Any] | None = None,
-) -> bytes | None:
-    """The answer to a GET, None for 404; raises SourceError."""
-    try:
-        async with client.get(
-            url, params=parameters, headers=headers, timeout=TIMEOUT, allow_redirects=False
-        ) as response:
-            if response.status == 404:
-                return None
-            if response.status != 200:
-                raise SourceError(f"{name} answered {response.status}")
-            content = bytearray()
-            async for chunk in response.content.iter_chunked(65536):
-                content += chunk
-                if len(content) > MAX_ANSWER:
-                    raise SourceError(f"{name} answered with more than {MAX_ANSWER // 2**20} MiB")
-            return bytes(content)
-    except (aiohttp.ClientError, TimeoutError, OSError, asyncio.IncompleteReadError):
-        raise SourceError(f"{name} cannot be reached at the moment") from None

@@ -1,38 +1,24 @@
 """Jaeger as the store of traces: its HTTP API for searching (of Jaeger's own page), and /api/v3 for one trace."""
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import aiohttp
 import orjson
 
 from tieline_core.traces import otlp_json
 from tieline_core.traces.batches import TooManySpansError, UnreadableError
-from tieline_core.traces.elsewhere import SourceError, ask, window
+from tieline_core.traces.elsewhere import HttpSource, SourceError, window
 from tieline_core.traces.questions import Wanted
 from tieline_core.traces.spans import SERVICE_NAME, RejectedSpanError, Span, make_resource, make_span
 
 _KINDS = {"server": 2, "client": 3, "producer": 4, "consumer": 5}
-_NAME = "Jaeger"
 Json = Mapping[str, Any]
 
 
-class Jaeger:
+class Jaeger(HttpSource):
     """Asks Jaeger 1.6x and later, and 2."""
 
-    def __init__(
-        self,
-        url: str,
-        client: aiohttp.ClientSession,
-        *,
-        headers: Callable[[], Mapping[str, str]] = dict,
-        now: Callable[[], int] = time.time_ns,
-    ) -> None:
-        self._url = url.rstrip("/")
-        self._client = client
-        self._headers = headers
-        self._now = now
+    name = "Jaeger"
 
     async def trace(self, trace_id: bytes) -> list[Span]:
         """All spans of a trace; raises SourceError."""
@@ -68,11 +54,6 @@ class Jaeger:
             return [list(_spans(each)) for each in found.get("data") or []]
         except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError):
             raise SourceError("Jaeger's answer is in no form that is known") from None
-
-    async def _ask(self, path: str, parameters: Mapping[str, Any] | None = None) -> bytes | None:
-        return await ask(
-            self._client, f"{self._url}{path}", name=_NAME, headers=self._headers(), parameters=parameters
-        )
 
 
 def _spans(trace: Json) -> Iterator[Span]:

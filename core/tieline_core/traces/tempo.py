@@ -3,20 +3,15 @@
 import asyncio
 import json
 import re
-import time
-from collections.abc import Callable, Mapping
-from typing import Any
 
-import aiohttp
 import orjson
 
 from tieline_core.traces import otlp_protobuf
 from tieline_core.traces.batches import TooManySpansError, UnreadableError
-from tieline_core.traces.elsewhere import SourceError, ask, window
+from tieline_core.traces.elsewhere import HttpSource, SourceError, window
 from tieline_core.traces.questions import Wanted
 from tieline_core.traces.spans import TRACE_ID_BYTES, Span
 
-_NAME = "Tempo"
 _AT_ONCE = 8
 _MOST_ASKED = 5000
 _SECOND = 10**9
@@ -24,21 +19,10 @@ _PLAIN = re.compile(r"-?\d{1,18}(?:\.\d{1,18})?|true|false")
 _TRACE_ID = re.compile(r"[0-9a-fA-F]{1,32}")
 
 
-class Tempo:
+class Tempo(HttpSource):
     """Asks Tempo 2 and later."""
 
-    def __init__(
-        self,
-        url: str,
-        client: aiohttp.ClientSession,
-        *,
-        headers: Callable[[], Mapping[str, str]] = dict,
-        now: Callable[[], int] = time.time_ns,
-    ) -> None:
-        self._url = url.rstrip("/")
-        self._client = client
-        self._headers = headers
-        self._now = now
+    name = "Tempo"
 
     async def trace(self, trace_id: bytes) -> list[Span]:
         """All spans of a trace; raises SourceError."""
@@ -81,14 +65,6 @@ class Tempo:
                 "limit": limit,
                 "spss": 1,
             },
-        )
-
-    async def _ask(
-        self, path: str, parameters: Mapping[str, Any] | None = None, *, accept: str = "application/json"
-    ) -> bytes | None:
-        headers = {**self._headers(), "Accept": accept}
-        return await ask(
-            self._client, f"{self._url}{path}", name=_NAME, headers=headers, parameters=parameters
         )
 
 
