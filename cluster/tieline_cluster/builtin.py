@@ -23,7 +23,7 @@ from tieline_cluster.images import ImageBuilder
 from tieline_cluster.interface import Cluster
 from tieline_cluster.pause_image import pause_archive
 from tieline_cluster.places import clusters_folder, run_folder
-from tieline_cluster.plan import Options, Plan, fingerprint
+from tieline_cluster.plan import Options, Plan, Ports, fingerprint
 from tieline_cluster.progress import Progress
 from tieline_cluster.readiness import client_context, wait_until
 
@@ -86,6 +86,10 @@ class BuiltIn:
         running = {} if slot is None else Control(self._unclaimed(slot)).running()
         return {name: process.pid for name, process in running.items()}
 
+    def ports(self) -> Ports:
+        """Where its components listen. Raises ClusterError where there is no cluster."""
+        return self._unclaimed(slot=self._slot()).ports
+
     def build_images(self, *, context: Path, targets: Sequence[str]) -> Mapping[str, str]:
         """Build with buildah, on a base image made by debootstrap, and load what the cluster does not have yet."""
         plan = self._running_node()
@@ -108,6 +112,12 @@ class BuiltIn:
         if self.running() is None or not self.options.node:
             raise ClusterError(f"The cluster {self.options.name} has no node that runs: bring it up first")
         return self._unclaimed(self._stored()["slot"])
+
+    def _slot(self) -> int:
+        slot: int | None = self._stored().get("slot")
+        if slot is None:
+            raise ClusterError(f"There is no cluster {self.options.name}: bring it up first")
+        return slot
 
     def _stored(self) -> dict[str, Any]:
         try:

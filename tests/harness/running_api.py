@@ -19,15 +19,17 @@ class RunningApi(RunningProcess):
     log: Path
     variables: dict[str, str] = field(default_factory=dict)
     port: int = field(default_factory=free_port)
+    host: str = "127.0.0.1"
+    """Where it listens."""
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     def environment(self) -> dict[str, str]:
         return {
             "KUBECONFIG": str(self.kubeconfig),
-            "TIELINE_LISTEN_HOST": "127.0.0.1",
+            "TIELINE_LISTEN_HOST": self.host,
             "TIELINE_LISTEN_PORT": str(self.port),
             "TIELINE_PUBLIC_API_URL": self.url,
             "TIELINE_TRACES_FILE": str(self.log.with_name("traces.db")),

@@ -23,6 +23,8 @@ class RunningProcess(ABC):
 
     module: ClassVar[str]
     log: Path
+    prefix: tuple[str, ...] = ()
+    """A command that starts the process in surroundings of its own."""
     _process: subprocess.Popen[bytes] | None = None
 
     @abstractmethod
@@ -34,14 +36,23 @@ class RunningProcess(ABC):
         """Whether it does what it was started for."""
 
     def start(self) -> None:
+        self.spawn()
+        self.until_ready()
+
+    def spawn(self) -> None:
+        """Starts it, and does not wait."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", self.module],
+                ["setpriv", "--pdeathsig", "KILL", *self.prefix, sys.executable, "-m", self.module],
                 env={**os.environ, **self.environment()},
                 stdout=log,
                 stderr=log,
             )
-        until = time.monotonic() + _START_SECONDS
+
+    def until_ready(self, within: float = _START_SECONDS) -> None:
+        """Returns once it does what it was started for."""
+        assert self._process is not None, f"{self.module} was not started"
+        until = time.monotonic() + within
         while not self.ready():
             said = self.log.read_text()[-3000:]
             assert self._process.poll() is None, f"{self.module} ended:\n{said}"
@@ -54,3 +65,16 @@ class RunningProcess(ABC):
             return None
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(timeout=_STOP_SECONDS)
+
+    @property
+    def pid(self) -> int | None:
+        """Its number while it runs."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal: SIGSTOP pauses it, SIGCONT lets it go on. After SIGKILL it has ended."""
+        if self.pid is None or self._process is None:
+            return
+        self._process.send_signal(number)
+        if number is signal.SIGKILL:
+            self._process.wait(timeout=_STOP_SECONDS)

@@ -68,6 +68,14 @@ class RunningOperator(RunningProcess):
         except OSError:
             return False
 
+    def stands_by(self) -> bool:
+        """Whether it knows the cluster, and leads or waits for its Lease."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.health_port}/readyz", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
     def writes(self) -> Counter[tuple[str, str]]:
         """Writes so far by verb and resource, without those that keep the lease."""
         return Counter(
