@@ -8,7 +8,7 @@ PACKAGES := tieline_core tieline_rules tieline_operator tieline_api tieline tiel
 SOURCES := core operator api runtime cluster tests bench examples
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit lint format crds constraints bench
+.PHONY: help demo demo-down test test-unit lint format crds constraints faults bench
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -55,6 +55,9 @@ constraints: ## Pin the newest versions of everything
 		echo "# Written by: make constraints"; \
 		build/closure/bin/pip freeze --exclude tieline; } > constraints.txt
 	@rm -rf build/closure
+
+faults: $(VENV)/.installed ## Kill, pause and starve everything for a quarter of an hour; SEED= repeats one
+	$(BIN)/python -m tests.faults $(if $(SEED),--seed $(SEED)) $(FAULTS)
 
 bench: $(VENV)/.installed ## Measure, and print tables
 	$(BIN)/python -m bench
