@@ -1,7 +1,7 @@
 """Carrying out a plan: writes what differs, and nothing else."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -65,8 +65,17 @@ class Reader(Protocol):
 class Applier:
     """Carries out plans."""
 
-    def __init__(self, kube: Writer, reader: Reader, events: Events, drifts: Drifts) -> None:
+    def __init__(
+        self,
+        kube: Writer,
+        reader: Reader,
+        events: Events,
+        drifts: Drifts,
+        wrote: Callable[[Resource, Object, Object], None] = lambda _resource, _planned, _written: None,
+    ) -> None:
+        """``wrote`` is told of each object that a plan was for: as it was planned on, and as it is written."""
         self._kube = kube
+        self._wrote = wrote
         self._reader = reader
         self._events = events
         self._drifts = drifts
@@ -139,6 +148,7 @@ class Applier:
         labelled = _identified(resource, obj)
         labelled["metadata"]["labels"] = {ID_LABEL: object_id(obj)}
         applied = await self._kube.apply(resource, labelled, field_manager=MANAGER, force=True)
+        self._wrote(resource, obj, applied.object)
         self._reader.observe(resource, applied.object)
 
     async def _status(self, resource: Resource, obj: Object, plan: Plan, now: datetime) -> None:
@@ -153,6 +163,7 @@ class Applier:
             force=True,
             subresource="status",
         )
+        self._wrote(resource, obj, applied.object)
         self._reader.observe(resource, applied.object)
         after = find(applied.object)
         told = ""

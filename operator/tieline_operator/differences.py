@@ -94,6 +94,8 @@ def same_quantity(one: Any, other: Any) -> bool:
 
 
 def _contained(desired: Any, actual: Any, *, path: tuple[str, ...]) -> bool:
+    if desired == actual:  # mostly so, and much faster found than by looking into it
+        return True
     if actual is None:
         return _is_empty(desired)
     if isinstance(desired, Mapping):
@@ -104,7 +106,7 @@ def _contained(desired: Any, actual: Any, *, path: tuple[str, ...]) -> bool:
         return isinstance(actual, Sequence) and _list_contained(desired, actual, path=path)
     if path[-1:] and (path[-1] in _QUANTITY_FIELDS or (path[-2:-1] and path[-2] in _QUANTITY_PARENTS)):
         return same_quantity(desired, actual)
-    return bool(desired == actual)
+    return False
 
 
 def _list_contained(desired: list[Any], actual: Sequence[Any], *, path: tuple[str, ...]) -> bool:

@@ -1,8 +1,10 @@
 """Kubernetes Events about transitions of Ready: for people, so a failure to post one changes nothing."""
 
+import asyncio
 import logging
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Protocol
 from uuid import uuid4
@@ -17,6 +19,8 @@ CONTROLLER = "tieline-operator"
 _MAX_NOTE_BYTES = 1024
 _MAX_REASON = 128
 _MAX_NAME = 200
+_MOST_WAITING = 1000
+_LAST_SECONDS = 2.0
 
 
 class Creator(Protocol):
@@ -34,11 +38,53 @@ class Events:
 
     async def post(self, resource: Resource, obj: Object, condition: Mapping[str, Any]) -> None:
         """Tells of a condition that has just changed."""
-        event = build(resource, obj, condition, instance=self._instance, now=datetime.now(UTC))
+        await self._send(build(resource, obj, condition, instance=self._instance, now=datetime.now(UTC)))
+
+    async def _send(self, event: dict[str, Any]) -> None:
         try:
             await self._kube.create(EVENTS, event)
         except KubeError as error:
-            logger.debug("Cannot post an event: %s", error, extra={"kind": resource.kind})
+            logger.debug("Cannot post an event: %s", error, extra={"kind": event["regarding"]["kind"]})
+
+
+class QueuedEvents(Events):
+    """Posts Events one after the other, behind the work that they tell of.
+
+    As with client-go's recorder, work does not wait for them, and what exceeds the queue is left out.
+    """
+
+    def __init__(self, kube: Creator) -> None:
+        super().__init__(kube)
+        self._waiting: asyncio.Queue[dict[str, Any]] = asyncio.Queue(_MOST_WAITING)
+        self._posting: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begins to post."""
+        self._posting = asyncio.create_task(self._post_all(), name="events")
+
+    async def stop(self) -> None:
+        """Posts what still waits, for two seconds at most, and ends."""
+        if self._posting is None:
+            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._waiting.join(), _LAST_SECONDS)
+        self._posting.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._posting
+
+    async def _send(self, event: dict[str, Any]) -> None:
+        try:
+            self._waiting.put_nowait(event)
+        except asyncio.QueueFull:
+            logger.debug("Too many events wait, leaving one out", extra={"kind": event["regarding"]["kind"]})
+
+    async def _post_all(self) -> None:
+        while True:
+            event = await self._waiting.get()
+            try:
+                await super()._send(event)
+            finally:
+                self._waiting.task_done()
 
 
 def build(

@@ -21,6 +21,7 @@ from tieline_core.kube.connection import NoClusterError
 from tieline_operator import logs, probes
 from tieline_operator.config import Config, ConfigError
 from tieline_operator.indexes import OWN
+from tieline_operator.kopf_storage import NoDiffBase, NoProgress
 from tieline_operator.metrics import Metrics
 from tieline_operator.service import Service
 
@@ -90,6 +91,8 @@ def registry(config: Config, service: Service) -> kopf.OperatorRegistry:
     async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
         # kopf would post its log as Events on people's objects.
         settings.posting.enabled = False
+        settings.persistence.diffbase_storage = NoDiffBase()
+        settings.persistence.progress_storage = NoProgress()
         # kopf keeps a worker an object; idle ones are worth nothing here, and delay the exit.
         settings.queueing.idle_timeout = 0.5
         settings.queueing.exit_timeout = 0.5
@@ -111,13 +114,7 @@ def _watch(handlers: kopf.OperatorRegistry, service: Service, resource: Resource
         resource.group, resource.version, resource.plural, registry=handlers, id=f"see-{resource.plural}"
     )
     async def see(event: kopf.RawEvent, **_: Any) -> None:
-        metadata = event["object"]["metadata"]
-        await service.seen(
-            resource,
-            str(metadata["namespace"]),
-            str(metadata["name"]),
-            str(metadata["resourceVersion"]),
-        )
+        await service.seen(resource, event["object"]["metadata"])
 
 
 async def _stop_when_finished(service: Service, stop: asyncio.Event) -> None:

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
+from typing import Any
 from uuid import uuid4
 
 from tieline_core.kube import Change, Kube, Resource
@@ -18,12 +19,13 @@ from tieline_operator.code import Code
 from tieline_operator.config import Config
 from tieline_operator.controller import Controller, reconcilers
 from tieline_operator.drift import Drifts
-from tieline_operator.events import Events
+from tieline_operator.events import QueuedEvents
 from tieline_operator.exposure import Way
 from tieline_operator.fencing import Fenced
 from tieline_operator.indexes import CHILDREN, OWN
 from tieline_operator.latecomers import Latecomers
 from tieline_operator.metrics import Metrics
+from tieline_operator.own_writes import OwnWrites
 from tieline_operator.plans import Key
 from tieline_operator.routes import affected, key_of
 from tieline_operator.tokens import Tokens
@@ -49,11 +51,12 @@ class Service:
         self.world = World.build(kube, config.namespaces)
         self._lease = _lease(config, kube) if config.leader_elect else None
         writes = Fenced(kube, self._left)
-        events = Events(writes)
-        self._drifts = Drifts(kube, events, lambda kind, what: metrics.drifts.labels(kind, what).inc())
+        self._events = QueuedEvents(writes)
+        self._own_writes = OwnWrites()
+        self._drifts = Drifts(kube, self._events, lambda kind, what: metrics.drifts.labels(kind, what).inc())
         controller = Controller(
             self.world,
-            Applier(writes, self.world, events, self._drifts),
+            Applier(writes, self.world, self._events, self._drifts, self._own_writes.note),
             metrics,
             reconcilers(
                 config,
@@ -95,6 +98,7 @@ class Service:
         await self.world.start()
         await self.world.synced()
         self.started = True
+        self._events.start()
         logger.info("Watching", extra={"namespaces": ",".join(self._config.namespaces) or "all"})
         self._work = asyncio.create_task(self._lead(), name="work")
         self._work.add_done_callback(self._ended)
@@ -108,13 +112,17 @@ class Service:
                 await self._work
         if self._tokens:
             await self._tokens.close()
+        await self._events.stop()
         await self.world.stop()
         await self._kube.close()
 
-    async def seen(self, resource: Resource, namespace: str, name: str, version: str) -> None:
+    async def seen(self, resource: Resource, metadata: Mapping[str, Any]) -> None:
         """Has an object looked at, as soon as the cache knows it as the event does."""
-        key = Key(resource.kind, namespace, name)
-        if not await self.world[resource].reached(namespace, version, _PATIENCE):
+        version = metadata["resourceVersion"]
+        if self._own_writes.holds(metadata["uid"], version):
+            return
+        key = Key(resource.kind, metadata["namespace"], metadata["name"])
+        if not await self.world[resource].reached(key.namespace, version, _PATIENCE):
             self._latecomers.expect(key)
         self._enqueue(key)
 

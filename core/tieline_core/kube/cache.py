@@ -37,7 +37,7 @@ _STEADY = 1.0
 _MUTE = 90.0
 # A broken connection that seems to be back for this long is back: longer than it takes to find that it is not.
 _OPENED = 12.0
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _TOO_LARGE = "ResourceVersionTooLarge"
 
 
@@ -46,8 +46,8 @@ def lean(obj: Object) -> Object:
     metadata = obj["metadata"]
     metadata.pop("managedFields", None)
     annotations = metadata.get("annotations")
-    if annotations and _LAST_APPLIED in annotations:
-        del annotations[_LAST_APPLIED]
+    if annotations and LAST_APPLIED in annotations:
+        del annotations[LAST_APPLIED]
     return obj
 
 
