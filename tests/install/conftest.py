@@ -1,0 +1,78 @@
+"""A cluster of these tests' own: they install, upgrade and remove what others work with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import CLUSTER, KEEP, sole_use_of
+from tests.harness.kubectl import Kubectl
+from tests.harness.manifest_tools import manifest_tools
+from tests.harness.progress import Uncaptured
+from tests.harness.releases import Helm, Release, previous_release, this_release
+from tieline_cluster.kubectl import kubectl_for
+from tieline_cluster.progress import Silence
+from tieline_cluster.providers import Cluster, ClusterProvider, choose_provider
+
+_NAME = f"{CLUSTER}-install"
+
+
+@pytest.fixture(scope="session")
+def empty_provider(request: pytest.FixtureRequest) -> ClusterProvider:
+    kind = os.environ.get("TIELINE_TEST_PROVIDER", "auto")
+    if kind == "existing":
+        pytest.skip("installs and removes the platform: needs a cluster of its own")
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    options = {} if KEEP else {"install": True, "fsync": False}
+    return choose_provider(kind, name=_NAME, progress=Uncaptured(capture), **options)
+
+
+@pytest.fixture(scope="session")
+def empty_cluster(empty_provider: ClusterProvider) -> Iterator[Cluster]:
+    """A cluster without Tieline."""
+    with sole_use_of(_NAME):
+        yield empty_provider.up()
+        if not KEEP:
+            empty_provider.down()
+
+
+@pytest.fixture
+def kubectl(empty_cluster: Cluster) -> Iterator[Kubectl]:
+    """``kubectl`` on a cluster where nothing of Tieline is left, nor will be."""
+    found = kubectl_for(empty_cluster, Silence())
+    chosen = Kubectl(argv=found.argv, kubeconfig=empty_cluster.kubeconfig, context=empty_cluster.context)
+    _sweep(chosen)
+    yield chosen
+    _sweep(chosen)
+
+
+def _sweep(kubectl: Kubectl) -> None:
+    everywhere = "clusterroles,clusterrolebindings,customresourcedefinitions"
+    kubectl("delete", everywhere, "-l", "app.kubernetes.io/part-of=tieline", "--wait=false")
+    names = kubectl("get", "namespaces", "-o", "name").stdout.split()
+    ours = [
+        name for name in names if name.startswith(("namespace/org-", "namespace/tieline-", "namespace/acme"))
+    ]
+    if ours:
+        kubectl("delete", *ours, timeout=180)
+
+
+@pytest.fixture
+def helm(request: pytest.FixtureRequest, kubectl: Kubectl, tmp_path: Path) -> Helm:
+    tools = manifest_tools(Uncaptured(request.config.pluginmanager.getplugin("capturemanager")))
+    return Helm(program=tools.helm, kubectl=kubectl, home=tmp_path)
+
+
+@pytest.fixture(scope="session")
+def this(empty_provider: ClusterProvider, empty_cluster: Cluster) -> Release:
+    return this_release(empty_provider)
+
+
+@pytest.fixture(scope="session")
+def previous(
+    empty_provider: ClusterProvider, empty_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> Release:
+    return previous_release(empty_provider, tmp_path_factory.mktemp("previous"))

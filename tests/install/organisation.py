@@ -1,0 +1,79 @@
+"""An organisation with one of everything that a release must not touch, and callers of what runs in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tests.harness.constant_load import code_for_load
+from tests.harness.kubectl import Kubectl, make_organisation
+from tests.harness.world import World, project
+
+SECRET = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "shop-key"},
+    "type": "tieline.dev/credential",
+    "stringData": {"value": "k-1"},
+}
+SYSTEM = {
+    "kind": "System",
+    "metadata": {"name": "shop"},
+    "spec": {
+        "name": "Shop",
+        "domain": "shop.example",
+        "templateBaseUrl": "https://shop.example",
+        "authSchemeConfigs": [
+            {"id": "key", "type": "api-key", "apiKey": {"name": "X-API-Key", "in": "header"}}
+        ],
+    },
+}
+CREDENTIAL = {"id": "key", "authSchemeConfigId": "key", "type": "string", "secretRef": {"name": "shop-key"}}
+CONNECTION = {
+    "kind": "Connection",
+    "metadata": {"name": "shop"},
+    "spec": {"name": "The shop", "systemRef": {"name": "shop"}, "credentials": [CREDENTIAL]},
+}
+TEMPLATE = {
+    "kind": "ConnectionTemplate",
+    "metadata": {"name": "shop"},
+    "spec": {
+        "name": "shop",
+        "projectRef": {"name": "orders"},
+        "environment": "production",
+        "systemRef": {"name": "shop"},
+        "connectionRef": {"name": "shop"},
+    },
+}
+USER = {"kind": "EndUser", "metadata": {"name": "ada"}, "spec": {"externalId": "u-1", "displayName": "Ada"}}
+ACTIVATION = {
+    "kind": "Activation",
+    "metadata": {"name": "ada"},
+    "spec": {
+        "projectRef": {"name": "orders"},
+        "environment": "production",
+        "endUserRef": {"name": "ada"},
+        "variables": {},
+    },
+}
+
+
+def orders(says: str) -> dict[str, Any]:
+    """The project, in a version that says this."""
+    return project(code_for_load(says))
+
+
+def populated(kubectl: Kubectl) -> World:
+    """A new organisation whose environment runs, and says ``one``, and whose every object is ready."""
+    world = World(kubectl=kubectl, namespace=make_organisation(kubectl).namespace)
+    populate(world)
+    return world
+
+
+def populate(world: World) -> None:
+    """Makes it of the organisation in a namespace that is there."""
+    objects: Sequence[dict[str, Any]] = (SYSTEM, CONNECTION, TEMPLATE, USER, ACTIVATION, orders("one"))
+    world.apply(SECRET, *objects)
+    world.until("orders", "running", within=120)
+    names = [f"{item['kind'].lower()}/{item['metadata']['name']}" for item in objects]
+    world.kubectl("wait", "--for=condition=Ready", "--timeout=60s", *names, namespace=world.namespace)

@@ -1,0 +1,102 @@
+"""A release by helm through its life: from nothing, upgraded under load, removed, and brought back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.harness.constant_load import ConstantLoad
+from tests.harness.kubectl import Kubectl
+from tests.harness.releases import PLATFORM_NAMESPACE, Helm, Release, settled, written
+from tests.harness.waiting import eventually
+from tests.harness.world import World, http
+from tests.install.organisation import orders, populated
+
+pytestmark = pytest.mark.e2e
+
+_WAITING = ("--wait", "--timeout", "180s")
+
+
+def _values(platform: Release, runtime: Release) -> dict[str, Any]:
+    return {
+        "images": {"platform": platform.images["platform"], "runtime": runtime.images["runtime"]},
+        "configuration": {"TIELINE_PUBLIC_URL_TEMPLATE": "http://{clusterIP}"},
+    }
+
+
+def _release(command: str, chart: Release) -> tuple[Any, ...]:
+    return (command, "tieline", chart.chart, "-n", PLATFORM_NAMESPACE, *_WAITING)
+
+
+def _api_answers(kubectl: Kubectl) -> None:
+    address = kubectl(
+        "get", "service", "tieline-api", "-o", "jsonpath={.spec.clusterIP}", namespace=PLATFORM_NAMESPACE
+    ).stdout
+    eventually("the API answers", lambda: http("GET", f"http://{address}/readyz", timeout=5).status == 200)
+    document = http("GET", f"http://{address}/openapi.json", timeout=10)
+    assert document.json["info"]["title"] == "Tieline"
+
+
+def _images(world: World) -> set[str]:
+    return {pod["spec"]["containers"][0]["image"] for pod in world.pods("orders")}
+
+
+def test_a_release_is_installed_upgraded_under_load_removed_and_brought_back_without_touching_what_runs(
+    helm: Helm, kubectl: Kubectl, previous: Release, this: Release
+) -> None:
+    kubectl("create", "namespace", PLATFORM_NAMESPACE)
+    restricted = "pod-security.kubernetes.io/enforce=restricted"
+    kubectl("label", "namespace", PLATFORM_NAMESPACE, restricted)
+
+    helm(*_release("install", previous), values=_values(previous, previous))
+    _api_answers(kubectl)
+    world = populated(kubectl)
+    settled(kubectl)
+    before = written(kubectl, world.namespace)
+    with ConstantLoad(world.environment("orders")["publicUrl"]) as load:
+        eventually("calls answered", lambda: load.answered["one"] and load.answered["slow one"])
+
+        # The platform alone: nothing in the organisation is written.
+        helm(*_release("upgrade", this), values=_values(this, previous))
+        settled(kubectl)
+        _api_answers(kubectl)
+        assert written(kubectl, world.namespace) == before
+
+        # A new runtime: every environment is rolled, pod by pod.
+        helm(*_release("upgrade", this), values=_values(this, this))
+        kubectl("rollout", "restart", "deployment/tieline-operator", namespace=PLATFORM_NAMESPACE)
+        eventually("the new runtime alone", lambda: _images(world) == {this.images["runtime"]})
+        world.until("orders", "running")
+        settled(kubectl)
+
+        # Removed: what was made stays, and serves.
+        before = written(kubectl, world.namespace)
+        said = helm("uninstall", "tieline", "-n", PLATFORM_NAMESPACE, "--wait")
+        assert "CustomResourceDefinition" in said, "helm tells what it keeps"
+        _only_definitions_stay(kubectl)
+        assert written(kubectl, world.namespace) == before
+        calls = load.total
+        eventually("calls answered without a platform", lambda: load.total > calls + 100)
+
+        # Brought back: it takes up what is there.
+        helm(*_release("install", this), values=_values(this, this))
+        settled(kubectl)
+        assert written(kubectl, world.namespace) == before
+        world.apply(orders("two"))
+        eventually("the next version answers", lambda: load.answered["two"])
+        eventually("the old pod has ended", lambda: len(world.pods("orders")) == 1)
+    assert not load.lost, (len(load.lost), load.lost[:20])
+    assert load.total > 1000
+
+
+def _only_definitions_stay(kubectl: Kubectl) -> None:
+    """As docs/install.md says."""
+    label = "app.kubernetes.io/part-of=tieline"
+    kinds = "clusterroles,clusterrolebindings,customresourcedefinitions"
+    left = kubectl("get", kinds, "-l", label, "-o", "name").stdout.split()
+    assert left
+    assert all(name.startswith("customresourcedefinition.") for name in left)
+    kinds = "deployments,services,serviceaccounts,roles,rolebindings,networkpolicies,poddisruptionbudgets,configmaps"
+    inside = kubectl("get", kinds, "-o", "name", namespace=PLATFORM_NAMESPACE).stdout.split()
+    assert set(inside) == {"serviceaccount/default", "configmap/kube-root-ca.crt"}
