@@ -2,7 +2,7 @@
 
 As in client-go: a holder that has not renewed for ``lease_duration`` seconds (by the observer's own clock, so
 that clocks need not agree) is replaced; a leader that could not renew for ``renew_deadline`` stops first.
-With the usual durations that is 15 s after a leader's death at most: ``lease_duration``, and the ``retry_period``
+With the usual durations that is 16 s after a leader's death at most: ``lease_duration``, and the ``retry_period``
 after which the last renewal was seen.
 ``kubernetes.aio.leaderelection`` was read and not taken: it does not notice that the work has ended, does not
 release the lease on shutdown, and writes times without a zone.
@@ -11,7 +11,6 @@ release the lease on shutdown, and writes times without a zone.
 import asyncio
 import logging
 import math
-import random
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -21,6 +20,7 @@ from typing import Any
 from tieline_core.kube.client import Kube, Object
 from tieline_core.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from tieline_core.kube.resources import LEASES
+from tieline_core.spreading import spread
 
 logger = logging.getLogger(__name__)
 
@@ -39,8 +39,8 @@ class Lease:
         name: str,
         namespace: str,
         identity: str,
-        lease_duration: float = 12.0,
-        renew_deadline: float = 8.0,
+        lease_duration: float = 13.0,
+        renew_deadline: float = 10.0,
         retry_period: float = 2.0,
     ) -> None:
         """Durations are in seconds; ``renew_deadline`` must be shorter than ``lease_duration``."""
@@ -66,7 +66,7 @@ class Lease:
     async def acquire(self) -> None:
         """Waits until this candidate leads."""
         while not await self._attempt():
-            pause = self._retry_period * random.uniform(1.0, 1.2)  # noqa: S311  (jitter)
+            pause = spread(self._retry_period, 1.0, 1.2)
             # An expired lease is taken at once, not at the next look.
             expires = self._seen_at + self._lease_duration - _clock()
             await asyncio.sleep(min(pause, expires) if expires > 0 else pause)
