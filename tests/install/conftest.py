@@ -44,20 +44,20 @@ def kubectl(empty_cluster: Cluster) -> Iterator[Kubectl]:
     """``kubectl`` on a cluster where nothing of Tieline is left, nor will be."""
     found = kubectl_for(empty_cluster, Silence())
     chosen = Kubectl(argv=found.argv, kubeconfig=empty_cluster.kubeconfig, context=empty_cluster.context)
-    _sweep(chosen)
+    _sweep(chosen, wait=True)
     yield chosen
-    _sweep(chosen)
+    _sweep(chosen, wait=False)
 
 
-def _sweep(kubectl: Kubectl) -> None:
-    everywhere = "clusterroles,clusterrolebindings,customresourcedefinitions"
-    kubectl("delete", everywhere, "-l", "app.kubernetes.io/part-of=tieline", "--wait=false")
+def _sweep(kubectl: Kubectl, *, wait: bool) -> None:
+    """Without ``wait`` for the deletions: the next test does, if there is one."""
+    label = "app.kubernetes.io/part-of=tieline"
     names = kubectl("get", "namespaces", "-o", "name").stdout.split()
-    ours = [
-        name for name in names if name.startswith(("namespace/org-", "namespace/tieline-", "namespace/acme"))
-    ]
-    if ours:
-        kubectl("delete", *ours, timeout=180)
+    ours = [name for name in names if name.startswith(("namespace/org-", "namespace/tieline-"))]
+    kinds = "clusterroles,clusterrolebindings,customresourcedefinitions"
+    for what in ([kinds, "-l", label], ours):
+        if what:
+            kubectl("delete", *what, f"--wait={str(wait).lower()}", timeout=240)
 
 
 @pytest.fixture

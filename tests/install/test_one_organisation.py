@@ -1,0 +1,83 @@
+"""Installed for one organisation, with rights in its namespace alone: it works, and no other is seen or touched."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.harness.kubectl import Kubectl, make_organisation
+from tests.harness.releases import Helm, Release, settled, written
+from tests.harness.waiting import eventually
+from tests.harness.world import Platform, World, administrator, http, project
+from tests.install.organisation import populate
+from tieline_core.ids import ORGANISATION_LABEL
+
+pytestmark = pytest.mark.e2e
+
+
+def _may(kubectl: Kubectl, part: str, home: str, *question: str) -> bool:
+    account = f"--as=system:serviceaccount:{home}:tieline-{part}"
+    return kubectl("auth", "can-i", *question, account, check=False).stdout.strip() == "yes"
+
+
+def test_one_organisation_works_and_another_is_neither_seen_nor_touched(
+    helm: Helm, kubectl: Kubectl, this: Release
+) -> None:
+    ours, theirs = make_organisation(kubectl), make_organisation(kubectl)
+    home = ours.namespace
+    values = {
+        "images": dict(this.images),
+        "organisation": home,
+        "configuration": {"TIELINE_PUBLIC_URL_TEMPLATE": "http://{clusterIP}"},
+    }
+    helm("install", "tieline", this.chart, "-n", home, "--wait", "--timeout", "180s", values=values)
+    other = World(kubectl=kubectl, namespace=theirs.namespace)
+    other.apply(project("never = 'looked at'"))
+    before = written(kubectl, theirs.namespace)
+
+    world = World(kubectl=kubectl, namespace=home)
+    populate(world)
+    address = kubectl(
+        "get", "service", "tieline-api", "-o", "jsonpath={.spec.clusterIP}", namespace=home
+    ).stdout
+    platform = Platform(kubectl=kubectl, url=f"http://{address}", images=dict(this.images))
+    rest = administrator(platform, ours)
+    (found,) = rest("GET", "/projects").json["projects"]
+    assert found["name"] == "Orders"
+    made = rest("POST", "/projects", {"name": "By REST"})
+    assert made.status in (200, 201), made
+    settled(kubectl, namespace=home)
+
+    # The other one: unknown to REST, and as it was.
+    token = {"Authorization": f"Bearer {rest.token}"}
+    assert http("GET", f"{platform.url}/api/v2/o/{theirs.id}/projects", headers=token).status == 404
+    assert written(kubectl, theirs.namespace) == before
+    assert "status" not in other.get("project", "orders")
+
+    # Nor could it be otherwise.
+    for part in ("operator", "api"):
+        assert _may(kubectl, part, home, "list", "projects.tieline.dev", "-n", home)
+        for where in (("-n", theirs.namespace), ("-A",)):
+            assert not _may(kubectl, part, home, "list", "projects.tieline.dev", *where)
+            assert not _may(kubectl, part, home, "get", "secrets", *where)
+        assert not _may(kubectl, part, home, "list", "namespaces")
+    asked = json.loads(kubectl("get", "deployments", "-o", "json", namespace=home).stdout)["items"]
+    assert all("Forbidden" not in _log(kubectl, home, one["metadata"]["name"]) for one in asked)
+
+    # An id that changes is followed, though no Namespace is watched.
+    changed = theirs.id[:-1] + ("0" if theirs.id[-1] != "0" else "1")
+    kubectl("label", "namespace", home, "--overwrite", f"{ORGANISATION_LABEL}={changed}")
+    moved = f"{platform.url}/api/v2/o/{changed}/projects"
+    eventually("the new id known", lambda: http("GET", moved, headers=token).status == 200, within=60)
+
+    # What is left of the cluster's rights is what the page says: without it nobody is known.
+    kubectl("delete", "clusterrolebinding", f"tieline-api-{home}")
+    fresh = kubectl("create", "token", "admin", "--duration=20m", namespace=home).stdout.strip()
+    stranger = {"Authorization": f"Bearer {fresh}"}
+    answer = http("GET", moved, headers=stranger)
+    assert (answer.status, answer.json["code"]) == (403, "refused_by_cluster")
+
+
+def _log(kubectl: Kubectl, namespace: str, deployment: str) -> str:
+    return kubectl("logs", f"deployment/{deployment}", namespace=namespace).stdout
