@@ -60,7 +60,7 @@ async def answer(request: web.Request, platform: Platform) -> web.Response:
     kept = kept_tokens(platform.world, connection, item)
     if kept is not None and rejected:
         known = stored.read(kept).tokens
-        if known.access_token == rejected and datetime.now(UTC) - known.issued_at < _YOUNG:
+        if known.access_token == rejected and is_young(known, datetime.now(UTC)):
             return _told(known)
     try:
         found = await platform.keeper.fresh(connection, item["id"], rejected=rejected)
@@ -70,6 +70,17 @@ async def answer(request: web.Request, platform: Platform) -> web.Response:
     if found is None:
         raise errors.not_found("access token of the credential", request.match_info["credential_id"])
     return _told(found.tokens)
+
+
+def is_young(tokens: Tokens, now: datetime) -> bool:
+    """Whether tokens were issued just now; what the clock of another replica dates far ahead is not.
+
+    >>> issued = datetime(2026, 1, 1, tzinfo=UTC)
+    >>> ages = (timedelta(seconds=10), timedelta(minutes=1), -timedelta(seconds=2), -timedelta(minutes=3))
+    >>> [is_young(Tokens(access_token="at", issued_at=issued), issued + age) for age in ages]
+    [True, False, True, False]
+    """
+    return abs(now - tokens.issued_at) < _YOUNG
 
 
 def _credential(request: web.Request, platform: Platform, namespace: str, workload: str) -> tuple[Obj, Obj]:

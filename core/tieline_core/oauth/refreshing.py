@@ -6,6 +6,7 @@ what it stores. What this guarantees, and what it cannot, is in docs/decisions/0
 """
 
 import asyncio
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +19,9 @@ from tieline_core.oauth import stored
 from tieline_core.oauth.tokens import RefusedError, TokenError, Tokens, UnreachableError
 
 CLAIM = timedelta(seconds=60)
-"""Three times what a token request may take (``tokens.TIMEOUT``): the rest is for writes and clocks."""
+"""Three times what a token request may take (``tokens.TIMEOUT``): the rest is for writes."""
+CLOCKS = timedelta(minutes=5)
+"""How far clocks may be apart: nobody believes in the end of another one's claim before this has passed as well."""
 PAUSE = 10.0
 """Seconds until a provider that could not be reached is asked again."""
 RECONSIDER = 3600.0
@@ -82,11 +85,13 @@ class Refresher:
         claim: timedelta = CLAIM,
         poll: float = 0.2,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._secrets = secrets
         self._claim = claim
         self._poll = poll
         self._now = now
+        self._monotonic = monotonic
         self._running: dict[tuple[str, ...], asyncio.Task[Tokens]] = {}
 
     async def fresh(
@@ -126,6 +131,7 @@ class Refresher:
         claim = uuid.uuid4().hex
         lifted: stored.Stored | None = None
         first: str | None = None
+        watched, since = "", 0.0
         while True:
             secret = seen or await self._read(namespace, name, wanted)
             seen = None
@@ -145,7 +151,9 @@ class Refresher:
                 raise not_renewable()
             if lifted is None or _marks(found) != _marks(lifted):
                 self._stop_where_told(found, wanted)
-            if found.claimed_until is not None and self._now() < found.claimed_until:
+            if found.claimed_by != watched:
+                watched, since = found.claimed_by, self._monotonic()
+            if self._counts(found, since):
                 await asyncio.sleep(self._poll)
                 continue
             until = stored.written(self._now() + self._claim)
@@ -157,6 +165,16 @@ class Refresher:
             new = await self._asked(secret, claim, tokens, ask, wanted)
             if new.access_token:
                 return new
+
+    def _counts(self, found: stored.Stored, since: float) -> bool:
+        """Whether somebody's claim counts, which was seen ``since``: by one's own clock, as with a Lease.
+
+        Clocks may differ; what its holder wrote down is good only for what is long over.
+        """
+        if not found.claimed_by or found.claimed_until is None:
+            return False
+        long_over = self._now() >= found.claimed_until + CLOCKS
+        return not long_over and self._monotonic() - since < self._claim.total_seconds()
 
     async def _read(self, namespace: str, name: str, wanted: Wanted) -> Object:
         try:

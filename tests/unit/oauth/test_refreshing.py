@@ -166,17 +166,31 @@ async def test_a_caller_that_goes_away_does_not_stop_the_refresh() -> None:
     assert provider.asked == ["rt1"]
 
 
-async def test_a_dead_holder_is_followed_when_its_claim_ends() -> None:
+@pytest.mark.parametrize(
+    "ahead", [timedelta(), timedelta(minutes=4), -timedelta(minutes=4)], ids=["as ours", "ahead", "behind"]
+)
+async def test_a_dead_holder_is_followed_when_its_claim_ends_whatever_its_clock_says(
+    ahead: timedelta,
+) -> None:
     secrets, provider = FakeSecrets(tokens(1, ago=timedelta(hours=2))), RotatingProvider()
-    marks = {stored.CLAIMED_BY: "dead", stored.CLAIMED_UNTIL: stored.written(NOW + timedelta(seconds=60))}
-    secrets.secret = stored.marked(secrets.secret, marks)
-    ticks = [NOW]
-    waiting: Awaitable[Tokens] = refresher(secrets, lambda: ticks[0]).fresh("n", "s", ask=provider)
+    until = stored.written(NOW + ahead + timedelta(seconds=60))
+    secrets.secret = stored.marked(secrets.secret, {stored.CLAIMED_BY: "dead", stored.CLAIMED_UNTIL: until})
+    passed = [1000.0]
+    one = Refresher(secrets, poll=0.001, now=lambda: NOW, monotonic=lambda: passed[0])
+    waiting: Awaitable[Tokens] = one.fresh("n", "s", ask=provider)
     waiter = asyncio.ensure_future(waiting)
-    await asyncio.sleep(0.02)  # it would have asked by now
-    assert provider.asked == []
-    ticks[0] += timedelta(seconds=61)
+    for _ in range(2):
+        await asyncio.sleep(0.02)  # it would have asked by now
+        assert provider.asked == []
+        passed[0] += 59
     assert (await waiter).access_token == "at2"
+
+
+async def test_a_claim_that_is_long_over_holds_up_nobody() -> None:
+    secrets, provider = FakeSecrets(tokens(1, ago=timedelta(hours=2))), RotatingProvider()
+    until = stored.written(NOW - timedelta(minutes=6))
+    secrets.secret = stored.marked(secrets.secret, {stored.CLAIMED_BY: "dead", stored.CLAIMED_UNTIL: until})
+    assert (await refresher(secrets).fresh("n", "s", ask=provider)).access_token == "at2"
 
 
 def test_every_error_of_a_request_is_a_token_error() -> None:
