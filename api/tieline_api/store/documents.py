@@ -5,7 +5,6 @@ user's Activation. The API keeps no copy: each reading asks Kubernetes, so that 
 """
 
 import asyncio
-import random
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from tieline_core.ids import format_time
 from tieline_core.kube import AlreadyExists, Conflict, Kube, NotFound
 from tieline_core.kube.resources import CONFIG_MAPS
 from tieline_core.names import STATE_LABEL
+from tieline_core.spreading import spread
 
 Obj = Mapping[str, Any]
 
@@ -103,7 +103,7 @@ class Documents:
                 try:
                     await self._write(place, there, text)
                 except (AlreadyExists, Conflict, NotFound):
-                    await asyncio.sleep(random.uniform(0, _PAUSE * number))  # noqa: S311  (spreads tries)
+                    await asyncio.sleep(spread(_PAUSE * number, 0.0, 1.0))
                     continue
                 return
         raise errors.unavailable("Too many change this at once: try again in a moment")

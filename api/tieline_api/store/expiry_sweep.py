@@ -4,9 +4,7 @@ The operator deletes their Secrets and tells of it; a spec it never writes. So t
 it, once the operator has told. What Git or a person owns stays, and is never used.
 """
 
-import asyncio
 import logging
-import random
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,6 +15,7 @@ from tieline_api.store.world import World
 from tieline_api.store.writer import Writer, put_or_leave_out, refuse_removal
 from tieline_core.ids import object_id, object_name
 from tieline_core.kube import KubeError
+from tieline_core.sweeping import keep_sweeping
 
 logger = logging.getLogger(__name__)
 
@@ -44,9 +43,7 @@ class ExpirySweep:
 
     async def keep_sweeping(self) -> None:
         """Sweeps every few seconds, for ever."""
-        while True:
-            await asyncio.sleep(SWEEP_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  (spreads replicas)
-            await self.sweep()
+        await keep_sweeping(self.sweep, seconds=SWEEP_SECONDS, what="expired credentials")
 
     async def sweep(self) -> int:
         """Takes out what has expired; returns how many connections were changed."""

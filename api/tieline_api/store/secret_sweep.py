@@ -1,8 +1,5 @@
 """Deletes Secrets of REST's that nothing refers to: what a process left that died in the middle of a write."""
 
-import asyncio
-import logging
-import random
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,11 +7,10 @@ from typing import Any
 from tieline_api.store.secrets import MADE_FOR, CredentialStore, secret_references
 from tieline_api.store.world import World
 from tieline_core.ids import parse_time
-from tieline_core.kube import Cache, Conflict, Kube, KubeError, NotFound
+from tieline_core.kube import Cache, Conflict, Kube, NotFound
 from tieline_core.kube.resources import CONNECTIONS, SECRETS, SYSTEMS, Resource
 from tieline_core.owners import is_owned
-
-logger = logging.getLogger(__name__)
+from tieline_core.sweeping import keep_sweeping
 
 Obj = Mapping[str, Any]
 
@@ -46,16 +42,8 @@ class SecretSweep:
         }
 
     async def keep_sweeping(self) -> None:
-        """Sweeps now and then, for ever. Replicas may do it at once: what is gone is gone."""
-        while True:
-            await asyncio.sleep(SWEEP_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311
-            try:
-                count = await self.sweep()
-            except KubeError as error:
-                logger.warning("Cannot sweep Secrets, trying again later: %s", error.reason)
-                continue
-            if count:
-                logger.info("Deleted Secrets that nothing refers to", extra={"count": count})
+        """Sweeps now and then, for ever."""
+        await keep_sweeping(self.sweep, seconds=SWEEP_SECONDS, what="Secrets that nothing refers to")
 
     async def sweep(self, namespace: str | None = None) -> int:
         """Deletes what is left over, adopts what has no owner yet; returns how many were deleted."""

@@ -7,7 +7,6 @@ a concurrent write makes the change be computed again.
 
 import asyncio
 import copy
-import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from tieline_api.store.etags import matches
 from tieline_api.store.field_managers import MANAGER, Step, other_managers
 from tieline_core.ids import ID_LABEL, object_id, object_name
 from tieline_core.kube import Cache, Conflict, Kube, NotFound, owned
+from tieline_core.spreading import spread
 
 Obj = dict[str, Any]
 Change = Callable[[Obj, Obj], None]
@@ -119,7 +119,7 @@ class Writer:
                     raise errors.precondition_failed() from conflict
                 if attempt == TRIES - 1:
                     raise
-                await self._pause(_FIRST_PAUSE * 2**attempt * (0.5 + random.random()))  # noqa: S311
+                await self._pause(spread(_FIRST_PAUSE * 2**attempt))
                 continue
             cache.observe(applied.object)
             revisions.wrote(cache.resource.plural, applied.object)

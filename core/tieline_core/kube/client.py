@@ -1,6 +1,5 @@
 """Calls to the API server: plain dictionaries in and out, one method a verb."""
 
-import random
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -16,6 +15,7 @@ from tieline_core.kube.resources import PODS, Resource
 from tieline_core.kube.store import Object, Objects
 from tieline_core.kube.transport import Call, Transport
 from tieline_core.kube.watching import WatchEvent, events
+from tieline_core.spreading import spread
 
 __all__ = ["Applied", "Kube", "Object", "Objects", "WatchEvent"]
 
@@ -171,7 +171,7 @@ class Kube:
         Raises Gone when the version is too old, and Unavailable when the connection breaks or falls silent.
         Use ``contextlib.aclosing`` where the loop may be left early.
         """
-        seconds = WATCH_SECONDS + random.randint(0, 20)  # noqa: S311  (spreads reconnects)
+        seconds = WATCH_SECONDS + round(spread(20, 0.0, 1.0))
         call = Call(
             verb="watch",
             resource=resource,

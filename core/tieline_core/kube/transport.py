@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import random
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -15,6 +14,7 @@ import orjson
 from tieline_core.kube import errors
 from tieline_core.kube.connection import Connection
 from tieline_core.kube.resources import SECRETS, TOKEN_REVIEWS, Resource
+from tieline_core.spreading import spread
 
 logger = logging.getLogger(__name__)
 
@@ -194,7 +194,7 @@ def pause_before_retry(call: Call, error: errors.KubeError, attempt: int) -> flo
         pause = own
     else:
         return None
-    return pause * random.uniform(1.0, 1.25)  # noqa: S311  (jitter, and never before the time asked for)
+    return spread(pause, 1.0, 1.25)  # never before the time asked for
 
 
 async def _refusal(response: aiohttp.ClientResponse, call: Call) -> errors.KubeError:

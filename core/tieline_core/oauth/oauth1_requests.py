@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
-from oauthlib import oauth1  # type: ignore[import-untyped]
-from oauthlib.oauth1.rfc5849.utils import escape  # type: ignore[import-untyped]
+from cryptography.exceptions import UnsupportedAlgorithm
+from jwt.exceptions import PyJWTError
+from oauthlib import oauth1
+from oauthlib.oauth1.rfc5849.utils import escape
 
 from tieline_core.oauth.endpoint_urls import url_problem
 from tieline_core.oauth.tokens import MisconfiguredError
@@ -45,6 +47,8 @@ _OF_THE_REQUEST = frozenset(
     {"authorization", "connection", "content-length", "content-type", "cookie", "host", "transfer-encoding"}
 )
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# What oauthlib raises of its own, and lets through of the libraries that read RSA keys (AttributeError: a public key).
+_UNSIGNABLE = (ValueError, TypeError, AttributeError, PyJWTError, UnsupportedAlgorithm)
 # What may stand in a host or a port: nothing that ends it.
 _HOST_PART = re.compile(r"[A-Za-z0-9.-]+")
 
@@ -159,13 +163,15 @@ class _Placed:
         self.url = _filled(endpoint.url, filled, told)
 
 
-class _Client(oauth1.Client):  # type: ignore[misc]
+class _Client(oauth1.Client):
     """Also signs what else is to travel in the Authorization header."""
 
     extra: Mapping[str, str] = {}
 
     def _render(self, request: Any, formencode: bool = False, realm: Any = None) -> Any:
-        url, headers, body = super()._render(request, formencode=formencode, realm=realm)
+        url, headers, body = super()._render(  # type: ignore[misc]  # private, so the stubs leave it out
+            request, formencode=formencode, realm=realm
+        )
         if self.extra and "oauth_signature" in dict(request.oauth_params):
             more = "".join(f', {escape(name)}="{escape(value)}"' for name, value in self.extra.items())
             headers = {**headers, "Authorization": headers["Authorization"] + more}
@@ -200,10 +206,14 @@ def _signed(
     )
     client.extra = placed.oauth if style == oauth1.SIGNATURE_TYPE_AUTH_HEADER else {}
     form = bool(placed.body) or style == oauth1.SIGNATURE_TYPE_BODY
-    options = {"body": urlencode(placed.body), "headers": {"Content-Type": FORM}} if form else {}
     try:
-        url, headers, body = client.sign(_with_query(placed.url, placed.query), http_method="POST", **options)
-    except Exception:  # oauthlib lets through what its RSA library raises; none of it says more than this
+        url, headers, body = client.sign(
+            _with_query(placed.url, placed.query),
+            http_method="POST",
+            body=urlencode(placed.body) if form else None,
+            headers={"Content-Type": FORM} if form else None,
+        )
+    except _UNSIGNABLE:
         raise MisconfiguredError(
             "The OAuth 1.0 request cannot be signed: an RSA method needs a private key in PEM as consumerSecret, "
             "and the endpoint's query has to be percent-encoded"

@@ -7,10 +7,8 @@ makes it single-use, across processes, and lets the same credential's exchange b
 that began it has died.
 """
 
-import asyncio
 import base64
 import hashlib
-import logging
 import re
 import secrets
 from collections.abc import Callable, Mapping
@@ -19,12 +17,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from tieline_core.ids import format_time, parse_id, parse_time
-from tieline_core.kube.errors import Conflict, KubeError, NotFound
+from tieline_core.kube.errors import Conflict, NotFound
 from tieline_core.kube.resources import SECRETS, Resource
 from tieline_core.oauth.tokens import RefusedError
 from tieline_core.owners import owner_reference
-
-logger = logging.getLogger(__name__)
+from tieline_core.sweeping import keep_sweeping
 
 STATE_TYPE = "tieline.dev/oauth-state"
 EXPIRES = "tieline.dev/expires-at"
@@ -181,16 +178,8 @@ class OAuthStates:
         return len(expired)
 
     async def keep_sweeping(self) -> None:
-        """Sweeps now and then, for ever. Replicas may do it at once: what is gone is gone."""
-        while True:
-            await asyncio.sleep(SWEEP_SECONDS * (0.5 + secrets.randbelow(1000) / 1000))
-            try:
-                count = await self.sweep()
-            except KubeError as error:
-                logger.warning("Cannot delete expired authorisations, trying again later: %s", error.reason)
-                continue
-            if count:
-                logger.info("Deleted expired authorisations", extra={"count": count})
+        """Deletes what has expired now and then, for ever."""
+        await keep_sweeping(self.sweep, seconds=SWEEP_SECONDS, what="expired authorisations")
 
     async def _found(self, state: str, *, namespace: str, holder: str) -> dict[str, Any]:
         organisation = organisation_of(state)

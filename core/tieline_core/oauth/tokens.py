@@ -14,8 +14,8 @@ from typing import Any, Literal
 from urllib.parse import parse_qsl, quote_plus
 
 import aiohttp
-from oauthlib.oauth2.rfc6749.errors import OAuth2Error  # type: ignore[import-untyped]
-from oauthlib.oauth2.rfc6749.parameters import (  # type: ignore[import-untyped]
+from oauthlib.oauth2.rfc6749.errors import OAuth2Error
+from oauthlib.oauth2.rfc6749.parameters import (
     parse_token_response,
     prepare_token_request,
 )
@@ -239,7 +239,7 @@ def _written(
     endpoint: Endpoint, grant: str, *, scopes: Sequence[str], params: dict[str, str]
 ) -> tuple[str, dict[str, str]]:
     """Body and headers. A public client (without secret) names itself in the body (section 3.2.1)."""
-    given = {name: value for name, value in params.items() if value}
+    given: dict[str, Any] = {name: value for name, value in params.items() if value}
     if scopes:
         given["scope"] = " ".join(scopes)
     headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}

@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 import logging
-import random
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 
 import aiohttp
+
+from tieline_core.spreading import spread
 
 logger = logging.getLogger("tieline.traces")
 
@@ -82,7 +83,7 @@ class Forwarder:
                         logger.warning("Cannot send traces to %s (%d), trying again", self._url, status)
                     failures += 1
                     longest = min(_FIRST_PAUSE * 2 ** min(failures, 10), _LONGEST_PAUSE)
-                    await asyncio.sleep(random.uniform(longest / 2, longest))  # noqa: S311  (spreads retries)
+                    await asyncio.sleep(spread(longest, 0.5, 1.0))
                     continue
                 if failures:
                     logger.info("Traces are sent again")

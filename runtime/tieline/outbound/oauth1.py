@@ -3,7 +3,7 @@
 from functools import lru_cache
 from typing import Any
 
-from oauthlib import oauth1  # type: ignore[import-untyped]
+from oauthlib import oauth1
 from yarl import URL
 
 from tieline.configuration.snapshot import Credential
