@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.building import begin
-from tests.harness.kubectl import ROOT, Kubectl, Organisation, make_organisation
+from tests.harness.kubectl import ROOT, Kubectl, Organisation, an_organisation
 from tests.harness.progress import Uncaptured
 from tieline_cluster.kubectl import kubectl_for
 from tieline_cluster.progress import Silence
@@ -126,9 +126,8 @@ def crds_installed(kubectl: Kubectl) -> None:
 @pytest.fixture
 def organisation(kubectl: Kubectl, crds_installed: None) -> Iterator[Organisation]:
     """An organisation of the test's own, removed after it."""
-    made = make_organisation(kubectl)
-    yield made
-    kubectl("delete", "namespace", made.namespace, "--wait=false")
+    with an_organisation(kubectl) as made:
+        yield made
 
 
 @pytest.fixture

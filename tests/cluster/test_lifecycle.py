@@ -72,11 +72,9 @@ def resolve(server: str, name: str) -> str:
         return socket.inet_ntoa(asking.recv(512)[-4:])
 
 
-def test_a_running_cluster_comes_up_again_in_no_time_and_untouched(with_node: BuiltIn) -> None:
+def test_a_running_cluster_that_is_brought_up_again_is_left_untouched(with_node: BuiltIn) -> None:
     before = with_node.components()
-    started = time.monotonic()
     with_node.up()
-    assert time.monotonic() - started < 3
     assert with_node.components() == before
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.harness.waiting import eventually
-from tests.harness.world import Answer, Rest, World, http, project
+from tests.harness.world import Answer, Rest, World, external_system, http, project
 from tieline_core.names import schedules_name, workload_name
 
 pytestmark = pytest.mark.e2e
@@ -101,23 +101,6 @@ class Recorder:
 
 
 def _recorder(world: World, image: str) -> list[dict[str, Any]]:
-    labels = {"app": "recorder"}
-    restricted = {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "runAsNonRoot": True,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-    container = {
-        "name": "recorder",
-        "image": image,
-        "command": ["python", "-c", RECORDER],
-        "ports": [{"containerPort": 8080}],
-        "readinessProbe": {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1},
-        "securityContext": restricted,
-    }
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "recorder", "labels": labels}}
-    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "recorder"}}
     system = {
         "name": "Recorder",
         "domain": "recorder",
@@ -131,8 +114,7 @@ def _recorder(world: World, image: str) -> list[dict[str, Any]]:
         "connectionRef": {"name": "recorder"},
     }
     return [
-        {**pod, "spec": {"containers": [container]}},
-        {**service, "spec": {"selector": labels, "ports": [{"port": 80, "targetPort": 8080}]}},
+        *external_system("recorder", image=image, program=RECORDER),
         {"kind": "System", "metadata": {"name": "recorder"}, "spec": system},
         {
             "kind": "Connection",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.harness.waiting import eventually
-from tests.harness.world import Rest, World, http, project
+from tests.harness.world import Rest, World, external_system, http, project
 
 pytestmark = pytest.mark.e2e
 
@@ -45,38 +45,13 @@ HTTPServer(("0.0.0.0", 8080), Mirror).serve_forever()
 """
 
 
-def _mirror(image: str) -> list[dict]:
-    """An external system that answers with the headers it was sent."""
-    labels = {"app": "mirror"}
-    restricted = {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "runAsNonRoot": True,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-    container = {
-        "name": "mirror",
-        "image": image,
-        "command": ["python", "-c", MIRROR],
-        "ports": [{"containerPort": 8080}],
-        "securityContext": restricted,
-    }
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "mirror", "labels": labels}}
-    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "mirror"}}
-    ports = [{"port": 80, "targetPort": 8080}]
-    return [
-        {**pod, "spec": {"containers": [container]}},
-        {**service, "spec": {"selector": labels, "ports": ports}},
-    ]
-
-
 def test_each_user_s_run_has_their_variables_and_their_connection(
     world: World, rest: Rest, runtime_image: str
 ) -> None:
     schema = {"type": "object", "properties": {"region": {"type": "string"}}}
     key_scheme = {"id": "key", "type": "api-key", "apiKey": {"name": "X-Key", "in": "header"}}
     world.apply(
-        *_mirror(runtime_image),
+        *external_system("mirror", image=runtime_image, program=MIRROR),
         {
             "kind": "System",
             "metadata": {"name": "mirror"},

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,3 +60,13 @@ def make_organisation(kubectl: Kubectl) -> Organisation:
     kubectl("create", "namespace", name)
     kubectl("label", "namespace", name, f"{ORGANISATION_LABEL}={identifier}")
     return Organisation(id=identifier, namespace=name)
+
+
+@contextmanager
+def an_organisation(kubectl: Kubectl) -> Iterator[Organisation]:
+    """An organisation that goes with the end of the block."""
+    made = make_organisation(kubectl)
+    try:
+        yield made
+    finally:
+        kubectl("delete", "namespace", made.namespace, "--wait=false")

@@ -9,6 +9,9 @@ import pytest
 
 from tests.harness.accounts import ROLES, confined
 from tests.harness.kubectl import Kubectl
+from tests.integration.api.oauth_provider import Provider
+from tests.integration.oauth.signing_provider import signing_provider
+from tests.unit.oauth.oauth1_provider import OAuth1Provider
 
 
 @pytest.fixture(scope="session")
@@ -53,3 +56,17 @@ def token_for(kubectl: Kubectl) -> Callable[..., str]:
         return kubectl("create", "token", name, namespace=namespace).stdout.strip()
 
     return make
+
+
+@pytest.fixture
+def login() -> Iterator[Provider]:
+    """An OAuth server on this machine."""
+    with Provider() as running:
+        yield running
+
+
+@pytest.fixture
+def signing() -> Iterator[OAuth1Provider]:
+    """A server of OAuth 1.0 on this machine."""
+    with signing_provider() as running:
+        yield running

@@ -13,9 +13,8 @@ from typing import Any, Self
 import pytest
 from aiohttp import web
 
-from tests.harness.kubectl import Kubectl, Organisation, make_organisation
+from tests.harness.kubectl import Kubectl, Organisation, an_organisation
 from tests.harness.waiting import eventually
-from tests.integration.api.oauth_provider import Provider
 from tieline_api.app import HTTP_LIMITS, make_app, make_platform
 from tieline_api.settings import Settings
 from tieline_core.kube import Kube
@@ -160,9 +159,8 @@ def reaching(api_kubeconfig: Path) -> Iterator[tuple[Server, Server]]:
 @pytest.fixture(scope="session")
 def org(kubectl: Kubectl, crds_installed: None) -> Iterator[Organisation]:
     """One organisation for all tests here; each makes objects of its own in it."""
-    made = make_organisation(kubectl)
-    yield made
-    kubectl("delete", "namespace", made.namespace, "--wait=false")
+    with an_organisation(kubectl) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")
@@ -183,19 +181,11 @@ def second(reaching: tuple[Server, Server], client: Client) -> Client:
     return Client(reaching[1].url, client.token, client.organisation)
 
 
-@pytest.fixture
-def login() -> Iterator[Provider]:
-    """An OAuth server on this machine."""
-    with Provider() as running:
-        yield running
-
-
 @pytest.fixture(scope="module")
 def other_org(kubectl: Kubectl, crds_installed: None) -> Iterator[Organisation]:
     """Another organisation, where there is nothing."""
-    made = make_organisation(kubectl)
-    yield made
-    kubectl("delete", "namespace", made.namespace, "--wait=false")
+    with an_organisation(kubectl) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

@@ -86,7 +86,7 @@ def activate(
 
 def bring_connection(
     kubectl: Kubectl,
-    org: Organisation,
+    namespace: str,
     *,
     name: str,
     system: str,
@@ -98,14 +98,14 @@ def bring_connection(
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": name, "namespace": org.namespace},
+        "metadata": {"name": name, "namespace": namespace},
         "type": secret_type,
         "stringData": values,
     }
     connection = {
         "apiVersion": "tieline.dev/v1alpha1",
         "kind": "Connection",
-        "metadata": {"name": name, "namespace": org.namespace},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": {
             "name": name,
             "systemRef": {"name": system.lower()},

@@ -234,7 +234,7 @@ def test_what_kubectl_made_is_shown_like_what_rest_made(
     system = make_system(client)
     bring_connection(
         kubectl,
-        org,
+        org.namespace,
         name="by-hand",
         system=system["id"],
         credential={"id": "k", "type": "string", "authSchemeConfigId": "key"},

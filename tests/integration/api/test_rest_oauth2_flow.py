@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.kubectl import Kubectl, Organisation, make_organisation
+from tests.harness.kubectl import Kubectl, Organisation, an_organisation
 from tests.harness.waiting import eventually
 from tests.integration.api.conftest import ORIGIN, OWN_PAGE, PUBLIC_URL, Answer, Client, Server
 from tests.integration.api.oauth_provider import CLIENT_ID, CLIENT_SECRET, Provider
@@ -188,11 +188,10 @@ def test_a_state_expires(api_kubeconfig: Path, client: Client, login: Provider) 
 def test_a_state_of_another_organisation_system_or_credential_is_refused_and_stays_good(
     first: Client, login: Provider, kubectl: Kubectl, token_for: Callable[..., str]
 ) -> None:
-    other = make_organisation(kubectl)
-    stranger = Client(first.url, token_for(other.namespace, "admin", "tieline-admin"), other.id)
-    theirs = Flow(stranger, login)
-    returned = theirs.come_back()
-    try:
+    with an_organisation(kubectl) as other:
+        stranger = Client(first.url, token_for(other.namespace, "admin", "tieline-admin"), other.id)
+        theirs = Flow(stranger, login)
+        returned = theirs.come_back()
         mine, elsewhere = Flow(first, login), Flow(first, login)
         answer = mine.create(returned)
         assert answer.status == 422
@@ -204,8 +203,6 @@ def test_a_state_of_another_organisation_system_or_credential_is_refused_and_sta
         assert mine.names() == []
         assert login.requests == []
         assert theirs.create(returned).status == 201, "nobody has used it up"
-    finally:
-        kubectl("delete", "namespace", other.namespace, "--wait=false")
 
 
 def _named(client: Client, credential: str) -> dict[str, str]:
@@ -339,28 +336,27 @@ def test_only_front_ends_on_the_list_may_learn_the_result(first: Client) -> None
 def test_a_client_of_another_organisation_serves_where_it_has_granted_that(
     first: Client, login: Provider, kubectl: Kubectl, token_for: Callable[..., str]
 ) -> None:
-    owner = make_organisation(kubectl)
-    lender = Client(first.url, token_for(owner.namespace, "admin", "tieline-admin"), owner.id)
-    theirs = Flow(lender, login)
-    shared = new_id()
-    credential = {
-        "id": "client",
-        "authSchemeConfig": theirs.scheme,
-        "credential": {
-            "id": shared,
-            "type": "oauth2-client",
-            "data": {"oauth2Client": {"clientId": CLIENT_ID, "clientSecret": CLIENT_SECRET}},
-        },
-    }
-    body = {
-        "connectionTemplateId": theirs.template["connectionTemplateId"],
-        "connection": {"name": "Shared client", "credentials": [credential]},
-    }
-    lent = lender.ok("POST", "/connections", body, status=201)
-    public = {"type": "authorizationCode", "authorizationCode": {"clientId": CLIENT_ID}}
-    mine = Flow(first, login, grant=public)
-    chosen = {"credential": {"id": shared, "organisationId": owner.id}}
-    try:
+    with an_organisation(kubectl) as owner:
+        lender = Client(first.url, token_for(owner.namespace, "admin", "tieline-admin"), owner.id)
+        theirs = Flow(lender, login)
+        shared = new_id()
+        credential = {
+            "id": "client",
+            "authSchemeConfig": theirs.scheme,
+            "credential": {
+                "id": shared,
+                "type": "oauth2-client",
+                "data": {"oauth2Client": {"clientId": CLIENT_ID, "clientSecret": CLIENT_SECRET}},
+            },
+        }
+        body = {
+            "connectionTemplateId": theirs.template["connectionTemplateId"],
+            "connection": {"name": "Shared client", "credentials": [credential]},
+        }
+        lent = lender.ok("POST", "/connections", body, status=201)
+        public = {"type": "authorizationCode", "authorizationCode": {"clientId": CLIENT_ID}}
+        mine = Flow(first, login, grant=public)
+        chosen = {"credential": {"id": shared, "organisationId": owner.id}}
         refused = mine.ask_to_begin(**chosen)
         assert (refused.status, refused.fields) == (422, ["credential"])
         grant = {
@@ -378,5 +374,3 @@ def test_a_client_of_another_organisation_serves_where_it_has_granted_that(
         assert answer.status == 201, answer.raw
         assert len(login.requests) == 1
         assert CLIENT_SECRET.encode() not in answer.raw
-    finally:
-        kubectl("delete", "namespace", owner.namespace, "--wait=false")

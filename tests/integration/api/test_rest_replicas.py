@@ -1,9 +1,6 @@
 """Two replicas as two processes: what a client writes through one it reads through the other."""
 
-import os
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +11,8 @@ import pytest
 
 from tests.harness.kubectl import Organisation
 from tests.harness.relay import Relay, through_relay
+from tests.harness.running_api import RunningApi
+from tests.harness.waiting import PATIENCE, eventually
 from tests.integration.api.conftest import Answer, Client
 from tests.integration.api.objects import API_KEY, make_system
 from tieline_core.ids import new_id, static_activation_id
@@ -23,26 +22,14 @@ pytestmark = pytest.mark.cluster
 REVISION = "X-Tieline-Revision"
 
 
-def _port() -> int:
-    with closing(socket.socket()) as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
-def _start(kubeconfig: Path, port: int, *, shutdown: float = 1) -> subprocess.Popen[bytes]:
-    environment = {
-        **os.environ,
-        "KUBECONFIG": str(kubeconfig),
-        "TIELINE_LISTEN_HOST": "127.0.0.1",
-        "TIELINE_LISTEN_PORT": str(port),
+def _replica(kubeconfig: Path, log: Path, *, shutdown: float = 1) -> RunningApi:
+    variables = {
         "TIELINE_DRAIN_SECONDS": "0",
         "TIELINE_SHUTDOWN_SECONDS": str(shutdown),
         "TIELINE_REVISION_SECONDS": "1",
         "TIELINE_RATE_LIMIT": "0",
     }
-    return subprocess.Popen(
-        [sys.executable, "-m", "tieline_api.main"], env=environment, stdout=subprocess.DEVNULL
-    )
+    return RunningApi(kubeconfig=kubeconfig, log=log, variables=variables)
 
 
 @pytest.fixture(scope="module")
@@ -53,31 +40,23 @@ def relay(api_kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> tup
 
 @pytest.fixture(scope="module")
 def replicas(
-    api_kubeconfig: Path, relay: tuple[Relay, Path], client: Client, org: Organisation
+    api_kubeconfig: Path,
+    relay: tuple[Relay, Path],
+    client: Client,
+    org: Organisation,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[Client, Client]]:
     """Two processes; the second one's way to the API server can be held up."""
-    ports = [_port(), _port()]
-    processes = [_start(api_kubeconfig, ports[0]), _start(relay[1], ports[1])]
-    made = [Client(f"http://127.0.0.1:{port}", client.token, org.id) for port in ports]
+    running = [
+        _replica(kubeconfig, tmp_path_factory.mktemp("replica") / "log")
+        for kubeconfig in (api_kubeconfig, relay[1])
+    ]
     try:
-        until = time.monotonic() + 60
-        for one in made:
-            while not _ready(one):
-                assert time.monotonic() < until, "a replica does not get ready"
-                time.sleep(0.1)
-        yield made[0], made[1]
+        for one in running:
+            one.start()
+        yield Client(running[0].url, client.token, org.id), Client(running[1].url, client.token, org.id)
     finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            assert process.wait(20) == 0, "a replica ends orderly"
-
-
-def _ready(one: Client) -> bool:
-    try:
-        return one.at("/readyz").status == 200
-    except OSError:
-        return False
+        assert [one.stop() for one in running] == [0, 0], "the replicas end orderly"
 
 
 def _body(number: int) -> dict[str, object]:
@@ -91,10 +70,12 @@ def _body(number: int) -> dict[str, object]:
 
 def _reads(replica: Client, path: str, revision: str) -> Answer:
     """The first answer that is not 503, which a replica gives that is far behind: never something older."""
-    until = time.monotonic() + 15
-    while (answer := replica("GET", path, X_Tieline_Revision=revision)).status == 503:
-        assert time.monotonic() < until
-    return answer
+
+    def current() -> Answer | None:
+        answer = replica("GET", path, X_Tieline_Revision=revision)
+        return answer if answer.status != 503 else None
+
+    return eventually("a replica that is not behind", current)
 
 
 def test_a_client_that_sends_the_revision_back_reads_its_writes_at_once(
@@ -118,7 +99,8 @@ def test_cursors_and_etags_of_one_replica_are_good_at_the_other(
 ) -> None:
     one, two = replicas
     last = [make_system(client) for _ in range(3)][-1]
-    time.sleep(0.5)
+    for replica in replicas:
+        eventually("the system known", lambda one=replica: one("GET", f"/systems/{last['id']}").status == 200)
     page = one.ok("GET", "/systems?first=1")
     following = two.ok("GET", f"/systems?first=200&after={page['next']}")
     assert last["id"] in [item["id"] for item in following["items"]]
@@ -198,34 +180,27 @@ def test_a_replica_that_is_told_to_stop_finishes_what_it_has_begun(
     api_kubeconfig: Path, client: Client, org: Organisation, tmp_path: Path
 ) -> None:
     relay, kubeconfig = through_relay(api_kubeconfig, tmp_path / "kubeconfig")
-    port = _port()
-    process = _start(kubeconfig, port, shutdown=20)
-    ending = Client(f"http://127.0.0.1:{port}", client.token, org.id)
-    until = time.monotonic() + 60
-    while not _ready(ending):
-        assert time.monotonic() < until
-        time.sleep(0.1)
+    running = _replica(kubeconfig, tmp_path / "log", shutdown=20)
+    running.start()
+    ending = Client(running.url, client.token, org.id)
     try:
         system = ending("POST", "/systems", _body(200)).json
         assert ending("PUT", f"/systems/{system['id']}", {"name": "First"}).status == 201
         relay.hold()
-        with ThreadPoolExecutor(1) as pool:
+        with ThreadPoolExecutor(2) as pool:
             slow = pool.submit(ending, "PUT", f"/systems/{system['id']}", {"name": "Last"})
             time.sleep(0.5)  # it waits for Kubernetes by now
-            process.terminate()
-            until = time.monotonic() + 10
-            while _accepts(port):
-                assert time.monotonic() < until, "it still takes new requests"
-                time.sleep(0.05)
+            stopping = pool.submit(running.stop)
+            eventually("no new requests taken", lambda: not _accepts(running.port))
             assert not slow.done()
             relay.release()
-            answer = slow.result(20)
+            answer = slow.result(PATIENCE)
+            assert stopping.result(PATIENCE) == 0
         assert (answer.status, answer.json["name"]) == (201, "Last")
-        assert process.wait(20) == 0
         assert client.ok("GET", f"/systems/{system['id']}")["name"] == "Last"
     finally:
         relay.release()
-        process.kill()
+        running.stop()
 
 
 def _accepts(port: int) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.kubectl import Kubectl, Organisation, make_organisation
+from tests.harness.kubectl import Kubectl, Organisation, an_organisation
 from tests.harness.running_runtime import RunningRuntime
 from tests.harness.waiting import eventually
 from tests.harness.world import http
@@ -41,16 +41,15 @@ def place(
     kubectl: Kubectl, kubeconfig: Path, crds_installed: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Organisation]:
     """An organisation that an operator works on."""
-    made = make_organisation(kubectl)
-    operator = RunningOperator(
-        kubeconfig=kubeconfig,
-        namespaces=(made.namespace,),
-        log=tmp_path_factory.mktemp("operator") / "operator.log",
-    )
-    operator.start()
-    yield made
-    operator.stop()
-    kubectl("delete", "namespace", made.namespace, "--wait=false")
+    with an_organisation(kubectl) as made:
+        operator = RunningOperator(
+            kubeconfig=kubeconfig,
+            namespaces=(made.namespace,),
+            log=tmp_path_factory.mktemp("operator") / "operator.log",
+        )
+        operator.start()
+        yield made
+        operator.stop()
 
 
 @pytest.fixture(scope="module")

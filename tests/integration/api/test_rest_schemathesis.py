@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.kubectl import Kubectl, Organisation, make_organisation
+from tests.harness.kubectl import Kubectl, an_organisation
 from tests.integration.api.conftest import Client, Server
 from tests.integration.api.objects import make_template
 
@@ -48,12 +48,10 @@ def admin(
     api_kubeconfig: Path, kubectl: Kubectl, token_for: Callable[..., str], crds_installed: None
 ) -> Iterator[Client]:
     """The administrator of an organisation of this test's own, at a server of its own: much is made in it."""
-    made: Organisation = make_organisation(kubectl)
-    with Server(api_kubeconfig) as server:
+    with an_organisation(kubectl) as made, Server(api_kubeconfig) as server:
         client = Client(server.url, token_for(made.namespace, "schemathesis", "tieline-admin"), made.id)
         client.until_known()
         yield client
-    kubectl("delete", "namespace", made.namespace, "--wait=false")
 
 
 def _run(

@@ -1,40 +1,17 @@
 """Several codes in one request: nothing is exchanged while something is wrong, and nothing that was is thrown away."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.harness.kubectl import Kubectl, Organisation
-from tests.integration.api.conftest import Answer, Client, Server
+from tests.integration.api.conftest import Answer, Client
 from tests.integration.api.oauth_provider import CLIENT_ID, Provider
 from tests.integration.api.objects import make_system, make_template, stored
 from tieline_core.ids import new_id
 from tieline_core.names import tokens_name
-from tieline_core.oauth.egress import Egress
 
 pytestmark = pytest.mark.cluster
-
-
-@pytest.fixture
-def login() -> Iterator[Provider]:
-    with Provider() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def reaching(api_kubeconfig: Path) -> Iterator[Server]:
-    """An API that may reach this machine, where the provider is."""
-    server = Server(api_kubeconfig, egress=Egress.parse(allowed=["127.0.0.0/8"]))
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def first(reaching: Server, client: Client) -> Client:
-    return Client(reaching.url, client.token, client.organisation)
 
 
 class Place:

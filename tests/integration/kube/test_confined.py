@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.harness.kubectl import Kubectl, Organisation, make_organisation
+from tests.harness.kubectl import Kubectl, Organisation, an_organisation
 from tests.harness.waiting import until
 from tieline_core.ids import ORGANISATION_LABEL, new_id
 from tieline_core.kube import Cache, Forbidden, Invalid, Kube
@@ -20,10 +20,9 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture
 def other(kubectl: Kubectl) -> Iterator[Organisation]:
-    made = make_organisation(kubectl)
-    kubectl("create", "configmap", "theirs", namespace=made.namespace)
-    yield made
-    kubectl("delete", "namespace", made.namespace, "--wait=false")
+    with an_organisation(kubectl) as made:
+        kubectl("create", "configmap", "theirs", namespace=made.namespace)
+        yield made
 
 
 @pytest.fixture

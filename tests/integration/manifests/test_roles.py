@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.harness.accounts import ROLES
-from tests.harness.kubectl import Kubectl, Organisation, make_organisation
+from tests.harness.kubectl import Kubectl, Organisation, an_organisation
 from tieline_core.resources import KINDS
 
 pytestmark = pytest.mark.cluster
@@ -36,18 +36,17 @@ Question = tuple[str, str, str, str]
 def organisation(kubectl: Kubectl, crds_installed: None) -> Iterator[Organisation]:
     """Where one person has each role."""
     kubectl("apply", "-f", str(ROLES / "roles.yaml"))
-    made = make_organisation(kubectl)
-    for role in MAY_WRITE:
-        kubectl(
-            "create",
-            "rolebinding",
-            role,
-            f"--clusterrole={role}",
-            f"--user=has-{role}",
-            namespace=made.namespace,
-        )
-    yield made
-    kubectl("delete", "namespace", made.namespace, "--wait=false")
+    with an_organisation(kubectl) as made:
+        for role in MAY_WRITE:
+            kubectl(
+                "create",
+                "rolebinding",
+                role,
+                f"--clusterrole={role}",
+                f"--user=has-{role}",
+                namespace=made.namespace,
+            )
+        yield made
 
 
 def may(kubectl: Kubectl, namespace: str, questions: set[Question]) -> set[Question]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.keycloak import Keycloak
-from tests.harness.kubectl import Kubectl, Organisation, make_organisation
+from tests.harness.kubectl import Kubectl, Organisation, an_organisation
 from tests.harness.progress import Uncaptured
 from tests.harness.running_api import RunningApi
 from tests.integration.api.conftest import Client
@@ -44,9 +44,8 @@ def keycloak(request: pytest.FixtureRequest) -> Iterator[Keycloak]:
 @pytest.fixture(scope="session")
 def oauth_org(kubectl: Kubectl, crds_installed: None) -> Iterator[Organisation]:
     """The organisation of the tests here; each makes systems and connections of its own in it."""
-    made = make_organisation(kubectl)
-    yield made
-    kubectl("delete", "namespace", made.namespace, "--wait=false")
+    with an_organisation(kubectl) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from tests.unit.oauth.oauth1_provider import OAuth1Provider
 
 
 @contextmanager
-def running() -> Iterator[OAuth1Provider]:
+def signing_provider() -> Iterator[OAuth1Provider]:
     """Serves on this machine until the end of the block."""
     found, app = OAuth1Provider(), web.Application()
     found.add_to(app)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,18 +9,12 @@ import pytest
 from tests.harness.waiting import eventually
 from tests.integration.api.conftest import Client
 from tests.integration.api.oauth_provider import CLIENT_ID, Provider
-from tests.integration.api.objects import make_system
+from tests.integration.api.objects import bring_connection, make_system
 from tests.integration.operator.cluster_objects import Acting, ready
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("operator")]
 
 ITEM = "login"
-
-
-@pytest.fixture
-def login() -> Iterator[Provider]:
-    with Provider() as running:
-        yield running
 
 
 def come_back(caller: Client, login: Provider, system: dict[str, Any]) -> dict[str, str]:
@@ -37,17 +30,10 @@ def come_back(caller: Client, login: Provider, system: dict[str, Any]) -> dict[s
 
 def apply(acting: Acting, name: str, system: dict[str, Any], returned: dict[str, str]) -> None:
     """A Secret with code and state, and a connection that refers to it."""
-    literals = [f"--from-literal={key}={value}" for key, value in returned.items()]
-    kind = "--type=tieline.dev/credential"
-    acting.run("create", "secret", "generic", name, kind, *literals)
-    item = {
-        "id": ITEM,
-        "authSchemeConfigId": "oauth",
-        "type": "oauth2-code",
-        "secretRef": {"name": name},
-    }
-    spec = {"name": name, "systemRef": {"name": system["id"].lower()}, "credentials": [item]}
-    acting.apply("Connection", name, spec)
+    item = {"id": ITEM, "authSchemeConfigId": "oauth", "type": "oauth2-code"}
+    bring_connection(
+        acting.kubectl, acting.namespace, name=name, system=system["id"], credential=item, values=returned
+    )
 
 
 def shown(caller: Client, system: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,8 +10,7 @@ import pytest
 from tests.harness.kubectl import Kubectl, Organisation
 from tests.harness.waiting import eventually
 from tests.integration.api.conftest import Client
-from tests.integration.api.objects import make_system, stored
-from tests.integration.oauth.signing_provider import running
+from tests.integration.api.objects import bring_connection, make_system, stored
 from tests.integration.operator.cluster_objects import Acting, ready
 from tests.unit.oauth.oauth1_provider import OAuth1Provider
 from tieline_core.names import tokens_name
@@ -20,12 +18,6 @@ from tieline_core.names import tokens_name
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("operator")]
 
 ITEM = "login"
-
-
-@pytest.fixture
-def signing() -> Iterator[OAuth1Provider]:
-    with running() as found:
-        yield found
 
 
 def come_back(caller: Client, signing: OAuth1Provider, system: dict[str, Any]) -> dict[str, str]:
@@ -36,11 +28,11 @@ def come_back(caller: Client, signing: OAuth1Provider, system: dict[str, Any]) -
 
 
 def apply(acting: Acting, name: str, system: dict[str, Any], returned: dict[str, str]) -> None:
-    literals = [f"--from-literal={key}={value}" for key, value in returned.items()]
-    acting.run("create", "secret", "generic", name, "--type=tieline.dev/credential", *literals)
-    item = {"id": ITEM, "authSchemeConfigId": "signed", "type": "oauth1", "secretRef": {"name": name}}
-    spec = {"name": name, "systemRef": {"name": system["id"].lower()}, "credentials": [item]}
-    acting.apply("Connection", name, spec)
+    """A Secret with what was brought back, and a connection that refers to it."""
+    item = {"id": ITEM, "authSchemeConfigId": "signed", "type": "oauth1"}
+    bring_connection(
+        acting.kubectl, acting.namespace, name=name, system=system["id"], credential=item, values=returned
+    )
 
 
 def test_the_operator_exchanges_what_was_applied_once_and_tells_what_was_replayed(

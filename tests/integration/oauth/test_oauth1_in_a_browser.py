@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -11,7 +11,6 @@ from tests.harness.browser import Browser, chromium
 from tests.harness.kubectl import Kubectl, Organisation
 from tests.integration.api.conftest import Client
 from tests.integration.api.objects import make_system, make_template, stored
-from tests.integration.oauth.signing_provider import running
 from tests.unit.oauth.oauth1_provider import OAuth1Provider
 from tieline_core.ids import new_id
 from tieline_core.names import tokens_name
@@ -25,12 +24,6 @@ OUTCOME = "document.getElementById('card')?.dataset.outcome"
 async def browser() -> AsyncIterator[Browser]:
     async with chromium() as running_browser:
         yield running_browser
-
-
-@pytest.fixture
-def signing() -> Iterator[OAuth1Provider]:
-    with running() as found:
-        yield found
 
 
 async def test_the_page_finishes_by_itself_and_tells_who_declines_so(

@@ -14,7 +14,7 @@ import pytest
 
 from tests.harness.echo import Echo
 from tests.harness.keycloak import Keycloak
-from tests.harness.kubectl import Kubectl, Organisation, make_organisation
+from tests.harness.kubectl import Kubectl, Organisation, an_organisation
 from tests.harness.leaks import leaks
 from tests.harness.running_api import RunningApi
 from tests.harness.running_runtime import RunningRuntime
@@ -39,9 +39,8 @@ def echo() -> Iterator[Echo]:
 
 @pytest.fixture
 def org(kubectl: Kubectl, crds_installed: None) -> Iterator[Organisation]:
-    made = make_organisation(kubectl)
-    yield made
-    kubectl("delete", "namespace", made.namespace, "--wait=false")
+    with an_organisation(kubectl) as made:
+        yield made
 
 
 @pytest.fixture

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +11,7 @@ import pytest
 
 from tests.harness.kubectl import Organisation
 from tests.harness.waiting import eventually
+from tests.harness.world import http
 from tests.integration.operator.cluster_objects import SYSTEM, Acting, project_spec
 from tests.integration.operator.running_operator import RunningOperator
 
@@ -73,12 +71,9 @@ def test_an_operator_that_hears_nothing_is_neither_healthy_nor_ready(
 
 def _refusal(url: str) -> str:
     """What a probe says once it answers 503."""
-    until = time.monotonic() + 30
-    while time.monotonic() < until:
-        try:
-            urllib.request.urlopen(url, timeout=5).close()
-        except urllib.error.HTTPError as error:
-            if error.code == 503:
-                return error.read().decode()
-        time.sleep(0.2)
-    raise AssertionError(f"{url} never fails")
+
+    def said() -> str | None:
+        answer = http("GET", url, timeout=5)
+        return answer.body.decode() if answer.status == 503 else None
+
+    return eventually(f"{url} failing", said)

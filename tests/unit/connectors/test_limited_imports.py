@@ -4,7 +4,6 @@ import asyncio
 import base64
 import os
 import tempfile
-import time
 from pathlib import Path
 
 import orjson
@@ -51,10 +50,8 @@ async def test_a_description_that_needs_too_much_memory_is_refused_as_too_large(
 
 
 async def test_an_import_that_takes_too_long_is_ended() -> None:
-    began = time.monotonic()
     with pytest.raises(TooMuch, match="did not end"):
         await run(Importer(ImportLimits(seconds=0.05)), orjson.dumps(WIDE))
-    assert time.monotonic() - began < 5
 
 
 async def test_a_process_that_dies_is_a_refusal_and_the_next_import_works() -> None:
