@@ -52,6 +52,11 @@ def _names(acting: Acting, kind: str) -> list[str]:
     return [item["metadata"]["name"] for item in acting.workload(kind, "orders")]
 
 
+def _hosts(acting: Acting, kind: str, name: str) -> list[str]:
+    spec = acting.get(kind, name)["spec"]
+    return list(spec["hostnames"]) if kind == "httproute" else [rule["host"] for rule in spec["rules"]]
+
+
 def _address(acting: Acting) -> str:
     return str(acting.get("project", "orders")["status"]["environments"][0]["publicUrl"])
 
@@ -72,15 +77,18 @@ def test_entrances_are_made_kept_mended_and_replaced_as_the_administrator_says(
         eventually("the address in the status", lambda: _address(acting) == f"https://{host}")
         ingress = acting.get("ingress", service)
         assert ingress["spec"]["tls"] == [{"hosts": [host], "secretName": "hooks-tls"}]
-        assert [rule["host"] for rule in ingress["spec"]["rules"]] == [host]
+        assert _hosts(acting, "ingress", service) == [host]
         assert ingress["metadata"]["annotations"]["example.org/buffering"] == "off"
 
-        # Suspended it stays as it is; deleted by hand it comes back.
+        # Suspended it stays as it is; changed by hand it is mended, deleted by hand it comes back.
         environment = {"name": "production", "version": "latest", "suspended": True}
         acting.apply("Project", "orders", project_spec(environments=[environment]))
         acting.until_environment("orders", "suspended")
         again = acting.get("ingress", service)["metadata"]
         assert again["resourceVersion"] == ingress["metadata"]["resourceVersion"]
+        change = '[{"op": "replace", "path": "/spec/rules/0/host", "value": "elsewhere.example"}]'
+        acting.run("patch", "ingress", service, "--type=json", "-p", change)
+        eventually("the Ingress is mended", lambda: _hosts(acting, "ingress", service) == [host])
         acting.run("delete", "ingress", service)
         eventually("the Ingress is back", lambda: _names(acting, "ingress") == [service])
         writes = operator.writes()
@@ -99,6 +107,12 @@ def test_entrances_are_made_kept_mended_and_replaced_as_the_administrator_says(
         spec = acting.get("httproute", service)["spec"]
         parents = [(one["namespace"], one["name"], one["sectionName"]) for one in spec["parentRefs"]]
         assert parents == [("infra", "edge", "https")]
+        acting.run(
+            "patch", "httproute", service, "--type=merge", "-p", '{"spec": {"hostnames": ["else.example"]}}'
+        )
+        eventually(
+            "the HTTPRoute is mended", lambda: _hosts(acting, "httproute", service) == ["hooks.example"]
+        )
         version = acting.get("httproute", service)["metadata"]["resourceVersion"]
 
     with _operator(operator_kubeconfig, acting.namespace, tmp_path, **ROUTE) as operator:
