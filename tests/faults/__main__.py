@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import secrets
+import signal
 import sys
 import tempfile
 import time
@@ -65,6 +66,7 @@ def main() -> int:
         "--image", default="", help="a runtime image that the cluster has, instead of this checkout's"
     )
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     progress = Lines()
     if not FAKETIME.exists():
         install(["libfaketime"])
