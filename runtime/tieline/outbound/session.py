@@ -81,11 +81,11 @@ class Session:
         check(self._look_up())
 
         async def send() -> ClientResponse:
-            return await self.once(method, url, options)
+            return await self._once(method, url, options)
 
         return _RequestContextManager(send_again(send, method=method, options=options, retries=retries))
 
-    def once(self, method: str, url: str | URL, options: Mapping[str, Any]) -> _RequestContextManager:
+    def _once(self, method: str, url: str | URL, options: Mapping[str, Any]) -> _RequestContextManager:
         """The same, sent a single time."""
         connection = self._look_up()
         check(connection)
@@ -132,7 +132,7 @@ async def fetch(
     """
 
     async def send() -> ClientResponse:
-        response = await session.once(method, url, options)
+        response = await session._once(method, url, options)
         try:
             await response.read()
         except BaseException:

@@ -149,9 +149,8 @@ class Runner:
         self, webhook: Webhook, request: web.Request, execution_id: str, slot: Slot
     ) -> web.StreamResponse:
         """One run is one trace, or a part of the caller's."""
-        headers = request.headers
         with self._tracer.run(
-            webhook.name, execution_id=execution_id, task=webhook.name, headers=headers
+            webhook.name, execution_id=execution_id, task=webhook.name, headers=request.headers
         ) as span:
             resource = request.match_info.route.resource
             span.attributes["http.request.method"] = request.method

@@ -64,20 +64,27 @@ class Exporter:
         if destination is None:
             return
         self._loop = asyncio.get_running_loop()
+        try:
+            async with self._client() as client:
+                await self._send_on(client, destination)
+        finally:
+            # Threads may still end spans when the loop is gone.
+            self._loop = None
+
+    async def _send_on(self, client: aiohttp.ClientSession, destination: Destination) -> None:
         failures = told = 0
-        async with self._client() as client:
-            while True:
-                if await self._empty(client, destination, await self._due(failures)):
-                    if failures:
-                        logger.info("Traces are sent again")
-                    failures = 0
-                else:
-                    if not failures:
-                        logger.warning("Cannot send traces to %s, trying again", destination.url)
-                    failures += 1
-                if self.dropped > told:
-                    logger.warning("Dropped %d spans", self.dropped - told)
-                    told = self.dropped
+        while True:
+            if await self._empty(client, destination, await self._due(failures)):
+                if failures:
+                    logger.info("Traces are sent again")
+                failures = 0
+            else:
+                if not failures:
+                    logger.warning("Cannot send traces to %s, trying again", destination.url)
+                failures += 1
+            if self.dropped > told:
+                logger.warning("Dropped %d spans", self.dropped - told)
+                told = self.dropped
 
     async def flush(self, seconds: float = 5.0) -> None:
         """Send what waits, once, for at most ``seconds``; what is left then is dropped. For the end."""
