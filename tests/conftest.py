@@ -36,6 +36,9 @@ _SLOW = (
     "unit/traces/test_store.py",
 )
 
+# After all others: what changes how the platform is deployed, and what judges by what the others did.
+_LATE = ("e2e/test_high_availability.py", "e2e/test_least_privilege.py")
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Fast tests first: what is cheap to know is known before a cluster starts."""
@@ -43,7 +46,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def stage(item: pytest.Item) -> int:
         if not item.path.is_relative_to(ROOT / "tests"):
             return 0  # those of the examples
-        folder = item.path.relative_to(ROOT / "tests").parts[0]
+        path = item.path.relative_to(ROOT / "tests")
+        if str(path) in _LATE:
+            return len(_STAGES) + 1 + _LATE.index(str(path))
+        folder = path.parts[0]
         return _STAGES.index(folder) if folder in _STAGES else len(_STAGES)
 
     for item in items:

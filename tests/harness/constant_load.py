@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, Self
 
 import aiohttp
 
@@ -38,24 +41,19 @@ def code_for_load(says: str) -> str:
     return _CODE % {"says": says}
 
 
-@dataclass
-class ConstantLoad:
-    """Calls ``{url}/hello`` and ``{url}/slow`` by POST, which no client repeats by itself.
+@dataclass(kw_only=True)
+class Load(ABC):
+    """Callers that go on until the ``with`` block ends, none of which repeats a request.
 
-    Some callers keep their connection, some make a new one for each request, some ask for what takes long. Each
-    has at most one request under way, and pauses a little after it.
+    Each has at most one request under way, and pauses a little after it.
     """
 
-    url: str
-    keeping: int = 6
-    connecting: int = 4
-    slow: int = 3
     pause: float = 0.05
     answered: Counter[str] = field(default_factory=Counter)
     """By what the answer says."""
     lost: list[str] = field(default_factory=list)
 
-    def __enter__(self) -> ConstantLoad:
+    def __enter__(self) -> Self:
         self._ending = threading.Event()
         self._began = time.monotonic()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
@@ -71,30 +69,69 @@ class ConstantLoad:
         """How many requests were answered."""
         return sum(self.answered.values())
 
-    async def _run(self) -> None:
-        await asyncio.gather(
-            *(self._caller("hello", keep=True) for _ in range(self.keeping)),
-            *(self._caller("hello", keep=False) for _ in range(self.connecting)),
-            *(self._caller("slow", keep=True) for _ in range(self.slow)),
-        )
+    @abstractmethod
+    def _callers(self) -> Iterable[Awaitable[None]]:
+        """The callers, by ``_caller``."""
 
-    async def _caller(self, webhook: str, *, keep: bool) -> None:
+    async def _run(self) -> None:
+        await asyncio.gather(*self._callers())
+
+    async def _caller(
+        self, call: Callable[[aiohttp.ClientSession], Awaitable[None]], *, keep: bool, **session: Any
+    ) -> None:
+        """Calls again and again, by one connection that is kept or by a new one each time."""
         connector = aiohttp.TCPConnector(limit=1, force_close=not keep)
-        async with aiohttp.ClientSession(connector=connector, timeout=_TIMEOUT) as client:
+        async with aiohttp.ClientSession(connector=connector, timeout=_TIMEOUT, **session) as client:
+            # aiohttp would repeat what is not POST when a connection breaks; there is no public switch.
+            client._retry_connection = False
             while not self._ending.is_set():
-                await self._call(client, webhook)
+                await call(client)
                 await asyncio.sleep(self.pause)
 
-    async def _call(self, client: aiohttp.ClientSession, webhook: str) -> None:
+    async def _call(
+        self,
+        client: aiohttp.ClientSession,
+        method: str,
+        url: str,
+        *,
+        says: str = "",
+        good: int = 200,
+        **more: Any,
+    ) -> str | None:
+        """The answer to one request, counted (under ``says``, or what it says); nothing when it is lost."""
         try:
-            async with client.post(f"{self.url}/{webhook}", json={"reference": "A-1"}) as response:
+            async with client.request(method, url, **more) as response:
                 text = await response.text()
-                if response.status != 200:
-                    self._lose(f"{webhook}: {response.status} {text[:200]}")
-                    return
-                self.answered[text] += 1
+                if response.status != good:
+                    self._lose(f"{method} {url}: {response.status} {text[:200]}")
+                    return None
+                self.answered[says or text] += 1
+                return text
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            self._lose(f"{webhook}: {type(error).__name__} {error}")
+            self._lose(f"{method} {url}: {type(error).__name__} {error}")
+            return None
 
     def _lose(self, what: str) -> None:
         self.lost.append(f"after {time.monotonic() - self._began:.2f} s: {what}")
+
+
+@dataclass
+class ConstantLoad(Load):
+    """Calls ``{url}/hello`` and ``{url}/slow`` by POST, which no client repeats by itself.
+
+    Some callers keep their connection, some make a new one for each request, some ask for what takes long.
+    """
+
+    url: str
+    keeping: int = 6
+    connecting: int = 4
+    slow: int = 3
+
+    def _callers(self) -> Iterable[Awaitable[None]]:
+        hello, slow = partial(self._post, "hello"), partial(self._post, "slow")
+        yield from (self._caller(hello, keep=True) for _ in range(self.keeping))
+        yield from (self._caller(hello, keep=False) for _ in range(self.connecting))
+        yield from (self._caller(slow, keep=True) for _ in range(self.slow))
+
+    async def _post(self, webhook: str, client: aiohttp.ClientSession) -> None:
+        await self._call(client, "POST", f"{self.url}/{webhook}", json={"reference": "A-1"})

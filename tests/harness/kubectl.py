@@ -54,11 +54,12 @@ class Organisation:
 
 
 def make_organisation(kubectl: Kubectl) -> Organisation:
-    """A namespace with an organisation's label, and its default ServiceAccount in place."""
+    """A namespace with an organisation's label, where only restricted pods may be."""
     identifier = new_id()
     name = f"org-{identifier.lower()}"
     kubectl("create", "namespace", name)
-    kubectl("label", "namespace", name, f"{ORGANISATION_LABEL}={identifier}")
+    restricted = "pod-security.kubernetes.io/enforce=restricted"
+    kubectl("label", "namespace", name, f"{ORGANISATION_LABEL}={identifier}", restricted)
     return Organisation(id=identifier, namespace=name)
 
 
