@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import yaml
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from tests.harness.authority import Authority, pem
 from tests.harness.kubectl import ROOT
 
 _BLOCK = re.compile(r"^```(\w+)(?: (\w+))?\n(.*?)^```$", re.M | re.S)
@@ -52,20 +48,6 @@ def read_page() -> Page:
 
 def write_pair(folder: Path) -> None:
     """``tls.crt`` and ``tls.key``, which the page's commands read."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tieline")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
-    encoding = serialization.Encoding.PEM
-    (folder / "tls.crt").write_bytes(certificate.public_bytes(encoding))
-    private = serialization.PrivateFormat.PKCS8
-    (folder / "tls.key").write_bytes(key.private_bytes(encoding, private, serialization.NoEncryption()))
+    certificate, key = Authority().issue("tieline")
+    (folder / "tls.crt").write_text(certificate)
+    (folder / "tls.key").write_text(pem(key))

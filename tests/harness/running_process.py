@@ -9,7 +9,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 60.0
@@ -34,6 +34,13 @@ class RunningProcess(ABC):
     @abstractmethod
     def ready(self) -> bool:
         """Whether it does what it was started for."""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.stop()
 
     def start(self) -> None:
         self.spawn()

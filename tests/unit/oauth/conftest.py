@@ -10,6 +10,8 @@ from aiohttp.test_utils import TestServer
 
 from tests.unit.oauth.keepers import keeper
 from tests.unit.oauth.keeping_shop import Provider, Shop
+from tests.unit.oauth.oauth1_consumer import PUBLIC
+from tests.unit.oauth.oauth1_provider import OAuth1Provider, signing_provider
 from tieline_core.oauth.egress import Egress
 from tieline_core.oauth.keeping import Keeper
 from tieline_core.oauth.tokens import TokenClient
@@ -41,3 +43,16 @@ def keeper_of(session: aiohttp.ClientSession) -> Any:
         return keeper(shop, TokenClient(session, timeout=5, now=lambda: shop.now))
 
     return make_keeper
+
+
+@pytest.fixture
+async def signing() -> AsyncIterator[OAuth1Provider]:
+    """A provider of OAuth 1.0."""
+    async with signing_provider(public=PUBLIC) as found:
+        yield found
+
+
+@pytest.fixture
+def client(session: aiohttp.ClientSession) -> TokenClient:
+    """What asks providers."""
+    return TokenClient(session, timeout=5)

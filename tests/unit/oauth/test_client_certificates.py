@@ -1,14 +1,11 @@
 """Mutual TLS at the token URL: which certificate is found, and what is said when there is none."""
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from tests.harness.authority import Authority
+from tests.harness.authority import pem as as_pem
 from tests.unit.oauth.memory_lookups import MemoryLookups, credential, make, oauth2, system
 from tieline_core.ids import credential_id, object_id
 from tieline_core.oauth.resolving import resolve
@@ -18,26 +15,8 @@ CERTIFICATES = {"id": "mtls", "type": "certificate"}
 
 @pytest.fixture(scope="module")
 def pem() -> dict[str, str]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tieline")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
-    text = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return {
-        "certificate": certificate.public_bytes(serialization.Encoding.PEM).decode(),
-        "key": text.decode(),
-    }
+    certificate, key = Authority().issue("tieline")
+    return {"certificate": certificate, "key": as_pem(key)}
 
 
 def cert(identifier: str = "cert", **more: Any) -> dict[str, Any]:

@@ -2,18 +2,16 @@
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import aiohttp
 import pytest
 
 from tests.unit.oauth.keepers import keeper
 from tests.unit.oauth.memory_kube import MemoryKube
 from tests.unit.oauth.memory_lookups import ACME, MemoryLookups, credential, make, oauth2, system
-from tests.unit.oauth.oauth1_consumer import PUBLIC, consumer, endpoint
-from tests.unit.oauth.oauth1_provider import CONSUMER, SECRET, OAuth1Provider, signing_provider
+from tests.unit.oauth.oauth1_consumer import consumer, endpoint
+from tests.unit.oauth.oauth1_provider import CONSUMER, SECRET, OAuth1Provider
 from tieline_core.ids import object_id
 from tieline_core.names import tokens_name
 from tieline_core.oauth.keeping import Keeper, UnresolvedError
@@ -24,23 +22,12 @@ from tieline_core.oauth.tokens import RefusedError, TokenClient, UnreachableErro
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-@pytest.fixture
-async def provider() -> AsyncIterator[OAuth1Provider]:
-    async with signing_provider(public=PUBLIC) as found:
-        yield found
-
-
-@pytest.fixture
-def client(session: aiohttp.ClientSession) -> TokenClient:
-    return TokenClient(session, timeout=5)
-
-
 class Shop:
-    """A connection whose user has come back from the provider."""
+    """A connection whose user has come back from the signing."""
 
-    def __init__(self, provider: OAuth1Provider, client: TokenClient, **scheme: Any) -> None:
-        self.kube, self.client, self.provider, self.now = MemoryKube(), client, provider, NOW
-        self.fields = {"consumerKey": CONSUMER, "tokenEndpoint": {"url": f"{provider.url}/a/token"}, **scheme}
+    def __init__(self, signing: OAuth1Provider, client: TokenClient, **scheme: Any) -> None:
+        self.kube, self.client, self.signing, self.now = MemoryKube(), client, signing, NOW
+        self.fields = {"consumerKey": CONSUMER, "tokenEndpoint": {"url": f"{signing.url}/a/token"}, **scheme}
         self.schemes = [
             {"id": "oauth", "type": "oauth1", "oauth1": self.fields},
             oauth2("clients", grant="clientCredentials"),
@@ -56,7 +43,7 @@ class Shop:
         return make("Connection", name, name=name, systemRef={"name": "shop"}, credentials=list(items))
 
     async def come_back(self, **pending: str) -> dict[str, str]:
-        at = endpoint(f"{self.provider.url}/a/temporary")
+        at = endpoint(f"{self.signing.url}/a/temporary")
         state = new_state(ACME)
         callback = f"https://tieline.example/oauth2/callback?state={state}"
         issued = await temporary_credentials(self.client, at, consumer(), callback=callback, params={})
@@ -71,7 +58,7 @@ class Shop:
             "oauth1_secret": issued.secret,
         }
         await self.states.remember(state, Pending(**{**given, **pending}), system=self.system)
-        back = self.provider.agree(f"https://x.example?oauth_token={issued.token}")
+        back = self.signing.agree(f"https://x.example?oauth_token={issued.token}")
         self.store(**back)
         return back
 
@@ -96,17 +83,17 @@ class Shop:
 
     @property
     def asked(self) -> int:
-        return sum(seen.url.path.endswith("/token") for seen in self.provider.seen)
+        return sum(seen.url.path.endswith("/token") for seen in self.signing.seen)
 
 
 async def test_a_verifier_is_exchanged_once_and_its_token_has_a_secret_of_its_own(
-    provider: OAuth1Provider, client: TokenClient
+    signing: OAuth1Provider, client: TokenClient
 ) -> None:
-    shop = Shop(provider, client)
+    shop = Shop(signing, client)
     await shop.come_back()
     keepers = [shop.keeper(), shop.keeper(), shop.keeper()]
     found = [await keeper.fresh(shop.connection, "main") for keeper in keepers]
-    ((token, secret),) = provider.issued.items()
+    ((token, secret),) = signing.issued.items()
     assert shop.kept == {"accessToken": token, "oauthTokenSecret": secret, "tokenType": "OAuth"}
     assert [one.due_at for one in found if one] == [None] * 3
     assert shop.asked == 1
@@ -117,24 +104,24 @@ async def test_a_verifier_is_exchanged_once_and_its_token_has_a_secret_of_its_ow
 
 
 async def test_what_a_user_gave_at_the_start_goes_along_with_the_verifier(
-    provider: OAuth1Provider, client: TokenClient
+    signing: OAuth1Provider, client: TokenClient
 ) -> None:
     at = {
-        "url": f"{provider.url}/{{shop}}/token",
+        "url": f"{signing.url}/{{shop}}/token",
         "additionalParamConfigs": [
             {"parameterName": "shop", "location": "LOCATION_ENDPOINT", "modifiable": True, "required": True}
         ],
     }
-    shop = Shop(provider, client, tokenEndpoint=at)
+    shop = Shop(signing, client, tokenEndpoint=at)
     await shop.come_back(oauth1_params=json.dumps({"shop": "north"}))
     await shop.keeper().fresh(shop.connection, "main")
-    assert provider.seen[-1].url.path == "/north/token"
+    assert signing.seen[-1].url.path == "/north/token"
 
 
 async def test_a_state_of_elsewhere_another_token_or_a_used_one_is_refused_and_nobody_is_asked(
-    provider: OAuth1Provider, client: TokenClient
+    signing: OAuth1Provider, client: TokenClient
 ) -> None:
-    shop = Shop(provider, client)
+    shop = Shop(signing, client)
     for pending in (
         {"system_id": "01ARZ3NDEKTSV4RRFFQ69G5FAX"},
         {"credential_id": "another"},
@@ -165,14 +152,14 @@ async def test_a_state_of_elsewhere_another_token_or_a_used_one_is_refused_and_n
 
 
 async def test_a_refused_verifier_is_not_tried_again_and_one_whose_provider_is_away_is(
-    provider: OAuth1Provider, client: TokenClient
+    signing: OAuth1Provider, client: TokenClient
 ) -> None:
-    shop = Shop(provider, client)
+    shop = Shop(signing, client)
     back = await shop.come_back()
-    provider.failing = 503
+    signing.failing = 503
     with pytest.raises(UnreachableError):
         await shop.keeper().fresh(shop.connection, "main")
-    provider.failing = 0
+    signing.failing = 0
     shop.now += timedelta(seconds=11)
     await shop.keeper().fresh(shop.connection, "main")
     await shop.come_back()
@@ -188,10 +175,10 @@ async def test_a_refused_verifier_is_not_tried_again_and_one_whose_provider_is_a
 
 @pytest.mark.parametrize("where", ["scheme", "credential"])
 async def test_the_consumers_secret_may_lie_with_the_system_or_with_a_credential(
-    provider: OAuth1Provider, client: TokenClient, where: str
+    signing: OAuth1Provider, client: TokenClient, where: str
 ) -> None:
     fields = {"secretRef": {"name": "consumer"}} if where == "scheme" else {"credentialId": "app"}
-    shop = Shop(provider, client, **fields)
+    shop = Shop(signing, client, **fields)
     shop.own = {}
     await shop.come_back()
     with pytest.raises(UnresolvedError):
@@ -201,13 +188,13 @@ async def test_the_consumers_secret_may_lie_with_the_system_or_with_a_credential
     held = credential("app", "oauth2-client", "clients", secretRef={"name": "consumer"}, credentialId="app")
     shop.lookups.objects.append(Shop.with_credentials(held, name="consumers"))
     await shop.keeper().fresh(shop.connection, "main")
-    assert len(provider.issued) == 1
+    assert len(signing.issued) == 1
 
 
 async def test_tokens_that_were_given_whole_are_left_alone(
-    provider: OAuth1Provider, client: TokenClient
+    signing: OAuth1Provider, client: TokenClient
 ) -> None:
-    shop = Shop(provider, client)
+    shop = Shop(signing, client)
     shop.store(oauthToken="t", oauthTokenSecret="s")
     assert await shop.keeper().fresh(shop.connection, "main") is None
-    assert provider.seen == []
+    assert signing.seen == []

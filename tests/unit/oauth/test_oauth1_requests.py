@@ -1,13 +1,11 @@
-"""Requests for temporary and token credentials of OAuth 1.0, at a provider that checks with code of its own."""
+"""Requests for temporary and token credentials of OAuth 1.0, at a signing that checks with code of its own."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
-import aiohttp
 import pytest
 
-from tests.unit.oauth.oauth1_consumer import METHODS, PUBLIC, STYLES, consumer, endpoint
-from tests.unit.oauth.oauth1_provider import CONSUMER, SECRET, OAuth1Provider, signing_provider
+from tests.unit.oauth.oauth1_consumer import METHODS, STYLES, consumer, endpoint
+from tests.unit.oauth.oauth1_provider import CONSUMER, SECRET, OAuth1Provider
 from tieline_core.oauth.oauth1_requests import Consumer, ParameterError, authorization_url, check_params
 from tieline_core.oauth.oauth1_tokens import Issued, temporary_credentials, token_credentials
 from tieline_core.oauth.tokens import MisconfiguredError, RefusedError, TokenClient, UnreachableError
@@ -15,42 +13,31 @@ from tieline_core.oauth.tokens import MisconfiguredError, RefusedError, TokenCli
 CALLBACK = "https://tieline.example/oauth2/callback?state=S.1"
 
 
-@pytest.fixture
-async def provider() -> AsyncIterator[OAuth1Provider]:
-    async with signing_provider(public=PUBLIC) as found:
-        yield found
-
-
-@pytest.fixture
-def client(session: aiohttp.ClientSession) -> TokenClient:
-    return TokenClient(session, timeout=5)
-
-
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("method", METHODS)
 async def test_rfc_5849_read_anew_accepts_both_requests(
-    provider: OAuth1Provider, client: TokenClient, method: str, style: str
+    signing: OAuth1Provider, client: TokenClient, method: str, style: str
 ) -> None:
     params = [
         {"parameterName": "scope", "location": "LOCATION_QUERY", "value": "a b&c=ü"},
         {"parameterName": "note", "location": "LOCATION_BODY", "value": "x+y/ü"},
         {"parameterName": "xoauth_lang", "location": "LOCATION_HEADER_PARAMETER", "value": 'de-ü, "1"'},
     ]
-    first = endpoint(f"{provider.url}/a/temporary?z=1%2F2&z=0", *params, style=style)
+    first = endpoint(f"{signing.url}/a/temporary?z=1%2F2&z=0", *params, style=style)
     issued = await temporary_credentials(client, first, consumer(method), callback=CALLBACK, params={})
-    seen = provider.parameters()
+    seen = signing.parameters()
     assert seen["oauth_callback"] == CALLBACK
     assert (seen["scope"], seen["note"], seen["xoauth_lang"]) == ("a b&c=ü", "x+y/ü", 'de-ü, "1"')
-    assert provider.seen[-1].headers.get("Authorization", "").startswith("OAuth ") is (style == STYLES[0])
-    assert (b"oauth_signature" in provider.seen[-1].body) is (style == STYLES[1])
-    assert ("oauth_signature" in str(provider.seen[-1].url)) is (style == STYLES[2])
-    provider.callbacks[issued.token] = "https://x.example?state=s"
-    back = provider.agree(f"https://x.example?oauth_token={issued.token}")
-    second = endpoint(f"{provider.url}/a/token", *params, style=style)
+    assert signing.seen[-1].headers.get("Authorization", "").startswith("OAuth ") is (style == STYLES[0])
+    assert (b"oauth_signature" in signing.seen[-1].body) is (style == STYLES[1])
+    assert ("oauth_signature" in str(signing.seen[-1].url)) is (style == STYLES[2])
+    signing.callbacks[issued.token] = "https://x.example?state=s"
+    back = signing.agree(f"https://x.example?oauth_token={issued.token}")
+    second = endpoint(f"{signing.url}/a/token", *params, style=style)
     got = await token_credentials(
         client, second, consumer(method), temporary=issued, verifier=back["oauthVerifier"], params={}
     )
-    assert provider.issued == {got.token: got.secret}
+    assert signing.issued == {got.token: got.secret}
     with pytest.raises(RefusedError, match="http_401"):
         await token_credentials(
             client, second, consumer(method), temporary=issued, verifier=back["oauthVerifier"], params={}
@@ -58,7 +45,7 @@ async def test_rfc_5849_read_anew_accepts_both_requests(
 
 
 async def test_each_parameter_goes_where_its_location_says_under_its_target_name(
-    provider: OAuth1Provider, client: TokenClient
+    signing: OAuth1Provider, client: TokenClient
 ) -> None:
     params: list[dict[str, Any]] = [
         {"parameterName": "ignored", "location": "LOCATION_IGNORE", "value": "no", "required": True},
@@ -87,9 +74,9 @@ async def test_each_parameter_goes_where_its_location_says_under_its_target_name
         },
         {"parameterName": "any", "location": "LOCATION_QUERY", "value": "yes", "usages": ["USAGE_UNKNOWN"]},
     ]
-    first = endpoint(f"{provider.url}/{{name}}/temporary", *params)
+    first = endpoint(f"{signing.url}/{{name}}/temporary", *params)
     await temporary_credentials(client, first, consumer(), callback=CALLBACK, params={})
-    seen = provider.seen[-1]
+    seen = signing.seen[-1]
     assert seen.url.raw_path == "/%C3%A4%2Fb/temporary"
     assert dict(seen.url.query) == {"in_query": "q", "now": "yes", "any": "yes"}
     assert seen.body == b"in_body=b"
@@ -128,23 +115,23 @@ def test_a_user_may_change_what_is_modifiable_and_nothing_else() -> None:
     ],
 )
 async def test_parameters_that_cannot_be_sent_are_told_by_name_and_nobody_is_asked(
-    provider: OAuth1Provider, client: TokenClient, params: list[dict[str, Any]], told: str
+    signing: OAuth1Provider, client: TokenClient, params: list[dict[str, Any]], told: str
 ) -> None:
-    one = endpoint(f"{provider.url}/a/temporary", *params)
+    one = endpoint(f"{signing.url}/a/temporary", *params)
     with pytest.raises(ParameterError, match=told):
         await temporary_credentials(client, one, consumer(), callback=CALLBACK, params={})
     with pytest.raises(MisconfiguredError, match="placeholders"):
         await temporary_credentials(
-            client, endpoint(f"{provider.url}/{{x}}"), consumer(), callback=CALLBACK, params={}
+            client, endpoint(f"{signing.url}/{{x}}"), consumer(), callback=CALLBACK, params={}
         )
-    assert provider.seen == []
+    assert signing.seen == []
 
 
 async def test_answers_are_told_apart_and_neither_messages_nor_debug_logs_hold_a_secret(
-    provider: OAuth1Provider, client: TokenClient, caplog: pytest.LogCaptureFixture
+    signing: OAuth1Provider, client: TokenClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
-    one = endpoint(f"{provider.url}/a/token")
+    one = endpoint(f"{signing.url}/a/token")
     given = Issued(token="t0ken", secret="t0ken-s3cret")
 
     async def asked(method: str = "HMAC-SHA1", secret: str = SECRET) -> str:
@@ -156,11 +143,11 @@ async def test_answers_are_told_apart_and_neither_messages_nor_debug_logs_hold_a
         return told
 
     assert (await asked()).startswith("RefusedError")
-    provider.failing, provider.problem = 401, "token_expired"
+    signing.failing, signing.problem = 401, "token_expired"
     assert "token_expired" in await asked()
-    provider.problem = "t0ken"
+    signing.problem = "t0ken"
     assert "(http_401)" in await asked()
-    provider.failing = 503
+    signing.failing = 503
     assert (await asked()).startswith("UnreachableError")
     assert "private key in PEM" in await asked("RSA-SHA1", "no key")
     await asked("PLAINTEXT")
@@ -169,10 +156,10 @@ async def test_answers_are_told_apart_and_neither_messages_nor_debug_logs_hold_a
 
 
 async def test_a_provider_that_does_not_confirm_the_callback_is_not_used(
-    provider: OAuth1Provider, client: TokenClient
+    signing: OAuth1Provider, client: TokenClient
 ) -> None:
-    provider.confirms = False
+    signing.confirms = False
     with pytest.raises(MisconfiguredError, match="does not confirm the callback"):
         await temporary_credentials(
-            client, endpoint(f"{provider.url}/a/temporary"), consumer(), callback=CALLBACK, params={}
+            client, endpoint(f"{signing.url}/a/temporary"), consumer(), callback=CALLBACK, params={}
         )

@@ -3,10 +3,9 @@
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
 from oauthlib.oauth1 import RequestValidator, ResourceEndpoint
 
+from tests.unit.oauth.oauth1_consumer import PRIVATE, PUBLIC
 from tests.unit.runtime.external_systems import (
     ContextFor,
     External,
@@ -16,15 +15,6 @@ from tests.unit.runtime.external_systems import (
 )
 from tieline import CredentialError
 
-PRIVATE = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-PEM = PRIVATE.private_bytes(
-    serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-).decode()
-PUBLIC = (
-    PRIVATE.public_key()
-    .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    .decode()
-)
 CONSUMER_SECRET = "consumer secret & more"
 # oauthlib's server decodes plain signatures in queries and forms twice, so this one has nothing to decode.
 PLAIN_SECRET = "consumer-secret"
@@ -83,7 +73,7 @@ def accepted(seen: Seen, method: str) -> bool:
 
 def secret_for(method: str) -> str:
     if method.startswith("RSA"):
-        return PEM
+        return PRIVATE
     return PLAIN_SECRET if method == "PLAINTEXT" else CONSUMER_SECRET
 
 
