@@ -57,12 +57,14 @@ async def update_project(call: Call[None, rest.ProjectUpdate]) -> Reply:
 
 
 async def delete_project(call: Call[None, None]) -> Reply:
-    """Deletes a project with its templates and activations; what it runs goes with it."""
+    """Deletes a project with its templates and activations; what it runs goes with it.
+
+    The project goes last: a deletion that was cut off can be asked for again.
+    """
     platform = call.platform
     world = platform.world
     obj = need_project(call)
     name = obj["metadata"]["name"]
-    await platform.writer.delete(world.projects, obj)
     for item in convert.environment_items(obj):
         for activation in world.referring(
             world.activations, "environment", call.namespace, name, item["name"]
@@ -70,6 +72,7 @@ async def delete_project(call: Call[None, None]) -> Reply:
             await platform.writer.delete_if_ours(world.activations, activation)
     for template in world.referring(world.templates, "project", call.namespace, name):
         await platform.writer.delete_if_ours(world.templates, template)
+    await platform.writer.delete(world.projects, obj)
     return Reply()
 
 

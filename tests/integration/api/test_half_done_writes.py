@@ -22,6 +22,7 @@ from tieline_api.models import connections as rest
 from tieline_api.models.auth_schemes import AuthSchemeConfig
 from tieline_api.operations.connection_writes import update_connection_object
 from tieline_api.operations.new_connections import create_connections, plan_connection
+from tieline_api.operations.projects import delete_project
 from tieline_api.operations.systems import put_auth_scheme
 from tieline_api.platform import Platform
 from tieline_api.settings import Settings
@@ -255,6 +256,41 @@ async def test_a_schemes_client_secret_is_switched_with_the_scheme(
         else:
             raise AssertionError("It never ends")
     assert stored["clientId"] == word
+
+
+@AT
+async def test_a_projects_deletion_that_is_cut_off_can_be_asked_for_again(
+    client: Client, kubectl: Kubectl, org: Organisation, api_kubeconfig: Path, tmp_path: Path, after: bool
+) -> None:
+    project, _ = make_template(client)
+    environment = project["environments"][0]["id"]
+    client.ok("PATCH", f"/environments/{environment}/variables", {"region": "eu"})
+
+    def left() -> list[str]:
+        found = live(kubectl, org.namespace, "project,connectiontemplate,activation")
+        name = project["id"].lower()
+        mine = [one for one in found if one["spec"].get("projectRef", {"name": ""})["name"] == name]
+        return [one["kind"] for one in found if one["metadata"]["name"] == name] + [o["kind"] for o in mine]
+
+    assert len(left()) == 3
+    async with process(api_kubeconfig, tmp_path) as (platform, mortal):
+        for step in range(_MOST_STEPS):
+            call = SimpleNamespace(
+                platform=platform,
+                path={"project_id": project["id"]},
+                namespace=org.namespace,
+                organisation=org,
+            )
+            mortal.dies(step=step if step < 2 else _MOST_STEPS, after=after)
+            if not await cut_off(mortal, delete_project(cast(Any, call))):
+                break
+            assert not (set(left()) - {"Project"} and "Project" not in left()), "nothing is orphaned"
+            await asyncio.sleep(0.5)  # the caches hear of what has gone
+            if "Project" not in left():
+                break
+        else:
+            raise AssertionError("It never ends")
+    assert left() == []
 
 
 async def test_nothing_that_is_young_or_that_somebody_refers_to_is_swept(
