@@ -102,7 +102,7 @@ class Settings:
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
         """The configuration of ``environment``; raises SettingsError."""
         return cls(
-            listen_host=environment.get("TIELINE_LISTEN_HOST") or "0.0.0.0",  # noqa: S104
+            listen_host=environment.get("TIELINE_LISTEN_HOST") or cls.listen_host,
             listen_port=int(_number(environment, "TIELINE_LISTEN_PORT", default=8080, low=1, high=65535)),
             kube_context=environment.get("TIELINE_KUBE_CONTEXT") or None,
             kube_timeout_seconds=_number(

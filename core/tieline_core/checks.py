@@ -5,8 +5,8 @@ The rules themselves are tieline_rules: ``tieline check`` uses the same.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from tieline_core.resources.fields import Severity
 from tieline_core.resources.project_versions import Finding
+from tieline_core.severity import Severity
 from tieline_rules import deploys, findings, python
 from tieline_rules.deploys import MAX_FINDINGS, Files
 from tieline_rules.files import MAIN

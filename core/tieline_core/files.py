@@ -14,8 +14,7 @@ from typing import Any
 
 from tieline_core.names import PROJECT_LABEL, label_value
 from tieline_core.resources.projects import FilesConfigMap, KeyToPath, ProjectSource
-from tieline_rules.files import MAX_FILE_BYTES as MAX_FILE_BYTES  # noqa: PLC0414  (others have it from here)
-from tieline_rules.files import MAX_TOTAL_BYTES as MAX_TOTAL_BYTES  # noqa: PLC0414  (others have it from here)
+from tieline_rules.files import MAX_FILE_BYTES
 
 Files = Mapping[str, bytes]
 """Contents by relative path."""

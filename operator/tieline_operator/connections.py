@@ -97,7 +97,7 @@ class Connections:
                 one["id"]: frozenset(one.get("errors") or ())
                 for one in obj.get("status", {}).get("credentials", [])
             },
-            leftovers=await leftovers(world, obj, now),
+            leftovers=await leftovers(world, connection, now),
         )
         return plan(observed, now)
 

@@ -16,7 +16,7 @@ from tieline_operator.plans import Deletion, Object
 from tieline_operator.world import View, World
 
 
-async def leftovers(world: World, obj: Object, now: datetime) -> tuple[Deletion, ...]:
+async def leftovers(world: World, connection: Connection, now: datetime) -> tuple[Deletion, ...]:
     """The Secrets of a Connection that go now, as they are: one that is written meanwhile stays.
 
     Secrets and Connections come by watches of their own, so a Secret may be seen before the credential that it is
@@ -24,17 +24,17 @@ async def leftovers(world: World, obj: Object, now: datetime) -> tuple[Deletion,
     asked for the Connection of this moment, and only what that one has no use for goes.
     """
     secrets = world[SECRETS]
-    if not any(_unused(secrets, obj, now)):
+    if not any(_unused(secrets, connection, now)):
         return ()
-    live = await world.connection_now(obj["metadata"]["namespace"], obj["metadata"]["name"])
-    if live is None or live["metadata"]["uid"] != obj["metadata"]["uid"]:
+    live = await world.connection_now(connection.namespace, connection.name)
+    if live is None or live["metadata"]["uid"] != connection.metadata.uid:
         return ()
-    return tuple(Deletion.of(SECRETS, secret, unchanged=True) for secret in _unused(secrets, live, now))
+    unused = _unused(secrets, Connection.read(live), now)
+    return tuple(Deletion.of(SECRETS, secret, unchanged=True) for secret in unused)
 
 
-def _unused(secrets: View, obj: Object, now: datetime) -> Iterator[Object]:
-    connection, uid = Connection.read(obj), obj["metadata"]["uid"]
-    namespace, items = connection.namespace, connection.spec.credentials
+def _unused(secrets: View, connection: Connection, now: datetime) -> Iterator[Object]:
+    namespace, uid, items = connection.namespace, connection.metadata.uid, connection.spec.credentials
     kept = [item for item in items if not has_expired(item, now)]
     used = {item.secret_ref.name for item in kept if item.secret_ref}
     for name in {item.secret_ref.name for item in items if item.secret_ref} - used:

@@ -8,7 +8,7 @@ from typing import Any
 from tieline_core.connectors.generating import Generated, generated
 from tieline_core.ids import object_id
 from tieline_core.kube.resources import CONNECTOR_VERSIONS, CONNECTORS
-from tieline_core.resources.fields import Severity
+from tieline_core.severity import Severity
 from tieline_operator import systems
 from tieline_operator.connector_imports import Imports
 from tieline_operator.connector_results import LOOK_AGAIN, missing_config_maps, newest_first

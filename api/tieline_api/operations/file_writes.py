@@ -12,9 +12,9 @@ from tieline_api.platform import Platform
 from tieline_api.store.field_managers import other_managers
 from tieline_api.store.writer import put_or_leave_out, refuse_removal
 from tieline_core.checks import MAIN, check_files
-from tieline_core.files import MAX_FILE_BYTES, MAX_TOTAL_BYTES
-from tieline_core.resources.fields import Severity
 from tieline_core.resources.project_versions import Finding
+from tieline_core.severity import Severity
+from tieline_rules.files import MAX_FILE_BYTES, MAX_TOTAL_BYTES
 
 Obj = dict[str, Any]
 Pairs = list[tuple[str, bytes]]

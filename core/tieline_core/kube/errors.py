@@ -47,15 +47,15 @@ class KubeError(Exception):
         self.causes = causes
 
 
-class NotFound(KubeError):  # noqa: N818  (Kubernetes' names for its answers)
+class NotFound(KubeError):
     """404: no such object, or no such resource (its definition is not installed)."""
 
 
-class AlreadyExists(KubeError):  # noqa: N818
+class AlreadyExists(KubeError):
     """409 on create: the name is taken."""
 
 
-class Conflict(KubeError):  # noqa: N818
+class Conflict(KubeError):
     """409: the object changed in between, or fields of an apply belong to other managers."""
 
     @property
@@ -72,29 +72,29 @@ class Conflict(KubeError):  # noqa: N818
         ]
 
 
-class Gone(KubeError):  # noqa: N818
+class Gone(KubeError):
     """410: the resourceVersion is too old; list again."""
 
 
-class Invalid(KubeError):  # noqa: N818
+class Invalid(KubeError):
     """400, 413 or 422: the object breaks the schema or a rule; ``causes`` name the fields."""
 
 
-class Forbidden(KubeError):  # noqa: N818
+class Forbidden(KubeError):
     """403: RBAC or admission refuses it."""
 
 
-class Unauthorized(KubeError):  # noqa: N818
+class Unauthorized(KubeError):
     """401: the API server does not know our credentials."""
 
 
-class TooManyRequests(KubeError):  # noqa: N818
+class TooManyRequests(KubeError):
     """429: asked to come back later, in ``retry_after`` seconds."""
 
     retry_after: float = 1.0
 
 
-class Unavailable(KubeError):  # noqa: N818
+class Unavailable(KubeError):
     """The API server cannot be reached, does not answer in time, or fails with 5xx."""
 
     retry_after: float | None = None

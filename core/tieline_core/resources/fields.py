@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from tieline_core.severity import Severity as Severity  # noqa: PLC0414  (others have it from here)
+from tieline_core.severity import Severity
 
 
 class Shape(BaseModel):

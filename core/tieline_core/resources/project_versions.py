@@ -11,7 +11,6 @@ from tieline_core.resources.fields import (
     Filename,
     Labels,
     Reference,
-    Severity,
     Shape,
     ShortText,
     Status,
@@ -20,6 +19,7 @@ from tieline_core.resources.fields import (
 )
 from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind
 from tieline_core.resources.projects import FilesConfigMaps
+from tieline_core.severity import Severity
 
 
 class VersionState(StrEnum):

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tieline_core.files import (
-    MAX_FILE_BYTES,
     PACK_BYTES,
     FilesMissing,
     config_map,
@@ -23,6 +22,7 @@ from tieline_core.files import (
     version_name,
 )
 from tieline_core.resources.projects import FilesConfigMap, KeyToPath, ProjectSource
+from tieline_rules.files import MAX_FILE_BYTES
 
 segments = st.text(st.characters(codec="utf-8", exclude_characters="/\\"), min_size=1, max_size=20)
 paths = st.lists(segments, min_size=1, max_size=4).map("/".join)
