@@ -246,7 +246,7 @@ async def test_spans_are_sent_in_the_background_and_what_is_left_at_the_end(
     with tracer.span("one"):
         pass
     task = asyncio.create_task(exporter.run())
-    await until(lambda: bool(collector.spans))
+    await until(lambda: bool(exporter.sent))
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     with tracer.span("two"):
@@ -288,7 +288,7 @@ async def test_spans_wait_while_the_destination_is_away_and_what_it_refuses_is_c
     with tracer.span("one"):
         pass
     task = asyncio.create_task(exporter.run())
-    await until(lambda: bool(collector.spans))
+    await until(lambda: bool(exporter.sent))
     with tracer.span("refused"):
         pass
     await until(lambda: bool(exporter.dropped))
