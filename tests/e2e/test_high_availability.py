@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.harness import audit
+from tests.harness.evicting import evict, serves
 from tests.harness.kubectl import Organisation
 from tests.harness.pod_processes import processes_of, send
 from tests.harness.rest_load import RestLoad
@@ -166,31 +167,11 @@ def test_an_operator_that_hung_for_longer_than_its_lease_writes_nothing_when_it_
     assert epochs(written) == [first, second], "one after the other, and never both"
 
 
-def ready(pod: dict[str, Any]) -> bool:
-    conditions = pod["status"].get("conditions", ())
-    return "deletionTimestamp" not in pod["metadata"] and any(
-        one["type"] == "Ready" and one["status"] == "True" for one in conditions
-    )
-
-
-def evict(platform: Platform, pod: str) -> bool:
-    """Whether Kubernetes lets it go."""
-    eviction = {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"name": pod, "namespace": NAMESPACE},
-    }
-    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}/eviction"
-    done = platform.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction), check=False)
-    assert done.returncode == 0 or "disruption budget" in done.stderr, done.stderr
-    return done.returncode == 0
-
-
 def test_rolling_restarts_and_a_drain_lose_no_request_and_a_budget_keeps_one_of_each(
     two: Platform, world: World, rest: Rest
 ) -> None:
     for part in PARTS:
-        eventually(f"two of {part}", lambda part=part: sum(map(ready, pods(two, part))) == 2)
+        eventually(f"two of {part}", lambda part=part: sum(map(serves, pods(two, part))) == 2)
     told: list[str] = []
     with RestLoad(rest) as load:
 
@@ -207,10 +188,12 @@ def test_rolling_restarts_and_a_drain_lose_no_request_and_a_budget_keeps_one_of_
                 lambda part=part: _allowed(two, part) == 1,
             )
             one, another = (name(pod) for pod in pods(two, part))
-            assert evict(two, one), "a drain may take one"
-            assert not evict(two, another), "and not the other one as long as the first is not replaced"
+            assert evict(two.kubectl, NAMESPACE, one), "a drain may take one"
+            assert not evict(two.kubectl, NAMESPACE, another), (
+                "and not the other one as long as the first is not replaced"
+            )
         for part in PARTS:
-            eventually(f"two of {part} again", lambda part=part: sum(map(ready, pods(two, part))) == 2)
+            eventually(f"two of {part} again", lambda part=part: sum(map(serves, pods(two, part))) == 2)
         done("eviction")
     print("\n" + "\n".join(told))
     assert not load.lost, (len(load.lost), load.lost[:20], told)

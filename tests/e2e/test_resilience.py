@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from tests.harness.evicting import serves
 from tests.harness.waiting import eventually
 from tests.harness.world import Platform, Rest, World, http, project
 
@@ -94,12 +95,7 @@ def test_pods_serve_on_while_the_api_is_away_and_those_that_start_wait_for_it(
 
 
 def _ready(world: World) -> set[str]:
-    return {
-        pod["metadata"]["name"]
-        for pod in world.pods("orders")
-        if "deletionTimestamp" not in pod["metadata"]
-        and any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", ()))
-    }
+    return {pod["metadata"]["name"] for pod in world.pods("orders") if serves(pod)}
 
 
 def _api_pods(platform: Platform) -> list[dict]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 import pytest
 
 from tests.harness.constant_load import ConstantLoad, code_for_load
+from tests.harness.evicting import evict, serves
 from tests.harness.waiting import eventually
 from tests.harness.world import World, project
 
@@ -15,29 +15,13 @@ pytestmark = pytest.mark.e2e
 
 
 def _serving_pods(world: World) -> list[str]:
-    return sorted(
-        pod["metadata"]["name"]
-        for pod in world.pods("orders")
-        if "deletionTimestamp" not in pod["metadata"]
-        and any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", ()))
-    )
-
-
-def _evict(world: World, pod: str) -> None:
-    """As draining a node does it: through the eviction API, which asks the disruption budget."""
-    eviction = {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"name": pod, "namespace": world.namespace},
-    }
-    path = f"/api/v1/namespaces/{world.namespace}/pods/{pod}/eviction"
-    world.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+    return sorted(pod["metadata"]["name"] for pod in world.pods("orders") if serves(pod))
 
 
 def _evict_one(world: World, *, replicas: int) -> None:
     """Returns once the pod is gone, and as many as before serve."""
     evicted = _serving_pods(world)[0]
-    _evict(world, evicted)
+    assert evict(world.kubectl, world.namespace, evicted)
 
     def replaced() -> bool:
         serving = _serving_pods(world)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -33,61 +34,66 @@ def counted(operator: RunningOperator) -> Counter[tuple[str, str]]:
     return Counter({(kind, what): int(float(count)) for kind, what, count in found})
 
 
-def deployed(acting: Acting, project: str) -> str:
+def deployed(acting: Acting, project: str, **spec: Any) -> str:
     """The name of the children of a new project."""
-    acting.apply("Project", project, project_spec())
+    acting.apply("Project", project, project_spec(**spec))
     eventually("it has a Deployment", lambda: acting.workload("deployment", project))
     name: str = acting.workload("deployment", project)[0]["metadata"]["name"]
     return name
 
 
+# What somebody does to a child, and the field that is told.
+BY_HAND: dict[str, tuple[dict[str, Any], str]] = {
+    "NetworkPolicy": ({"spec": {"egress": [{}]}}, "spec.egress"),
+    "Service": ({"spec": {"ports": [{"port": 80, "targetPort": 9999}]}}, "spec.ports[80].targetPort"),
+    "ServiceAccount": ({"automountServiceAccountToken": True}, "automountServiceAccountToken"),
+    "PodDisruptionBudget": ({"spec": {"maxUnavailable": 2}}, "spec.maxUnavailable"),
+}
+
+
 def test_what_is_changed_or_deleted_by_hand_is_put_right_and_told(
     acting: Acting, operator: RunningOperator
 ) -> None:
-    name = deployed(acting, "drifts")
+    name = deployed(acting, "drifts", runtime={"replicas": 2})
     operator.at_rest()
     before = counted(operator)
     assert told(acting, "drifts") == {}, "what the operator did itself is no drift"
+    versions = {kind: acting.get(kind, name)["spec"] for kind in BY_HAND if kind != "ServiceAccount"}
 
+    for kind, (change, _) in BY_HAND.items():
+        acting.run("patch", kind, name, "--type=merge", "-p", json.dumps(change), "--field-manager=by-hand")
     acting.run("set", "env", f"deployment/{name}", "TIELINE_ENVIRONMENT=elsewhere")
-    opened = json.dumps([{"op": "replace", "path": "/spec/egress", "value": [{}]}])
-    acting.run("patch", "networkpolicy", name, "--type=json", "-p", opened, "--field-manager=by-hand")
-    elsewhere = json.dumps({"spec": {"ports": [{"port": 80, "targetPort": 9999}]}})
-    acting.run("patch", "service", name, "-p", elsewhere, "--field-manager=by-hand")
-    acting.run("delete", "serviceaccount", name)
+    (files,) = acting.list("configmap", "tieline.dev/project=drifts")
+    acting.run("delete", "configmap", files["metadata"]["name"])
 
-    eventually("all four are told", lambda: len(told(acting, "drifts")) == 4)
-    messages = told(acting, "drifts")
+    messages = eventually("all is told", lambda: _all_of(told(acting, "drifts"), 6))
     assert all(len(found) == 1 for found in messages.values()), messages
-    (deployment,), (policy,) = messages["Deployment"], messages["NetworkPolicy"]
-    (service,), (account,) = messages["Service"], messages["ServiceAccount"]
-    assert f"Deployment {name} was changed by kubectl-set" in deployment
-    assert _ENVIRONMENT in deployment
+    for kind, (_, field) in BY_HAND.items():
+        assert f"{kind} {name} was changed by by-hand, and has been put right: {field}" in messages[kind][0]
+    (deployment,), (deleted,) = messages["Deployment"], messages["ConfigMap"]
+    assert (
+        f"Deployment {name} was changed by kubectl-set, and has been put right: {_ENVIRONMENT}" in deployment
+    )
     assert "elsewhere" not in deployment
-    assert "changed by by-hand" in policy
-    assert "spec.egress" in policy
-    assert "changed by by-hand" in service
-    assert "spec.ports[80].targetPort" in service
-    assert f"ServiceAccount {name} was deleted" in account
+    assert f"ConfigMap {files['metadata']['name']} was deleted by somebody else" in deleted
 
+    assert {kind: acting.get(kind, name)["spec"] for kind in versions} == versions
+    assert acting.get("serviceaccount", name)["automountServiceAccountToken"] is False
     variables = acting.get("deployment", name)["spec"]["template"]["spec"]["containers"][0]["env"]
     assert {"name": "TIELINE_ENVIRONMENT", "value": "production"} in variables
-    assert acting.get("service", name)["spec"]["ports"][0]["targetPort"] == "http"
-    assert acting.get("networkpolicy", name)["spec"]["egress"] != [{}]
-    assert acting.get("serviceaccount", name)["metadata"]["ownerReferences"][0]["name"] == "drifts"
+    assert acting.get("configmap", files["metadata"]["name"])["binaryData"] == files["binaryData"]
 
     # Again and again is counted, and not told again so soon.
+    acting.run("delete", "service", name)
     acting.run("set", "env", f"deployment/{name}", "TIELINE_ENVIRONMENT=nowhere")
-    wanted = before + Counter(
-        {
-            ("Deployment", "changed"): 2,
-            ("NetworkPolicy", "changed"): 1,
-            ("Service", "changed"): 1,
-            ("ServiceAccount", "deleted"): 1,
-        }
-    )
-    eventually("it is counted", lambda: counted(operator) == wanted)
+    wanted = before + Counter({(kind, "changed"): 1 for kind in BY_HAND})
+    wanted += Counter({("Deployment", "changed"): 2, ("ConfigMap", "deleted"): 1, ("Service", "deleted"): 1})
+    eventually("it is counted", lambda: counted(operator) == wanted, seen=lambda: counted(operator))
     assert len(told(acting, "drifts")["Deployment"]) == 1
+
+
+def _all_of(found: dict[str, list[str]], kinds: int) -> dict[str, list[str]] | None:
+    return found if len(found) == kinds else None
 
 
 def test_what_the_operator_does_itself_and_what_controllers_add_is_no_drift(
