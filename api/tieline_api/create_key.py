@@ -2,15 +2,18 @@
 
 import argparse
 import asyncio
+import os
 import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from tieline_api.auth.api_keys import USER_PREFIX, manifest, new_key
+from tieline_api.settings import served_namespace
 from tieline_api.store.field_managers import MANAGER
 from tieline_core.ids import ORGANISATION_LABEL, parse_id
 from tieline_core.kube import Kube, KubeError
+from tieline_core.kube.confined import ConfinedKube
 from tieline_core.kube.connection import NoClusterError
 from tieline_core.kube.resources import NAMESPACES, SECRETS
 
@@ -34,6 +37,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--expires-in", default="", help="how long it is good, such as 12h or 90d; absent: for ever"
     )
+    parser.add_argument(
+        "--namespace",
+        default=served_namespace(os.environ),
+        help="the organisation's namespace, for those who may not list all",
+    )
     parser.add_argument("--context", help="context of the kubeconfig")
     given = parser.parse_args(arguments)
     organisation, lasts = parse_id(given.organisation), _DURATION.fullmatch(given.expires_in)
@@ -52,8 +60,15 @@ def main(arguments: Sequence[str]) -> int:
         return 1
 
 
+async def _connect(given: argparse.Namespace) -> Kube:
+    agent = "tieline-api create-key"
+    if given.namespace is None:
+        return await Kube.connect(context=given.context, user_agent=agent)
+    return await ConfinedKube.connect(context=given.context, user_agent=agent, namespaces=[given.namespace])
+
+
 async def _create(organisation: str, given: argparse.Namespace, expires: datetime | None) -> int:
-    async with await Kube.connect(context=given.context, user_agent="tieline-api create-key") as kube:
+    async with await _connect(given) as kube:
         found = await kube.list(NAMESPACES, label_selector=f"{ORGANISATION_LABEL}={organisation}")
         if not found:
             print(f"There is no organisation {organisation} in this cluster", file=sys.stderr)

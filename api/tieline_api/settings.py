@@ -108,7 +108,7 @@ class Settings:
             kube_timeout_seconds=_number(
                 environment, "TIELINE_KUBE_TIMEOUT_SECONDS", default=10, low=1, high=60
             ),
-            namespace=_only(_listed(environment, "TIELINE_NAMESPACES")),
+            namespace=served_namespace(environment),
             public_api_url=_base_url(environment, "TIELINE_PUBLIC_API_URL"),
             redirect_urls=frozenset(
                 _redirect(text) for text in _listed(environment, "TIELINE_REDIRECT_URLS")
@@ -191,7 +191,9 @@ def _listed(environment: Mapping[str, str], name: str) -> list[str]:
     return [item.strip() for item in environment.get(name, "").split(",") if item.strip()]
 
 
-def _only(names: list[str]) -> str | None:
+def served_namespace(environment: Mapping[str, str]) -> str | None:
+    """The only one that is served; None for all."""
+    names = _listed(environment, "TIELINE_NAMESPACES")
     return names[0] if len(names) == 1 else None
 
 

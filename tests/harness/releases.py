@@ -119,7 +119,7 @@ def settled(kubectl: Kubectl, *, namespace: str = PLATFORM_NAMESPACE) -> None:
         assert len(names) == len(found["items"]), "an old operator is leaving"
         return any(_at_rest(_metrics(kubectl, namespace, name), objects) for name in names)
 
-    eventually("the operator leads and has looked at all", done, within=90)
+    eventually("the operator leads and has looked at all", done)
 
 
 def _metrics(kubectl: Kubectl, namespace: str, pod: str) -> str:

@@ -48,6 +48,13 @@ def test_one_organisation_works_and_another_is_neither_seen_nor_touched(
     made = rest("POST", "/projects", {"name": "By REST"})
     assert made.status in (200, 201), made
     settled(kubectl, namespace=home)
+    create = ("exec", "deployment/tieline-api", "--", "tieline-api", "create-key")
+    key = kubectl(*create, "--organisation", ours.id, "--user", "ci", namespace=home).stdout.strip()
+    user = f"--user=tieline:api-key:{ours.id.lower()}:ci"
+    kubectl("create", "rolebinding", "ci", "--clusterrole=tieline-viewer", user, namespace=home)
+    by_key = {"X-API-Key": key}
+    url = f"{platform.url}/api/v2/o/{ours.id}/projects"
+    eventually("the key known", lambda: http("GET", url, headers=by_key).status == 200)
 
     # The other one: unknown to REST, and as it was.
     token = {"Authorization": f"Bearer {rest.token}"}

@@ -210,3 +210,10 @@ def test_settings_have_defaults_and_are_read() -> None:
     assert read.token_audiences == ("a", "b")
     assert (read.sizes.body, read.sizes.files) == (512 * 1024, 24 * 1024 * 1024)
     assert read.request_id_header == "X-Correlation-Id"
+
+
+@pytest.mark.parametrize(
+    ("told", "served"), [("", None), ("acme", "acme"), (" acme ,", "acme"), ("acme,other", None)]
+)
+def test_one_namespace_is_served_alone_and_several_like_all(told: str, served: str | None) -> None:
+    assert Settings.from_environment({"TIELINE_NAMESPACES": told}).namespace == served
