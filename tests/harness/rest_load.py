@@ -13,6 +13,7 @@ import aiohttp
 from tests.harness.constant_load import Load
 from tests.harness.world import Rest
 
+_API_KEY = {"type": "api-key", "apiKey": {"id": "key", "name": "X-API-Key", "in": "header"}}
 _UPDATES = 10
 """Each so many writes there is a new System."""
 
@@ -58,6 +59,7 @@ class RestLoad(Load):
                 "name": f"{name} {number}",
                 "domain": "shop.example",
                 "templateBaseUrl": "https://shop.example",
+                "authSchemeConfigs": [_API_KEY],
             }
             method, url = ("PUT", f"{self._systems}/{expected}") if expected else ("POST", self._systems)
             answer = await self._call(client, method, url, says=method, good=201, json=body)
