@@ -113,3 +113,21 @@ async def test_of_several_namespaces_one_must_be_named(kubeconfig: Path, organis
             await kube.list(CONFIG_MAPS)
         assert await kube.list(CONFIG_MAPS, organisation.namespace)
         assert {item["metadata"]["name"] for item in await kube.list(NAMESPACES)} == set(names)
+
+
+async def test_a_namespace_that_comes_later_is_seen_and_so_is_its_end(
+    kubeconfig: Path, kubectl: Kubectl, crds_installed: None
+) -> None:
+    name = f"later-{new_id().lower()}"
+    async with await ConfinedKube.connect(kubeconfig=kubeconfig, namespaces=[name], poll=0.1) as kube:
+        mirror = Cache(kube, NAMESPACES)
+        await mirror.start()
+        try:
+            await asyncio.wait_for(mirror.synced(), 20)
+            assert not mirror.list()
+            kubectl("create", "namespace", name)
+            await until(lambda: mirror.get(None, name), within=20)
+            kubectl("delete", "namespace", name)
+            await until(lambda: not mirror.list(), within=20)
+        finally:
+            await mirror.stop()
