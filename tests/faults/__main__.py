@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import secrets
+import shutil
 import signal
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from tests.faults.history import DivergedError, History
 from tests.faults.sabotage import UnnoticedError, sabotage
 from tests.faults.stage import FAKETIME, Stage
 from tests.faults.worker import Log
-from tieline_cluster.packages import install
+from tieline_cluster import packages
 from tieline_cluster.progress import Lines, Progress
 
 
@@ -55,6 +56,16 @@ def run(
             faulty.down()
 
 
+def _install(progress: Progress) -> None:
+    """What the cluster needs, and the library that sets clocks."""
+    wanted = packages.missing(
+        packages.NODE_PACKAGES | packages.IMAGE_PACKAGES | {str(FAKETIME): "libfaketime"}
+    )
+    if wanted:
+        with progress.step(f"Installing {' '.join(wanted)}"):
+            packages.install(wanted)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
     parser.add_argument("--seed", type=int, default=int(time.time()), help="what happens; default: the time")
@@ -68,8 +79,7 @@ def main() -> int:
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     progress = Lines()
-    if not FAKETIME.exists():
-        install(["libfaketime"])
+    _install(progress)
     began = time.monotonic()
     progress.note(f"Seed {given.seed}: make faults SEED={given.seed} does the same again")
     folder = Path(tempfile.mkdtemp(prefix="tieline-faults-"))
@@ -87,6 +97,7 @@ def main() -> int:
     except (DivergedError, UnnoticedError) as error:
         print(error, file=sys.stderr)
         return 1
+    shutil.rmtree(folder, ignore_errors=True)
     progress.note(f"All held, after {(time.monotonic() - began) / 60:.1f} minutes (seed {given.seed})")
     return 0
 

@@ -73,10 +73,18 @@ def _second_leader(history: History, project: str) -> None:
         if isinstance(process := stage.replicas[name].process, RunningOperator) and not process.ready()
     )
     as_operator = replace(stage.kubectl, kubeconfig=stage.folder / waiting / "own")
-    change = ("patch", "project", project, "--type=merge", "-p")
-    for value in ('"yes"', "null"):
-        patch = f'{{"metadata": {{"annotations": {{"example.com/sabotage": {value}}}}}}}'
-        as_operator(*change, patch, namespace=stage.organisation.namespace)
+    metadata = {"name": project, "annotations": {"example.com/sabotage": "yes"}}
+    manifest = {"apiVersion": "tieline.dev/v1alpha1", "kind": "Project", "metadata": metadata}
+    as_operator(
+        "apply",
+        "--server-side",
+        "--validate=false",
+        "--field-manager=sabotage",
+        "-f",
+        "-",
+        namespace=stage.organisation.namespace,
+        stdin=json.dumps(manifest),
+    )
     _noticed("a writer that does not lead", f"{waiting} wrote", history.written_down)
     history.began = time.time()
 

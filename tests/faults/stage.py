@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import platform
 import signal
 import threading
 import time
@@ -34,7 +35,8 @@ PLATFORM = "faults-platform"
 LEASE = "tieline-operator"
 OPERATORS = ("operator-a", "operator-b")
 APIS = ("api-a", "api-b")
-FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
+FAKETIME = Path(f"/usr/lib/{platform.machine()}-linux-gnu/faketime/libfaketime.so.1")
+"""Where Debian's libfaketime is."""
 TRACES_DISK = "2m"
 """A tiny file system of its own for each API's traces, which ends with its process."""
 _READY = 90.0
