@@ -36,50 +36,17 @@ async def update_connection_object(
     What is stored stays when a code cannot be exchanged, and so do the tokens of others: the credential tells why,
     and is tried again where that can help.
     """
-    metadata, identifier = obj["metadata"], object_id(obj)
-    given = body.credentials or []
-    secrets: list[PlannedSecret] = []
-    staged: set[str] = set()
-    before: set[str] = set()
-    held: list[Obj] = []
-    ids: list[str] = []
-    edition = new_edition()
-
-    def plan(live: Mapping[str, Any], mine: Mapping[str, Any]) -> list[Obj]:
-        items, secrets[:] = plan_credentials(
-            given,
-            system=system or {},
-            owner=metadata["name"],
-            connection=identifier,
-            edition=edition,
-            live=live,
-            mine=mine,
-        )
-        ids[:] = [item["id"] for item in items]
-        return items
-
-    def change(live: Obj, mine: Obj) -> None:
-        if body.name is not None:
-            mine["spec"]["name"] = body.name
-        if body.base_url:
-            mine["spec"]["baseUrl"] = body.base_url
-        elif body.base_url == "" and "baseUrl" in live["spec"]:
-            refuse_removal(live, ("baseUrl",), what="The base URL")
-            mine["spec"].pop("baseUrl", None)
-        if body.credentials is not None:
-            before.update(secret_references(live))
-            held[:] = live["spec"].get("credentials") or ()
-            put_or_leave_out(mine["spec"], "credentials", plan(live, mine))
-
+    metadata, given = obj["metadata"], body.credentials or []
+    change, staged = _Change(body, obj=obj, system=system or {}), set[str]()
     if given:
-        planned = {**obj, "spec": {**obj["spec"], "credentials": plan(obj, obj)}}
-        await CodeChecks(platform=platform).check(given, planned, secrets, path="credentials", live=obj)
+        planned = {**obj, "spec": {**obj["spec"], "credentials": change.plan(obj, obj)}}
+        checks = CodeChecks(platform=platform)
+        await checks.check(given, planned, change.secrets, path="credentials", live=obj)
 
     async def stage() -> None:
-        staged.update(secret.name for secret in secrets)
-        await platform.credentials.stage(
-            metadata["namespace"], made_for(CONNECTION_KIND, metadata["name"]), secrets, owner=obj
-        )
+        staged.update(secret.name for secret in change.secrets)
+        owner = made_for(CONNECTION_KIND, metadata["name"])
+        await platform.credentials.stage(metadata["namespace"], owner, change.secrets, owner=obj)
 
     try:
         changed = await platform.writer.change(
@@ -93,12 +60,60 @@ async def update_connection_object(
     except (errors.ApiError, KubeError) as error:
         await platform.credentials.discard(metadata["namespace"], staged, error=error)
         raise
-    await platform.credentials.remove(changed, (before | staged) - secret_references(changed))
-    await platform.credentials.remove_unchanged(_tokens_of_removed(platform.world, held, changed))
-    outcome = await exchange_codes(platform, given, changed, ids, path="credentials")
+    await platform.credentials.remove(changed, (change.referred | staged) - secret_references(changed))
+    await platform.credentials.remove_unchanged(_tokens_of_removed(platform.world, change.before, changed))
+    outcome = await exchange_codes(platform, given, changed, change.ids, path="credentials")
     if outcome.failures:
         raise all_told(outcome.failures)
     return changed
+
+
+class _Change:
+    """What a request makes of a connection, computed anew for each state of it that is met on the way."""
+
+    def __init__(
+        self, body: rest.ConnectionUpdate, *, obj: Mapping[str, Any], system: Mapping[str, Any]
+    ) -> None:
+        self._body = body
+        self._obj = obj
+        self._system = system
+        self._edition = new_edition()
+        self.secrets: Sequence[PlannedSecret] = ()
+        """Those that it needs."""
+        self.ids: list[str] = []
+        """The ids of its credentials, in the order of the request."""
+        self.referred: set[str] = set()
+        """The names of the Secrets that were referred to before."""
+        self.before: Sequence[Obj] = ()
+        """The credentials that there were before."""
+
+    def __call__(self, live: Obj, mine: Obj) -> None:
+        body = self._body
+        if body.name is not None:
+            mine["spec"]["name"] = body.name
+        if body.base_url:
+            mine["spec"]["baseUrl"] = body.base_url
+        elif body.base_url == "" and "baseUrl" in live["spec"]:
+            refuse_removal(live, ("baseUrl",), what="The base URL")
+            mine["spec"].pop("baseUrl", None)
+        if body.credentials is not None:
+            self.referred |= secret_references(live)
+            self.before = live["spec"].get("credentials") or ()
+            put_or_leave_out(mine["spec"], "credentials", self.plan(live, mine))
+
+    def plan(self, live: Mapping[str, Any], mine: Mapping[str, Any]) -> list[Obj]:
+        """The credentials as they will be; ``mine`` is what the API owns of the connection."""
+        items, self.secrets = plan_credentials(
+            self._body.credentials or [],
+            system=self._system,
+            owner=self._obj["metadata"]["name"],
+            connection=object_id(self._obj),
+            edition=self._edition,
+            live=live,
+            mine=mine,
+        )
+        self.ids = [item["id"] for item in items]
+        return items
 
 
 def _tokens_of_removed(world: World, before: Sequence[Obj], after: Obj) -> list[Mapping[str, Any]]:

@@ -1,14 +1,17 @@
 """Indexes of the caches: by id, and by what objects refer to. Keys begin with the namespace."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tieline_core.ids import environment_id, object_id
+from tieline_core.kube import Resource
+from tieline_core.kube import resources as kube
 from tieline_core.names import workload_name
 from tieline_core.oauth.linking import credential_ids, lent_certificates
 from tieline_core.resources.projects import DEFAULT_ENVIRONMENT
 
 Obj = Mapping[str, Any]
+Indexer = Callable[[Obj], Iterable[str]]
 
 
 def key(namespace: str, *parts: str) -> str:
@@ -21,7 +24,7 @@ def by_id(obj: Obj) -> Iterable[str]:
     return (key(obj["metadata"]["namespace"], object_id(obj)),)
 
 
-def by_reference(field: str) -> Any:
+def by_reference(field: str) -> Indexer:
     """By the name in ``spec.<field>.name``."""
 
     def index(obj: Obj) -> Iterable[str]:
@@ -86,3 +89,30 @@ def by_lent_certificate(connection: Obj) -> Iterable[str]:
 def by_external_id(obj: Obj) -> Iterable[str]:
     """Users by the id that the customer's own application has for them."""
     return (key(obj["metadata"]["namespace"], obj["spec"]["externalId"]),)
+
+
+OF: Mapping[Resource, Mapping[str, Indexer]] = {
+    kube.CONNECTIONS: {
+        "system": by_reference("systemRef"),
+        "user": by_reference("endUserRef"),
+        "credential": by_credential_id,
+        "certificate": by_lent_certificate,
+    },
+    kube.CONNECTION_TEMPLATES: {
+        "system": by_reference("systemRef"),
+        "project": by_reference("projectRef"),
+        "connection": by_reference("connectionRef"),
+        "environment": by_environment,
+    },
+    kube.PROJECTS: {"environment": by_environment_id, "workload": by_workload},
+    kube.PROJECT_VERSIONS: {"project": by_reference("projectRef")},
+    kube.END_USERS: {"external": by_external_id},
+    kube.ACTIVATIONS: {
+        "environment": by_environment,
+        "static": by_environment_itself,
+        "user": by_reference("endUserRef"),
+        "connection": by_connections,
+    },
+    kube.CONNECTOR_VERSIONS: {"connector": by_reference("connectorRef")},
+}
+"""The indexes of each cache, beside that by id."""

@@ -1,7 +1,7 @@
 """What the API knows of the cluster: a cache for each resource, and look-ups by id."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tieline_api import errors
@@ -37,48 +37,21 @@ class World:
     """Caches of everything that answers are made of. Objects from it are shared: never change them."""
 
     def __init__(self, kube_client: Kube) -> None:
-        def cache(resource: Resource, **more: Any) -> Cache:
-            by = {"id": indexes.by_id, **more.pop("by", {})}
-            transform = more.pop("transform", _remembered)
-            return Cache(kube_client, resource, indexes=by, transform=transform, **more)
+        def cache(
+            resource: Resource, transform: Callable[[dict[str, Any]], dict[str, Any]] = _remembered
+        ) -> Cache:
+            by = {"id": indexes.by_id, **indexes.OF.get(resource, {})}
+            return Cache(kube_client, resource, indexes=by, transform=transform)
 
-        self.systems = cache(kube.SYSTEMS, transform=lambda obj: filled(_remembered(obj)))
-        self.connections = cache(
-            kube.CONNECTIONS,
-            by={
-                "system": indexes.by_reference("systemRef"),
-                "user": indexes.by_reference("endUserRef"),
-                "credential": indexes.by_credential_id,
-                "certificate": indexes.by_lent_certificate,
-            },
-        )
-        self.templates = cache(
-            kube.CONNECTION_TEMPLATES,
-            by={
-                "system": indexes.by_reference("systemRef"),
-                "project": indexes.by_reference("projectRef"),
-                "connection": indexes.by_reference("connectionRef"),
-                "environment": indexes.by_environment,
-            },
-        )
-        self.projects = cache(
-            kube.PROJECTS, by={"environment": indexes.by_environment_id, "workload": indexes.by_workload}
-        )
-        self.versions = cache(kube.PROJECT_VERSIONS, by={"project": indexes.by_reference("projectRef")})
-        self.users = cache(kube.END_USERS, by={"external": indexes.by_external_id})
-        self.activations = cache(
-            kube.ACTIVATIONS,
-            by={
-                "environment": indexes.by_environment,
-                "static": indexes.by_environment_itself,
-                "user": indexes.by_reference("endUserRef"),
-                "connection": indexes.by_connections,
-            },
-        )
+        self.systems = cache(kube.SYSTEMS, lambda obj: filled(_remembered(obj)))
+        self.connections = cache(kube.CONNECTIONS)
+        self.templates = cache(kube.CONNECTION_TEMPLATES)
+        self.projects = cache(kube.PROJECTS)
+        self.versions = cache(kube.PROJECT_VERSIONS)
+        self.users = cache(kube.END_USERS)
+        self.activations = cache(kube.ACTIVATIONS)
         self.connectors = cache(kube.CONNECTORS)
-        self.connector_versions = cache(
-            kube.CONNECTOR_VERSIONS, by={"connector": indexes.by_reference("connectorRef")}
-        )
+        self.connector_versions = cache(kube.CONNECTOR_VERSIONS)
         self.grants = cache(kube.CREDENTIAL_GRANTS)
         self.ordered = Orders(
             systems=self.systems,
@@ -96,13 +69,7 @@ class World:
             indexes={"organisation": organisation_keys},
         )
         self.changes = Changes()
-        for one in (
-            self.systems,
-            self.connections,
-            self.templates,
-            self.projects,
-            self.secrets,
-        ):
+        for one in (self.systems, self.connections, self.templates, self.projects, self.secrets):
             one.subscribe(self.changes.tell)
         self.activations.subscribe(self._tell_of_static)
         self._synced = False
