@@ -98,9 +98,14 @@ class Applier:
                     resource_version=deletion.resource_version,
                 )
         plan = refused or plan
-        with suppress(NotFound):
+        try:
             await self._label(resource, obj)
             await self._status(resource, obj, plan, now)
+        except NotFound:
+            pass  # gone meanwhile: nothing to be said about it
+        except Conflict as conflict:
+            if not conflict.other_uid:
+                raise
         return plan
 
     async def _children(self, resource: Resource, obj: Object, plan: Plan) -> Plan | None:

@@ -71,6 +71,11 @@ class Conflict(KubeError):
             if cause.get("reason") == "FieldManagerConflict"
         ]
 
+    @property
+    def other_uid(self) -> bool:
+        """Whether the object with the uid of an apply is gone; another one may have taken its name."""
+        return "uid mismatch" in self.message
+
 
 class Gone(KubeError):
     """410: the resourceVersion is too old; list again."""

@@ -138,19 +138,25 @@ class MemoryWorld:
     ) -> Applied:
         key = obj["metadata"]["namespace"], obj["metadata"]["name"]
         there = self.objects[resource].get(key)
-        if there is None and (subresource or "uid" in obj["metadata"]):
+        if there is None and subresource:
             raise NotFound("gone")
+        if there is None and "uid" in obj["metadata"]:
+            raise Conflict(
+                "uid mismatch: the provided object specified uid, and no existing object was found"
+            )
         if resource in self.refused:
             raise Invalid(self.refused[resource])
         self.requests["apply"] += 1
         old = copy.deepcopy(there)
+        # As a cache does: another state is another object.
         if there is None:
-            self.objects[resource][key] = self._stored(obj)
+            stored = self._stored(obj)
         elif subresource == "status":
-            there["status"] = copy.deepcopy(obj["status"])
+            stored = {**there, "status": copy.deepcopy(obj["status"])}
         else:
-            _merge(there, copy.deepcopy(dict(obj)))
-        stored = self.objects[resource][key]
+            stored = copy.deepcopy(there)
+            _merge(stored, copy.deepcopy(dict(obj)))
+        self.objects[resource][key] = stored
         self._tell(resource, old, stored)
         return Applied(object=stored, created=there is None)
 
