@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import percentile, table
-from bench.measures import system
 from bench.processes import processor_time, resident
+from bench.rest import system
 from tieline_cluster.go_modules import ensure_built
 from tieline_cluster.progress import Lines
 from tieline_core.ids import ORGANISATION_LABEL, new_id

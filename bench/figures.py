@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,11 @@ async def load(call: Callable[[], Awaitable[object]], *, requests: int, in_fligh
     return Load(
         per_second=len(durations) / elapsed, p50=percentile(durations, 0.5), p99=percentile(durations, 0.99)
     )
+
+
+def load_average() -> str:
+    """The machine's load over the last minute: what else it had to do while something was measured."""
+    return f"{os.getloadavg()[0]:.1f}"
 
 
 def table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -67,20 +67,24 @@ class Platform:
 
     async def operator_writes(self) -> int:
         """Writes that the operator has made since it started, without its Lease and events."""
-        page = await self.operator_metrics()
-        total = 0.0
-        for labels, value in re.findall(
-            r"^tieline_operator_requests_total\{([^}]*)\} ([0-9.e+]+)$", page, re.MULTILINE
-        ):
-            found = dict(re.findall(r'(\w+)="([^"]*)"', labels))
-            if found.get("verb") in _WRITES and found.get("resource") not in ("leases", "events"):
-                total += float(value)
-        return int(total)
+        return writes_in(await self.operator_metrics())
 
     async def clean(self) -> None:
         """Removes the organisations that were made."""
         for name in self.made:
             await self.kube.delete(NAMESPACES, name)
+
+
+def writes_in(page: str) -> int:
+    """Writes that a page of the operator's metrics tells of, without its Lease and events."""
+    total = 0.0
+    for labels, value in re.findall(
+        r"^tieline_operator_requests_total\{([^}]*)\} ([0-9.e+]+)$", page, re.MULTILINE
+    ):
+        found = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+        if found.get("verb") in _WRITES and found.get("resource") not in ("leases", "events"):
+            total += float(value)
+    return int(total)
 
 
 async def memory_of(platform: Platform, name: str) -> str:
