@@ -75,9 +75,8 @@ def project(
         token=pod.token,
         variables={"TIELINE_API_URL": first.url, "TIELINE_EGRESS_ALLOWED": "127.0.0.0/8"},
     )
-    running.start()
-    yield running
-    running.stop()
+    with running:
+        yield running
 
 
 def test_thirty_callers_notice_nothing_and_the_provider_is_asked_once(

@@ -47,9 +47,8 @@ def place(
             namespaces=(made.namespace,),
             log=tmp_path_factory.mktemp("operator") / "operator.log",
         )
-        operator.start()
-        yield made
-        operator.stop()
+        with operator:
+            yield made
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +60,8 @@ def caller(server: Server, place: Organisation, token_for: Callable[..., str]) -
 def running(folder: Path, api: str, token: str) -> Iterator[str]:
     """A project's process, as it runs in a pod; gives its URL."""
     pod = RunningRuntime(folder=folder, code=CODE, token=token, variables={"TIELINE_API_URL": api})
-    pod.start()
-    try:
+    with pod:
         yield pod.url
-    finally:
-        pod.stop()
 
 
 def region(url: str) -> Any:

@@ -157,8 +157,7 @@ def test_settings_tell_what_is_wrong(
 def test_limits_are_what_the_settings_say(api_kubeconfig: Path, client: Client, org: Organisation) -> None:
     sizes = Sizes(body=1000, files=3000, seconds=0.5)
     server = Server(api_kubeconfig, sizes=sizes, request_id_header="X-Correlation-Id")
-    server.start()
-    try:
+    with server:
         limited = Client(server.url, client.token, org.id)
         project = make_project(limited)
         too_large = limited("PUT", f"/projects/{project['id']}", {"name": "x" * 1000})
@@ -177,5 +176,3 @@ def test_limits_are_what_the_settings_say(api_kubeconfig: Path, client: Client, 
         slow.putheader("Content-Length", "100")
         slow.endheaders(b'{"name"')
         assert slow.getresponse().status == 408
-    finally:
-        server.stop()

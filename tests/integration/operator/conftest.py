@@ -34,9 +34,8 @@ def operator(
         namespaces=tuple(organisation.namespace for organisation in organisations),
         log=tmp_path_factory.mktemp("operator") / "log",
     )
-    running.start()
-    yield running
-    running.stop()
+    with running:
+        yield running
 
 
 @pytest.fixture

@@ -229,8 +229,7 @@ def test_an_organisation_comes_back_with_its_ids_workloads_and_credentials(
         log=tmp_path / "operator.log",
         variables={"TIELINE_EGRESS_ALLOWED": "127.0.0.1/32"},
     )
-    running.start()
-    try:
+    with running:
         furnish(acting, rotating)
         tokens = tokens_name("renewed", "main")
         eventually(
@@ -287,6 +286,4 @@ def test_an_organisation_comes_back_with_its_ids_workloads_and_credentials(
             ),
         )
         assert acting.get("secret", "by-git")
-    finally:
-        running.stop()
         kubectl("delete", "namespace", organisation.namespace, other.namespace, "--wait=false")

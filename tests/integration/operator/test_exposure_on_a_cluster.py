@@ -41,11 +41,8 @@ def _operator(account: Path, namespace: str, folder: Path, **variables: str) -> 
     running = RunningOperator(
         kubeconfig=account, namespaces=(namespace,), log=folder / "log", variables=variables
     )
-    running.start()
-    try:
+    with running:
         yield running
-    finally:
-        running.stop()
 
 
 def _names(acting: Acting, kind: str) -> list[str]:

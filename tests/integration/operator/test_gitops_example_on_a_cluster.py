@@ -90,9 +90,8 @@ def working(
         namespaces=tuple(organisation.namespace for organisation in two),
         log=tmp_path_factory.mktemp("operator") / "log",
     )
-    running.start()
-    yield running
-    running.stop()
+    with running:
+        yield running
 
 
 def serving(acting: Acting) -> dict[str, str]:

@@ -59,14 +59,11 @@ def test_an_operator_that_hears_nothing_is_neither_healthy_nor_ready(
         log=tmp_path / "log",
         variables={"TIELINE_WATCH_TIMEOUT": "10"},
     )
-    running.start()
-    try:
+    with running:
         for path in ("healthz", "readyz"):
             assert _refusal(f"http://127.0.0.1:{running.health_port}/{path}").startswith(
                 "Nothing is heard of "
             )
-    finally:
-        running.stop()
 
 
 def _refusal(url: str) -> str:
