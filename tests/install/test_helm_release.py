@@ -65,7 +65,6 @@ def test_a_release_is_installed_upgraded_under_load_removed_and_brought_back_wit
 
         # A new runtime: every environment is rolled, pod by pod.
         helm(*_release("upgrade", this), values=_values(this, this))
-        kubectl("rollout", "restart", "deployment/tieline-operator", namespace=PLATFORM_NAMESPACE)
         eventually("the new runtime alone", lambda: _images(world) == {this.images["runtime"]})
         world.until("orders", "running")
         settled(kubectl)

@@ -18,6 +18,7 @@ DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "tieline"
 NAMESPACE = "tieline-system"
 KEEP = "helm.sh/resource-policy"
+CHECKSUM = "checksum/configuration"
 TWO_OF_EACH = ("--set", "api.replicas=2,operator.replicas=2")
 ONE_ORGANISATION = ("--set", "organisation=acme")
 
@@ -50,8 +51,10 @@ def objects(text: str) -> Objects:
 
 
 def without_helms_own(found: Objects) -> Objects:
-    """Definitions are marked for helm to keep; nothing else is its own."""
+    """Definitions are marked for helm to keep, pods with what they are told; nothing else is its own."""
     for document in found.values():
+        if document["kind"] == "Deployment":
+            assert list(document["spec"]["template"]["metadata"].pop("annotations")) == [CHECKSUM]
         notes = document["metadata"].get("annotations", {})
         assert (KEEP in notes) is (document["kind"] == "CustomResourceDefinition")
         if notes.pop(KEEP, None) and not notes:
@@ -114,6 +117,15 @@ def test_values_reach_the_objects(tools: ManifestTools) -> None:
     assert (data["TIELINE_RUNTIME_IMAGE"], data["TIELINE_WORKERS"]) == ("registry.example/r:1", "4")
     assert not {kind for kind, _, _ in found} & {"NetworkPolicy", "CustomResourceDefinition"}
     assert not {name for _, _, name in found} & {"tieline-viewer", "tieline-editor", "tieline-admin"}
+
+
+def test_other_settings_make_other_pods(tools: ManifestTools) -> None:
+    def checksum(*more: str) -> str:
+        deployment = objects(helm(tools, *more).stdout)["Deployment", NAMESPACE, "tieline-operator"]
+        return str(deployment["spec"]["template"]["metadata"]["annotations"][CHECKSUM])
+
+    assert checksum() == checksum("--set", "api.replicas=2")
+    assert checksum() != checksum("--set", "images.runtime=registry.example/r:2")
 
 
 def test_for_one_organisation_nothing_but_the_review_of_callers_is_granted_beyond_it(
