@@ -164,22 +164,25 @@ def answering(text: str) -> str:
     )
 
 
+RESTRICTED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""A container's securityContext that organisations' namespaces admit."""
+
+
 def external_system(name: str, *, image: str, program: str) -> list[dict[str, Any]]:
     """A pod that runs a Python program, which listens on port 8080, and its Service on port 80."""
     labels = {"app": name}
-    restricted = {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "runAsNonRoot": True,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
     container = {
         "name": name,
         "image": image,
         "command": ["python", "-c", program],
         "ports": [{"containerPort": 8080}],
         "readinessProbe": {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1},
-        "securityContext": restricted,
+        "securityContext": RESTRICTED,
     }
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}}
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}}

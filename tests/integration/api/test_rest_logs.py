@@ -7,6 +7,7 @@ import pytest
 
 from tests.harness.kubectl import Kubectl, Organisation
 from tests.harness.waiting import eventually
+from tests.harness.world import RESTRICTED
 from tests.integration.api.conftest import Client
 from tests.integration.api.objects import MAIN, make_project
 from tieline_core.names import ENVIRONMENT_ID_LABEL
@@ -100,6 +101,7 @@ def _pod(kubectl: Kubectl, project: dict[str, Any], image: str, name: str) -> di
                     "image": image,
                     "imagePullPolicy": "Never",
                     "command": ["python3", "-c", _WRITES, name],
+                    "securityContext": RESTRICTED,
                     "volumeMounts": [{"name": "again", "mountPath": "/tmp/again"}],
                 }
             ],

