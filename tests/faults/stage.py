@@ -30,6 +30,7 @@ from tests.harness.relay import Relay, through_relay
 from tests.harness.running_api import RunningApi
 from tests.harness.running_process import RunningProcess
 from tests.integration.operator.running_operator import RunningOperator
+from tieline_core.ids import ORGANISATION_LABEL
 
 PLATFORM = "faults-platform"
 LEASE = "tieline-operator"
@@ -76,6 +77,8 @@ class Stage:
         self.node = self._node_address()
         self.image = self.image or self.cluster.runtime_image()
         self._install()
+        # Of an earlier history on a cluster that was kept.
+        self.kubectl("delete", "namespace", "-l", ORGANISATION_LABEL, "--wait=false")
         self.shop = Shop(self.node, self.mark, self._sender)
         self._closing.enter_context(self.shop)
         self.organisation = self.organise()
