@@ -51,13 +51,14 @@ def kubectl(empty_cluster: Cluster) -> Iterator[Kubectl]:
 
 def _sweep(kubectl: Kubectl, *, wait: bool) -> None:
     """Without ``wait`` for the deletions: the next test does, if there is one."""
-    label = "app.kubernetes.io/part-of=tieline"
-    names = kubectl("get", "namespaces", "-o", "name").stdout.split()
-    ours = [name for name in names if name.startswith(("namespace/org-", "namespace/tieline-"))]
-    kinds = "clusterroles,clusterrolebindings,customresourcedefinitions"
-    for what in ([kinds, "-l", label], ours):
-        if what:
-            kubectl("delete", *what, f"--wait={str(wait).lower()}", timeout=240)
+    kinds = "clusterroles,clusterrolebindings,customresourcedefinitions,namespaces"
+    ours = [
+        name
+        for name in kubectl("get", kinds, "-o", "name").stdout.split()
+        if name.endswith(".tieline.dev") or name.partition("/")[2].startswith(("tieline-", "org-"))
+    ]
+    if ours:
+        kubectl("delete", *ours, f"--wait={str(wait).lower()}", timeout=240)
 
 
 @pytest.fixture
