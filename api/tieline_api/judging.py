@@ -22,7 +22,9 @@ from tieline_core.credentials.facts import SecretFacts, tokens_of
 from tieline_core.credentials.links import links_of, scheme_links
 from tieline_core.credentials.schemes import KnownScheme, inline_findings, references, scheme_findings
 from tieline_core.ids import object_id, object_name
+from tieline_core.oauth.linking import SYSTEM, scheme_in
 from tieline_core.resources import Connection, System
+from tieline_core.resources.auth_schemes import AuthSchemeConfig
 from tieline_core.resources.connections import ConnectionCredential
 
 Obj = Mapping[str, Any]
@@ -82,16 +84,13 @@ def judged_connection(world: World, obj: Obj, system: Obj | None) -> Obj:
     if told is not None:
         return _with_status(obj, credentials=told)
     try:
-        connection, schemes = Connection.read(obj), System.read(system).spec.auth_scheme_configs
+        connection, of = Connection.read(obj), SYSTEM.of(system)
     except ValidationError:
         return obj
     before = {one["id"]: one for one in _status(obj, "credentials")}
     told, again = [], []
     for item in connection.spec.credentials:
-        scheme = item.auth_scheme_config or next(
-            (one for one in schemes if one.id == item.auth_scheme_config_id), None
-        )
-        known = _known(world, obj, connection, item, scheme)
+        known = _known(world, obj, connection, item, scheme_in(of, item))
         again += looks_again(known, now)
         if _is_told(obj) and item.id in before and known.secret and not known.secret.exists:
             told.append(before[item.id])
@@ -104,7 +103,13 @@ def judged_connection(world: World, obj: Obj, system: Obj | None) -> Obj:
     return _with_status(obj, credentials=told)
 
 
-def _known(world: World, obj: Obj, connection: Connection, item: ConnectionCredential, scheme: Any) -> Known:
+def _known(
+    world: World,
+    obj: Obj,
+    connection: Connection,
+    item: ConnectionCredential,
+    scheme: AuthSchemeConfig | None,
+) -> Known:
     namespace = connection.namespace
     consumer = scheme.oauth1.secret_ref if scheme and scheme.oauth1 else None
     kept = kept_tokens(world, obj, {"id": item.id})

@@ -19,6 +19,7 @@ from tieline_core.variables import InvalidSchema, variable_errors
 from tieline_operator.elders import elder, id_taken
 from tieline_operator.indexes import joined, ref
 from tieline_operator.plans import Object, Outcome, Plan, failed, ready
+from tieline_operator.readings import PROJECT, TEMPLATE
 from tieline_operator.world import World
 
 
@@ -56,9 +57,9 @@ async def reconcile(world: World, obj: Object, now: datetime) -> Plan:
             activation=activation,
             taken=id_taken(obj, world[ACTIVATIONS]),
             twin=twin["metadata"]["name"] if twin else None,
-            project=Project.read(project) if project else None,
+            project=PROJECT.of(project) if project else None,
             user_found=user is None or world[END_USERS].get(namespace, user) is not None,
-            templates={item["metadata"]["name"]: ConnectionTemplate.read(item) for item in templates},
+            templates={item["metadata"]["name"]: TEMPLATE.of(item) for item in templates},
             connections={item["metadata"]["name"]: item for item in filter(None, connections)},
         )
     )

@@ -11,6 +11,7 @@ from tieline_operator.conditions import find, has_failed
 from tieline_operator.elders import elder, id_taken
 from tieline_operator.indexes import joined, ref
 from tieline_operator.plans import Object, Outcome, Plan, failed, ready
+from tieline_operator.readings import PROJECT
 from tieline_operator.world import World
 
 
@@ -40,7 +41,7 @@ async def reconcile(world: World, obj: Object, now: datetime) -> Plan:
             template=template,
             taken=id_taken(obj, world[CONNECTION_TEMPLATES]),
             namesake=older["metadata"]["name"] if older else None,
-            project=Project.read(project) if project else None,
+            project=PROJECT.of(project) if project else None,
             system_found=world[SYSTEMS].get(namespace, spec.system_ref.name) is not None,
             connection=world[CONNECTIONS].get(namespace, linked) if linked else None,
         )

@@ -12,10 +12,9 @@ from tieline_core.credentials.schemes import inline_findings
 from tieline_core.credentials.secrets import Finding
 from tieline_core.kube.resources import CONNECTIONS, END_USERS, SECRETS, SYSTEMS
 from tieline_core.oauth.asking import SECRET_TAKEN
-from tieline_core.oauth.linking import Problem
+from tieline_core.oauth.linking import CONNECTION, SYSTEM, Problem, scheme_in
 from tieline_core.oauth.resolving import Grant
 from tieline_core.resources import Connection, System
-from tieline_core.resources.auth_schemes import AuthSchemeConfig
 from tieline_core.resources.connections import ConnectionCredential
 from tieline_core.systems import missing_variables
 from tieline_operator.elders import elder, id_taken
@@ -64,10 +63,10 @@ class Connections:
 
     async def reconcile(self, world: World, obj: Object, now: datetime) -> Plan:
         """Looks at the Connection and decides."""
-        connection = Connection.read(obj)
+        connection = CONNECTION.of(obj)
         spec, namespace = connection.spec, connection.namespace
         found = world[SYSTEMS].get(namespace, spec.system_ref.name)
-        system = System.read(found) if found else None
+        system = SYSTEM.of(found) if found else None
         user = spec.end_user_ref.name if spec.end_user_ref else None
         key = joined(namespace, spec.system_ref.name, user, spec.name)
         older = elder(obj, world[CONNECTIONS].by_index("name", key))
@@ -87,7 +86,7 @@ class Connections:
                     lambda where, name: cached_facts(secrets, where, name),
                     obj,
                     item,
-                    _scheme(item, system),
+                    scheme_in(system, item),
                 )
                 for item in spec.credentials
                 if not has_expired(item, now)
@@ -199,7 +198,7 @@ def _can_be_used(tokens: TokenFacts | None, now: datetime) -> bool:
 
 
 def _known(item: ConnectionCredential, observed: Observed) -> Known:
-    scheme = _scheme(item, observed.system)
+    scheme = scheme_in(observed.system, item)
     consumer = scheme.oauth1.secret_ref if scheme and scheme.oauth1 else None
     return Known(
         item=item,
@@ -213,18 +212,11 @@ def _known(item: ConnectionCredential, observed: Observed) -> Known:
     )
 
 
-def _scheme(item: ConnectionCredential, system: System | None) -> AuthSchemeConfig | None:
-    if item.auth_scheme_config:
-        return item.auth_scheme_config
-    schemes = system.spec.auth_scheme_configs if system else []
-    return next((scheme for scheme in schemes if scheme.id == item.auth_scheme_config_id), None)
-
-
 def _secret_names(connection: Connection, system: System | None, now: datetime) -> set[str]:
     """The Secrets whose facts are needed; those of expired credentials are gone, or about to be."""
     names = set()
     for item in connection.spec.credentials:
-        scheme = _scheme(item, system)
+        scheme = scheme_in(system, item)
         references = (item.secret_ref, scheme.oauth1.secret_ref if scheme and scheme.oauth1 else None)
         if not has_expired(item, now):
             names |= {reference.name for reference in references if reference}

@@ -30,6 +30,7 @@ from tieline_operator.connector_results import (
 from tieline_operator.indexes import joined
 from tieline_operator.plans import Child, Deletion, Object, Plan, failed, in_progress, ready
 from tieline_operator.project_view import ProjectView
+from tieline_operator.readings import PROJECT
 from tieline_operator.world import World
 
 VERSIONS_KEPT = 20
@@ -101,7 +102,7 @@ class ProjectConnectors:
         if found is None:
             message = f'Project "{name}" does not exist in namespace {namespace}; delete this connector'
             return Plan(outcome=failed("ProjectNotFound", message), status=status)
-        served = _served(world, Project.read(found))
+        served = _served(world, PROJECT.of(found))
         interface = served.status.interface if served else None
         if served is None or interface is None:
             return Plan(outcome=ready("NothingServed", "The project serves nothing now"), status=status)

@@ -35,6 +35,7 @@ from tieline_operator.plans import Object, Plan
 from tieline_operator.pods import deployed_version
 from tieline_operator.project_view import EnvironmentView, ProjectView, Source, source_of
 from tieline_operator.projects import plan
+from tieline_operator.readings import PROJECT
 from tieline_operator.world import World
 
 
@@ -51,7 +52,7 @@ class Projects:
 
     async def observe(self, world: World, obj: Object) -> ProjectView:
         """All that the plan needs."""
-        project = Project.read(obj)
+        project = PROJECT.of(obj)
         namespace, name = project.namespace, project.name
         owned = world[PROJECT_VERSIONS].by_index("project", joined(namespace, name))
         versions = [ProjectVersion.read(item) for item in owned if _stays(item)]

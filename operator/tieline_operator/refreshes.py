@@ -22,7 +22,7 @@ from tieline_core.kube import KubeError
 from tieline_core.kube.resources import CONNECTIONS, SECRETS
 from tieline_core.oauth.asking import SecretTakenError, UnresolvedError
 from tieline_core.oauth.keeping import Kept
-from tieline_core.oauth.linking import Problem, scheme_of
+from tieline_core.oauth.linking import CONNECTION, Problem, scheme_of
 from tieline_core.oauth.resolving import Grant
 from tieline_core.oauth.tokens import MisconfiguredError, RefusedError, UnreachableError
 from tieline_core.resources import Connection
@@ -164,7 +164,7 @@ class Refreshes:
 
     def _wanted(self, obj: Object) -> set[CredentialKey]:
         """The credentials whose tokens are to be kept, each in the queue."""
-        read = Connection.read(obj)
+        read = CONNECTION.of(obj)
         found = set()
         for item in read.spec.credentials:
             key = CredentialKey(read.namespace, read.name, item.id)
@@ -237,7 +237,7 @@ class Refreshes:
     def _host(self, key: CredentialKey) -> str:
         """The provider, as far as the auth scheme names it: what its requests share."""
         obj = self._stores[CONNECTIONS].get(key.namespace, key.connection)
-        read = Connection.read(obj) if obj else None
+        read = CONNECTION.of(obj) if obj else None
         items = read.spec.credentials if read else []
         item = next((one for one in items if one.id == key.item_id), None)
         scheme = scheme_of(CacheDirectory(self._stores), read, item) if read and item else None

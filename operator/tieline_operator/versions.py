@@ -16,6 +16,7 @@ from tieline_operator.code import Code
 from tieline_operator.elders import id_taken
 from tieline_operator.indexes import joined
 from tieline_operator.plans import Object, Outcome, Plan, failed, ready
+from tieline_operator.readings import PROJECT
 from tieline_operator.world import World
 
 
@@ -50,7 +51,7 @@ class Versions:
             Observed(
                 version=version,
                 taken=id_taken(obj, world[PROJECT_VERSIONS]),
-                project=Project.read(project) if project else None,
+                project=PROJECT.of(project) if project else None,
                 siblings=[ProjectVersion.read(item) for item in siblings],
                 findings=findings,
                 interface=interface,

@@ -8,11 +8,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tieline_core.credentials.facts import SecretFacts
-from tieline_core.oauth.linking import Directory, Linked, Object, Problem, certificate_of, client_of
+from tieline_core.oauth.linking import (
+    CONNECTION,
+    Directory,
+    Linked,
+    Object,
+    Problem,
+    certificate_of,
+    client_of,
+)
 from tieline_core.oauth.live_lookups import Forwarding
 from tieline_core.oauth.oauth1_consumers import consumer_credential
 from tieline_core.oauth.resolving import Grant, resolve
-from tieline_core.resources import Connection
 from tieline_core.resources.auth_schemes import AuthSchemeConfig
 from tieline_core.resources.connections import ConnectionCredential
 
@@ -108,7 +115,7 @@ def _certificate(
 ) -> list[Problem]:
     """The stand-ins are no certificate: what the real one is like, the facts say."""
     named = scheme.oauth2.mtls_credential_id if scheme.oauth2 else ""
-    found = certificate_of(directory, Connection.read(connection), item, named=named)
+    found = certificate_of(directory, CONNECTION.of(connection), item, named=named)
     if not isinstance(found, Linked) or found.item.secret_ref is None:
         return []
     certificate = facts(found.namespace, found.item.secret_ref.name).values.certificate

@@ -7,14 +7,13 @@ from datetime import datetime
 
 from tieline_core.ids import credential_id, object_id
 from tieline_core.oauth import stored
-from tieline_core.oauth.linking import Linked, Object, Problem, canonical, client_of, scheme_of
+from tieline_core.oauth.linking import CONNECTION, Linked, Object, Problem, canonical, client_of, scheme_of
 from tieline_core.oauth.oauth1_tokens import Issued, token_credentials
 from tieline_core.oauth.refreshing import Wanted, not_renewable
 from tieline_core.oauth.resolving import Grant, Lookups, Resolved
 from tieline_core.oauth.states import OAuthStates, Pending, StateRefusedError
 from tieline_core.oauth.token_secrets import place
 from tieline_core.oauth.tokens import Endpoint, RefusedError, TokenClient, TokenError, Tokens
-from tieline_core.resources import Connection
 from tieline_core.resources.auth_schemes import AuthSchemeConfig, OAuth2Client
 
 SECRET_TAKEN = "SecretNameTaken"  # noqa: S105  (a reason)
@@ -181,7 +180,7 @@ def client_begun_with(
 
 
 def _begun_with(lookups: Lookups, connection: Object, item_id: str, pending: Pending) -> OAuth2Client | None:
-    read = Connection.read(connection)
+    read = CONNECTION.of(connection)
     system = lookups.system(read.namespace, read.spec.system_ref.name)
     item = next((one for one in read.spec.credentials if one.id == item_id), None)
     organisation = lookups.organisation_of(read.namespace)

@@ -16,8 +16,12 @@ from tieline_core.resources import Connection, CredentialGrant, System
 from tieline_core.resources.auth_schemes import AuthSchemeConfig, AuthSchemeType, OAuth2Client
 from tieline_core.resources.connections import ConnectionCredential, CredentialType
 from tieline_core.resources.credential_grants import GrantedCredential
+from tieline_core.resources.readings import Readings
 
 Object = Mapping[str, Any]
+
+# All connections of a system read its schemes, for each of their credentials.
+SYSTEM, CONNECTION = Readings(System), Readings(Connection)
 
 
 class Directory(Protocol):
@@ -101,7 +105,14 @@ def scheme_of(
     if item.auth_scheme_config:
         return item.auth_scheme_config
     found = directory.system(connection.namespace, connection.spec.system_ref.name)
-    schemes = System.read(found).spec.auth_scheme_configs if found else []
+    return scheme_in(SYSTEM.of(found) if found else None, item)
+
+
+def scheme_in(system: System | None, item: ConnectionCredential) -> AuthSchemeConfig | None:
+    """``scheme_of`` where the system is at hand; None for one that does not exist."""
+    if item.auth_scheme_config:
+        return item.auth_scheme_config
+    schemes = system.spec.auth_scheme_configs if system else []
     return next((scheme for scheme in schemes if scheme.id == item.auth_scheme_config_id), None)
 
 
@@ -152,7 +163,7 @@ def certificate_of(
 def granted(directory: Directory, namespace: str, given: GrantedCredential) -> Linked | Problem:
     """What an item of a grant's ``to`` in the owner's ``namespace`` stands for."""
     obj = directory.connection(namespace, given.connection)
-    connection = Connection.read(obj) if obj else None
+    connection = CONNECTION.of(obj) if obj else None
     if connection is None:
         return Problem(
             "ConnectionNotFound",
@@ -199,7 +210,7 @@ def _own(
 ) -> Linked | Problem:
     others = None
     for obj in sorted(directory.holders(namespace, canonical(wanted)), key=_age):
-        connection = Connection.read(obj)
+        connection = CONNECTION.of(obj)
         for item in connection.spec.credentials:
             if not _same_id(credential_id(connection.id, item.to_dict()), wanted):
                 continue
@@ -222,10 +233,10 @@ def _own(
 def _of_the_system(directory: Directory, connection: Connection) -> Linked | None:
     name = connection.spec.system_ref.name
     obj = directory.system(connection.namespace, name)
-    schemes = System.read(obj).spec.auth_scheme_configs if obj else []
+    schemes = SYSTEM.of(obj).spec.auth_scheme_configs if obj else []
     ids = {scheme.id for scheme in schemes if scheme.type is AuthSchemeType.CERTIFICATE}
     found = sorted(directory.certificate_holders(connection.namespace, name), key=_age)
-    for other in map(Connection.read, found):
+    for other in map(CONNECTION.of, found):
         if other.name == connection.name:
             continue
         for item in other.spec.credentials:

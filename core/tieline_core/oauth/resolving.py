@@ -15,6 +15,7 @@ from typing import Literal, Protocol, cast
 
 from tieline_core.oauth.endpoint_urls import url_problem
 from tieline_core.oauth.linking import (
+    CONNECTION,
     Directory,
     Linked,
     Object,
@@ -103,7 +104,7 @@ async def resolve(
 
     ``client`` stands in for the one that the scheme names: an authorisation may have been begun with another.
     """
-    read = Connection.read(connection)
+    read = CONNECTION.of(connection)
     item = next((one for one in read.spec.credentials if one.id == item_id), None)
     if item is None or item.type not in (*_GRANTS, CredentialType.OAUTH1):
         return Resolved()

@@ -84,6 +84,11 @@ class MemoryWorld:
         self.put(r.CONFIG_MAPS, {"metadata": metadata})
         self.contents[name] = {"metadata": metadata, "data": dict(data)}
 
+    def edited(self, resource: Resource, name: str, namespace: str = NAMESPACE) -> Any:
+        """An object for a test to change in place. As in a cache, it is another one than that of before."""
+        self.objects[resource][namespace, name] = copy.deepcopy(self.objects[resource][namespace, name])
+        return self.objects[resource][namespace, name]
+
     def remove(self, resource: Resource, name: str, namespace: str = NAMESPACE) -> None:
         self.objects[resource].pop((namespace, name), None)
         if resource == r.CONFIG_MAPS:

@@ -38,10 +38,10 @@ def described(path: str = "/a") -> dict[str, Any]:
 
 async def deployed(there: Reconciling, source: dict[str, Any]) -> None:
     """A user changes the project's files, and its pods come up."""
-    stored = there.world.objects[r.PROJECTS].get((NAMESPACE, "order-sync"))
-    if stored is None:
+    if (NAMESPACE, "order-sync") not in there.world.objects[r.PROJECTS]:
         there.world.put(r.PROJECTS, project(source=source))
     else:
+        stored = there.world.edited(r.PROJECTS, "order-sync")
         stored["spec"]["source"] = source
         stored["metadata"]["generation"] += 1
     await there.until_quiet()
@@ -138,7 +138,7 @@ async def test_a_deploy_that_changes_webhooks_makes_a_version_and_rolling_back_m
 async def test_code_that_never_serves_changes_nothing() -> None:
     there = new()
     await deployed(there, files(code("one")))
-    stored = there.world.objects[r.PROJECTS][NAMESPACE, "order-sync"]
+    stored = there.world.edited(r.PROJECTS, "order-sync")
     stored["spec"]["source"] = files(code("two"))
     stored["metadata"]["generation"] += 1
     await there.until_quiet()
@@ -199,7 +199,7 @@ async def test_a_version_whose_storing_was_broken_off_goes_and_comes_back_whole(
 
 
 def _suspend(there: Reconciling, *, suspended: bool) -> None:
-    stored = there.world.objects[r.PROJECTS][NAMESPACE, "order-sync"]
+    stored = there.world.edited(r.PROJECTS, "order-sync")
     stored["spec"]["environments"][0]["suspended"] = suspended
     stored["metadata"]["generation"] += 1
 

@@ -149,9 +149,9 @@ async def test_a_credential_that_will_expire_is_looked_at_again_then() -> None:
 async def test_while_variables_are_invalid_the_last_valid_ones_stay() -> None:
     there = Reconciling(world())
     await there.until_quiet()
-    stored = there.world.objects[r.ACTIVATIONS][o.NAMESPACE, "for-ann"]
-    stored["spec"]["variables"] = {"region": 3}
+    there.world.edited(r.ACTIVATIONS, "for-ann")["spec"]["variables"] = {"region": 3}
     await there.until_quiet()
+    stored = there.world.objects[r.ACTIVATIONS][o.NAMESPACE, "for-ann"]
     assert stored["status"]["lastValidVariables"] == {"region": "eu"}
     assert stored["status"]["variableErrors"][0].startswith("region: ")
 
@@ -251,13 +251,15 @@ async def test_conditions_follow_kstatus_and_keep_their_time() -> None:
     first = {c["type"]: c for c in stored["status"]["conditions"]}
     assert (first["Ready"]["status"], first["Stalled"]["status"]) == ("False", "True")
     there.now += timedelta(hours=1)
-    stored["metadata"]["generation"] = 2
+    there.world.edited(r.CONNECTIONS, "login")["metadata"]["generation"] = 2
     await there.until_quiet()
+    stored = there.world.objects[r.CONNECTIONS][o.NAMESPACE, "login"]
     second = {c["type"]: c for c in stored["status"]["conditions"]}
     assert second["Ready"]["lastTransitionTime"] == first["Ready"]["lastTransitionTime"]
     assert second["Ready"]["observedGeneration"] == stored["status"]["observedGeneration"] == 2
     there.world.put(r.SYSTEMS, o.system())
     await there.until_quiet()
+    stored = there.world.objects[r.CONNECTIONS][o.NAMESPACE, "login"]
     third = {c["type"]: c for c in stored["status"]["conditions"]}
     assert third.keys() == {"Ready"}
     assert third["Ready"]["lastTransitionTime"] != first["Ready"]["lastTransitionTime"]

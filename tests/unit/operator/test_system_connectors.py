@@ -112,7 +112,7 @@ async def test_a_new_version_is_followed_unless_one_is_named() -> None:
     await imported(there, "two", described(other=KEY))
     await there.until_quiet()
     assert schemes(there) == ["other"]
-    there.world.objects[r.SYSTEMS][NAMESPACE, "shop"]["spec"]["connectorRef"]["version"] = "one"
+    there.world.edited(r.SYSTEMS, "shop")["spec"]["connectorRef"]["version"] = "one"
     await there.until_quiet()
     assert schemes(there) == ["key"]
     assert await Reconciling(there.world).until_quiet() == 0
@@ -126,7 +126,7 @@ async def test_a_scheme_that_lacks_something_is_told_and_can_be_completed() -> N
     assert (finding["id"], finding["validationMessages"][0]["severity"]) == ("login", "warning")
     assert "tokenUrl is missing" in finding["validationMessages"][0]["text"]
     assert schemes(there) == ["key"]
-    stored = there.world.objects[r.SYSTEMS][NAMESPACE, "shop"]
+    stored = there.world.edited(r.SYSTEMS, "shop")
     stored["spec"]["authSchemeConfigs"] = [{"id": "login", "type": "none"}]
     await there.until_quiet()
     assert "authSchemes" not in system(there)["status"]
@@ -160,7 +160,7 @@ async def test_a_connection_says_which_part_of_its_base_url_has_no_value() -> No
     await there.until_quiet()
     assert there.ready(r.CONNECTIONS, "login")[1] == "VariableMissing"
     assert "no value for zone;" in there.ready(r.CONNECTIONS, "login")[2]
-    there.world.objects[r.CONNECTIONS][NAMESPACE, "login"]["spec"]["variables"] = {"zone": "a"}
+    there.world.edited(r.CONNECTIONS, "login")["spec"]["variables"] = {"zone": "a"}
     await there.until_quiet()
     assert there.ready(r.CONNECTIONS, "login")[0] == "True"
 

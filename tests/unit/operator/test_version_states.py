@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.unit.operator.memory_world import MemoryWorld
-from tests.unit.operator.objects import NAMESPACE, namespace, project
+from tests.unit.operator.objects import namespace, project
 from tests.unit.operator.reconciling import Reconciling
 from tieline_core.kube import resources as r
 
@@ -37,7 +37,7 @@ def _states(there: Reconciling) -> dict[str, str]:
 
 async def _deployed(there: Reconciling, text: str | None = None) -> str:
     """The version that runs once all is quiet, after a change of the files if there is one."""
-    stored = there.world.objects[r.PROJECTS][NAMESPACE, "order-sync"]
+    stored = there.world.edited(r.PROJECTS, "order-sync")
     if text is not None:
         stored["spec"]["source"] = _source(text)
         stored["metadata"]["generation"] += 1

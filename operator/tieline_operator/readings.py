@@ -1,0 +1,7 @@
+"""Typed forms of what many others refer to, shared by all reconcilers (see ``tieline_core.resources.readings``)."""
+
+from tieline_core.resources import ConnectionTemplate, Project
+from tieline_core.resources.readings import Readings
+
+# All versions, templates and activations of a project look at it, and all activations at the templates.
+PROJECT, TEMPLATE = Readings(Project), Readings(ConnectionTemplate)
