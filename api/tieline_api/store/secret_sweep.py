@@ -7,8 +7,8 @@ from typing import Any
 from tieline_api.store.secrets import MADE_FOR, CredentialStore, secret_references
 from tieline_api.store.world import World
 from tieline_core.ids import parse_time
-from tieline_core.kube import Cache, Conflict, Kube, NotFound
-from tieline_core.kube.resources import CONNECTIONS, SECRETS, SYSTEMS, Resource
+from tieline_core.kube import Cache, Kube, NotFound
+from tieline_core.kube.resources import CONNECTIONS, SYSTEMS, Resource
 from tieline_core.owners import is_owned
 from tieline_core.sweeping import keep_sweeping
 
@@ -65,18 +65,7 @@ class SecretSweep:
             return False
         if self._serves_another(secret):
             return False
-        try:
-            await self._kube.delete(
-                SECRETS,
-                metadata["name"],
-                metadata["namespace"],
-                uid=metadata["uid"],
-                resource_version=metadata["resourceVersion"],
-            )
-        except (NotFound, Conflict):
-            return False
-        self._world.secrets.forget(secret)
-        return True
+        return await self._store.delete_unchanged(secret)
 
     def _is_young(self, metadata: Obj) -> bool:
         return parse_time(metadata["creationTimestamp"]) > self._now() - self._grace

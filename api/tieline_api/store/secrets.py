@@ -111,20 +111,27 @@ class CredentialStore:
     async def remove_unchanged(self, secrets: Iterable[Obj]) -> None:
         """Deletes ``secrets`` as they are; one that was written since stays, as does what cannot be deleted now."""
         for secret in secrets:
-            metadata = secret["metadata"]
             try:
-                await self._kube.delete(
-                    SECRETS,
-                    metadata["name"],
-                    metadata["namespace"],
-                    uid=metadata["uid"],
-                    resource_version=metadata["resourceVersion"],
-                )
+                await self.delete_unchanged(secret)
             except KubeError as error:
                 logger.info("A Secret is left to the operator's clean-up: %s", error.reason)
-                continue
-            self._cache.forget(secret)
-            revisions.deleted(SECRETS.plural, secret)
+
+    async def delete_unchanged(self, secret: Obj) -> bool:
+        """Deletes a Secret unless it was written since; False where it was, or is gone. Raises KubeError."""
+        metadata = secret["metadata"]
+        try:
+            await self._kube.delete(
+                SECRETS,
+                metadata["name"],
+                metadata["namespace"],
+                uid=metadata["uid"],
+                resource_version=metadata["resourceVersion"],
+            )
+        except (NotFound, Conflict):
+            return False
+        self._cache.forget(secret)
+        revisions.deleted(SECRETS.plural, secret)
+        return True
 
     async def _delete(self, namespace: str, name: str, *, uid: str | None = None) -> None:
         found = self._cache.get(namespace, name)
