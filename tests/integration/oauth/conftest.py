@@ -65,9 +65,8 @@ def api(
         log=tmp_path_factory.mktemp("oauth-api") / "log",
         variables={"TIELINE_CORS_ORIGINS": front_end.origin, "TIELINE_EGRESS_ALLOWED": "127.0.0.0/8"},
     )
-    running.start()
-    yield running
-    running.stop()
+    with running:
+        yield running
 
 
 @pytest.fixture(scope="session")
@@ -81,9 +80,8 @@ def operator(
         log=tmp_path_factory.mktemp("oauth-operator") / "log",
         variables={"TIELINE_EGRESS_ALLOWED": "127.0.0.0/8"},
     )
-    running.start()
-    yield running
-    running.stop()
+    with running:
+        yield running
 
 
 @pytest.fixture

@@ -47,9 +47,8 @@ def org(kubectl: Kubectl, crds_installed: None) -> Iterator[Organisation]:
 def loud_api(api_kubeconfig: Path, tmp_path: Path) -> Iterator[RunningApi]:
     """An API that logs all it can."""
     running = RunningApi(kubeconfig=api_kubeconfig, log=tmp_path / "api.log", variables=LOUD)
-    running.start()
-    yield running
-    running.stop()
+    with running:
+        yield running
 
 
 @pytest.fixture
@@ -58,9 +57,8 @@ def loud_operator(kubeconfig: Path, org: Organisation, tmp_path: Path) -> Iterat
     running = RunningOperator(
         kubeconfig=kubeconfig, namespaces=(org.namespace,), log=tmp_path / "operator.log", variables=LOUD
     )
-    running.start()
-    yield running
-    running.stop()
+    with running:
+        yield running
 
 
 def test_no_secret_is_anywhere_but_in_secrets(
@@ -96,8 +94,7 @@ def test_no_secret_is_anywhere_but_in_secrets(
         token=pod_token,
         variables={**LOUD, "TIELINE_API_URL": loud_api.url},
     )
-    runtime.start()
-    try:
+    with runtime:
         for template in run.templates:
             for path in ("/orders", f"/once/{template}"):
                 http("POST", f"{runtime.url}/tell?{urlencode({'template': template, 'path': path})}")
@@ -115,8 +112,6 @@ def test_no_secret_is_anywhere_but_in_secrets(
             ),
         )
         metrics = runtime.metrics()
-    finally:
-        runtime.stop()
     remembered()
     run.secrets |= {f"signed token {number}": token for number, token in enumerate(_signed(echo))}
     _read_everything(caller, run)
