@@ -45,7 +45,10 @@ def deployed(acting: Acting, project: str, **spec: Any) -> str:
 # What somebody does to a child, and the field that is told.
 BY_HAND: dict[str, tuple[dict[str, Any], str]] = {
     "NetworkPolicy": ({"spec": {"egress": [{}]}}, "spec.egress"),
-    "Service": ({"spec": {"ports": [{"port": 80, "targetPort": 9999}]}}, "spec.ports[80].targetPort"),
+    "Service": (
+        {"spec": {"ports": [{"name": "http", "port": 80, "protocol": "TCP", "targetPort": 9999}]}},
+        "spec.ports[80].targetPort",
+    ),
     "ServiceAccount": ({"automountServiceAccountToken": True}, "automountServiceAccountToken"),
     "PodDisruptionBudget": ({"spec": {"maxUnavailable": 2}}, "spec.maxUnavailable"),
 }
@@ -113,6 +116,8 @@ def test_what_the_operator_does_itself_and_what_controllers_add_is_no_drift(
     # As a HorizontalPodAutoscaler writes: it is put right, and not told.
     scale = f"/apis/apps/v1/namespaces/{acting.namespace}/deployments/{name}/scale"
     number = json.loads(acting.run("get", "--raw", scale))
+    # Whatever the Deployment's controller writes meanwhile.
+    del number["metadata"]["resourceVersion"]
     number["spec"]["replicas"] = 3
     manager = "fieldManager=kube-controller-manager"
     acting.kubectl("replace", "--raw", f"{scale}?{manager}", "-f", "-", stdin=json.dumps(number))
