@@ -36,6 +36,13 @@ class Call(Generic[Q, B]):
     """The file of an operation with an upload; closed when the operation ends."""
 
     @property
+    def file(self) -> BinaryIO:
+        """The file of an operation whose row says that there is one."""
+        if self.upload is None:
+            raise LookupError("The operation has no upload: say so in its row")
+        return self.upload
+
+    @property
     def namespace(self) -> str:
         """The organisation's namespace."""
         return self.organisation.namespace

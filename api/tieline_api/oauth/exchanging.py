@@ -13,6 +13,7 @@ from tieline_api.platform import Platform
 from tieline_core.kube import KubeError
 from tieline_core.kube.resources import CONNECTIONS
 from tieline_core.oauth.asking import UnresolvedError
+from tieline_core.oauth.keeping import Kept
 from tieline_core.oauth.tokens import TokenError
 
 Obj = Mapping[str, Any]
@@ -44,32 +45,31 @@ async def exchange_codes(
     """
     outcomes = await asyncio.gather(
         *(
-            _failure(platform, brought, stored, item_id, field=f"{path}[{index}]")
+            _outcome(platform, brought, stored, item_id, field=f"{path}[{index}]")
             for index, (one, item_id) in enumerate(zip(given, ids, strict=True))
             if (brought := brought_by(one))
         )
     )
-    failures = tuple(outcome for outcome in outcomes if outcome)
-    return Exchanges(exchanged=len(outcomes) - len(failures), failures=failures)
+    failures = tuple(outcome for outcome in outcomes if isinstance(outcome, errors.ApiError))
+    return Exchanges(exchanged=outcomes.count(True), failures=failures)
 
 
-async def _failure(
+async def _outcome(
     platform: Platform, brought: Brought, stored: Obj, item_id: str, *, field: str
-) -> errors.ApiError | None:
+) -> errors.ApiError | bool:
+    """Whether there are tokens now: not where the auth scheme has none, which the credential's errors tell."""
     try:
-        await _exchanged(platform, stored, item_id)
+        return await _exchanged(platform, stored, item_id) is not None
     except TokenError as error:
         return token_error(error, field=field, about=brought.about)
     except KubeError as error:
         return errors.from_kube(error)
-    return None
 
 
-async def _exchanged(platform: Platform, stored: Obj, item_id: str) -> None:
+async def _exchanged(platform: Platform, stored: Obj, item_id: str) -> Kept | None:
     for _ in range(_TRIES):
         try:
-            await platform.keeper.fresh(stored, item_id, retry=True)
-            return
+            return await platform.keeper.fresh(stored, item_id, retry=True)
         except UnresolvedError:
             # Somebody may have written the connection meanwhile, and put another Secret in this one's place.
             metadata = stored["metadata"]
@@ -78,4 +78,4 @@ async def _exchanged(platform: Platform, stored: Obj, item_id: str) -> None:
                 raise
             platform.world.connections.observe(live)
             stored = live
-    await platform.keeper.fresh(stored, item_id, retry=True)
+    return await platform.keeper.fresh(stored, item_id, retry=True)

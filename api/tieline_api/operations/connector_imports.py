@@ -56,9 +56,8 @@ async def import_description(call: Call[None, rest.ImportMetadata]) -> Reply:
         refuse_if_a_projects(known, "deploy the project to change it, or import into another connector")
     if world.find(world.connector_versions, call.namespace, version_id(identifier, name)):
         raise version_exists(name)
-    assert call.upload is not None, "the operation's row says that there is an upload"  # noqa: S101
     try:
-        maps = await platform.importer.run(call.upload)
+        maps = await platform.importer.run(call.file)
     except Busy as busy:
         raise errors.too_many_requests(str(busy), retry_after=5) from None
     except TooMuch as refused:
