@@ -97,6 +97,9 @@ def audited(logs: Iterable[Path], *, since: float) -> list[AuditedWrite]:
 def stale(writes: Sequence[AuditedWrite], held_up: Sequence[tuple[str, float]]) -> list[str]:
     """Writes of an operator after another one has taken the Lease.
 
+    Tokens are another matter: whoever has claimed them stores them, API or operator, whether it leads or not
+    (docs/decisions/0011-token-refresh.md); ``reused`` is about these.
+
     ``held_up``: for a replica (or a part of the cluster) the times at which its requests were let through again;
     what had been sent before may arrive then.
     """
@@ -107,7 +110,7 @@ def stale(writes: Sequence[AuditedWrite], held_up: Sequence[tuple[str, float]]) 
             if write.operator != holder:
                 holder, since = write.operator, write.at
             continue
-        if write.operator == holder or not holder:
+        if write.operator == holder or not holder or _is_claimed(write):
             continue
         if any(
             whom in (*HELD_UP, write.operator) and 0 <= write.at - until <= IN_FLIGHT
@@ -119,3 +122,7 @@ def stale(writes: Sequence[AuditedWrite], held_up: Sequence[tuple[str, float]]) 
             f"{holder} had taken the Lease"
         )
     return complaints
+
+
+def _is_claimed(write: AuditedWrite) -> bool:
+    return write.resource == "secrets" and "-tokens-" in write.name

@@ -59,6 +59,15 @@ def test_a_write_after_another_has_taken_the_lease_is_told() -> None:
     assert stale(writes[:3], []) == []
 
 
+def test_tokens_are_stored_by_whoever_has_claimed_them() -> None:
+    def secret(name: str) -> AuditedWrite:
+        return AuditedWrite(25, "operator-a", "secrets", name, "update")
+
+    writes = [lease(1, "operator-a"), lease(20, "operator-b")]
+    assert stale([*writes, secret("shop-tokens-97aa45b571")], []) == []
+    assert stale([*writes, secret("shop")], [])
+
+
 def test_what_was_sent_before_may_arrive_once_it_is_let_through() -> None:
     writes = [lease(1, "operator-a"), lease(20, "operator-b"), wrote(20.5, "operator-a")]
     assert stale(writes, [("kube-apiserver", 20.0)]) == []
