@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import shutil
 import subprocess
 import tarfile
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +20,11 @@ from tests.harness.waiting import eventually
 from tieline_cluster.interface import ClusterProvider
 
 PLATFORM_NAMESPACE = "tieline-system"
-_PREVIOUS = ROOT / "tests" / "install" / "previous" / "release.tar.xz"
+# Nothing has been published yet: the last state before one organisation could be installed alone. Then it is a tag.
+_PREVIOUS = "cdc4ee1f480e8bd4daeb38cb32554f7d72b5eb8b"
+_KEPT = ("core", "operator", "api", "runtime", "crds", "deploy/base", "deploy/overlays", "deploy/helm")
 # Images are made of the old code on today's dependencies, which the machine has.
+_COMPILED = shutil.ignore_patterns("__pycache__", "*.egg-info")
 _TODAYS = ("Dockerfile", "pyproject.toml", "constraints.txt", "README.md")
 _KINDS = (
     "tieline,deployments,services,serviceaccounts,networkpolicies,poddisruptionbudgets,configmaps,secrets"
@@ -45,12 +50,40 @@ def this_release(provider: ClusterProvider) -> Release:
 
 
 def previous_release(provider: ClusterProvider, folder: Path) -> Release:
-    """The release before it, unpacked in ``folder``."""
-    with tarfile.open(_PREVIOUS) as archive:
-        archive.extractall(folder, filter="data")
+    """The release before it, from this repository's history, in ``folder``.
+
+    In a checkout that lacks it (a shallow clone) the upgrade is from a twin of this release, which is said.
+    """
+    archived = subprocess.run(
+        ["git", "archive", "--format=tar", _PREVIOUS, *_KEPT],
+        cwd=ROOT,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    if archived.returncode:
+        _twin(folder)
+        said = archived.stderr.decode(errors="replace").strip()
+        warnings.warn(
+            f"Upgraded from a twin of this release, because the history is not here ({said}): "
+            "`git fetch --unshallow` brings it",
+            stacklevel=1,
+        )
+    else:
+        with tarfile.open(fileobj=io.BytesIO(archived.stdout)) as archive:
+            archive.extractall(folder, filter="data")
     for name in _TODAYS:
         shutil.copy2(ROOT / name, folder)
     return _built(provider, folder)
+
+
+def _twin(folder: Path) -> None:
+    """This release with other images: the same code, in files that differ."""
+    for name in _KEPT:
+        shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=_COMPILED)
+    for package in ("core/tieline_core", "runtime/tieline"):
+        with (folder / package / "__init__.py").open("a") as file:
+            file.write("# The previous release.\n")
 
 
 def _built(provider: ClusterProvider, checkout: Path) -> Release:
