@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from tieline_core.kube import Cache, Change, Kube, KubeError, NotFound, Resource
 from tieline_core.kube import resources as r
 from tieline_core.kube.cache import lean
+from tieline_core.kube.sharing import Sharing
 from tieline_core.names import CREDENTIAL_TYPE, ENVIRONMENT_ID_LABEL
 from tieline_core.systems import filled
 from tieline_operator.indexes import CHILDREN, INDEXES, OWN
@@ -199,9 +200,18 @@ def _cache(kube: Kube, resource: Resource, namespace: str | None) -> Cache:
         label_selector=ENVIRONMENT_ID_LABEL if resource in _LABELLED else None,
         field_selector=f"type={CREDENTIAL_TYPE}" if resource == r.SECRETS else None,
         metadata_only=resource == r.CONFIG_MAPS,
-        transform=_TRANSFORMS.get(resource, lean),
+        transform=_transform(resource),
         indexes=dict(INDEXES.get(resource, {})),
     )
+
+
+def _transform(resource: Resource) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """What of an object is kept, and how."""
+    kept = _TRANSFORMS.get(resource, lean)
+    if resource == r.SECRETS:
+        return kept
+    share = Sharing()
+    return lambda obj: share(kept(obj))
 
 
 def _metadata_alone(obj: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,56 @@
+"""Objects that are alike share what is equal in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from tieline_core.kube.sharing import Sharing
+
+
+def deployment(name: str, memory: str = "128Mi") -> dict[str, Any]:
+    container = {
+        "name": "runtime",
+        "resources": {"limits": {"memory": memory}},
+        "env": [{"name": "PROJECT", "value": name}, {"name": "REGION", "value": "europe-west"}],
+        "livenessProbe": {"httpGet": {"path": "/livez", "port": 8081}},
+    }
+    obj = {"metadata": {"name": name}, "spec": {"replicas": 0, "template": {"containers": [container]}}}
+    parsed: dict[str, Any] = orjson.loads(orjson.dumps(obj))
+    return parsed
+
+
+def container_of(obj: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = obj["spec"]["template"]["containers"][0]
+    return found
+
+
+def test_an_object_says_the_same_as_before() -> None:
+    assert Sharing()(deployment("orders")) == deployment("orders")
+
+
+def test_equal_parts_and_words_of_two_objects_are_kept_once() -> None:
+    share = Sharing()
+    one, other = container_of(share(deployment("one"))), container_of(share(deployment("other")))
+
+    assert one["livenessProbe"] is other["livenessProbe"]
+    assert one["resources"] is other["resources"]
+    assert one["env"][1]["value"] is other["env"][1]["value"]
+
+
+def test_parts_that_differ_are_not_mixed_up() -> None:
+    share = Sharing()
+    one, other = share(deployment("one", "128Mi")), share(deployment("other", "256Mi"))
+
+    assert container_of(one)["resources"]["limits"]["memory"] == "128Mi"
+    assert container_of(other)["resources"]["limits"]["memory"] == "256Mi"
+    assert container_of(one)["env"][0]["value"] == "one"
+
+
+def test_many_different_parts_are_not_remembered_for_ever() -> None:
+    share = Sharing()
+    for number in range(3000):
+        share(deployment("orders", f"{number}Mi"))
+
+    assert len(share._parts) <= 1024
