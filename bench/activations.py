@@ -1,7 +1,8 @@
 """``python -m bench.activations [count]``: one environment with few and with 10,000 users' activations.
 
-The API and a project's runtime as processes on this machine, on the API server that KUBECONFIG names. What is looked
-for is growth: what a pod costs must follow from the users that it runs for, not from those that there are.
+The API, a project's runtime and at the end the operator as processes on this machine, on the API server that
+KUBECONFIG names. What is looked for is growth: what a pod costs must follow from the users that it runs for, not from
+those that there are.
 """
 
 import asyncio
@@ -14,7 +15,8 @@ from typing import Any
 
 import aiohttp
 
-from bench.figures import percentile, table
+from bench.figures import load_average, percentile, table
+from bench.local import operator
 from bench.processes import free_port, pod_variables, processor_time, resident, running
 from tieline_core.ids import ORGANISATION_LABEL, new_id
 from tieline_core.kube import Kube
@@ -27,6 +29,7 @@ USED = 2_000
 """Users that the pod runs for, one after the other: more than it keeps."""
 CHANGES = 100
 _AT_ONCE = 16
+_QUIET = 5.0
 _ENVIRONMENT = "production"
 
 CODE = """
@@ -192,8 +195,27 @@ async def _seen(there: Place, region: Any, round_: int) -> float:
     return time.perf_counter() - began
 
 
+async def looked_at(there: Place, count: int) -> list[str]:
+    """A row: the operator in front of activations that it has never seen, and once more."""
+    cells = [f"{count:,}"]
+    for _ in range(2):
+        began = time.perf_counter()
+        async with operator(there.namespace) as running:
+            await running.quiet(_QUIET)
+            elapsed = time.perf_counter() - began - _QUIET
+            looked = await running.metric("tieline_operator_reconciles_total", kind=ACTIVATIONS.kind)
+            assert looked >= count, f"The operator looked at {looked:g} activations, and there are {count}"
+            cells += [
+                f"{elapsed:.0f}",
+                f"{running.processor_time():.1f}",
+                f"{await running.writes():,}",
+                f"{running.resident():.0f}",
+            ]
+    return [*cells, load_average()]
+
+
 async def main(count: int) -> None:
-    """Few, then many."""
+    """Few, then many; then the operator."""
     async with await Kube.connect() as kube:
         there = await place(kube)
         try:
@@ -205,6 +227,7 @@ async def main(count: int) -> None:
                 rows = [await measured(there, FEW, folder)]
                 await there.fill(range(FEW, count))
                 rows.append(await measured(there, count, folder))
+                looks = await looked_at(there, count)
         finally:
             await kube.delete(NAMESPACES, there.namespace)
     headings = [
@@ -221,6 +244,9 @@ async def main(count: int) -> None:
         "change seen after s, p50",
     ]
     print(table("An environment with many users", headings, rows))
+    each = ("all looked at after s", "processor s", "writes", "MiB")
+    again = [f"again: {heading}" for heading in each]
+    print(table("The operator", ["activations", *each, *again, "load average"], [looks]))
 
 
 if __name__ == "__main__":

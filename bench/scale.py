@@ -7,6 +7,7 @@ memory of both. At the end, with all of them there: how long a change of a proje
 
 import argparse
 import asyncio
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ PROJECTS_THERE = (500, 2000)
 RATE = 20.0
 SECONDS = 30
 _AT_ONCE = 16
-_PATIENCE = 900.0
+_PATIENCE = 3600.0
 _QUIET = 5.0
 _CODE = """
 from tieline import Context, Integration, Request
@@ -232,7 +233,9 @@ async def main(steps: Sequence[int], rate: float, seconds: int) -> None:
             with tempfile.TemporaryDirectory() as name:
                 for before, count in zip((0, *steps), steps, strict=False):
                     growth.append(await made(there, range(before, count)))
+                    print("so far:", *growth[-1], sep=" | ", file=sys.stderr)
                     starts.append(await cold(there, count, Path(name)))
+                    print("so far:", *starts[-1], sep=" | ", file=sys.stderr)
                 changes = await changed(there, steps[-1], Path(name), rate=rate, seconds=seconds)
         finally:
             await platform.clean()
