@@ -189,6 +189,8 @@ class Service:
             if self._tokens:
                 stops.append(self._tokens.refreshes.queue.stop())
             await asyncio.gather(*stops)
+            # While the Lease is still held: what was done is told, and by nobody else.
+            await self._events.stop()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
