@@ -235,10 +235,14 @@ class Cache:
 
     async def _list(self) -> None:
         items, version = await self._kube.list_with_version(
-            self.resource, self._namespace, metadata_only=self._metadata_only, **self._selectors
+            self.resource,
+            self._namespace,
+            metadata_only=self._metadata_only,
+            transform=self._transform,
+            **self._selectors,
         )
         self._heard = time.monotonic()
-        changes = self._store.replace([self._transform(item) for item in items], version)
+        changes = self._store.replace(items, version)
         self._must_list = False
         self._found()
         self._listed.set()

@@ -1,7 +1,7 @@
 """Calls to the API server: plain dictionaries in and out, one method a verb."""
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ import orjson
 from tieline_core.kube import errors
 from tieline_core.kube.connection import Connection, connection
 from tieline_core.kube.resources import PODS, Resource
-from tieline_core.kube.store import Object, Objects
+from tieline_core.kube.store import Object, Objects, as_it_is
 from tieline_core.kube.transport import Call, Transport
 from tieline_core.kube.watching import WatchEvent, events
 from tieline_core.spreading import spread
@@ -121,11 +121,12 @@ class Kube:
         label_selector: str | None = None,
         field_selector: str | None = None,
         metadata_only: bool = False,
+        transform: Callable[[Object], Object] = as_it_is,
     ) -> tuple[Objects, str]:
         """All objects as they are now, and the resourceVersion that a watch goes on from.
 
         All pages are of one moment; where the server has forgotten that moment in between, everything is
-        read again, in one piece.
+        read again, in one piece. What ``transform`` takes from objects is in memory for one page only.
         """
         selectors = _selectors(label_selector, field_selector)
         headers = {"Accept": _METADATA_ONLY.format(kind="PartialObjectMetadataList")} if metadata_only else {}
@@ -150,7 +151,7 @@ class Kube:
                 continue
             for item in page.get("items") or ():
                 item.update(apiVersion=resource.api_version, kind=resource.kind)
-                items.append(item)
+                items.append(transform(item))
             token = page["metadata"].get("continue")
             if not token:
                 return items, page["metadata"]["resourceVersion"]

@@ -5,7 +5,7 @@ Role *in* a namespace may let one get that Namespace itself: so these are asked 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +15,7 @@ from tieline_core.kube.client import TIMEOUT, Kube, Object, Objects, WatchEvent
 from tieline_core.kube.errors import Invalid, NotFound
 from tieline_core.kube.resources import NAMESPACES, Resource
 from tieline_core.kube.selectors import selects
+from tieline_core.kube.store import as_it_is
 from tieline_core.kube.versions import is_older
 
 POLL_SECONDS = 10.0
@@ -59,18 +60,20 @@ class ConfinedKube(Kube):
         label_selector: str | None = None,
         field_selector: str | None = None,
         metadata_only: bool = False,
+        transform: Callable[[Object], Object] = as_it_is,
     ) -> tuple[Objects, str]:
         """As ``Kube.list_with_version``. Namespaces that are not there are left out."""
         if resource == NAMESPACES:
             found = await self._look()
             matching = [item for item in found if selects(item, labels=label_selector, fields=field_selector)]
-            return matching, _newest(found)
+            return [transform(item) for item in matching], _newest(found)
         return await super().list_with_version(
             resource,
             self._place(resource, namespace),
             label_selector=label_selector,
             field_selector=field_selector,
             metadata_only=metadata_only,
+            transform=transform,
         )
 
     async def watch(

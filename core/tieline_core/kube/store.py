@@ -21,6 +21,11 @@ Indexer = Callable[[Object], Iterable[str]]
 _GRAVES = 4096
 
 
+def as_it_is(obj: Object) -> Object:
+    """The transformation that changes nothing."""
+    return obj
+
+
 @dataclass(frozen=True)
 class Change:
     """An object as it was and as it is; ``old`` is None for a new one, ``new`` for one that is gone."""
