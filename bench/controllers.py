@@ -7,8 +7,6 @@ watches: changes of an object beyond those that the benchmark made itself.
 
 import argparse
 import asyncio
-import os
-import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -17,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.figures import percentile, table
+from bench.figures import load_average, percentile, table
+from bench.local import operator
 from bench.processes import processor_time, resident
 from bench.rest import system
 from tieline_cluster.go_modules import ensure_built
@@ -43,31 +42,30 @@ class Seen:
 
 
 @asynccontextmanager
-async def running(arguments: list[str], environment: dict[str, str]) -> AsyncIterator[int]:
-    """A process for as long as the block lasts: its id."""
+async def _operator(_: Path, namespace: str) -> AsyncIterator[int]:
+    """The operator, from when it has listed and works: its process id."""
+    async with operator(namespace, TIELINE_WORKERS=_WORKERS, TIELINE_LOG_LEVEL="INFO") as running:
+        yield running.process.pid
+
+
+@asynccontextmanager
+async def _go(program: Path, namespace: str) -> AsyncIterator[int]:
+    """The other one, which has listed after a moment: its process id."""
     process = await asyncio.create_subprocess_exec(
-        *arguments,
-        env={**os.environ, **environment},
+        str(program),
+        *("--namespace", namespace, "--workers", _WORKERS),
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
     )
     try:
         await asyncio.sleep(3)
         if process.returncode is not None:
-            raise RuntimeError(f"{arguments[0]} ended at once, with {process.returncode}")
+            raise RuntimeError(f"{program} ended at once, with {process.returncode}")
         yield process.pid
     finally:
         with suppress(ProcessLookupError):
             process.terminate()
         await process.wait()
-
-
-def _operator(_: Path, _namespace: str) -> list[str]:
-    return [sys.executable, "-m", "tieline_operator.main"]
-
-
-def _go(program: Path, namespace: str) -> list[str]:
-    return [str(program), "--namespace", namespace, "--workers", _WORKERS]
 
 
 async def measured(kube: Kube, start: Any, program: Path, title: str, count: int) -> list[list[str]]:
@@ -76,18 +74,9 @@ async def measured(kube: Kube, start: Any, program: Path, title: str, count: int
     labels = {ORGANISATION_LABEL: new_id()}
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}}
     await kube.create(NAMESPACES, manifest)
-    environment = {
-        "TIELINE_NAMESPACES": namespace,
-        "TIELINE_LEADER_ELECT": "false",
-        "TIELINE_RUNTIME_IMAGE": "runtime",
-        "TIELINE_API_URL": "http://api",
-        "TIELINE_WORKERS": _WORKERS,
-        "TIELINE_HEALTH_PORT": "18090",
-        "TIELINE_METRICS_PORT": "18091",
-    }
     rows = []
     try:
-        async with running(start(program, namespace), environment) as pid:
+        async with start(program, namespace) as pid:
             idle = resident(pid)
             for what, generation in (("created", 1), ("changed", 2)):
                 before = processor_time(pid)
@@ -103,6 +92,7 @@ async def measured(kube: Kube, start: Any, program: Path, title: str, count: int
                         f"{writes:.2f}",
                         f"{processor * 1e6:.0f}",
                         f"{idle:.0f} → {resident(pid):.0f} MiB",
+                        load_average(),
                     ]
                 )
     finally:
@@ -171,6 +161,7 @@ async def main() -> None:
         "writes each",
         "processor µs each",
         "memory",
+        "load average",
     ]
     print(table(f"{arguments.systems} Systems at once, {_WORKERS} workers", heads, rows))
 
