@@ -80,8 +80,8 @@ def epochs(written: list[audit.Request]) -> list[str]:
 
 
 def version_deployed(world: World) -> str:
-    (deployment,) = world.get("deployments", "-l", "tieline.dev/project=orders")["items"]
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    deployment = world.get("deployments", "-l", "tieline.dev/project=orders")["items"][0]
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
     return str(next(one["value"] for one in container["env"] if one["name"] == "TIELINE_VERSION"))
 
 
