@@ -44,7 +44,7 @@ class Seen:
 @asynccontextmanager
 async def _operator(_: Path, namespace: str) -> AsyncIterator[int]:
     """The operator, from when it has listed and works: its process id."""
-    async with operator(namespace, TIELINE_WORKERS=_WORKERS, TIELINE_LOG_LEVEL="INFO") as running:
+    async with operator(namespace, TIELINE_WORKERS=_WORKERS) as running:
         yield running.process.pid
 
 
