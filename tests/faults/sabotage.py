@@ -26,7 +26,12 @@ class UnnoticedError(AssertionError):
 def sabotage(history: History, seen: Seen) -> None:
     """One harm after the other to a platform at rest; raises UnnoticedError."""
     stage, namespace = history.stage, history.stage.organisation.namespace
-    name, project = next((name, obj) for name, obj in seen.projects().items() if name in seen.served)
+    # Of those that were made or deleted by halves little is judged.
+    name, project = next(
+        (name, obj)
+        for name, obj in seen.projects().items()
+        if name in seen.served and history.model.projects[name].complete
+    )
     kubernetes_name = project["metadata"]["name"]
 
     def kubectl(*arguments: str, stdin: str | None = None) -> str:
