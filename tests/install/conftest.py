@@ -58,7 +58,7 @@ def _sweep(kubectl: Kubectl, *, wait: bool) -> None:
         if name.endswith(".tieline.dev") or name.partition("/")[2].startswith(("tieline-", "org-"))
     ]
     if ours:
-        kubectl("delete", *ours, f"--wait={str(wait).lower()}", timeout=240)
+        kubectl("delete", *ours, "--ignore-not-found", f"--wait={str(wait).lower()}", timeout=240)
 
 
 @pytest.fixture

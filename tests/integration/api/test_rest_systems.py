@@ -9,6 +9,7 @@ import pytest
 from tests.harness.kubectl import Kubectl, Organisation
 from tests.integration.api.conftest import Client
 from tests.integration.api.objects import wait_for
+from tieline_core.ids import new_id
 
 pytestmark = pytest.mark.cluster
 
@@ -110,11 +111,11 @@ def test_an_auth_scheme_is_added_updated_and_deleted(client: Client) -> None:
 def test_a_client_secret_is_stored_in_a_secret_and_never_comes_back(
     client: Client, kubectl: Kubectl, org: Organisation
 ) -> None:
-    created = _system(client, authSchemeConfigs=[OAUTH2])
+    created = _system(client, name=f"Shop-{new_id()}", authSchemeConfigs=[OAUTH2])
     path = f"/systems/{created['id']}"
-    assert "s3cr3t" not in json.dumps(
-        [created, client.ok("GET", path), client.ok("GET", "/systems?first=200")]
-    )
+    listed = client.ok("GET", f"/systems?search={created['name']}")
+    assert created["id"] in {one["id"] for one in listed["items"]}
+    assert "s3cr3t" not in json.dumps([created, client.ok("GET", path), listed])
     name = created["id"].lower()
     resource = _get(kubectl, org, "system", name)
     assert "s3cr3t" not in json.dumps(resource)
