@@ -2,7 +2,8 @@
 
 A replica that is stopped for a while (by a debugger, a machine that sleeps, a node without memory) wakes up in the
 middle of its work and does not know that another one leads by now. So each write asks the Lease first, and is given
-no more time than the Lease still has: nothing is written that was planned before another replica could take over.
+no more time than the Lease still has: nothing is begun any more once another replica may have taken over. (What had
+leave and was just being sent may still arrive; the other replica puts right what that says.)
 
 Tokens are not written by this way: their Secrets are replaced by their resourceVersion, which is a fence of the API
 server's own, and a token that a provider has just rotated must be kept in any case (docs/decisions/0011).

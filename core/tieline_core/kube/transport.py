@@ -75,9 +75,6 @@ class Transport:
             # aiohttp sends PUT and DELETE again by itself when a connection breaks; whether that may be is
             # decided in pause_before_retry. There is no public switch.
             self._session._retry_connection = False
-            # aiohttp would repeat each PUT and DELETE whose connection breaks. Which calls may be repeated is
-            # decided here; there is no public switch.
-            self._session._retry_connection = False
         if self._session.closed:
             raise errors.Unavailable("The connection to the API server has been closed")
         return self._session
