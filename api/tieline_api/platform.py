@@ -21,7 +21,7 @@ from tieline_api.traces.places import Traces
 from tieline_core.connectors.limits import Importer
 from tieline_core.kube import Kube
 from tieline_core.oauth.keeping import Keeper
-from tieline_core.oauth.resolving import Lookups
+from tieline_core.oauth.linking import Lookups
 from tieline_core.oauth.states import OAuthStates
 
 

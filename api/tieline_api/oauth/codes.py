@@ -10,8 +10,9 @@ from tieline_api.models import connections as rest
 from tieline_api.oauth.token_errors import token_error
 from tieline_api.platform import Platform
 from tieline_core.oauth.asking import UnresolvedError, check_begun_with, client_begun_with, oauth1_begun_for
+from tieline_core.oauth.linking import Lookups
 from tieline_core.oauth.live_lookups import Forwarding
-from tieline_core.oauth.resolving import Lookups, resolve
+from tieline_core.oauth.resolving import resolve
 from tieline_core.oauth.tokens import TokenError
 
 Obj = Mapping[str, Any]

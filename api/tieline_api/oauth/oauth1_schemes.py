@@ -10,10 +10,9 @@ from tieline_api.conversion.systems import auth_scheme_items
 from tieline_api.models.auth_schemes import AuthSchemeConfig
 from tieline_api.models.oauth1_initialise import OAuth1Initialise
 from tieline_api.oauth.beginning import Holder, Obj
-from tieline_core.oauth.linking import Problem, canonical
+from tieline_core.oauth.linking import Lookups, Problem, canonical
 from tieline_core.oauth.oauth1_consumers import consumer_of
 from tieline_core.oauth.oauth1_requests import Consumer
-from tieline_core.oauth.resolving import Lookups
 from tieline_core.resources.auth_schemes import AuthSchemeType, OAuth1, OAuth1Endpoint
 
 _ID, _GIVEN = "authSchemeConfigId", "authSchemeConfig"

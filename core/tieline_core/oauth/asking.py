@@ -7,10 +7,19 @@ from datetime import datetime
 
 from tieline_core.ids import credential_id, object_id
 from tieline_core.oauth import stored
-from tieline_core.oauth.linking import CONNECTION, Linked, Object, Problem, canonical, client_of, scheme_of
+from tieline_core.oauth.linking import (
+    CONNECTION,
+    Linked,
+    Lookups,
+    Object,
+    Problem,
+    canonical,
+    client_of,
+    scheme_of,
+)
 from tieline_core.oauth.oauth1_tokens import Issued, token_credentials
 from tieline_core.oauth.refreshing import Wanted, not_renewable
-from tieline_core.oauth.resolving import Grant, Lookups, Resolved
+from tieline_core.oauth.resolving import Grant, Resolved
 from tieline_core.oauth.states import OAuthStates, Pending, StateRefusedError
 from tieline_core.oauth.token_secrets import place
 from tieline_core.oauth.tokens import Endpoint, RefusedError, TokenClient, TokenError, Tokens

@@ -25,10 +25,10 @@ from tieline_core.oauth.asking import (
     client_begun_with,
     holder_of,
 )
-from tieline_core.oauth.linking import Object
+from tieline_core.oauth.linking import Lookups, Object
 from tieline_core.oauth.live_lookups import LiveLookups
 from tieline_core.oauth.refreshing import Refresher, Wanted, not_renewable
-from tieline_core.oauth.resolving import Grant, Lookups, Resolved, resolve
+from tieline_core.oauth.resolving import Grant, Resolved, resolve
 from tieline_core.oauth.states import OAuthStates, StateRefusedError
 from tieline_core.oauth.token_secrets import blank_secret, holds_tokens_of, of_a_predecessor, place
 from tieline_core.oauth.tokens import TokenClient, Tokens, UnreachableError

@@ -49,6 +49,13 @@ class Directory(Protocol):
         """The namespace of an organisation, if there is one of this id."""
 
 
+class Lookups(Directory, Protocol):
+    """What is known of the cluster, and the values of Secrets."""
+
+    async def secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
+        """The data of a Secret of type tieline.dev/credential; None for any other, and where there is none."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """Why a credential cannot be used."""

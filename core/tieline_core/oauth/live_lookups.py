@@ -45,7 +45,7 @@ class Forwarding:
 
 
 class LiveLookups(Forwarding):
-    """``resolving.Lookups`` that trust no cache for values, and need none that keeps them."""
+    """``linking.Lookups`` that trust no cache for values, and need none that keeps them."""
 
     def __init__(self, directory: Directory, kube: Reads) -> None:
         super().__init__(directory)

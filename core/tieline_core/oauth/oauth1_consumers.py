@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from tieline_core.oauth.linking import Directory, Linked, Problem, client_of
+from tieline_core.oauth.linking import Directory, Linked, Lookups, Problem, client_of
 from tieline_core.oauth.oauth1_requests import Consumer
 from tieline_core.resources.auth_schemes import OAuth1, OAuth1Endpoint, OAuth2Client
-
-if TYPE_CHECKING:
-    from tieline_core.oauth.resolving import Lookups
 
 
 @dataclass(frozen=True, kw_only=True)

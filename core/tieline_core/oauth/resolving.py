@@ -11,13 +11,13 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, Protocol, cast
+from typing import Literal, cast
 
 from tieline_core.oauth.endpoint_urls import url_problem
 from tieline_core.oauth.linking import (
     CONNECTION,
-    Directory,
     Linked,
+    Lookups,
     Object,
     Problem,
     certificate_of,
@@ -29,13 +29,6 @@ from tieline_core.oauth.tokens import Endpoint, MisconfiguredError, client_certi
 from tieline_core.resources import Connection
 from tieline_core.resources.auth_schemes import OAuth1, OAuth2, OAuth2Client, OAuth2GrantType
 from tieline_core.resources.connections import ConnectionCredential, CredentialType
-
-
-class Lookups(Directory, Protocol):
-    """What is known of the cluster, and the values of Secrets."""
-
-    async def secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
-        """The data of a Secret of type tieline.dev/credential; None for any other, and where there is none."""
 
 
 class Grant(StrEnum):
