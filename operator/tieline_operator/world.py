@@ -5,11 +5,12 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from tieline_core.kube import Cache, Change, Kube, KubeError, NotFound, Resource
+from tieline_core.kube import Cache, Change, Forbidden, Kube, KubeError, NotFound, Resource
 from tieline_core.kube import resources as r
 from tieline_core.kube.cache import lean
 from tieline_core.kube.sharing import Sharing
 from tieline_core.names import CREDENTIAL_TYPE, ENVIRONMENT_ID_LABEL
+from tieline_core.spreading import spread
 from tieline_core.systems import filled
 from tieline_operator.indexes import CHILDREN, INDEXES, OWN
 from tieline_operator.plans import Object
@@ -18,6 +19,7 @@ from tieline_operator.secret_cache import facts_only
 logger = logging.getLogger(__name__)
 
 _PATIENCE = 10.0
+_PAUSE = 1.0
 
 
 class View(Protocol):
@@ -112,13 +114,22 @@ class World:
         return self._stores.items()
 
     async def leave_out_unserved(self, resource: Resource) -> None:
-        """Does not watch what the API server does not have, or does not show: nothing of it is ours then."""
-        try:
-            for place in self._stores[resource].places:
-                await self._kube.list(resource, place, label_selector=ENVIRONMENT_ID_LABEL)
-        except KubeError as error:
-            logger.info("Not watching %s: %s", resource.plural, error.reason)
-            self._stores[resource].leave_out()
+        """Does not watch what the API server does not have, or does not show: nothing of it is ours then.
+
+        Waits for the API server where it cannot say: what is left out stays so until the next start.
+        """
+        while True:
+            try:
+                for place in self._stores[resource].places:
+                    await self._kube.list(resource, place, label_selector=ENVIRONMENT_ID_LABEL)
+            except (NotFound, Forbidden) as error:
+                logger.info("Not watching %s: %s", resource.plural, error.reason)
+                self._stores[resource].leave_out()
+            except KubeError as error:
+                logger.warning("Cannot ask for %s yet: %s", resource.plural, error)
+                await asyncio.sleep(spread(_PAUSE))
+                continue
+            return
 
     async def start(self) -> None:
         """Starts all watches."""
