@@ -6,7 +6,8 @@ no more time than the Lease still has: nothing is begun any more once another re
 leave and was just being sent may still arrive; the other replica puts right what that says.)
 
 Tokens are not written by this way: their Secrets are replaced by their resourceVersion, which is a fence of the API
-server's own, and a token that a provider has just rotated must be kept in any case (docs/decisions/0011).
+server's own, and a token that a provider has just rotated must be kept in any case (docs/decisions/0011). A refresh is
+not begun without the Lease, but one that has begun is ended.
 """
 
 import asyncio

@@ -85,14 +85,20 @@ class Refreshes:
         clock: Clock | None = None,
         chance: Callable[[], float] = random.random,
         changed: Callable[[str, str], None] = lambda _namespace, _connection: None,
+        leads: Callable[[], bool] = lambda: True,
     ) -> None:
-        """``changed`` has a connection (namespace, name) reconciled: its provider is in trouble, or out of it."""
+        """``changed`` has a connection (namespace, name) reconciled: its provider is in trouble, or out of it.
+
+        Nothing is begun while this replica does not lead for sure (``leads``): it may have hung, and not know yet
+        that another one has taken over.
+        """
         self._stores = stores
         self._keeper = keeper
         self._metrics = metrics
         self._now = now
         self._chance = chance
         self._changed = changed
+        self._leads = leads
         self._seen: dict[CredentialKey, _Seen] = {}
         self._by_connection: dict[tuple[str, str], set[CredentialKey]] = {}
         self._failures: dict[CredentialKey, int] = {}
@@ -115,6 +121,8 @@ class Refreshes:
 
     async def refresh(self, key: CredentialKey) -> float | None:
         """Has the tokens made good; returns when to come back."""
+        if not self._leads():
+            return _FIRST_BACKOFF
         obj = self._stores[CONNECTIONS].get(key.namespace, key.connection)
         if obj is None:
             return None

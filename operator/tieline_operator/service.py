@@ -89,7 +89,9 @@ class Service:
 
     async def start(self) -> None:
         """Starts watching, and begins to work as soon as this replica leads."""
-        self._tokens = Tokens(self._config, self._kube, self.world, self._metrics, self._look_at)
+        self._tokens = Tokens(
+            self._config, self._kube, self.world, self._metrics, self._look_at, lambda: self._left() > 0
+        )
         for resource, store in self.world.items():
             store.subscribe(partial(self._changed, resource))
         if self._config.exposure.way is not Way.HTTP_ROUTE:

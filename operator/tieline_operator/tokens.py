@@ -29,6 +29,7 @@ class Tokens:
         world: World,
         metrics: Metrics,
         changed: Callable[[str, str], None],
+        leads: Callable[[], bool],
     ) -> None:
         self._session = aiohttp.ClientSession(
             connector=config.egress.connector(), cookie_jar=aiohttp.DummyCookieJar()
@@ -39,7 +40,7 @@ class Tokens:
             lookups=LiveLookups(CacheDirectory(world), kube),
             states=OAuthStates(kube, seconds=_STATES),
         )
-        self.refreshes = Refreshes(world, keeper, metrics, changed=changed)
+        self.refreshes = Refreshes(world, keeper, metrics, changed=changed, leads=leads)
         queue = self.refreshes.queue
         metrics.watch_refreshes(waiting=lambda: len(queue), late=lambda: queue.late)
 

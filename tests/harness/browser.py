@@ -32,6 +32,20 @@ _OPTIONS = (
     "--remote-debugging-port=0",
 )
 
+READY = "document.readyState === 'complete'"
+# Where an element is once it has come to rest, which tells from then on whether a click has arrived.
+_SPOT = """async (found) => {
+    if (document.readyState !== 'complete' || !found) return null;
+    const place = () => { const box = found.getBoundingClientRect(); return [box.x, box.y, box.width, box.height]; };
+    found.scrollIntoView();
+    const [x, y, width, height] = place();
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    if (!width || place().join() !== [x, y, width, height].join()) return null;
+    window.clickArrives = false;
+    found.addEventListener('click', () => { window.clickArrives = true; }, {once: true, capture: true});
+    return {x: x + width / 2, y: y + height / 2};
+}"""
+
 
 class Page:
     """A tab or a popup."""
@@ -70,24 +84,40 @@ class Page:
         return await eventually_async(expression, lambda: self.evaluate(expression), seen=self._whereabouts)
 
     async def fill(self, selector: str, text: str) -> None:
-        """Types into a field."""
-        await self.until(f"!!document.querySelector({json.dumps(selector)})")
-        await self.evaluate(f"document.querySelector({json.dumps(selector)}).focus()")
-        await self.call("Input.insertText", text=text)
+        """Types into a field, in place of what it had."""
+        field = f"document.querySelector({json.dumps(selector)})"
+
+        async def typed() -> bool:
+            await self.evaluate(f"{field}.value = '', {field}.focus()")
+            await self.call("Input.insertText", text=text)
+            return bool(await self.evaluate(f"{field}.value === {json.dumps(text)}"))
+
+        await self.until(f"{READY} && !!{field}")
+        await eventually_async(f"{selector} filled", typed, seen=self._whereabouts)
 
     async def click(self, selector: str) -> None:
-        """A real click at the middle of an element: what opens a popup needs one."""
-        spot = await self.until(
-            f"(() => {{ const found = document.querySelector({json.dumps(selector)}); if (!found) return null;"
-            " found.scrollIntoView(); const box = found.getBoundingClientRect();"
-            " return box.width && {x: box.x + box.width / 2, y: box.y + box.height / 2}; })()"
-        )
-        for kind in ("mousePressed", "mouseReleased"):
-            # The answer to a click that closes the page never comes.
+        """A real click at the middle of an element: what opens a popup needs one.
+
+        Clicked again where the click did not arrive: browsers drop input before a page's first paint, and an
+        element may move while a page loads.
+        """
+        find = f"document.querySelector({json.dumps(selector)})"
+
+        async def clicked() -> bool:
+            spot = await self.until(f"({_SPOT})({find})")
+            # The answers to a click that closes the page never come; its document may be another one by then.
             with contextlib.suppress(TimeoutError, GoneError):
-                await asyncio.wait_for(
-                    self.call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **spot), 5
-                )
+                for kind in ("mousePressed", "mouseReleased"):
+                    await asyncio.wait_for(
+                        self.call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **spot),
+                        5,
+                    )
+                async with asyncio.timeout(5):
+                    missed: bool = await self.evaluate("window.clickArrives === false")
+                    return not missed
+            return True
+
+        await eventually_async(f"{selector} clicked", clicked, seen=self._whereabouts)
 
     async def screenshot(self) -> bytes:
         """What its reader sees, as PNG."""

@@ -68,6 +68,7 @@ class Keeping:
         self.keeper = KeeperInMemory(self)
         self.metrics = Metrics()
         self.changed: list[str] = []
+        self.leads = True
         self.refreshes = Refreshes(
             self.world,
             self.keeper,
@@ -76,6 +77,7 @@ class Keeping:
             clock=self.clock,
             chance=lambda: 0.5,
             changed=lambda _, name: self.changed.append(name),
+            leads=lambda: self.leads,
         )
         self.refreshes.queue.start()
 
@@ -117,6 +119,17 @@ class Keeping:
             "tieline_operator_token_refreshes_total", {"outcome": outcome}
         )
         return found or 0.0
+
+
+async def test_a_replica_that_may_not_lead_any_more_begins_no_refresh() -> None:
+    there = Keeping()
+    there.leads = False
+    there.look()
+    await there.clock.pass_by(9)
+    assert there.keeper.asked == []
+    there.leads = True
+    await there.clock.pass_by(2)
+    assert len(there.keeper.asked) == 1
 
 
 async def test_tokens_are_obtained_at_once_and_refreshed_when_they_are_due() -> None:
