@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import itertools
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,7 +179,7 @@ async def _writes(doors: Doors, namespace: str) -> str:
 
 
 async def _measured(
-    title: str, calls: dict[str, Callable[[], Awaitable[Any]]], counts: dict[int, int]
+    title: str, calls: Mapping[str, Callable[[], Awaitable[Any]]], counts: dict[int, int]
 ) -> str:
     rows = []
     for what, call in calls.items():

@@ -1,8 +1,10 @@
 """``python -m bench.soak [--minutes 30]``: constant mixed work, and whether memory stays flat.
 
 Operator, API and the process of one pod on this machine, on the API server that KUBECONFIG names. What is made is
-removed again, so what there is stays the same; what grows all the same is a leak. All work goes on at fixed rates, by
-kubectl's way, by REST and by webhooks; a failure of any of it is counted and shown.
+removed again, so what there is stays the same; what grows all the same is a leak. So that it stays the same from the
+beginning, each project is deployed first as often as versions are kept, and the work goes on for a while before
+memory is looked at. All work goes on at fixed rates, by kubectl's way, by REST and by webhooks; a failure of any of it
+is counted and shown.
 """
 
 import argparse
@@ -40,6 +42,9 @@ from tieline_core.kube.resources import (
 MINUTES = 30.0
 USERS = 50
 DEPLOYED = 20
+KEPT = 20
+"""Versions that a project keeps."""
+WARM_UP = 300.0
 _EVERY = 10.0
 _TIMEOUT = aiohttp.ClientTimeout(total=60)
 _SHOP = "shop"
@@ -214,8 +219,12 @@ async def soak(kube: Kube, folder: Path, minutes: float) -> str:
         await there.fill(range(USERS))
         for number in range(DEPLOYED):
             await kube.apply(PROJECTS, project(there.namespace, number), field_manager="bench")
-        await worker.quiet(5)
+        for _ in range(KEPT + 1):
+            for _ in range(DEPLOYED):
+                await work.deploy()
+            await worker.quiet(1)
         processes = {"operator": worker.process.pid, "API": served.process.pid, "a pod": pod.pid}
+        await _sampled(work, processes, WARM_UP / 60)
         before = {name: processor_time(pid) for name, pid in processes.items()}
         samples = await _sampled(work, processes, minutes)
         rows = [
