@@ -40,10 +40,10 @@ format: $(VENV)/.installed ## Format the code
 	$(BIN)/ruff check --fix $(SOURCES)
 
 test: lint ## Everything: checks, unit tests, then a real cluster
-	$(BIN)/pytest
+	$(BIN)/python -m tests
 
 test-unit: $(VENV)/.installed ## The fast tests
-	$(BIN)/pytest tests/unit -m "not slow"
+	$(BIN)/pytest tests/unit -m fast
 
 crds: $(VENV)/.installed ## Generate crds/ from the models
 	$(BIN)/python -m tieline_core.crds crds

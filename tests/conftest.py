@@ -22,7 +22,7 @@ CLUSTER = os.environ.get("TIELINE_TEST_CLUSTER", "tests")
 KEEP = bool(os.environ.get("TIELINE_TEST_KEEP"))
 
 _STAGES = ("unit", "cluster", "integration", "e2e")
-# Unit tests that start processes or read large inputs: seconds each. `make test-unit` leaves them out.
+# Unit tests that start processes or read large inputs: seconds each. The others are marked as fast.
 _SLOW = (
     "unit/connectors/test_hostile_descriptions.py",
     "unit/connectors/test_limited_imports.py",
@@ -53,8 +53,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return _STAGES.index(folder) if folder in _STAGES else len(_STAGES)
 
     for item in items:
-        if str(item.path).removeprefix(f"{ROOT}/tests/").startswith(_SLOW):
-            item.add_marker(pytest.mark.slow)
+        path = str(item.path).removeprefix(f"{ROOT}/tests/")
+        if path.startswith("unit/") and not path.startswith(_SLOW):
+            item.add_marker(pytest.mark.fast)
     items.sort(key=stage)
 
 
