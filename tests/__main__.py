@@ -1,12 +1,14 @@
 """``python -m tests``: every test, in two sessions side by side.
 
-The fast ones come first, alone: what is cheap to know is known before a cluster starts. After them most tests wait for
-a cluster, so that two cores have room for two: one session has the platform deployed, the other one starts, installs
-and removes clusters of its own. The second one's output is shown when both have ended.
+The fast ones come first: what is cheap to know is known before a cluster starts. After them most tests wait for a
+cluster, so that two cores have room for two: one session has the platform deployed, the other one starts, installs
+and removes clusters of its own. The second one's output is shown when both have ended. What takes minutes to build is
+begun at once.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO
 
+from tests.harness.building import BEGUN, begin
 from tests.harness.kubectl import ROOT
 
 FAST = ("tests/unit", "-m", "fast")
@@ -24,6 +27,14 @@ OTHERS = ("tests/unit", "tests/cluster", "tests/install", "examples", "-m", "not
 
 def main(more: Sequence[str]) -> int:
     """Runs all with ``more`` arguments for pytest; the worst exit code."""
+    stop = begin()
+    try:
+        return _all(more)
+    finally:
+        stop()
+
+
+def _all(more: Sequence[str]) -> int:
     if code := _started(FAST, more).wait():
         return code
     with tempfile.TemporaryFile("w+") as output:
@@ -40,7 +51,10 @@ def _started(
     tests: Sequence[str], more: Sequence[str], output: IO[str] | None = None
 ) -> subprocess.Popen[str]:
     command = (sys.executable, "-m", "pytest", *tests, *more)
-    return subprocess.Popen(command, cwd=ROOT, text=True, stdout=output, stderr=subprocess.STDOUT)
+    environment = {**os.environ, BEGUN: "1"}
+    return subprocess.Popen(
+        command, cwd=ROOT, env=environment, text=True, stdout=output, stderr=subprocess.STDOUT
+    )
 
 
 @contextmanager

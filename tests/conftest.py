@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.building import begin
+from tests.harness.building import begin_for
 from tests.harness.kubectl import ROOT, Kubectl, Organisation, an_organisation
 from tests.harness.progress import Uncaptured
 from tieline_cluster.kubectl import kubectl_for
@@ -63,7 +63,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """What takes minutes to build and is needed late is begun now."""
     if session.config.option.collectonly:
         return
-    stop = begin(session.items)
+    stop = begin_for(session.items)
     if stop is not None:
         session.config.add_cleanup(stop)
 

@@ -16,17 +16,24 @@ import pytest
 from tests.harness.kubectl import ROOT
 from tests.harness.manifest_tools import manifest_tools
 from tests.harness.telemetry import collector_program, jaeger_program
+from tieline_cluster.binary import ensure_binaries
 from tieline_cluster.progress import Silence
 
+BEGUN = "TIELINE_TEST_BUILDING"
+"""Set in the environment of a session for which somebody builds already."""
 _NEED = ("integration/manifests/", "integration/traces/", "install/")
 
 
-def begin(items: Iterable[pytest.Item]) -> Callable[[], None] | None:
-    """Builds, with the patience of one that nobody waits for; None when no test needs it, else what stops it."""
-    if not any(str(item.path).removeprefix(f"{ROOT}/tests/").startswith(_NEED) for item in items):
-        return None
+def begin_for(items: Iterable[pytest.Item]) -> Callable[[], None] | None:
+    """Builds, unless no test of a session needs it or somebody builds already; what stops it."""
+    needed = any(str(item.path).removeprefix(f"{ROOT}/tests/").startswith(_NEED) for item in items)
+    return begin() if needed and BEGUN not in os.environ else None
+
+
+def begin() -> Callable[[], None]:
+    """Builds; returns what stops it."""
     # It ends with the session, however that ends; a build that is cut off is begun anew by whoever needs it.
-    command = ["setpriv", "--pdeathsig", "TERM", "nice", "-n", "15", sys.executable, "-m", __name__]
+    command = ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", __name__]
     building = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
@@ -40,5 +47,8 @@ def begin(items: Iterable[pytest.Item]) -> Callable[[], None] | None:
 
 
 if __name__ == "__main__":
+    ensure_binaries(Silence())
+    # For the others there is time.
+    os.nice(15)
     for build in (manifest_tools, collector_program, jaeger_program):
         build(Silence())
