@@ -4,7 +4,7 @@ In this order, so that nobody learns anything they may not know: who calls (401)
 may they (403, or 404 for strangers), what do they say (400, 413, 415, 422), then the operation itself.
 """
 
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from typing import Any, BinaryIO
 
 from aiohttp import web
@@ -48,8 +48,8 @@ class Dispatcher:
         request[ORGANISATION] = organisation.id
         await platform.access.check(caller, organisation, operation.permissions)
         await self._catch_up(request, organisation)
-        with ExitStack() as closing:
-            upload = closing.enter_context(self._room.file()) if operation.upload else None
+        async with AsyncExitStack() as closing:
+            upload = await closing.enter_async_context(self._room.file()) if operation.upload else None
             body, warnings = await _body(operation, request, upload, self._room, platform.settings.sizes)
             call = Call(
                 platform=platform,
@@ -108,14 +108,15 @@ def _response(operation: Operation, request: web.Request, reply: Reply, warnings
     condition = request.headers.get("If-None-Match")
     if condition and reply.etag and request.method == "GET" and unchanged(condition, reply.etag):
         return web.Response(status=304, headers=headers)
-    if reply.body is None and reply.content is None and not operation.empty:
+    if reply.body is None and reply.content is None and not reply.parts and not operation.empty:
         return web.Response(status=operation.success, headers=headers)
     content = reply.content or b"{}"
     if reply.body is not None:
         content = reply.body.model_dump_json(by_alias=True, exclude_none=True).encode()
+    parts = reply.parts or (content,)
     return web.Response(
         status=operation.success,
-        body=content if len(content) < MIB else Pieces(content),
+        body=Pieces(parts) if sum(map(len, parts)) > MIB else b"".join(parts),
         content_type="application/json",
         charset="utf-8",
         headers=headers,

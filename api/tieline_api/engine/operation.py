@@ -1,6 +1,6 @@
 """What an operation is: one row of the table, and what its handler gets and gives back."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
 
@@ -55,6 +55,8 @@ class Reply:
     body: BaseModel | None = None
     content: bytes | None = None
     """The answer as JSON, where it is too large to become models first."""
+    parts: Sequence[bytes] = ()
+    """The same in parts, where it is too large to be put together."""
     etag: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()

@@ -6,8 +6,8 @@ comes is counted, those between the parts too.
 
 import asyncio
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, BinaryIO
 
 import orjson
@@ -32,15 +32,17 @@ class Room:
     def __init__(self, total: int = 128 * MIB) -> None:
         self._left = total
 
-    @contextmanager
-    def file(self) -> Iterator[BinaryIO]:
+    @asynccontextmanager
+    async def file(self) -> AsyncIterator[BinaryIO]:
         """A file in memory: it needs no place to write to, and no other process sees it."""
-        with os.fdopen(os.memfd_create("upload"), "w+b") as file:
-            try:
-                yield file
-            finally:
-                file.flush()
-                self._left += os.fstat(file.fileno()).st_size
+        file = os.fdopen(os.memfd_create("upload"), "w+b")
+        try:
+            yield file
+        finally:
+            file.flush()
+            self._left += os.fstat(file.fileno()).st_size
+            # To give back dozens of megabytes takes a while.
+            await asyncio.to_thread(file.close)
 
     def write(self, file: BinaryIO, chunk: bytes) -> None:
         """Writes to one of these files; ApiError 429 when others leave no room."""

@@ -17,7 +17,7 @@ from tieline_api.store.connector_results import version_exists
 from tieline_api.store.writer import IdTakenError
 from tieline_core.connectors.findings import Finding, TooMuch, Unreadable
 from tieline_core.connectors.limits import Busy
-from tieline_core.connectors.packing import Map, head_of
+from tieline_core.connectors.packing import Map, array_of, head_of
 from tieline_core.connectors.storage import RESERVED, version_id
 from tieline_core.ids import parse_id
 from tieline_core.severity import Severity
@@ -69,7 +69,7 @@ async def import_description(call: Call[None, rest.ImportMetadata]) -> Reply:
     if connector is None:
         connector = await _created(call, identifier, head)
     version = await platform.connectors.store(connector, maps, name=name)
-    return Reply(content=await _whole(call, connector, version, head, maps))
+    return Reply(parts=await _whole(call, connector, version, head, maps))
 
 
 async def _created(call: Call[Any, Any], identifier: str, head: Obj) -> Obj:
@@ -87,23 +87,22 @@ async def _created(call: Call[Any, Any], identifier: str, head: Obj) -> Obj:
         return found
 
 
-async def _whole(call: Call[Any, Any], connector: Obj, version: Obj, head: Obj, maps: list[Map]) -> bytes:
-    """The import result, joined from the items as they are stored: no model is made of 20,000 actions."""
+async def _whole(
+    call: Call[Any, Any], connector: Obj, version: Obj, head: Obj, maps: list[Map]
+) -> list[bytes]:
+    """The import result, put together from the items as they are stored: no model is made of 20,000 actions."""
     shown = convert.connector_to_rest(
         connector, versions_of(call, connector), organisation=call.organisation.id, shown=version, head=head
     )
-    results = call.platform.connectors
     parts = [b'{"connector":', shown.model_dump_json(by_alias=True, exclude_none=True).encode()]
-    known = dict(enumerate(maps))
 
-    def joined() -> bytes:
+    def extended() -> list[bytes]:
         for name in ("definitions", "actions", "triggers"):
-            lines = results.lines_in(known, head, name)
-            parts.extend((b',"', name.encode(), b'":[', b",".join(lines), b"]"))
+            parts.extend((b',"', name.encode(), b'":', *array_of(maps, head, name)))
         parts.extend((b',"messages":', orjson.dumps(head["messages"]), b"}"))
-        return b"".join(parts)
+        return parts
 
-    return await asyncio.to_thread(joined)
+    return await asyncio.to_thread(extended)
 
 
 OPERATIONS = (

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -79,11 +79,6 @@ class ConnectorResults:
         found = await asyncio.to_thread(lambda: [line for run in wanted for line in lines_of(run, maps)])
         return found[start - before : end - before]
 
-    @staticmethod
-    def lines_in(maps: Mapping[int, Map], head: Obj, name: str) -> list[bytes]:
-        """All items of a list of a result whose ConfigMaps are at hand."""
-        return [line for run in runs(head, name) for line in lines_of(run, maps)]
-
     async def _maps(self, version: Obj, numbers: Iterable[int]) -> dict[int, Map]:
         wanted = sorted(numbers)
         namespace, names = version["metadata"]["namespace"], version["spec"]["configMaps"]
@@ -109,7 +104,7 @@ class ConnectorResults:
         async with self._gate:
             manifest = await asyncio.to_thread(storage.config_map, version, name, content)
             with suppress(AlreadyExists):
-                await self._kube.create(CONFIG_MAPS, manifest, field_manager=MANAGER)
+                await self._kube.create(CONFIG_MAPS, manifest, field_manager=MANAGER, metadata_only=True)
 
     def _keep(self, namespace: str, obj: Obj) -> Map:
         content = storage.content_of(obj)

@@ -111,8 +111,22 @@ def runs_between(found: Iterable[Run], start: int, end: int) -> tuple[list[Run],
 
 def lines_of(run: Run, maps: Mapping[int, Map]) -> list[bytes]:
     """The items of a piece, each as JSON, from what the ConfigMaps of its parts hold."""
-    content = b"".join(maps[number].get(f"{run.key}.{number}", b"") for number in run.maps)
-    return zlib.decompress(content).split(b"\n")
+    return _content(run, maps).split(b"\n")
+
+
+def array_of(maps: Sequence[Map], head: Mapping[str, Any], name: str) -> Iterator[bytes]:
+    """A list of a result that is at hand as a whole, as a JSON array: bytes to be sent one after the other."""
+    known, opening = dict(enumerate(maps)), b"["
+    for run in runs(head, name):
+        yield opening
+        # JSON on one line has no line break inside.
+        yield _content(run, known).replace(b"\n", b",")
+        opening = b","
+    yield b"]" if opening == b"," else b"[]"
+
+
+def _content(run: Run, maps: Mapping[int, Map]) -> bytes:
+    return zlib.decompress(b"".join(maps[number].get(f"{run.key}.{number}", b"") for number in run.maps))
 
 
 class _Shelf:

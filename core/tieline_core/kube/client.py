@@ -238,10 +238,12 @@ class Kube:
         field_validation: str = "Strict",
         subresource: str | None = None,
         name: str | None = None,
+        metadata_only: bool = False,
     ) -> Object:
         """A new object. Raises AlreadyExists.
 
-        ``name`` and ``subresource`` address a subresource that is created, such as a ServiceAccount's token.
+        ``name`` and ``subresource`` address a subresource that is created, such as a ServiceAccount's token. With
+        ``metadata_only`` nothing else of the object comes back: megabytes need not be read again.
         """
         path = resource.path(
             namespace=obj.get("metadata", {}).get("namespace"), name=name, subresource=subresource
@@ -253,6 +255,7 @@ class Kube:
             path=path,
             params=_params(fieldManager=field_manager, fieldValidation=field_validation),
             data=orjson.dumps(obj),
+            headers={"Accept": _METADATA_ONLY.format(kind="PartialObjectMetadata")} if metadata_only else {},
             idempotent=resource.plural.endswith("reviews"),  # questions, which create nothing
         )
         return await self._json(call)

@@ -6,11 +6,11 @@ from tieline_api.engine.uploads import Room
 from tieline_api.errors import ApiError
 
 
-def test_uploads_beyond_the_room_are_told_to_come_again_and_room_comes_back() -> None:
+async def test_uploads_beyond_the_room_are_told_to_come_again_and_room_comes_back() -> None:
     room = Room(10)
-    with room.file() as first:
+    async with room.file() as first:
         room.write(first, b"12345678")
-        with room.file() as second:
+        async with room.file() as second:
             room.write(second, b"12")
             with pytest.raises(ApiError) as refused:
                 room.write(second, b"3")
@@ -18,5 +18,5 @@ def test_uploads_beyond_the_room_are_told_to_come_again_and_room_comes_back() ->
         first.flush()
         first.seek(0)
         assert first.read() == b"12345678"
-    with room.file() as third:
+    async with room.file() as third:
         room.write(third, b"1234567890")

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import os
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -11,7 +12,17 @@ import pytest
 
 from tieline_core.connectors.findings import TooMuch, Unreadable
 from tieline_core.connectors.limits import MIB, Busy, Importer, ImportLimits, usual_limits
-from tieline_core.connectors.packing import MAP_BYTES, Map, head_of, lines_of, pack, runs, runs_between
+from tieline_core.connectors.packing import (
+    MAP_BYTES,
+    Map,
+    all_lines,
+    array_of,
+    head_of,
+    lines_of,
+    pack,
+    runs,
+    runs_between,
+)
 from tieline_core.connectors.results import ImportResult
 
 WIDE = {
@@ -36,6 +47,15 @@ async def test_the_result_comes_back_in_pieces_that_hold_every_item_in_order() -
     lines = [line for piece in found for line in lines_of(piece, dict(enumerate(maps)))]
     names = [orjson.loads(line)["name"] for line in lines][490 - before : 510 - before]
     assert names == [f"get{number}" for number in range(490, 510)]
+
+
+async def test_the_whole_result_can_be_sent_without_being_put_together() -> None:
+    maps = await run(Importer(), orjson.dumps(WIDE))
+    head = head_of(maps[0])
+    pieces = list(array_of(maps, head, "actions"))
+    assert len(pieces) > 3
+    assert orjson.loads(b"".join(pieces)) == [orjson.loads(line) for line in all_lines(maps, "actions")]
+    assert orjson.loads(b"".join(array_of(maps, head, "triggers"))) == []
 
 
 async def test_what_cannot_be_read_says_so_across_the_process_border() -> None:
@@ -75,10 +95,10 @@ async def test_few_bytes_that_mean_millions_of_operations_are_refused_as_too_lar
 async def test_a_machine_without_room_for_a_process_says_to_come_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def refuse(*_: object, **__: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", refuse)
+    monkeypatch.setattr(subprocess, "Popen", refuse)
     with pytest.raises(Busy, match="try again"):
         await run(Importer(), b"{}")
 
