@@ -1,7 +1,7 @@
 """Carrying out a plan: writes what differs, and nothing else."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -80,13 +80,21 @@ class Applier:
         self._events = events
         self._drifts = drifts
 
-    async def carry_out(self, resource: Resource, obj: Object, plan: Plan, now: datetime) -> Plan:
+    async def carry_out(
+        self,
+        resource: Resource,
+        obj: Object,
+        plan: Plan,
+        now: datetime,
+        plan_again: Callable[[], Awaitable[Plan]] | None = None,
+    ) -> Plan:
         """Makes the cluster what ``plan`` says. Returns the plan as it came out.
 
-        When Kubernetes refuses a child, the object's Ready says so and the plan looks again later. Raises
-        KubeError for all else that fails.
+        With ``plan_again`` the status is what is to be said once the children are written: one write, where there
+        would be another one at the next look. When Kubernetes refuses a child, the object's Ready says so and the
+        plan looks again later. Raises KubeError for all else that fails.
         """
-        refused = await self._children(resource, obj, plan)
+        refused, any_written = await self._children(resource, obj, plan)
         for deletion in plan.deletions:
             self._drifts.deleting(deletion.uid)
             with suppress(NotFound, Conflict):
@@ -97,7 +105,10 @@ class Applier:
                     uid=deletion.uid,
                     resource_version=deletion.resource_version,
                 )
-        plan = refused or plan
+        if refused:
+            plan = refused
+        elif plan_again and not plan.deletions and any_written:
+            plan = await plan_again()
         try:
             await self._label(resource, obj)
             await self._status(resource, obj, plan, now)
@@ -108,24 +119,31 @@ class Applier:
                 raise
         return plan
 
-    async def _children(self, resource: Resource, obj: Object, plan: Plan) -> Plan | None:
-        """Makes and mends the children; the plan to go on with when Kubernetes refuses one."""
+    async def _children(self, resource: Resource, obj: Object, plan: Plan) -> tuple[Plan | None, bool]:
+        """Makes and mends the children; the plan to go on with when one is refused, and whether any differed."""
         child: Child | None = None
+        written = False
         try:
             for creation in plan.creations:
+                written = True
                 drift = await self._create(creation.resource, creation.desired)
                 if drift:
                     await self._drifts.tell(resource, obj, drift)
             for child in plan.children:
+                if child.actual is not None and contained(child.desired, child.actual):
+                    continue
+                written = True
                 drift = await self._apply_child(child)
                 if drift:
                     await self._drifts.tell(resource, obj, drift)
         except (Invalid, Forbidden) as error:
             message = f"Kubernetes refuses a part of the workload: {error.message[:1024]}"
             if child is not None and plan.on_refusal is not None:
-                return replace(plan.on_refusal(child, message), requeue_after=REFUSED_AGAIN_AFTER)
-            return replace(plan, outcome=failed(REFUSED, message), requeue_after=REFUSED_AGAIN_AFTER)
-        return None
+                refused = replace(plan.on_refusal(child, message), requeue_after=REFUSED_AGAIN_AFTER)
+            else:
+                refused = replace(plan, outcome=failed(REFUSED, message), requeue_after=REFUSED_AGAIN_AFTER)
+            return refused, written
+        return None, written
 
     async def _create(self, resource: Resource, desired: Mapping[str, Any]) -> Drift | None:
         drift = self._drifts.missing(resource, desired)
@@ -138,8 +156,6 @@ class Applier:
     async def _apply_child(self, child: Child) -> Drift | None:
         if child.actual is None:
             drift = self._drifts.missing(child.resource, child.desired)
-        elif contained(child.desired, child.actual):
-            return None
         else:
             drift = await self._drifts.changed(child.resource, child.desired, child.actual)
         applied = await self._kube.apply(child.resource, child.desired, field_manager=MANAGER, force=True)

@@ -110,11 +110,16 @@ class Controller:
             # made again, and what is missing is no fault.
             return None
         now = self._now()
-        try:
-            plan = await self._by_kind[key.kind](self._world, obj, now)
-        except ValidationError as error:
-            plan = Plan(outcome=invalid(error, key.kind))
-        return await self._applier.carry_out(resource, obj, plan, now)
+
+        async def plan() -> Plan:
+            try:
+                return await self._by_kind[key.kind](self._world, obj, now)
+            except ValidationError as error:
+                return Plan(outcome=invalid(error, key.kind))
+
+        # Only of a Project does what is to be said follow from its children.
+        again = plan if resource == r.PROJECTS else None
+        return await self._applier.carry_out(resource, obj, await plan(), now, again)
 
 
 def _is_going(obj: Object | None) -> bool:

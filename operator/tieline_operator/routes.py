@@ -27,7 +27,7 @@ def affected(views: Views, resource: Resource, change: Change) -> set[Key]:
         return set()
     states = [state for state in (change.old, change.new) if state is not None]
     if resource in OWN and len(states) == len((change.old, change.new)):
-        first, second = (gist(state) for state in states)
+        first, second = (gist(resource, state) for state in states)
         if first == second:
             return set()
     keys = {key for state in states for key in route(views, state)}
@@ -36,9 +36,10 @@ def affected(views: Views, resource: Resource, change: Change) -> set[Key]:
     return keys
 
 
-def gist(obj: Object) -> tuple[Any, ...]:
+def gist(resource: Resource, obj: Object) -> tuple[Any, ...]:
     """What others look at in one of our own objects; changes of anything else concern nobody."""
-    condition = find(obj) or {}
+    # A template says whether its connection is ready. Of the other kinds nobody repeats what they say.
+    condition = (find(obj) if resource == r.CONNECTIONS else None) or {}
     status = obj.get("status", {})
     environments = [
         (item.get("name"), item.get("version"), item.get("desiredVersion"))
