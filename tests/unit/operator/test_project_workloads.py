@@ -8,6 +8,14 @@ from tests.unit.operator.reconciling import no_image
 from tieline_core.kube import resources as r
 
 
+async def test_a_change_is_one_write_of_the_workload_and_one_of_what_is_said_of_it() -> None:
+    there = reconciling(project(runtime={"replicas": 0}))
+    await there.until_quiet()
+    change(there, runtime={"replicas": 0, "resources": {"limits": {"memory": "300Mi"}}})
+    assert await there.until_quiet() == 2
+    assert there.ready(r.PROJECTS, "order-sync")[:2] == ("True", "Suspended")
+
+
 async def test_suspending_says_suspended_only_when_no_pod_is_left() -> None:
     there = await running()
     change(there, environments=[{"name": "production", "version": "latest", "suspended": True}])
