@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
+from tieline_core import heap
 from tieline_core.kube import Change, Kube, Resource
 from tieline_core.kube.leases import Lease, lead
 from tieline_core.kube.resources import CONFIG_MAPS, CONNECTIONS, HTTP_ROUTES
@@ -99,6 +100,7 @@ class Service:
             await self.world.leave_out_unserved(HTTP_ROUTES)
         await self.world.start()
         await self.world.synced()
+        heap.settle()
         self.started = True
         self._events.start()
         logger.info("Watching", extra={"namespaces": ",".join(self._config.namespaces) or "all"})

@@ -10,6 +10,7 @@ from tieline_api.store import indexes
 from tieline_api.store.changes import Changes
 from tieline_api.store.orders import Orders, position
 from tieline_api.store.organisations import Organisation, organisation_keys
+from tieline_core import heap
 from tieline_core.ids import ORGANISATION_LABEL, parse_id
 from tieline_core.kube import Cache, Change, Kube, Resource
 from tieline_core.kube import resources as kube
@@ -122,6 +123,8 @@ class World:
         """Whether everything was read once."""
         if not self._synced:
             self._synced = all(cache.is_synced for cache in self.caches)
+            if self._synced:
+                heap.settle()
         return self._synced
 
     @property
