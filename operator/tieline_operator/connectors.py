@@ -120,7 +120,7 @@ class Connectors:
 def _incomplete(version: ConnectorVersion, missing: Sequence[str], now: datetime) -> Plan:
     created = version.metadata.creation_timestamp
     left = STORING - (now - created) if created else STORING
-    if left > timedelta():
+    if left >= timedelta():
         outcome = in_progress("Storing", "The result is being stored")
         return Plan(outcome=outcome, requeue_after=max(LOOK_AGAIN, left.total_seconds()))
     message = (

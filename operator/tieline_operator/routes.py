@@ -38,8 +38,8 @@ def affected(views: Views, resource: Resource, change: Change) -> set[Key]:
 
 def gist(resource: Resource, obj: Object) -> tuple[Any, ...]:
     """What others look at in one of our own objects; changes of anything else concern nobody."""
-    # A template says whether its connection is ready. Of the other kinds nobody repeats what they say.
-    condition = (find(obj) if resource == r.CONNECTIONS else None) or {}
+    # What a Project says of itself nobody repeats or waits for, and it changes most often.
+    condition = (find(obj) if resource != r.PROJECTS else None) or {}
     status = obj.get("status", {})
     environments = [
         (item.get("name"), item.get("version"), item.get("desiredVersion"))
