@@ -35,8 +35,10 @@ def main(more: Sequence[str]) -> int:
 
 
 def _all(more: Sequence[str]) -> int:
-    if code := _started(FAST, more).wait():
-        return code
+    fast = _started(FAST, more)
+    with _ending([fast]):
+        if code := fast.wait():
+            return code
     with tempfile.TemporaryFile("w+") as output:
         print("\nClusters, installation and slow unit tests run beside what follows\n", flush=True)
         sessions = [_started(OTHERS, more, output), _started(PLATFORM, more)]

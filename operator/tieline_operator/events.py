@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -21,6 +22,8 @@ _MAX_REASON = 128
 _MAX_NAME = 200
 _MOST_WAITING = 1000
 _LAST_SECONDS = 2.0
+_PATIENCE = 10.0
+_PAUSE = 0.05
 
 
 class Creator(Protocol):
@@ -50,13 +53,18 @@ class Events:
 class QueuedEvents(Events):
     """Posts Events one after the other, behind the work that they tell of.
 
-    As with client-go's recorder, work does not wait for them, and what exceeds the queue is left out.
+    As with client-go's recorder, work does not wait for them, and what exceeds the queue is left out. To the API server
+    an event is a write like any other: while objects wait for a worker, events wait too, for ten seconds at most, and
+    only as long as half of the queue is free.
     """
 
-    def __init__(self, kube: Creator) -> None:
+    def __init__(self, kube: Creator, busy: Callable[[], bool] = lambda: False) -> None:
+        """``busy`` says whether there is work that comes first."""
         super().__init__(kube)
-        self._waiting: asyncio.Queue[dict[str, Any]] = asyncio.Queue(_MOST_WAITING)
+        self._busy = busy
+        self._waiting: asyncio.Queue[tuple[float, dict[str, Any]]] = asyncio.Queue(_MOST_WAITING)
         self._posting: asyncio.Task[None] | None = None
+        self._stopping = False
 
     def start(self) -> None:
         """Begins to post."""
@@ -66,6 +74,7 @@ class QueuedEvents(Events):
         """Posts what still waits, for two seconds at most, and ends."""
         if self._posting is None:
             return
+        self._stopping = True
         with suppress(TimeoutError):
             await asyncio.wait_for(self._waiting.join(), _LAST_SECONDS)
         self._posting.cancel()
@@ -74,17 +83,23 @@ class QueuedEvents(Events):
 
     async def _send(self, event: dict[str, Any]) -> None:
         try:
-            self._waiting.put_nowait(event)
+            self._waiting.put_nowait((time.monotonic() + _PATIENCE, event))
         except asyncio.QueueFull:
             logger.debug("Too many events wait, leaving one out", extra={"kind": event["regarding"]["kind"]})
 
     async def _post_all(self) -> None:
         while True:
-            event = await self._waiting.get()
+            latest, event = await self._waiting.get()
             try:
+                while self._may_wait(latest):  # noqa: ASYNC110  (any of four things ends it)
+                    await asyncio.sleep(_PAUSE)
                 await super()._send(event)
             finally:
                 self._waiting.task_done()
+
+    def _may_wait(self, latest: float) -> bool:
+        room = self._waiting.qsize() < _MOST_WAITING // 2
+        return room and not self._stopping and self._busy() and time.monotonic() < latest
 
 
 def build(

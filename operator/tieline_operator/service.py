@@ -52,7 +52,7 @@ class Service:
         self.world = World.build(kube, config.namespaces)
         self._lease = _lease(config, kube) if config.leader_elect else None
         writes = Fenced(kube, self._left)
-        self._events = QueuedEvents(writes)
+        self._events = QueuedEvents(writes, busy=lambda: len(self.queue) > 0)
         self._own_writes = OwnWrites()
         self._drifts = Drifts(kube, self._events, lambda kind, what: metrics.drifts.labels(kind, what).inc())
         controller = Controller(

@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 _PATIENCE = 10.0
 _PAUSE = 1.0
+_LONGEST_PAUSE = 15.0
 
 
 class View(Protocol):
@@ -118,6 +119,7 @@ class World:
 
         Waits for the API server where it cannot say: what is left out stays so until the next start.
         """
+        pause = _PAUSE
         while True:
             try:
                 for place in self._stores[resource].places:
@@ -127,7 +129,8 @@ class World:
                 self._stores[resource].leave_out()
             except KubeError as error:
                 logger.warning("Cannot ask for %s yet: %s", resource.plural, error)
-                await asyncio.sleep(spread(_PAUSE))
+                await asyncio.sleep(spread(pause))
+                pause = min(2 * pause, _LONGEST_PAUSE)
                 continue
             return
 

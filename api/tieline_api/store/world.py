@@ -74,6 +74,7 @@ class World:
             one.subscribe(self.changes.tell)
         self.activations.subscribe(self._tell_of_static)
         self._synced = False
+        self._settling: asyncio.Task[None] | None = None
 
     def _tell_of_static(self, change: Change) -> None:
         """Pods are told of their environment's own activation; for users' they ask, when they need them."""
@@ -109,9 +110,16 @@ class World:
         """Starts to list and to watch; returns at once."""
         for cache in self.caches:
             await cache.start()
+        self._settling = asyncio.create_task(self._settle(), name="settling")
+
+    async def _settle(self) -> None:
+        await self.synced()
+        heap.settle()
 
     async def stop(self) -> None:
         """Ends the watches."""
+        if self._settling is not None:
+            self._settling.cancel()
         await asyncio.gather(*(cache.stop() for cache in self.caches))
 
     async def synced(self) -> None:
@@ -123,8 +131,6 @@ class World:
         """Whether everything was read once."""
         if not self._synced:
             self._synced = all(cache.is_synced for cache in self.caches)
-            if self._synced:
-                heap.settle()
         return self._synced
 
     @property

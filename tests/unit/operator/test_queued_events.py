@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
+from tests.harness.waiting import until
 from tieline_core.kube import Resource, Unavailable
 from tieline_core.kube.resources import SYSTEMS
 from tieline_operator.events import QueuedEvents
@@ -73,6 +76,53 @@ async def test_more_events_than_can_wait_are_left_out() -> None:
     await events.stop()
 
     assert server.took == [str(number) for number in range(1000)]
+
+
+async def test_work_that_waits_comes_first_and_a_full_queue_does_not_wait_for_it() -> None:
+    server = Server()
+    server.open.set()
+    work = ["much"]
+    events = QueuedEvents(server, busy=lambda: bool(work))
+    events.start()
+
+    await events.post(SYSTEMS, OBJECT, told("0"))
+    await asyncio.sleep(0.2)
+    assert server.took == []
+
+    for number in range(1, 700):
+        await events.post(SYSTEMS, OBJECT, told(str(number)))
+    await until(lambda: len(server.took) >= 200)
+    await asyncio.sleep(0.2)
+    assert len(server.took) < 300, "more than half of the queue was free: events could have waited"
+
+    work.clear()
+    await until(lambda: len(server.took) == 700)
+    assert server.took == [str(number) for number in range(700)]
+    await events.stop()
+
+
+async def test_events_do_not_wait_for_work_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tieline_operator.events._PATIENCE", 0.1)
+    server = Server()
+    server.open.set()
+    events = QueuedEvents(server, busy=lambda: True)
+    events.start()
+
+    await events.post(SYSTEMS, OBJECT, told("told"))
+    await until(lambda: server.took == ["told"])
+    await events.stop()
+
+
+async def test_what_still_waits_behind_work_is_told_when_it_stops() -> None:
+    server = Server()
+    server.open.set()
+    events = QueuedEvents(server, busy=lambda: True)
+    events.start()
+
+    await events.post(SYSTEMS, OBJECT, told("last"))
+    await events.stop()
+
+    assert server.took == ["last"]
 
 
 async def test_stopping_without_having_started_is_fine() -> None:
