@@ -14,6 +14,7 @@ from tieline_api.auth.issuers import IssuersError
 from tieline_api.service import logs
 from tieline_api.service.leaving import Leaving
 from tieline_api.settings import Settings, SettingsError
+from tieline_core import heap
 from tieline_core.kube import Kube
 from tieline_core.kube.confined import ConfinedKube
 from tieline_core.kube.connection import NoClusterError
@@ -48,7 +49,7 @@ async def serve(settings: Settings) -> None:
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
-    async with await _connect(settings) as kube:
+    async with heap.tidied(), await _connect(settings) as kube:
         platform = make_platform(kube, settings)
         app, leaving = make_app(kube, platform), Leaving()
         app.middlewares.insert(0, leaving.middleware())

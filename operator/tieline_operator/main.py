@@ -15,6 +15,7 @@ import kopf
 import uvloop
 from aiohttp import web
 
+from tieline_core import heap
 from tieline_core.kube import Kube, Resource
 from tieline_core.kube.confined import ConfinedKube
 from tieline_core.kube.connection import NoClusterError
@@ -58,14 +59,15 @@ async def run(config: Config) -> int:
     # Said here, because kopf would ask for the user's name, and a user may have none.
     identity: Any = socket.gethostname()
     try:
-        await kopf.operator(
-            registry=registry(config, service),
-            standalone=True,
-            identity=identity,
-            clusterwide=not config.namespaces,
-            namespaces=config.namespaces,
-            stop_flag=stop,
-        )
+        async with heap.tidied():
+            await kopf.operator(
+                registry=registry(config, service),
+                standalone=True,
+                identity=identity,
+                clusterwide=not config.namespaces,
+                namespaces=config.namespaces,
+                stop_flag=stop,
+            )
     finally:
         watching.cancel()
         await probing.cleanup()

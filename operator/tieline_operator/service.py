@@ -13,7 +13,7 @@ from uuid import uuid4
 from tieline_core import heap
 from tieline_core.kube import Change, Kube, Resource
 from tieline_core.kube.leases import Lease, lead
-from tieline_core.kube.resources import CONFIG_MAPS, CONNECTIONS, HTTP_ROUTES
+from tieline_core.kube.resources import CONFIG_MAPS, CONNECTIONS, HTTP_ROUTES, PODS
 from tieline_core.oauth.linking import Problem
 from tieline_operator.applying import Applier
 from tieline_operator.code import Code
@@ -38,6 +38,8 @@ logger = logging.getLogger(__name__)
 LEASE = "tieline-operator"
 MADE = frozenset((*CHILDREN, CONFIG_MAPS))
 """What the operator makes for others, whose loss it tells of."""
+# A write to one of these is followed by several of Kubernetes' controllers within a moment: one look is for them all.
+_BUSY = frozenset((*MADE, PODS))
 # A cache that is this late is looked at all the same; the change that makes up for it is looked at as well.
 _PATIENCE = 5.0
 
@@ -128,7 +130,8 @@ class Service:
         key = Key(resource.kind, metadata["namespace"], metadata["name"])
         if not await self.world[resource].reached(key.namespace, version, _PATIENCE):
             self._latecomers.expect(key)
-        self._enqueue(key)
+        known = self.world[resource].get(key.namespace, key.name)
+        self._enqueue(key, soon=known is not None and _is_seen_to(known))
 
     def dead(self) -> list[str]:
         """The resources whose watch is dead."""
@@ -138,14 +141,14 @@ class Service:
         if change.new is None and resource in MADE:
             self._drifts.gone(resource, change.object)
         for key in affected(self._views, resource, change):
-            self._enqueue(key)
+            self._enqueue(key, soon=resource in _BUSY)
         state = change.new or change.old
         if resource in OWN and state is not None and self._latecomers.arrived(key_of(resource, state)):
             self._enqueue(key_of(resource, state))
 
-    def _enqueue(self, key: Key) -> None:
+    def _enqueue(self, key: Key, *, soon: bool = False) -> None:
         if self.leading:
-            self.queue.add(key)
+            (self.queue.add_soon if soon else self.queue.add)(key)
             return
         self._changed_meanwhile.pop(key, None)
         self._changed_meanwhile[key] = None
@@ -200,6 +203,12 @@ class Service:
         if not task.cancelled():
             logger.error("The work has ended: %s", task.exception())
             self.finished.set()
+
+
+def _is_seen_to(obj: Mapping[str, Any]) -> bool:
+    """Whether its status is of what is asked for now: news of it are most often of that status."""
+    observed = obj.get("status", {}).get("observedGeneration")
+    return observed is not None and observed == obj["metadata"].get("generation")
 
 
 def _lease(config: Config, kube: Kube) -> Lease:

@@ -8,6 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 FIRST_BACKOFF = 0.2
 LONGEST_BACKOFF = 60.0
+SOON = 0.1
 
 K = TypeVar("K", bound=Hashable)
 
@@ -58,6 +59,7 @@ class WorkQueue(Generic[K]):
         self._running: set[K] = set()
         self._dirty: set[K] = set()
         self._timers: dict[K, Timer] = {}
+        self._soon: dict[K, Timer] = {}
         self._failures: dict[K, int] = {}
         self._wake = asyncio.Event()
         self._workers: list[asyncio.Task[None]] = []
@@ -79,6 +81,7 @@ class WorkQueue(Generic[K]):
 
     def add(self, key: K) -> None:
         """Has ``key`` run as soon as a worker is free."""
+        _call_off(self._soon, key)
         if self._stopping:
             return
         if key in self._running:
@@ -87,9 +90,14 @@ class WorkQueue(Generic[K]):
         self._waiting.setdefault(key, time.monotonic())
         self._wake.set()
 
+    def add_soon(self, key: K) -> None:
+        """Has ``key`` run in a tenth of a second, unless it runs before: for news that seldom come alone."""
+        if not self._stopping and key not in self._waiting and key not in self._soon:
+            self._soon[key] = self._clock.call_later(SOON, lambda: self.add(key))
+
     def add_after(self, key: K, seconds: float) -> None:
         """Has ``key`` run in some seconds, unless it runs before."""
-        self._call_off(key)
+        _call_off(self._timers, key)
         if not self._stopping:
             self._timers[key] = self._clock.call_later(max(seconds, 0.0), lambda: self._due(key))
 
@@ -103,8 +111,9 @@ class WorkQueue(Generic[K]):
         """Takes no more keys, lets the running ones finish for ``grace`` seconds, then cancels them."""
         self._stopping = True
         self._wake.set()
-        for key in list(self._timers):
-            self._call_off(key)
+        for timers in (self._timers, self._soon):
+            for key in list(timers):
+                _call_off(timers, key)
         if self._workers:
             _, late = await asyncio.wait(self._workers, timeout=grace)
             for worker in late:
@@ -122,7 +131,7 @@ class WorkQueue(Generic[K]):
             await self._run(key)
 
     async def _run(self, key: K) -> None:
-        self._call_off(key)
+        _call_off(self._timers, key)
         self._running.add(key)
         try:
             again = await self._work(key)
@@ -149,7 +158,8 @@ class WorkQueue(Generic[K]):
         self._timers.pop(key, None)
         self.add(key)
 
-    def _call_off(self, key: K) -> None:
-        timer = self._timers.pop(key, None)
-        if timer is not None:
-            timer.cancel()
+
+def _call_off(timers: dict[K, Timer], key: K) -> None:
+    timer = timers.pop(key, None)
+    if timer is not None:
+        timer.cancel()

@@ -1,57 +1,46 @@
 """Objects that are much alike, kept in less memory: what is equal in them is kept once.
 
-A cache of thousands of Deployments that one operator made holds the same probes, security contexts and words in each
-of them. Objects of a cache are shared and never changed, so their parts can be shared as well.
+A cache of thousands of Deployments that one operator made holds the same probes, variables, security contexts and words
+in each of them. Objects of a cache are shared and never changed, so their parts can be shared as well.
 """
 
 import sys
 from typing import Any
 
-import orjson
-
-# Parts that follow from settings and not from the object, wherever they stand.
-_ALIKE = frozenset(
-    (
-        "egress",
-        "ingress",
-        "lifecycle",
-        "livenessProbe",
-        "policyTypes",
-        "ports",
-        "readinessProbe",
-        "resources",
-        "securityContext",
-        "startupProbe",
-        "strategy",
-        "topologySpreadConstraints",
-    )
-)
-_MOST = 1024
+_MOST = 2048
 
 
 class Sharing:
-    """Replaces parts of objects, in place, by equal ones that are there already."""
+    """Replaces parts of objects, in place, by equal ones that are there already.
+
+    Parts are looked at from the inside to the outside: of two that are equal, what is in them is the same by then, so
+    that the identities of what is in a part tell whether it is known. What a part that is remembered holds stays alive
+    with it: its identities are nobody else's.
+    """
 
     def __init__(self) -> None:
-        self._parts: dict[bytes, Any] = {}
+        self._parts: dict[tuple[object, ...], Any] = {}
 
     def __call__(self, obj: dict[str, Any]) -> dict[str, Any]:
         """The object, which takes less memory now."""
         for name, value in obj.items():
-            obj[name] = self._shared(name, value)
+            obj[name] = self._shared(value)
         return obj
 
-    def _shared(self, name: str, value: Any) -> Any:
+    def _shared(self, value: Any) -> Any:
         kind = type(value)
         if kind is str:
             return sys.intern(value)
         if kind is dict:
-            return self._one_of(value) if name in _ALIKE else self(value)
+            return self._one_of((dict, *value, *map(id, self(value).values())), value)
         if kind is list:
-            return self._one_of(value) if name in _ALIKE else [self._shared("", item) for item in value]
+            value[:] = map(self._shared, value)
+            return self._one_of((list, *map(id, value)), value)
+        if kind is int:
+            return self._one_of((int, value), value)
         return value
 
-    def _one_of(self, part: Any) -> Any:
+    def _one_of(self, key: tuple[object, ...], part: Any) -> Any:
         if len(self._parts) >= _MOST:
             self._parts.clear()
-        return self._parts.setdefault(orjson.dumps(part), part)
+        return self._parts.setdefault(key, part)

@@ -53,8 +53,9 @@ class Store:
         """All changes up to this resourceVersion are in."""
         self._objects: dict[str, dict[str, Object]] = {}
         self._indexers = dict(indexers or {})
-        self._indexes: dict[str, dict[str, dict[Key, Object]]] = {name: {} for name in self._indexers}
-        self._indexed: dict[Key, list[tuple[str, ...]]] = {}
+        # Most values lead to one object: then its key is there, and no dict of keys.
+        self._indexes: dict[str, dict[str, Key | dict[Key, None]]] = {name: {} for name in self._indexers}
+        self._indexed: dict[Key, tuple[tuple[str, ...], ...]] = {}
         self._graves: dict[str, str] = {}
         self._forgotten: dict[str, None] = {}
 
@@ -73,7 +74,7 @@ class Store:
 
     def by_index(self, index: str, key: str) -> Objects:
         """The objects for which the index's function gave ``key``."""
-        return [*self._indexes[index].get(key, {}).values()]
+        return [self._objects[namespace][name] for namespace, name in _keys(self._indexes[index].get(key))]
 
     def __len__(self) -> int:
         return sum(map(len, self._objects.values()))
@@ -165,7 +166,6 @@ class Store:
 
     def _set(self, obj: Object, old: Object | None) -> Change:
         key = key_of(obj)
-        self._unindex(key)
         self._objects.setdefault(key[0], {})[key[1]] = obj
         self._index(key, obj)
         return Change(old=old, new=obj)
@@ -187,24 +187,32 @@ class Store:
         found: list[tuple[str, ...]] = []
         for name, indexer in self._indexers.items():
             try:
-                values = tuple(indexer(obj))
+                found.append(tuple(indexer(obj)))
             except Exception:  # an object that an index does not understand must not stop the others
                 logger.exception("The index %s failed for %s", name, "/".join(key))
-                values = ()
-            for value in values:
-                self._indexes[name].setdefault(value, {})[key] = obj
-            found.append(values)
-        self._indexed[key] = found
+                found.append(())
+        values = tuple(found)
+        if values == self._indexed.get(key):
+            return
+        self._unindex(key)
+        for index, ours in zip(self._indexes.values(), values, strict=True):
+            for value in ours:
+                there = index.setdefault(value, key)
+                if isinstance(there, dict):
+                    there[key] = None
+                elif there != key:
+                    index[value] = {there: None, key: None}
+        self._indexed[key] = values
 
     def _unindex(self, key: Key) -> None:
         # The keys are remembered: asking the indexer again would trust it, and the object, not to change.
         for index, values in zip(self._indexes.values(), self._indexed.pop(key, ()), strict=False):
             for value in values:
-                objects = index.get(value)
-                if objects is not None:
-                    objects.pop(key, None)
-                    if not objects:
-                        del index[value]
+                there = index.get(value)
+                if isinstance(there, dict):
+                    there.pop(key, None)
+                if not there or there == key:
+                    index.pop(value, None)
 
     def _bury(self, uid: str, version: str) -> None:
         if is_older(version, self._graves.get(uid, "")):
@@ -217,6 +225,12 @@ def key_of(obj: Mapping[str, Any]) -> Key:
     """Namespace and name."""
     metadata = obj["metadata"]
     return (metadata.get("namespace", ""), metadata["name"])
+
+
+def _keys(found: Key | dict[Key, None] | None) -> Iterable[Key]:
+    if found is None:
+        return ()
+    return found if isinstance(found, dict) else (found,)
 
 
 def _trim(graves: dict[str, Any]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tieline_core.kube.sharing import Sharing
 
@@ -53,4 +55,32 @@ def test_many_different_parts_are_not_remembered_for_ever() -> None:
     for number in range(3000):
         share(deployment("orders", f"{number}Mi"))
 
-    assert len(share._parts) <= 1024
+    assert len(share._parts) <= 2048
+
+
+def test_what_is_equal_is_kept_once_wherever_it_stands() -> None:
+    share = Sharing()
+    one, other = container_of(share(deployment("one"))), container_of(share(deployment("other")))
+
+    assert one["env"][1] is other["env"][1]
+    assert one["livenessProbe"]["httpGet"] is other["livenessProbe"]["httpGet"]
+    assert one["env"] is not other["env"]
+
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-300, 300)
+    | st.sampled_from([0.0, 1.0, 0.5])
+    | st.text(max_size=2),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
+)
+
+
+@given(st.lists(st.dictionaries(st.text(max_size=2), JSON, max_size=4), max_size=6))
+def test_whatever_is_in_objects_they_say_the_same_as_before(objects: list[dict[str, Any]]) -> None:
+    """To the letter: ``True``, ``1`` and ``1.0`` are equal to Python, and so are a list's and an object's nothing."""
+    written = [orjson.dumps(obj) for obj in objects]
+    share = Sharing()
+    shared = [share(orjson.loads(text)) for text in written]
+    assert [orjson.dumps(obj) for obj in shared] == written

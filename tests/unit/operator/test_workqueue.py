@@ -200,3 +200,67 @@ async def test_stopping_does_not_wait_for_ever_for_work_that_hangs() -> None:
     queue.add("a")
     await settle()
     await asyncio.wait_for(queue.stop(grace=0.01), 1)
+
+
+async def test_news_that_come_together_are_looked_at_once_a_moment_later() -> None:
+    ran: list[str] = []
+
+    async def work(key: str) -> None:
+        ran.append(key)
+
+    clock = FakeClock()
+    async with running(work, clock=clock) as queue:
+        queue.add_soon("a")
+        await clock.advance(0.06)
+        queue.add_soon("a")
+        await settle()
+        assert ran == []
+        await clock.advance(0.04)
+        assert ran == ["a"], "later news must not put the look off"
+        await clock.advance(1.0)
+    assert ran == ["a"]
+
+
+async def test_what_runs_at_once_needs_no_look_a_moment_later() -> None:
+    ran: list[str] = []
+
+    async def work(key: str) -> None:
+        ran.append(key)
+
+    clock = FakeClock()
+    async with running(work, clock=clock) as queue:
+        queue.add_soon("a")
+        queue.add("a")
+        await settle()
+        assert ran == ["a"]
+        await clock.advance(1.0)
+    assert ran == ["a"]
+
+
+async def test_news_that_come_while_a_key_runs_are_looked_at_after_that() -> None:
+    gate, ran = asyncio.Event(), 0
+
+    async def work(key: str) -> None:
+        nonlocal ran
+        ran += 1
+        await gate.wait()
+
+    clock = FakeClock()
+    async with running(work, clock=clock) as queue:
+        queue.add("a")
+        await settle()
+        queue.add_soon("a")
+        gate.set()
+        await settle()
+        assert ran == 1
+        await clock.advance(0.1)
+        assert ran == 2
+
+
+async def test_looks_that_are_due_in_a_moment_end_with_the_queue() -> None:
+    async def work(key: str) -> None: ...
+
+    clock = FakeClock()
+    async with running(work, clock=clock) as queue:
+        queue.add_soon("a")
+    assert clock.delays == []
