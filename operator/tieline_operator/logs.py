@@ -8,6 +8,8 @@ from typing import Any
 
 import orjson
 
+from tieline_core.kube.closed import without_given_up
+
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 # kopf attaches whole objects to its records.
 _LARGE = frozenset({"k8s_ref", "k8s_skip", "settings"})
@@ -37,6 +39,7 @@ def set_up(level: str) -> None:
     # These would be a line a probe, and a line an event.
     for name in ("aiohttp.access", "kopf.objects"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("asyncio").addFilter(without_given_up)
 
 
 def _is_extra(key: str) -> bool:

@@ -8,6 +8,8 @@ from typing import Any
 import orjson
 from aiohttp.http_exceptions import HttpProcessingError
 
+from tieline_core.kube.closed import without_given_up
+
 _STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {
     "message",
     "asctime",
@@ -52,3 +54,4 @@ def set_up(level: str) -> None:
     logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.getLogger("aiohttp.access").disabled = True
     logging.getLogger("aiohttp.server").addFilter(without_input)
+    logging.getLogger("asyncio").addFilter(without_given_up)

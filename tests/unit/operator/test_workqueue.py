@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from tieline_operator.workqueue import LONGEST_BACKOFF, WorkQueue
@@ -40,6 +40,15 @@ class FakeClock:
         return [round(t.due - self.now, 6) for t in self.timers if not t.cancelled]
 
 
+def noting(ran: list[str]) -> Callable[[str], Awaitable[None]]:
+    """Work that is done at once, and noted."""
+
+    async def work(key: str) -> None:
+        ran.append(key)
+
+    return work
+
+
 async def settle() -> None:
     for _ in range(20):
         await asyncio.sleep(0)
@@ -59,11 +68,7 @@ async def running(
 
 async def test_a_key_that_is_added_many_times_before_it_runs_is_run_once() -> None:
     ran: list[str] = []
-
-    async def work(key: str) -> None:
-        ran.append(key)
-
-    async with running(work) as queue:
+    async with running(noting(ran)) as queue:
         for _ in range(5):
             queue.add("a")
         await settle()
@@ -204,12 +209,8 @@ async def test_stopping_does_not_wait_for_ever_for_work_that_hangs() -> None:
 
 async def test_news_that_come_together_are_looked_at_once_a_moment_later() -> None:
     ran: list[str] = []
-
-    async def work(key: str) -> None:
-        ran.append(key)
-
     clock = FakeClock()
-    async with running(work, clock=clock) as queue:
+    async with running(noting(ran), clock=clock) as queue:
         queue.add_soon("a")
         await clock.advance(0.06)
         queue.add_soon("a")
@@ -223,12 +224,8 @@ async def test_news_that_come_together_are_looked_at_once_a_moment_later() -> No
 
 async def test_what_runs_at_once_needs_no_look_a_moment_later() -> None:
     ran: list[str] = []
-
-    async def work(key: str) -> None:
-        ran.append(key)
-
     clock = FakeClock()
-    async with running(work, clock=clock) as queue:
+    async with running(noting(ran), clock=clock) as queue:
         queue.add_soon("a")
         queue.add("a")
         await settle()
