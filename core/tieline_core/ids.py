@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from ulid import ULID
@@ -20,6 +21,8 @@ ULID_PATTERN = "^[0-7][0-9A-HJKMNP-TV-Z]{25}$"
 _ULID = re.compile(ULID_PATTERN)
 _TIME_BYTES = 6
 _RANDOM_BYTES = 10
+# Every look at a project asks for the same three.
+_REMEMBERED = 4096
 
 
 def new_id() -> str:
@@ -39,6 +42,7 @@ def derived_id(*, created: datetime, seed: str) -> str:
     return _compose(milliseconds.to_bytes(_TIME_BYTES, "big"), seed)
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def child_id(parent: str, seed: str) -> str:
     """A ULID with the time of the ULID ``parent`` and randomness from a hash of parent and ``seed``."""
     return _compose(ULID.from_str(parent).bytes[:_TIME_BYTES], f"{parent}/{seed}")
