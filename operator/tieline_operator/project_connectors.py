@@ -30,7 +30,7 @@ from tieline_operator.connector_results import (
 from tieline_operator.indexes import joined
 from tieline_operator.plans import Child, Deletion, Object, Plan, failed, in_progress, ready
 from tieline_operator.project_view import ProjectView
-from tieline_operator.readings import PROJECT
+from tieline_operator.readings import PROJECT, VERSION
 from tieline_operator.world import World
 
 VERSIONS_KEPT = 20
@@ -151,7 +151,7 @@ def _is_half(world: World, version: Object, now: datetime) -> bool:
 def _served(world: World, project: Project) -> ProjectVersion | None:
     owned = world[PROJECT_VERSIONS].by_index("project", joined(project.namespace, project.name))
     serving = {environment.version for environment in project.status.environments}
-    return served_version([ProjectVersion.read(item) for item in owned], serving)
+    return served_version([VERSION.of(item) for item in owned], serving)
 
 
 def _kept_status(connector: Connector, versions: Sequence[Object]) -> dict[str, Any]:

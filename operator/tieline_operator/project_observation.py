@@ -35,7 +35,7 @@ from tieline_operator.plans import Object, Plan
 from tieline_operator.pods import deployed_version
 from tieline_operator.project_view import EnvironmentView, ProjectView, Source, source_of
 from tieline_operator.projects import plan
-from tieline_operator.readings import PROJECT
+from tieline_operator.readings import PROJECT, VERSION
 from tieline_operator.world import World
 
 
@@ -55,7 +55,7 @@ class Projects:
         project = PROJECT.of(obj)
         namespace, name = project.namespace, project.name
         owned = world[PROJECT_VERSIONS].by_index("project", joined(namespace, name))
-        versions = [ProjectVersion.read(item) for item in owned if _stays(item)]
+        versions = [VERSION.of(item) for item in owned if _stays(item)]
         label = joined(namespace, label_value(name))
         packs = {item["metadata"]["name"]: item for item in world[CONFIG_MAPS].by_index("project", label)}
         source = await self._source(project)

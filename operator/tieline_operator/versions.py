@@ -16,7 +16,7 @@ from tieline_operator.code import Code
 from tieline_operator.elders import id_taken
 from tieline_operator.indexes import joined
 from tieline_operator.plans import Object, Outcome, Plan, failed, ready
-from tieline_operator.readings import PROJECT
+from tieline_operator.readings import PROJECT, VERSION
 from tieline_operator.world import World
 
 
@@ -42,7 +42,7 @@ class Versions:
 
     async def reconcile(self, world: World, obj: Object, now: datetime) -> Plan:
         """Looks at the ProjectVersion and decides."""
-        version = ProjectVersion.read(obj)
+        version = VERSION.of(obj)
         name = version.spec.project_ref.name
         project = world[PROJECTS].get(version.namespace, name)
         siblings = world[PROJECT_VERSIONS].by_index("project", joined(version.namespace, name))
@@ -52,7 +52,7 @@ class Versions:
                 version=version,
                 taken=id_taken(obj, world[PROJECT_VERSIONS]),
                 project=PROJECT.of(project) if project else None,
-                siblings=[ProjectVersion.read(item) for item in siblings],
+                siblings=[VERSION.of(item) for item in siblings],
                 findings=findings,
                 interface=interface,
                 problem=problem,
