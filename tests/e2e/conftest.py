@@ -19,6 +19,8 @@ def platform(
     provider: ClusterProvider, cluster: Cluster, kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Platform]:
     """Operator and API of this checkout, rolled out."""
+    # Tests of the API alone leave projects whose code cannot run: deployed now, their pods would start over and over.
+    kubectl("delete", "projects.tieline.dev", "--all", "--all-namespaces", "--wait=false", check=False)
     deployed = deploy(
         checkout=ROOT,
         work=tmp_path_factory.mktemp("deploy"),

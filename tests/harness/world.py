@@ -181,7 +181,13 @@ def external_system(name: str, *, image: str, program: str) -> list[dict[str, An
         "image": image,
         "command": ["python", "-c", program],
         "ports": [{"containerPort": 8080}],
-        "readinessProbe": {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1},
+        # On a busy machine it may be slow, and is there all the same: its Service refuses nobody for that.
+        "readinessProbe": {
+            "httpGet": {"path": "/", "port": 8080},
+            "periodSeconds": 1,
+            "timeoutSeconds": 10,
+            "failureThreshold": 10,
+        },
         "securityContext": RESTRICTED,
     }
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}}
