@@ -48,17 +48,19 @@ def test_lines_of_two_replicas_are_one_stream_with_execution_and_activation(worl
 
     executions: list[str] = []
 
+    def words() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = logs(search="Said one", first="1000", order="asc")["logs"]
+        return found
+
     def both_have_spoken() -> bool:
-        for _ in range(5):
-            executions.append(
-                http("POST", f"{url}/say", body=f"words {len(executions)}".encode()).body.decode()
-            )
-        said = logs(search="Said one", first="1000")["logs"]
-        return len({line["fields"]["pod"] for line in said}) == 2
+        """Whether two pods wrote, after one call more; Kubernetes puts its time when it reads a line, so that
+        only what could be read before the next was written is sure to come before it."""
+        executions.append(http("POST", f"{url}/say", body=f"words {len(executions)}".encode()).body.decode())
+        eventually("its line", lambda: len(words()) == len(executions))
+        return len(executions) >= 5 and len({line["fields"]["pod"] for line in words()}) == 2
 
     eventually("a line of each pod", both_have_spoken)
-    eventually("all lines", lambda: len(logs(search="Said one", first="1000")["logs"]) == len(executions))
-    said = logs(search="Said one", first="1000", order="asc")["logs"]
+    said = words()
     assert [line["timestamp"] for line in said] == sorted(line["timestamp"] for line in said)
     assert [line["fields"]["executionId"] for line in said] == executions, "called one after the other"
     assert len({line["fields"]["activationId"] for line in said}) == 1

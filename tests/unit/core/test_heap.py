@@ -9,11 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.waiting import until
 from tieline_core import heap
-
-pytestmark = pytest.mark.skipif(
-    platform.libc_ver()[0] != "glibc", reason="other C libraries have their own ways"
-)
 
 BLOCK = 100 * 1024
 BLOCKS = 600
@@ -31,6 +28,7 @@ def full_of_holes() -> list[bytes]:
     return blocks[::20]
 
 
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have their own ways")
 def test_holes_between_what_stays_are_returned() -> None:
     stays = full_of_holes()
     before = resident()
@@ -44,8 +42,7 @@ async def test_it_goes_on_by_itself_as_long_as_the_process_works(monkeypatch: py
     monkeypatch.setattr(heap, "_EVERY", 0.01)
     monkeypatch.setattr(heap, "give_back", lambda: calls.append(1))
     async with heap.tidied():
-        while len(calls) < 3:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(lambda: len(calls) >= 3)
     await asyncio.sleep(0.05)
     done = len(calls)
     await asyncio.sleep(0.1)
