@@ -1,8 +1,17 @@
-"""Bounds what a request's body may take, whatever way the code reads it."""
+"""Bounds what a request's body may take, whatever way the code reads it, and says when it cannot be read."""
+
+import traceback
 
 from aiohttp import hdrs, web
 
 from tieline.serving.refusals import RefusedError
+from tieline.sync import SyncRequest
+
+_READERS = frozenset(
+    reader.__code__
+    for reader in (web.BaseRequest.json, web.BaseRequest.text, SyncRequest.json, SyncRequest.text)
+)
+_LONGEST = 200
 
 
 def bounded(request: web.Request, limit: int) -> bool:
@@ -31,6 +40,18 @@ async def read_bounded(request: web.Request, limit: int) -> None:
         await request.read()
     except web.HTTPRequestEntityTooLarge:
         raise _too_large(limit) from None
+
+
+def unreadable(error: Exception) -> RefusedError | None:
+    """The answer when ``error`` says that the caller's body is not the JSON or the text that the code asked for.
+
+    Only what comes from reading the request: the same error about anything else is the code's own.
+    """
+    if not isinstance(error, ValueError | LookupError | RecursionError):
+        return None
+    if not any(frame.f_code in _READERS for frame, _ in traceback.walk_tb(error.__traceback__)):
+        return None
+    return RefusedError(400, "malformed", f"The request's body cannot be read: {error}"[:_LONGEST])
 
 
 def _too_large(limit: int) -> RefusedError:

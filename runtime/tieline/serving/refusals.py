@@ -1,10 +1,10 @@
-"""Requests that are answered without running any code."""
+"""Requests that are the caller's mistake."""
 
 from collections.abc import Mapping
 
 
 class RefusedError(Exception):
-    """The request is not run; ``status``, ``code`` and the message are its answer."""
+    """The request is not run, or not to its end; ``status``, ``code`` and the message are its answer."""
 
     def __init__(
         self, status: int, code: str, message: str, *, headers: Mapping[str, str] | None = None

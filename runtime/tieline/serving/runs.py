@@ -20,7 +20,7 @@ from tieline.integration import Webhook
 from tieline.logs import current_activation, current_execution, current_redactor
 from tieline.serving.answers import EXECUTION_ID_HEADER, answer, error_answer
 from tieline.serving.background import BackgroundWork
-from tieline.serving.bodies import bounded, read_bounded
+from tieline.serving.bodies import bounded, read_bounded, unreadable
 from tieline.serving.calls import Calls
 from tieline.serving.counts import Counts, Outcome
 from tieline.serving.deadlines import Deadlines
@@ -180,16 +180,13 @@ class Runner:
         except web.HTTPException as raised:
             return _plain_response(raised)
         except RefusedError as refused:
-            return error_answer(
-                refused.status,
-                refused.code,
-                str(refused),
-                execution_id=execution_id,
-                headers=refused.headers,
-            )
+            return _refused(refused, execution_id)
         except Exception as error:
             if isinstance(error, TimeoutError) and deadline.expired:
                 return self._timed_out(webhook, execution_id)
+            if unread := unreadable(error):
+                logger.warning("Webhook %s was called in vain: %s", webhook.name, unread)
+                return _refused(unread, execution_id)
             span.fail(error)
             logger.exception("Webhook %s failed: %s", webhook.name, error)
             return error_answer(
@@ -277,6 +274,12 @@ def _outcome(status: int) -> Outcome:
     if status >= 500:
         return "failed"
     return "refused" if status == 429 else "succeeded"
+
+
+def _refused(refused: RefusedError, execution_id: str) -> web.Response:
+    return error_answer(
+        refused.status, refused.code, str(refused), execution_id=execution_id, headers=refused.headers
+    )
 
 
 def _plain_response(raised: web.HTTPException) -> web.Response:

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import io
+import json
 import re
 import threading
 from collections.abc import Awaitable, Callable
@@ -148,6 +149,49 @@ async def test_a_failure_is_a_500_that_names_the_execution_and_tells_nothing_els
     assert "Traceback" not in str(body)
     failure = next(record for record in caplog.records if record.exc_info)
     assert "hunter2" in str(failure.exc_info[1] if failure.exc_info else "")
+
+
+@pytest.mark.parametrize("path", ["/orders", "/sync-orders"])
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        pytest.param(b"{bad", "application/json", id="not JSON"),
+        pytest.param(b"", "application/json", id="nothing"),
+        pytest.param(b'{"a": "\xff"}', "application/json; charset=utf-8", id="not text"),
+        pytest.param(b"[" * 100_000, "application/json", id="too deep"),
+    ],
+)
+async def test_a_body_that_cannot_be_read_is_the_callers_mistake(
+    serve: Serve, caplog: pytest.LogCaptureFixture, path: str, body: bytes, content_type: str
+) -> None:
+    integration = Integration()
+
+    @integration.webhook("orders")
+    async def orders(ctx: Context, request: Request) -> Any:
+        return await request.json()
+
+    @integration.webhook("sync-orders")
+    def sync_orders(ctx: SyncContext, request: SyncRequest) -> Any:
+        return request.json()
+
+    client = await serve(integration, max_body=200_000)
+    response = await client.post(path, data=body, headers={"Content-Type": content_type})
+    told = await response.json()
+    assert (response.status, told["code"]) == (400, "malformed")
+    assert told["message"].startswith("The request's body cannot be read: ")
+    assert told["executionId"] == response.headers["X-Tieline-Execution-Id"]
+    assert [(record.levelname, record.exc_info) for record in caplog.records] == [("WARNING", None)]
+
+
+async def test_json_of_others_that_cannot_be_read_is_a_failure(serve: Serve) -> None:
+    integration = Integration()
+
+    @integration.webhook("hook")
+    async def hook(ctx: Context, request: Request) -> Any:
+        return json.loads(await request.text())
+
+    response = await (await serve(integration)).post("/hook", data=b"{bad")
+    assert (response.status, (await response.json())["code"]) == (500, "execution_failed")
 
 
 async def test_a_value_without_a_form_as_an_answer_is_a_failure(serve: Serve) -> None:
