@@ -22,7 +22,7 @@ from tieline_core.kube.connection import NoClusterError
 from tieline_operator import logs, probes
 from tieline_operator.config import Config, ConfigError
 from tieline_operator.indexes import OWN
-from tieline_operator.kopf_storage import NoDiffBase, NoProgress
+from tieline_operator.kopf_storage import NoDiffBase, NoMemories, NoProgress
 from tieline_operator.metrics import Metrics
 from tieline_operator.service import Service
 
@@ -62,6 +62,7 @@ async def run(config: Config) -> int:
         async with heap.tidied():
             await kopf.operator(
                 registry=registry(config, service),
+                memories=NoMemories(),
                 standalone=True,
                 identity=identity,
                 clusterwide=not config.namespaces,
