@@ -30,6 +30,7 @@ from tests.harness.two_of_each import (
 from tests.harness.waiting import eventually
 from tests.harness.world import Platform, Rest, World, project
 from tieline_cluster.providers import Cluster
+from tieline_operator.config import Config
 
 pytestmark = pytest.mark.e2e
 
@@ -38,9 +39,9 @@ pytestmark = pytest.mark.e2e
 PATIENCE = 60.0
 OPERATOR = "system:serviceaccount:tieline-system:tieline-operator"
 MANY = 60
-# It had leave for the request that it was just making when it was stopped, and perhaps for one that was waiting for
-# its connection. Dozens were planned behind them.
-UNDER_WAY = 2
+# Each worker, and who posts events, had leave for the one request that it was just making when all were stopped.
+# A hundred were planned behind them.
+UNDER_WAY = Config.workers + 1
 SUSPENDED = [{"name": "production", "version": "latest", "suspended": True}]
 
 
