@@ -61,7 +61,7 @@ async def run(config: Config) -> int:
     try:
         async with heap.tidied():
             await kopf.operator(
-                registry=registry(config, service),
+                registry=registry(config, service, stop),
                 memories=NoMemories(),
                 standalone=True,
                 identity=identity,
@@ -82,8 +82,8 @@ async def _connect(config: Config) -> Kube:
     return await Kube.connect(user_agent="tieline-operator")
 
 
-def registry(config: Config, service: Service) -> kopf.OperatorRegistry:
-    """kopf's handlers: start, stop, and the events of our kinds."""
+def registry(config: Config, service: Service, stopped: asyncio.Event) -> kopf.OperatorRegistry:
+    """kopf's handlers: start, stop, and the events of our kinds. ``stopped`` is set once the service has stopped."""
     handlers = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=handlers)
@@ -99,6 +99,8 @@ def registry(config: Config, service: Service) -> kopf.OperatorRegistry:
         # kopf keeps a worker an object; idle ones are worth nothing here, and delay the exit.
         settings.queueing.idle_timeout = 0.5
         settings.queueing.exit_timeout = 0.5
+        # By itself it lists a kind at once: all objects would be in memory once more.
+        settings.watching.chunk_size = 100
         # It would follow definitions and Namespaces of the whole cluster, which a Role does not permit.
         settings.scanning.disabled = bool(config.namespaces)
         await service.start()
@@ -106,6 +108,8 @@ def registry(config: Config, service: Service) -> kopf.OperatorRegistry:
     @kopf.on.cleanup(registry=handlers)
     async def stop(**_: Any) -> None:
         await service.stop()
+        # kopf waits for its flag to stop also when it was a signal that stopped it, for 5 s.
+        stopped.set()
 
     for resource in OWN:
         _watch(handlers, service, resource)

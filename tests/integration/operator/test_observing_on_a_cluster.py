@@ -1,4 +1,4 @@
-"""What those who run the operator see of it: lines to join with the API's, environments, and a watch that is silent."""
+"""What those who run the operator see of it: lines to join with the API's, environments, a silent watch, its end."""
 
 from __future__ import annotations
 
@@ -64,6 +64,22 @@ def test_an_operator_that_hears_nothing_is_neither_healthy_nor_ready(
             assert _refusal(f"http://127.0.0.1:{running.health_port}/{path}").startswith(
                 "Nothing is heard of "
             )
+
+
+def test_an_operator_that_is_told_to_stop_has_nothing_to_wait_for(
+    operator_kubeconfig: Path, organisations: tuple[Organisation, Organisation], tmp_path: Path
+) -> None:
+    """kopf gives tasks that were left five seconds, and says so."""
+    running = RunningOperator(
+        kubeconfig=operator_kubeconfig,
+        namespaces=(organisations[1].namespace,),
+        log=tmp_path / "log",
+        variables={"TIELINE_LOG_LEVEL": "DEBUG"},
+    )
+    running.start()
+    assert running.stop() == 0
+    told = [line["message"] for line in lines(running)]
+    assert "Hung tasks stopping is skipped: no tasks given." in told
 
 
 def _refusal(url: str) -> str:
