@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from tieline_core.resources import KINDS
-from tieline_core.resources.kinds import CATEGORY, GROUP, VERSION, CustomResource
+from tieline_core.resources.kinds import CATEGORY, GROUP, VERSION, CustomResource, Kind
 
 Schema = dict[str, Any]
 
@@ -126,6 +126,7 @@ def definition(kind: type[CustomResource]) -> Schema:
                     "storage": True,
                     "subresources": {"status": {}},
                     "additionalPrinterColumns": [_column(column) for column in info.columns],
+                    **_selectable(info),
                     "schema": {
                         "openAPIV3Schema": {
                             "description": _one_paragraph(kind.__doc__ or info.name),
@@ -145,6 +146,11 @@ def definition(kind: type[CustomResource]) -> Schema:
             ],
         },
     }
+
+
+def _selectable(info: Kind) -> Schema:
+    paths = [{"jsonPath": path} for path in info.selectable]
+    return {"selectableFields": paths} if paths else {}
 
 
 def render(kind: type[CustomResource]) -> str:

@@ -101,7 +101,8 @@ async def delete_connection(call: Call[None, None]) -> Reply:
     """Deletes a connection; templates that were linked with it are linked with none."""
     world = call.platform.world
     obj = world.need(world.connections, call.namespace, call.path["connection_id"])
-    for template in world.referring(world.templates, "connection", call.namespace, obj["metadata"]["name"]):
+    name = obj["metadata"]["name"]
+    for template in await world.referring_now(world.templates, "connectionRef", call.namespace, name):
         await _unlink(call, template, obj)
     await call.platform.writer.delete(world.connections, obj)
     return Reply()

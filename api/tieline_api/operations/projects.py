@@ -65,13 +65,9 @@ async def delete_project(call: Call[None, None]) -> Reply:
     world = platform.world
     obj = need_project(call)
     name = obj["metadata"]["name"]
-    for item in convert.environment_items(obj):
-        for activation in world.referring(
-            world.activations, "environment", call.namespace, name, item["name"]
-        ):
-            await platform.writer.delete_if_ours(world.activations, activation)
-    for template in world.referring(world.templates, "project", call.namespace, name):
-        await platform.writer.delete_if_ours(world.templates, template)
+    for cache in (world.activations, world.templates):
+        for one in await world.referring_now(cache, "projectRef", call.namespace, name):
+            await platform.writer.delete_if_ours(cache, one)
     await platform.writer.delete(world.projects, obj)
     return Reply()
 

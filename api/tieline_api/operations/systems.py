@@ -85,7 +85,7 @@ async def delete_system(call: Call[None, None]) -> Reply:
     users = [
         f'{word} "{user["spec"]["name"]}"'
         for word, cache in (("template", world.templates), ("connection", world.connections))
-        for user in world.referring(cache, "system", call.namespace, name)
+        for user in await world.referring_now(cache, "systemRef", call.namespace, name)
     ]
     if users:
         more = f" and {len(users) - 5} more" if len(users) > 5 else ""

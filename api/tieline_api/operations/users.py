@@ -56,7 +56,7 @@ async def delete_user(call: Call[None, None]) -> Reply:
     obj = need_user(call, call.path["user_id"])
     name = obj["metadata"]["name"]
     for cache in (world.activations, world.connections):
-        for one in world.referring(cache, "user", call.namespace, name):
+        for one in await world.referring_now(cache, "endUserRef", call.namespace, name):
             await platform.writer.delete_if_ours(cache, one)
     await platform.writer.delete(world.users, obj)
     return Reply()

@@ -94,12 +94,10 @@ def by_external_id(obj: Obj) -> Iterable[str]:
 OF: Mapping[Resource, Mapping[str, Indexer]] = {
     kube.CONNECTIONS: {
         "system": by_reference("systemRef"),
-        "user": by_reference("endUserRef"),
         "credential": by_credential_id,
         "certificate": by_lent_certificate,
     },
     kube.CONNECTION_TEMPLATES: {
-        "system": by_reference("systemRef"),
         "project": by_reference("projectRef"),
         "connection": by_reference("connectionRef"),
         "environment": by_environment,

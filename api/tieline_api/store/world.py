@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
 from typing import Any
 
 from tieline_api import errors
@@ -12,7 +13,7 @@ from tieline_api.store.orders import Orders, position
 from tieline_api.store.organisations import Organisation, organisation_keys
 from tieline_core import heap
 from tieline_core.ids import ORGANISATION_LABEL, parse_id
-from tieline_core.kube import Cache, Change, Kube, Resource
+from tieline_core.kube import Cache, Change, Kube, KubeError, Resource
 from tieline_core.kube import resources as kube
 from tieline_core.kube.cache import lean
 from tieline_core.names import API_KEY_TYPE, CREDENTIAL_TYPE
@@ -38,6 +39,8 @@ class World:
     """Caches of everything that answers are made of. Objects from it are shared: never change them."""
 
     def __init__(self, kube_client: Kube) -> None:
+        self._kube = kube_client
+
         def cache(
             resource: Resource, transform: Callable[[dict[str, Any]], dict[str, Any]] = _remembered
         ) -> Cache:
@@ -208,6 +211,23 @@ class World:
         """The objects that an index has under a key, oldest first."""
         found: Iterable[Obj] = cache.by_index(index, indexes.key(namespace, *parts))
         return sorted(found, key=position)
+
+    async def referring_now(self, cache: Cache, field: str, namespace: str, name: str) -> list[Obj]:
+        """The objects whose ``spec.<field>`` names this one, as Kubernetes has them, oldest first.
+
+        For what a deletion takes along or is refused for: a cache may not know yet what another replica has made.
+        """
+        try:
+            found = await self._kube.list(
+                cache.resource, namespace, field_selector=f"spec.{field}.name={name}"
+            )
+        except KubeError as error:
+            if error.status != HTTPStatus.BAD_REQUEST:
+                raise
+            # Kubernetes before 1.31, or the definitions of an earlier release, do not select by it.
+            found = await self._kube.list(cache.resource, namespace)
+        named = (one for one in found if (one["spec"].get(field) or {}).get("name") == name)
+        return sorted(named, key=position)
 
 
 def _remembered(obj: Obj) -> Obj:

@@ -79,6 +79,7 @@ class Activation(CustomResource):
             Column(name="User", path=".spec.endUserRef.name", description="The user"),
             *READY_COLUMNS,
         ),
+        selectable=(".spec.projectRef.name", ".spec.environment", ".spec.endUserRef.name"),
     )
 
     spec: ActivationSpec

@@ -60,6 +60,12 @@ class ConnectionTemplate(CustomResource):
             ),
             *READY_COLUMNS,
         ),
+        selectable=(
+            ".spec.projectRef.name",
+            ".spec.environment",
+            ".spec.systemRef.name",
+            ".spec.connectionRef.name",
+        ),
     )
 
     spec: ConnectionTemplateSpec

@@ -142,6 +142,7 @@ class Connection(CustomResource):
             Column(name="System", path=".spec.systemRef.name", description="What it connects to"),
             *READY_COLUMNS,
         ),
+        selectable=(".spec.systemRef.name", ".spec.endUserRef.name"),
     )
 
     spec: ConnectionSpec

@@ -43,13 +43,15 @@ READY_COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """The names of a kind, its columns in ``kubectl get``, and CEL rules for the whole object."""
+    """The names of a kind, its columns in ``kubectl get``, CEL rules for the whole object, and fields to select by."""
 
     name: str
     plural: str
     short_names: tuple[str, ...]
     columns: tuple[Column, ...]
     rules: tuple[tuple[str, str], ...] = ()
+    selectable: tuple[str, ...] = ()
+    """Paths of what ``--field-selector`` may name, from Kubernetes 1.31 on."""
 
     @property
     def singular(self) -> str:

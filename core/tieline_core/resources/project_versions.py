@@ -98,6 +98,7 @@ class ProjectVersion(CustomResource):
             Column(name="State", path=".status.state", description="draft, ready, failed or superseded"),
             *READY_COLUMNS,
         ),
+        selectable=(".spec.projectRef.name",),
         rules=(("self.metadata.name != 'latest'", 'metadata.name: "latest" is reserved'),),
     )
 

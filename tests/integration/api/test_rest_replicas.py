@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.kubectl import Organisation
+from tests.harness.kubectl import Kubectl, Organisation
 from tests.harness.relay import Relay, through_relay
 from tests.harness.running_api import RunningApi
 from tests.harness.waiting import PATIENCE, eventually
@@ -131,6 +131,54 @@ def test_a_replica_that_is_behind_says_so_rather_than_answer_with_something_olde
     finally:
         relay[0].release()
     assert _reads(two, path, changed.headers[REVISION]).json["name"] == "Newer"
+
+
+def _known(replica: Client, path: str, made: Answer) -> str:
+    """The id of what was made, which the replica knows by now."""
+    identifier = str(made.json["id"])
+    assert _reads(replica, f"{path}/{identifier}", made.headers[REVISION]).status == 200
+    return identifier
+
+
+def test_a_deletion_takes_along_what_was_just_made_through_another_replica(
+    replicas: tuple[Client, Client], client: Client, kubectl: Kubectl, org: Organisation
+) -> None:
+    one, two = replicas
+    system = make_system(client)["id"]
+    made = one("POST", "/projects", {"name": "Stays"})
+    environment = made.json["environments"][0]["id"]
+    for number in range(20):
+        project = _known(two, "/projects", one("POST", "/projects", {"name": f"Left {number}"}))
+        one.ok("POST", f"/projects/{project}/connection-templates", {"systemId": system, "name": "shop"})
+        assert two("DELETE", f"/projects/{project}").status == 204
+        user = _known(two, "/users", one("POST", "/users", {"externalId": f"left-{number}"}))
+        one.ok("POST", "/activations", {"userId": user, "environmentId": environment, "connections": []})
+        assert two("DELETE", f"/users/{user}").status == 204
+    for kind, owner, field in (
+        ("connectiontemplates", "projects", "projectRef"),
+        ("activations", "endusers", "endUserRef"),
+    ):
+        there = _names(kubectl, org, owner, ".metadata.name")
+        assert _names(kubectl, org, kind, f".spec.{field}.name") <= there, f"{kind} are left"
+
+
+def _names(kubectl: Kubectl, org: Organisation, kind: str, path: str) -> set[str]:
+    """What objects have at a path."""
+    told = kubectl("get", kind, f"-o=jsonpath={{.items[*]{path}}}", namespace=org.namespace)
+    return set(told.stdout.split())
+
+
+def test_a_system_that_is_used_through_another_replica_since_a_moment_is_not_deleted(
+    replicas: tuple[Client, Client],
+) -> None:
+    one, two = replicas
+    project = one("POST", "/projects", {"name": "Uses"}).json["id"]
+    for number in range(20):
+        system = _known(two, "/systems", one("POST", "/systems", _body(300 + number)))
+        template = {"systemId": system, "name": f"shop-{number}"}
+        one.ok("POST", f"/projects/{project}/connection-templates", template)
+        refused = two("DELETE", f"/systems/{system}")
+        assert (refused.status, refused.json["details"]["usedBy"]) == (409, [f'template "shop-{number}"'])
 
 
 def test_a_revision_that_is_none_is_400(replicas: tuple[Client, Client]) -> None:
