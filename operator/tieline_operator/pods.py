@@ -19,6 +19,8 @@ _CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError
 _POD_NAME = re.compile(r'pods? "[^"]*"')
 _MAX_LINES = 4000
 _OUT_OF_MEMORY = "OOMKilled"
+# SIGKILL: container runtimes sometimes miss that it was for memory, and say "Error" (containerd/containerd#8180).
+_KILLED = 137
 
 
 @dataclass(frozen=True)
@@ -138,14 +140,18 @@ def _crash(obj: Object, container: Mapping[str, Any]) -> Failure | None:
     if not ended:
         return None
     lines = ended.get("message", "").strip()[-_MAX_LINES:]
-    if ended.get("reason") == _OUT_OF_MEMORY:
-        return _out_of_memory(obj, container)
+    if _was_killed(ended):
+        return _out_of_memory(obj, container, ended)
     # On one line with the first of them, which says what is wrong: lists show no more.
     told = f"; its last lines: {lines}" if lines else "; it wrote nothing"
     return Failure("Crashed", f"The code crashed with exit code {ended.get('exitCode', 0)}{told}")
 
 
-def _out_of_memory(obj: Object, container: Mapping[str, Any]) -> Failure:
+def _was_killed(ended: Mapping[str, Any]) -> bool:
+    return ended.get("reason") == _OUT_OF_MEMORY or ended.get("exitCode") == _KILLED
+
+
+def _out_of_memory(obj: Object, container: Mapping[str, Any], ended: Mapping[str, Any]) -> Failure:
     name = container.get("name")
     limits = [
         spec.get("resources", {}).get("limits", {}).get("memory")
@@ -153,6 +159,12 @@ def _out_of_memory(obj: Object, container: Mapping[str, Any]) -> Failure:
         if spec.get("name") == name
     ]
     told = f" of {limits[0]}" if limits and limits[0] else ""
+    if ended.get("reason") != _OUT_OF_MEMORY:
+        return Failure(
+            "Killed",
+            f"The code was killed (exit code {_KILLED}), most often for using more memory than its limit{told}; let it "
+            "use less, or raise runtime.resources.limits.memory",
+        )
     return Failure(
         "OutOfMemory",
         f"The code used more memory than its limit{told}, and was ended; let it use less, or raise "
@@ -163,8 +175,8 @@ def _out_of_memory(obj: Object, container: Mapping[str, Any]) -> Failure:
 def _last_out_of_memory(obj: Object) -> tuple[datetime, Failure] | None:
     for container in obj.get("status", {}).get("containerStatuses", []):
         ended = container.get("lastState", {}).get("terminated", {})
-        if ended.get("reason") == _OUT_OF_MEMORY and ended.get("finishedAt"):
-            return parse_time(ended["finishedAt"]), _out_of_memory(obj, container)
+        if _was_killed(ended) and ended.get("finishedAt"):
+            return parse_time(ended["finishedAt"]), _out_of_memory(obj, container, ended)
     return None
 
 

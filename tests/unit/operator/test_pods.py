@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.unit.operator.objects import NOW
 from tests.unit.operator.reconciling import crashed, no_image
 from tieline_operator.pods import Pod, read_pod
@@ -50,6 +52,20 @@ def test_a_pod_that_ran_out_of_memory_says_which_limit_to_raise() -> None:
     ).failure
     assert named
     assert "limit of 96Mi" in named.message
+
+
+@pytest.mark.parametrize("ready", [False, True], ids=["not serving yet", "serving again"])
+def test_a_kill_whose_cause_the_container_runtime_missed_is_told_with_its_usual_cause(ready: bool) -> None:
+    status = crashed()
+    container = status["containerStatuses"][0]
+    container["ready"] = ready
+    ended = container["lastState"]["terminated"]
+    ended.update(reason="Error", exitCode=137, finishedAt=NOW.isoformat())
+    found = read(status)
+    failure = found.out_of_memory[1] if ready and found.out_of_memory else found.failure
+    assert failure
+    assert failure.reason == "Killed"
+    assert "runtime.resources.limits.memory" in failure.message
 
 
 def test_a_pod_that_is_being_deleted_serves_nothing() -> None:
