@@ -150,8 +150,8 @@ def _serving(wanted: Wanted, seen: Seen, serving: Sequence[Pod], failure: Failur
 
 
 def _notice(wanted: Wanted, serving: Sequence[Pod], now: datetime) -> tuple[str, float | None]:
-    """That a pod which serves was restarted for its memory, and for how long that is still told."""
-    ends = [pod.out_of_memory for pod in serving if pod.out_of_memory]
+    """That a pod which serves was killed and restarted, and for how long that is still told."""
+    ends = [pod.killed for pod in serving if pod.killed]
     if not ends:
         return "", None
     when, failure = max(ends, key=lambda end: end[0])

@@ -47,7 +47,7 @@ class Pod:
     failure: Failure | None
     unschedulable: tuple[datetime, str] | None
     """Since when no node has room for it, and the scheduler's words."""
-    out_of_memory: tuple[datetime, Failure] | None = None
+    killed: tuple[datetime, Failure] | None = None
     """When it was last ended for the memory that it used, though it may serve again."""
 
 
@@ -64,7 +64,7 @@ def read_pod(obj: Object) -> Pod:
         finished=status.get("phase") in _FINISHED,
         failure=None if leaving else _failure(obj),
         unschedulable=_unschedulable(status),
-        out_of_memory=None if leaving else _last_out_of_memory(obj),
+        killed=None if leaving else _last_kill(obj),
     )
 
 
@@ -140,10 +140,11 @@ def _crash(obj: Object, container: Mapping[str, Any]) -> Failure | None:
     if not ended:
         return None
     lines = ended.get("message", "").strip()[-_MAX_LINES:]
-    if _was_killed(ended):
-        return _out_of_memory(obj, container, ended)
     # On one line with the first of them, which says what is wrong: lists show no more.
     told = f"; its last lines: {lines}" if lines else "; it wrote nothing"
+    if _was_killed(ended):
+        kill = _kill(obj, container, ended)
+        return kill if ended.get("reason") == _OUT_OF_MEMORY else Failure(kill.reason, kill.message + told)
     return Failure("Crashed", f"The code crashed with exit code {ended.get('exitCode', 0)}{told}")
 
 
@@ -151,7 +152,7 @@ def _was_killed(ended: Mapping[str, Any]) -> bool:
     return ended.get("reason") == _OUT_OF_MEMORY or ended.get("exitCode") == _KILLED
 
 
-def _out_of_memory(obj: Object, container: Mapping[str, Any], ended: Mapping[str, Any]) -> Failure:
+def _kill(obj: Object, container: Mapping[str, Any], ended: Mapping[str, Any]) -> Failure:
     name = container.get("name")
     limits = [
         spec.get("resources", {}).get("limits", {}).get("memory")
@@ -172,11 +173,11 @@ def _out_of_memory(obj: Object, container: Mapping[str, Any], ended: Mapping[str
     )
 
 
-def _last_out_of_memory(obj: Object) -> tuple[datetime, Failure] | None:
+def _last_kill(obj: Object) -> tuple[datetime, Failure] | None:
     for container in obj.get("status", {}).get("containerStatuses", []):
         ended = container.get("lastState", {}).get("terminated", {})
         if _was_killed(ended) and ended.get("finishedAt"):
-            return parse_time(ended["finishedAt"]), _out_of_memory(obj, container, ended)
+            return parse_time(ended["finishedAt"]), _kill(obj, container, ended)
     return None
 
 

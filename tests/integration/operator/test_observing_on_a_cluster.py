@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,15 @@ def lines(operator: RunningOperator) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.fixture
+def another(
+    operator_kubeconfig: Path, organisations: tuple[Organisation, Organisation], tmp_path: Path
+) -> RunningOperator:
+    """A second operator, which was not started: for the organisation without room."""
+    namespaces = (organisations[1].namespace,)
+    return RunningOperator(kubeconfig=operator_kubeconfig, namespaces=namespaces, log=tmp_path / "log")
+
+
 def test_each_change_is_a_line_with_object_and_generation(acting: Acting, operator: RunningOperator) -> None:
     for name in ("Shop", "Other"):
         acting.apply("System", "observed", {**SYSTEM, "name": name})
@@ -50,15 +60,10 @@ def test_environments_are_counted_by_status(acting: Acting, operator: RunningOpe
 
 
 def test_an_operator_that_hears_nothing_is_neither_healthy_nor_ready(
-    operator_kubeconfig: Path, organisations: tuple[Organisation, Organisation], tmp_path: Path
+    another: RunningOperator,
 ) -> None:
     """The server says something each minute at least: to one that expects it each ten seconds the watches are dead."""
-    running = RunningOperator(
-        kubeconfig=operator_kubeconfig,
-        namespaces=(organisations[1].namespace,),
-        log=tmp_path / "log",
-        variables={"TIELINE_WATCH_TIMEOUT": "10"},
-    )
+    running = replace(another, variables={"TIELINE_WATCH_TIMEOUT": "10"})
     with running:
         for path in ("healthz", "readyz"):
             assert _refusal(f"http://127.0.0.1:{running.health_port}/{path}").startswith(
@@ -67,15 +72,10 @@ def test_an_operator_that_hears_nothing_is_neither_healthy_nor_ready(
 
 
 def test_an_operator_that_is_told_to_stop_has_nothing_to_wait_for(
-    operator_kubeconfig: Path, organisations: tuple[Organisation, Organisation], tmp_path: Path
+    another: RunningOperator,
 ) -> None:
     """kopf gives tasks that were left five seconds, and says so."""
-    running = RunningOperator(
-        kubeconfig=operator_kubeconfig,
-        namespaces=(organisations[1].namespace,),
-        log=tmp_path / "log",
-        variables={"TIELINE_LOG_LEVEL": "DEBUG"},
-    )
+    running = replace(another, variables={"TIELINE_LOG_LEVEL": "DEBUG"})
     running.start()
     assert running.stop() == 0
     told = [line["message"] for line in lines(running)]

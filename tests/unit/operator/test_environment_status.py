@@ -161,7 +161,7 @@ def test_a_restart_for_memory_is_told_for_ten_minutes_though_the_pod_serves_agai
     wanted = Wanted(name="production", id="x", version="v2", revision="r2")
     ended = Failure("OutOfMemory", "The code used more memory than its limit of 96Mi")
     seen = Seen(
-        deployment=COMPLETE, pods=(pod(ready=True, out_of_memory=(NOW, ended)),), previous=previous("running")
+        deployment=COMPLETE, pods=(pod(ready=True, killed=(NOW, ended)),), previous=previous("running")
     )
     soon, later = NOW + timedelta(minutes=1), NOW + timedelta(minutes=11)
     judged = judge(wanted, seen, soon)

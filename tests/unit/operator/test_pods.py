@@ -62,9 +62,10 @@ def test_a_kill_whose_cause_the_container_runtime_missed_is_told_with_its_usual_
     ended = container["lastState"]["terminated"]
     ended.update(reason="Error", exitCode=137, finishedAt=NOW.isoformat())
     found = read(status)
-    failure = found.out_of_memory[1] if ready and found.out_of_memory else found.failure
+    failure = found.killed[1] if ready and found.killed else found.failure
     assert failure
     assert failure.reason == "Killed"
+    assert ready or ended["message"].strip() in failure.message, "its last lines are still told"
     assert "runtime.resources.limits.memory" in failure.message
 
 
