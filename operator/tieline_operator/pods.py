@@ -19,7 +19,7 @@ _CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError
 _POD_NAME = re.compile(r'pods? "[^"]*"')
 _MAX_LINES = 4000
 _OUT_OF_MEMORY = "OOMKilled"
-# SIGKILL: container runtimes sometimes miss that it was for memory, and say "Error" (containerd/containerd#8180).
+# SIGKILL: a container runtime may miss that it was for memory, and say "Error" (containerd/containerd#8180).
 _KILLED = 137
 
 
@@ -66,6 +66,32 @@ def read_pod(obj: Object) -> Pod:
         unschedulable=_unschedulable(status),
         killed=None if leaving else _last_kill(obj),
     )
+
+
+def with_last_ends(old: Mapping[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """A pod's new state, with how its containers last ended where the kubelet has lost that since the old state.
+
+    Kubelets collect their garbage once a minute. When that falls between the creation and the start of the container
+    that comes after one that ended, they remove the latter, and ``lastState`` is empty from then on, though the pod was
+    restarted (kubernetes/kubernetes#101044).
+    """
+    containers = new.get("status", {}).get("containerStatuses", [])
+    lost = [
+        container.get("restartCount", 0) >= 1 and _last_end(container) is None for container in containers
+    ]
+    if not any(lost):
+        return new
+    before = {
+        container.get("name"): _last_end(container)
+        for container in old.get("status", {}).get("containerStatuses", [])
+    }
+    mended = [
+        {**container, "lastState": {"terminated": end}}
+        if is_lost and (end := before.get(container.get("name")))
+        else container
+        for container, is_lost in zip(containers, lost, strict=True)
+    ]
+    return {**new, "status": {**new["status"], "containerStatuses": mended}}
 
 
 def rollout_failure(deployment: Object | None) -> Failure | None:
@@ -136,7 +162,7 @@ def _pull_message(container: Mapping[str, Any], waiting: Mapping[str, Any]) -> s
 
 
 def _crash(obj: Object, container: Mapping[str, Any]) -> Failure | None:
-    ended = container.get("state", {}).get("terminated") or container.get("lastState", {}).get("terminated")
+    ended = _last_end(container)
     if not ended:
         return None
     lines = ended.get("message", "").strip()[-_MAX_LINES:]
@@ -146,6 +172,11 @@ def _crash(obj: Object, container: Mapping[str, Any]) -> Failure | None:
         kill = _kill(obj, container, ended)
         return kill if ended.get("reason") == _OUT_OF_MEMORY else Failure(kill.reason, kill.message + told)
     return Failure("Crashed", f"The code crashed with exit code {ended.get('exitCode', 0)}{told}")
+
+
+def _last_end(container: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    ended: Mapping[str, Any] | None = container.get("state", {}).get("terminated")
+    return ended or container.get("lastState", {}).get("terminated")
 
 
 def _was_killed(ended: Mapping[str, Any]) -> bool:

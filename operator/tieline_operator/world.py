@@ -14,6 +14,7 @@ from tieline_core.spreading import spread
 from tieline_core.systems import filled
 from tieline_operator.indexes import CHILDREN, INDEXES, OWN
 from tieline_operator.plans import Object
+from tieline_operator.pods import with_last_ends
 from tieline_operator.secret_cache import facts_only
 
 logger = logging.getLogger(__name__)
@@ -216,6 +217,7 @@ def _cache(kube: Kube, resource: Resource, namespace: str | None) -> Cache:
         metadata_only=resource == r.CONFIG_MAPS,
         transform=_transform(resource),
         indexes=dict(INDEXES.get(resource, {})),
+        heir=with_last_ends if resource == r.PODS else None,
     )
 
 

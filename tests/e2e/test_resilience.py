@@ -51,14 +51,11 @@ def test_a_run_that_eats_more_memory_than_the_limit_ends_in_a_restart_that_is_ex
     assert _says(url) == "eu"
     with pytest.raises(OSError, match=r"closed|reset|Remote"):
         http("POST", f"{url}/eat", timeout=60)
-    told = world.until("orders", "running", message="more memory than its limit of 128Mi")
+    told = world.until("orders", "running", message="The code used more memory than its limit of 128Mi")
     assert "runtime.resources.limits.memory" in told["message"]
     eventually("the next run", lambda: _says(url) == "eu")
     pod = world.pods("orders")[0]["status"]["containerStatuses"][0]
-    # The reason is OOMKilled, unless the container runtime missed it (containerd/containerd#8180).
-    ended = pod["lastState"]["terminated"]
-    assert (ended["reason"], ended["exitCode"]) in {("OOMKilled", 137), ("Error", 137)}
-    assert pod["restartCount"] == 1
+    assert pod["restartCount"] == 1  # its lastState may be lost by now: kubernetes/kubernetes#101044
 
     # What it logged before it was ended is still there, and says in which run.
     identifier = rest("GET", "/projects").json["projects"][0]["id"]

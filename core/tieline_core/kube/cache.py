@@ -19,9 +19,9 @@ from tieline_core.kube.client import Kube, WatchEvent
 from tieline_core.kube.errors import Gone, Invalid, KubeError, NotFound, TooManyRequests, Unavailable
 from tieline_core.kube.resources import Resource
 from tieline_core.kube.selectors import selects
-from tieline_core.kube.store import Change, Indexer, Object, Objects, Store
+from tieline_core.kube.store import Change, Heir, Indexer, Object, Objects, Store
 
-__all__ = ["Cache", "Change", "Indexer", "Subscriber", "Transform", "lean"]
+__all__ = ["Cache", "Change", "Heir", "Indexer", "Subscriber", "Transform", "lean"]
 
 logger = logging.getLogger(__name__)
 
@@ -65,15 +65,19 @@ class Cache:
         metadata_only: bool = False,
         transform: Transform = lean,
         indexes: Mapping[str, Indexer] | None = None,
+        heir: Heir | None = None,
     ) -> None:
-        """``transform`` may shrink an object (in place); ``indexes`` name the keys to find objects by."""
+        """``transform`` may shrink an object (in place); ``indexes`` name the keys to find objects by.
+
+        ``heir`` makes of an object's old and new state the one to keep, and changes neither.
+        """
         self.resource = resource
         self._kube = kube
         self._namespace = namespace
         self._selectors = {"label_selector": label_selector, "field_selector": field_selector}
         self._metadata_only = metadata_only
         self._transform = transform
-        self._store = Store(indexes)
+        self._store = Store(indexes, heir)
         self._subscribers: list[Subscriber] = []
         self._task: asyncio.Task[None] | None = None
         self._listed = asyncio.Event()

@@ -17,6 +17,7 @@ Object = dict[str, Any]
 Objects = list[Object]
 Key = tuple[str, str]
 Indexer = Callable[[Object], Iterable[str]]
+Heir = Callable[[Object, Object], Object]
 
 _GRAVES = 4096
 
@@ -48,9 +49,11 @@ Changes = list[Change]
 class Store:
     """Objects by namespace and name, with indexes. Cluster-wide objects are in the namespace ``""``."""
 
-    def __init__(self, indexers: Mapping[str, Indexer] | None = None) -> None:
+    def __init__(self, indexers: Mapping[str, Indexer] | None = None, heir: Heir | None = None) -> None:
+        """``heir`` makes of an object's old and new state the one to keep; it changes neither."""
         self.version = ""
         """All changes up to this resourceVersion are in."""
+        self._heir = heir
         self._objects: dict[str, dict[str, Object]] = {}
         self._indexers = dict(indexers or {})
         # Most values lead to one object: then its key is there, and no dict of keys.
@@ -166,6 +169,8 @@ class Store:
 
     def _set(self, obj: Object, old: Object | None) -> Change:
         key = key_of(obj)
+        if self._heir and old is not None and old["metadata"]["uid"] == obj["metadata"]["uid"]:
+            obj = self._heir(old, obj)
         self._objects.setdefault(key[0], {})[key[1]] = obj
         self._index(key, obj)
         return Change(old=old, new=obj)

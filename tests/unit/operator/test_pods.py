@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.operator.objects import NOW
+from tests.unit.kube.fake_api_server import FakeApiServer
+from tests.unit.operator.objects import NAMESPACE, NOW
 from tests.unit.operator.reconciling import crashed, no_image
-from tieline_operator.pods import Pod, read_pod
+from tieline_core.kube.resources import PODS
+from tieline_operator.pods import Pod, read_pod, with_last_ends
+from tieline_operator.world import World
 
 
 def read(status: dict[str, Any], **metadata: Any) -> Pod:
@@ -87,3 +90,62 @@ def test_the_schedulers_words_are_told_without_its_talk_of_preemption() -> None:
     since, words = read({"conditions": [condition]}).unschedulable or (None, "")
     assert since == NOW
     assert words == "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate"
+
+
+def _restarting(state: dict[str, Any], last: dict[str, Any], restarts: int = 1) -> dict[str, Any]:
+    container = {
+        "name": "runtime",
+        "restartCount": restarts,
+        "ready": True,
+        "state": state,
+        "lastState": last,
+    }
+    return {"containerStatuses": [container]}
+
+
+_OUT_OF_MEMORY = {"exitCode": 137, "reason": "OOMKilled", "finishedAt": NOW.isoformat()}
+
+
+async def test_a_kill_is_told_though_the_kubelets_garbage_collection_took_its_record_away() -> None:
+    """kubernetes/kubernetes#101044: the pod says that it ended, and then nothing of it but a count."""
+    async with FakeApiServer.running(PODS) as server, server.client() as kube:
+        pods = World.build(kube, [NAMESPACE])[PODS]
+        (cache,) = pods.caches
+        server.put("orders", NAMESPACE, status=_restarting({"running": {}}, {}, restarts=0))
+        await cache.start()
+        try:
+            await cache.synced()
+            ended = _restarting({"terminated": _OUT_OF_MEMORY}, {}, restarts=0)
+            for status in (ended, _restarting({"running": {}}, {}), _restarting({"running": {}}, {})):
+                last = server.put("orders", NAMESPACE, status=status)
+            assert await cache.reached(last["metadata"]["resourceVersion"])
+        finally:
+            await cache.stop()
+        found = pods.get(NAMESPACE, "orders")
+    assert found
+    killed = read_pod({**found, "metadata": {"creationTimestamp": NOW.isoformat()}}).killed
+    assert killed
+    assert killed[1].reason == "OutOfMemory"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(_restarting({"terminated": _OUT_OF_MEMORY}, {}, restarts=0), {}, id="no containers yet"),
+        pytest.param({}, _restarting({"running": {}}, {}), id="nothing known before"),
+        pytest.param(
+            _restarting({"terminated": _OUT_OF_MEMORY}, {}, restarts=0),
+            _restarting({"running": {}}, {"terminated": {"exitCode": 3}}),
+            id="the kubelet still knows",
+        ),
+        pytest.param(
+            _restarting({"terminated": _OUT_OF_MEMORY}, {}, restarts=0),
+            _restarting({"running": {}}, {}, restarts=0),
+            id="not restarted",
+        ),
+    ],
+)
+def test_what_a_pod_says_of_its_containers_ends_stays_as_it_is(
+    old: dict[str, Any], new: dict[str, Any]
+) -> None:
+    assert with_last_ends({"status": old}, {"status": new}) == {"status": new}
