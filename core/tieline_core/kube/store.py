@@ -106,6 +106,7 @@ class Store:
         """An object's last state; None when there is no such object, or another one under its name."""
         metadata = obj["metadata"]
         self._bury(metadata["uid"], metadata["resourceVersion"])
+        self._forgotten.pop(metadata["uid"], None)
         return self._remove(key_of(obj), uid=metadata["uid"], last=obj)
 
     def replace(self, items: Iterable[Object], version: str) -> "Changes":
@@ -134,12 +135,14 @@ class Store:
             if key not in listed and (restored or not is_older(version, obj["metadata"]["resourceVersion"])):
                 changes.append(self._remove(key))
         self.version = version
+        self._clear_graves()
         return [change for change in changes if change is not None]
 
     def advance(self, version: str) -> None:
         """All changes up to ``version`` have been put in."""
         if not is_older(version, self.version):
             self.version = version
+            self._clear_graves()
 
     # --- one's own writes -------------------------------------------------------------------------------
 
@@ -224,6 +227,14 @@ class Store:
             return
         self._graves[uid] = version
         _trim(self._graves)
+
+    def _clear_graves(self) -> None:
+        """Who has seen all changes up to a burial hears nothing of before from anybody: no need to remember it."""
+        while self._graves:
+            uid = next(iter(self._graves))
+            if not is_covered(self._graves[uid], self.version):
+                return
+            del self._graves[uid]
 
 
 def key_of(obj: Mapping[str, Any]) -> Key:

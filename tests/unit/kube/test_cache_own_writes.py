@@ -184,6 +184,18 @@ async def test_an_object_that_waits_for_a_finalizer_comes_back(server: FakeApiSe
     await mirror.stop()
 
 
+def test_graves_are_forgotten_once_nobody_can_bring_news_of_before_them() -> None:
+    store = Store()
+    for number in range(10):
+        mine = state(2 * number, uid=f"uid-{number}")
+        store.put(mine)
+        store.forget(mine)
+        store.delete(state(2 * number + 1, uid=f"uid-{number}"))
+        store.advance(str(2 * number + 1))
+        assert store.observe(mine) is None
+    assert len(store) == len(store._graves) == len(store._forgotten) == 0
+
+
 def test_graves_are_bounded() -> None:
     store = Store()
     for number in range(5000):
