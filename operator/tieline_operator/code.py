@@ -42,8 +42,13 @@ class Code:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._digests: _Recent[str] = _Recent()
+        self._digests: _Recent[tuple[tuple[object, ...], str]] = _Recent()
         self._analyses: _Recent[Analysis] = _Recent()
+
+    def forget(self, uid: str) -> None:
+        """Drops what was found in a project or a version, which is gone."""
+        self._digests.drop(uid)
+        self._analyses.drop(uid)
 
     async def digest(self, project: Project) -> str | None:
         """The digest of a project's current files, or None when it has none.
@@ -52,12 +57,12 @@ class Code:
         """
         if not project.spec.source.files and not project.spec.source.config_maps:
             return None
-        stamp = (project.metadata.uid, project.metadata.generation, *self._stamps(project))
-        known = self._digests.get(stamp)
-        if known is None:
-            known = files_digest(await self.files(project))
-            self._digests.put(stamp, known)
-        return known
+        uid, stamp = project.metadata.uid, (project.metadata.generation, *self._stamps(project))
+        known = self._digests.get(uid)
+        if known is None or known[0] != stamp:
+            known = stamp, files_digest(await self.files(project))
+            self._digests.put(uid, known)
+        return known[1]
 
     async def files(self, project: Project) -> dict[str, bytes]:
         """A project's current files. Raises FilesMissing as ``digest`` does."""
@@ -67,13 +72,13 @@ class Code:
 
     async def analyse(self, version: ProjectVersion) -> Analysis:
         """What is in a version's files (they never change). Raises FilesMissing."""
-        known = self._analyses.get((version.metadata.uid,))
+        known = self._analyses.get(version.metadata.uid)
         if known is None:
             files = await self._version_files(version)
             found = await asyncio.to_thread(_analysed, files, version.spec.labels)
             # The description may have megabytes: who needs it asks for ``interface``.
             known = replace(found, interface=replace(found.interface, description=b""))
-            self._analyses.put((version.metadata.uid,), known)
+            self._analyses.put(version.metadata.uid, known)
         return known
 
     async def interface(self, version: ProjectVersion) -> Interface:
@@ -116,18 +121,24 @@ class _Recent(Generic[T]):
     """Remembers the most recently used values."""
 
     def __init__(self) -> None:
-        self._values: OrderedDict[tuple[object, ...], T] = OrderedDict()
+        self._values: OrderedDict[str, T] = OrderedDict()
 
-    def get(self, key: tuple[object, ...]) -> T | None:
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: str) -> T | None:
         if key in self._values:
             self._values.move_to_end(key)
         return self._values.get(key)
 
-    def put(self, key: tuple[object, ...], value: T) -> None:
+    def put(self, key: str, value: T) -> None:
         self._values[key] = value
         self._values.move_to_end(key)
         if len(self._values) > _REMEMBERED:
             self._values.popitem(last=False)
+
+    def drop(self, key: str) -> None:
+        self._values.pop(key, None)
 
 
 def _keepable(files: list[tuple[str, bytes]]) -> dict[str, bytes]:

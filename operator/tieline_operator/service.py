@@ -13,7 +13,14 @@ from uuid import uuid4
 from tieline_core import heap
 from tieline_core.kube import Change, Kube, Resource
 from tieline_core.kube.leases import Lease, lead
-from tieline_core.kube.resources import CONFIG_MAPS, CONNECTIONS, HTTP_ROUTES, PODS
+from tieline_core.kube.resources import (
+    CONFIG_MAPS,
+    CONNECTIONS,
+    HTTP_ROUTES,
+    PODS,
+    PROJECT_VERSIONS,
+    PROJECTS,
+)
 from tieline_core.oauth.linking import Problem
 from tieline_operator.applying import Applier
 from tieline_operator.code import Code
@@ -26,6 +33,7 @@ from tieline_operator.fencing import Fenced
 from tieline_operator.indexes import CHILDREN, OWN
 from tieline_operator.latecomers import Latecomers
 from tieline_operator.metrics import Metrics
+from tieline_operator.newest import Newest
 from tieline_operator.own_writes import OwnWrites
 from tieline_operator.plans import Key
 from tieline_operator.routes import affected, key_of
@@ -56,6 +64,7 @@ class Service:
         writes = Fenced(kube, self._left)
         self._events = QueuedEvents(writes, busy=lambda: len(self.queue) > 0)
         self._own_writes = OwnWrites()
+        self._code = Code(self.world)
         self._drifts = Drifts(kube, self._events, lambda kind, what: metrics.drifts.labels(kind, what).inc())
         controller = Controller(
             self.world,
@@ -63,7 +72,7 @@ class Service:
             metrics,
             reconcilers(
                 config,
-                Code(self.world),
+                self._code,
                 self._troubles,
                 lambda outcome: metrics.imports.labels(outcome).inc(),
             ),
@@ -78,8 +87,8 @@ class Service:
         """Whether every watch has listed."""
         self.leading = False
         """Whether this replica is the one at work."""
-        self._changed_meanwhile: dict[Key, None] = {}
-        """What changed while another replica led, the latest last."""
+        self._changed_meanwhile = Newest[Key]()
+        """What changed while another replica led."""
         self._work: asyncio.Task[None] | None = None
         self._views = dict(self.world.items())
         metrics.watch(
@@ -140,6 +149,8 @@ class Service:
     def _changed(self, resource: Resource, change: Change) -> None:
         if change.new is None and resource in MADE:
             self._drifts.gone(resource, change.object)
+        if change.new is None and resource in (PROJECTS, PROJECT_VERSIONS):
+            self._code.forget(change.object["metadata"]["uid"])
         for key in affected(self._views, resource, change):
             self._enqueue(key, soon=resource in _BUSY)
         state = change.new or change.old
@@ -150,8 +161,7 @@ class Service:
         if self.leading:
             (self.queue.add_soon if soon else self.queue.add)(key)
             return
-        self._changed_meanwhile.pop(key, None)
-        self._changed_meanwhile[key] = None
+        self._changed_meanwhile.add(key)
 
     async def _reconcile(self, key: Key) -> float | None:
         again = await self._controller.reconcile(key)
@@ -178,7 +188,7 @@ class Service:
         self.leading = True
         self._metrics.leading.set(1)
         # What the one before may have left undone comes first.
-        for key in reversed(self._changed_meanwhile):
+        for key in self._changed_meanwhile:
             self.queue.add(key)
         self._changed_meanwhile.clear()
         for resource in OWN:

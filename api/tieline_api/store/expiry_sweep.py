@@ -48,7 +48,11 @@ class ExpirySweep:
     async def sweep(self) -> int:
         """Takes out what has expired; returns how many connections were changed."""
         count = 0
-        for obj in [obj for obj in self._world.connections.list() if self._has_work(obj)]:
+        found = self._world.connections.list()
+        if self._left_alone:
+            there = {obj["metadata"]["uid"] for obj in found}
+            self._left_alone = {uid: at for uid, at in self._left_alone.items() if uid in there}
+        for obj in [obj for obj in found if self._has_work(obj)]:
             try:
                 count += await self._clean(obj)
             except (ApiError, KubeError) as error:
