@@ -113,7 +113,7 @@ def _state(wanted: Wanted, seen: Seen, serving: Sequence[Pod], now: datetime) ->
         notice, until = _notice(wanted, serving, now)
         again = min((seconds for seconds in (look_again, until) if seconds), default=None)
         return Judged(state=EnvironmentState.RUNNING, outcome=outcome, notice=notice, requeue_after=again)
-    return replace(_not_serving(wanted, seen, failure), requeue_after=look_again)
+    return replace(_not_serving(wanted, seen, failure, now), requeue_after=look_again)
 
 
 def _stopped(wanted: Wanted, seen: Seen) -> Judged:
@@ -151,17 +151,21 @@ def _serving(wanted: Wanted, seen: Seen, serving: Sequence[Pod], failure: Failur
 
 def _notice(wanted: Wanted, serving: Sequence[Pod], now: datetime) -> tuple[str, float | None]:
     """That a pod which serves was killed and restarted, and for how long that is still told."""
-    ends = [pod.killed for pod in serving if pod.killed]
+    told, left = _last_kill(serving, now)
+    return (f"{wanted.name}: a pod was restarted {told}", left) if told else ("", None)
+
+
+def _last_kill(pods: Sequence[Pod], now: datetime) -> tuple[str, float | None]:
+    """When and why one of the pods was killed last, and for how long that is still told."""
+    ends = [pod.killed for pod in pods if pod.killed]
     if not ends:
         return "", None
     when, failure = max(ends, key=lambda end: end[0])
     left = _TOLD_SECONDS - (now - when).total_seconds()
-    if left <= 0:
-        return "", None
-    return f"{wanted.name}: a pod was restarted at {format_time(when)}: {failure.message}", left
+    return (f"at {format_time(when)}: {failure.message}", left) if left > 0 else ("", None)
 
 
-def _not_serving(wanted: Wanted, seen: Seen, failure: Failure | None) -> Judged:
+def _not_serving(wanted: Wanted, seen: Seen, failure: Failure | None, now: datetime) -> Judged:
     failure = wanted.problem or failure
     if failure:
         return Judged(
@@ -170,7 +174,9 @@ def _not_serving(wanted: Wanted, seen: Seen, failure: Failure | None) -> Judged:
     before = seen.previous.status if seen.previous else EnvironmentState.DRAFT
     if before is EnvironmentState.RUNNING:
         message = f"{wanted.name}: nothing serves, a pod of version {wanted.version} is being started again"
-        return Judged(state=EnvironmentState.ERROR, outcome=in_progress("NothingServes", message))
+        told, _ = _last_kill(seen.pods, now)
+        why = f"; one was ended {told}" if told else ""
+        return Judged(state=EnvironmentState.ERROR, outcome=in_progress("NothingServes", message + why))
     doing = wanted.waiting or f"starting version {wanted.version}"
     return Judged(state=before, outcome=in_progress("Starting", f"{wanted.name}: {doing}"))
 

@@ -48,7 +48,7 @@ class Pod:
     unschedulable: tuple[datetime, str] | None
     """Since when no node has room for it, and the scheduler's words."""
     killed: tuple[datetime, Failure] | None = None
-    """When it was last ended for the memory that it used, though it may serve again."""
+    """When it was last killed, mostly for the memory that it used, though it may serve again."""
 
 
 def read_pod(obj: Object) -> Pod:
@@ -206,8 +206,8 @@ def _kill(obj: Object, container: Mapping[str, Any], ended: Mapping[str, Any]) -
 
 def _last_kill(obj: Object) -> tuple[datetime, Failure] | None:
     for container in obj.get("status", {}).get("containerStatuses", []):
-        ended = container.get("lastState", {}).get("terminated", {})
-        if _was_killed(ended) and ended.get("finishedAt"):
+        ended = _last_end(container)
+        if ended and _was_killed(ended) and ended.get("finishedAt"):
             return parse_time(ended["finishedAt"]), _kill(obj, container, ended)
     return None
 

@@ -170,3 +170,15 @@ def test_a_restart_for_memory_is_told_for_ten_minutes_though_the_pod_serves_agai
     message = status_of(wanted, judged, seen.previous, soon)["message"]
     assert message == f"production: a pod was restarted at {format_time(NOW)}: {ended.message}"
     assert "message" not in status_of(wanted, judge(wanted, seen, later), seen.previous, later)
+
+
+def test_while_a_pod_that_was_killed_is_started_again_the_event_says_why() -> None:
+    wanted = Wanted(name="production", id="x", version="v2", revision="r2")
+    ended = Failure("OutOfMemory", "The code used more memory than its limit of 96Mi")
+    seen = Seen(deployment=COMPLETE, pods=(pod(killed=(NOW, ended)),), previous=previous("running"))
+    outcome = judge(wanted, seen, NOW + timedelta(seconds=1)).outcome
+    assert outcome.reason == "NothingServes"
+    assert outcome.message.endswith(
+        f"is being started again; one was ended at {format_time(NOW)}: {ended.message}"
+    )
+    assert judge(wanted, seen, NOW + timedelta(hours=1)).outcome.message.endswith("is being started again")

@@ -72,6 +72,15 @@ def test_a_kill_whose_cause_the_container_runtime_missed_is_told_with_its_usual_
     assert "runtime.resources.limits.memory" in failure.message
 
 
+def test_a_kill_is_known_at_once_and_not_only_when_the_next_run_has_begun() -> None:
+    status = _restarting({"terminated": _OUT_OF_MEMORY}, {}, restarts=0)
+    status["containerStatuses"][0]["ready"] = False
+    found = read(status)
+    assert found.failure is None, "the first end of a container is no failure yet"
+    assert found.killed
+    assert found.killed[1].reason == "OutOfMemory"
+
+
 def test_a_pod_that_is_being_deleted_serves_nothing() -> None:
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
     assert read(ready).ready
