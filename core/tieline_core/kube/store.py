@@ -159,6 +159,8 @@ class Store:
         known = self.get(key_of(obj))
         if known is not None and known["metadata"]["uid"] == metadata["uid"]:
             self._bury(metadata["uid"], known["metadata"]["resourceVersion"])
+        elif self.has_seen(metadata["resourceVersion"]):
+            return None  # the news of its end were quicker
         self._bury(metadata["uid"], metadata["resourceVersion"])
         self._forgotten[metadata["uid"]] = None
         _trim(self._forgotten)

@@ -193,6 +193,7 @@ def test_graves_are_forgotten_once_nobody_can_bring_news_of_before_them() -> Non
         store.delete(state(2 * number + 1, uid=f"uid-{number}"))
         store.advance(str(2 * number + 1))
         assert store.observe(mine) is None
+        assert store.forget(mine) is None, "the answer to a deletion may come after the news of it"
     assert len(store) == len(store._graves) == len(store._forgotten) == 0
 
 
