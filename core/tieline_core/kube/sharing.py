@@ -7,7 +7,8 @@ in each of them. Objects of a cache are shared and never changed, so their parts
 import sys
 from typing import Any
 
-_MOST = 2048
+# What many objects have in common comes again with each of them: it stays known however many others come.
+_MOST = 256
 
 
 class Sharing:
@@ -18,8 +19,11 @@ class Sharing:
     with it: its identities are nobody else's.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = _MOST) -> None:
+        """Of parts that were not met among the last ``most`` (twice as many, at most) nothing is remembered."""
+        self._most = most
         self._parts: dict[tuple[object, ...], Any] = {}
+        self._former: dict[tuple[object, ...], Any] = {}
 
     def __call__(self, obj: dict[str, Any]) -> dict[str, Any]:
         """The object, which takes less memory now."""
@@ -41,6 +45,9 @@ class Sharing:
         return value
 
     def _one_of(self, key: tuple[object, ...], part: Any) -> Any:
-        if len(self._parts) >= _MOST:
-            self._parts.clear()
-        return self._parts.setdefault(key, part)
+        if key in self._parts:
+            return self._parts[key]
+        if len(self._parts) >= self._most:
+            self._former, self._parts = self._parts, {}
+        found = self._parts[key] = self._former.get(key, part)
+        return found
