@@ -20,6 +20,7 @@ from tieline_api.auth.token_review import TokenReviewer
 from tieline_api.engine.dispatch import Dispatcher
 from tieline_api.engine.openapi import document
 from tieline_api.engine.operation import Operation
+from tieline_api.judging import forget_what_goes
 from tieline_api.oauth.kept_secrets import KeptSecrets
 from tieline_api.operations import OPERATIONS
 from tieline_api.platform import Platform
@@ -63,6 +64,7 @@ def make_platform(kube: Kube, settings: Settings) -> Platform:
     """
     jwts = _jwts(settings.issuers_file)
     world = World(kube)
+    forget_what_goes(world)
     reviewer = _reviewer(kube, settings, settings.token_audiences)
     secret_reads = SecretReads(kube, world.secrets)
     lookups = CacheLookups(world, secret_reads)

@@ -1,4 +1,4 @@
-"""What was found about Secrets and credentials, remembered for the version that it was found of."""
+"""What was found about Secrets and credentials, remembered for the version that it was found of, while there is one."""
 
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -7,6 +7,7 @@ from typing import Any
 
 from tieline_api.store.world import World
 from tieline_core.credentials.facts import SecretFacts, facts_of
+from tieline_core.kube import Change
 
 _REMEMBERED = 20_000
 
@@ -15,20 +16,28 @@ class Facts:
     """Facts of Secrets; those of a version are made once, because keys take a millisecond to read."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, str], SecretFacts] = OrderedDict()
+        self._known: OrderedDict[str, tuple[str, SecretFacts]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._known)
 
     def of(self, world: World, namespace: str, name: str) -> SecretFacts:
         """The facts of a Secret of the credential type."""
         found = world.secrets.get(namespace, name)
         if found is None:
             return SecretFacts(name=name)
-        key = found["metadata"]["uid"], found["metadata"]["resourceVersion"]
-        facts = self._known.get(key)
-        if facts is None:
-            facts = self._known[key] = facts_of(name, found)
+        uid, version = found["metadata"]["uid"], found["metadata"]["resourceVersion"]
+        known = self._known.get(uid)
+        if known is None or known[0] != version:
+            known = self._known[uid] = version, facts_of(name, found)
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
-        return facts
+        return known[1]
+
+    def changed(self, change: Change) -> None:
+        """A Secret changed: of one that is gone nothing is remembered."""
+        if change.new is None:
+            self._known.pop(change.object["metadata"]["uid"], None)
 
 
 class Judgements:
@@ -36,6 +45,9 @@ class Judgements:
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, tuple[Hashable, datetime | None, list[dict[str, Any]]]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._known)
 
     def find(self, uid: str, made_of: Hashable, now: datetime) -> list[dict[str, Any]] | None:
         """What was told of an object that is made of these versions."""
@@ -53,3 +65,8 @@ class Judgements:
         self._known.move_to_end(uid)
         if len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
+
+    def changed(self, change: Change) -> None:
+        """An object changed: of one that is gone nothing is remembered."""
+        if change.new is None:
+            self._known.pop(change.object["metadata"]["uid"], None)

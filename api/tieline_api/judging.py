@@ -35,6 +35,13 @@ _MOST = 16
 _facts, _judgements = Facts(), Judgements()
 
 
+def forget_what_goes(world: World) -> None:
+    """Has what was found forgotten together with what it was found of."""
+    world.secrets.subscribe(_facts.changed)
+    for cache in (world.systems, world.connections):
+        cache.subscribe(_judgements.changed)
+
+
 def judged_system(world: World, obj: Obj) -> Obj:
     """The System with the findings of now about its auth schemes."""
     made_of, now = (_version(obj), *_versions(world, obj)), datetime.now(UTC)
