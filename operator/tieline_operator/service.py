@@ -33,7 +33,6 @@ from tieline_operator.fencing import Fenced
 from tieline_operator.indexes import CHILDREN, OWN
 from tieline_operator.latecomers import Latecomers
 from tieline_operator.metrics import Metrics
-from tieline_operator.newest import Newest
 from tieline_operator.own_writes import OwnWrites
 from tieline_operator.plans import Key
 from tieline_operator.routes import affected, key_of
@@ -48,6 +47,8 @@ MADE = frozenset((*CHILDREN, CONFIG_MAPS))
 """What the operator makes for others, whose loss it tells of."""
 # A write to one of these is followed by several of Kubernetes' controllers within a moment: one look is for them all.
 _BUSY = frozenset((*MADE, PODS))
+# They only come first: a replica that begins to lead looks at everything. For years most of them are gone by then.
+_MOST_MEANWHILE = 4096
 # A cache that is this late is looked at all the same; the change that makes up for it is looked at as well.
 _PATIENCE = 5.0
 
@@ -87,8 +88,8 @@ class Service:
         """Whether every watch has listed."""
         self.leading = False
         """Whether this replica is the one at work."""
-        self._changed_meanwhile = Newest[Key]()
-        """What changed while another replica led."""
+        self._changed_meanwhile: dict[Key, None] = {}
+        """What changed last while another replica led, the latest last."""
         self._work: asyncio.Task[None] | None = None
         self._views = dict(self.world.items())
         metrics.watch(
@@ -161,7 +162,10 @@ class Service:
         if self.leading:
             (self.queue.add_soon if soon else self.queue.add)(key)
             return
-        self._changed_meanwhile.add(key)
+        self._changed_meanwhile.pop(key, None)
+        self._changed_meanwhile[key] = None
+        if len(self._changed_meanwhile) > _MOST_MEANWHILE:
+            del self._changed_meanwhile[next(iter(self._changed_meanwhile))]
 
     async def _reconcile(self, key: Key) -> float | None:
         again = await self._controller.reconcile(key)
@@ -188,7 +192,7 @@ class Service:
         self.leading = True
         self._metrics.leading.set(1)
         # What the one before may have left undone comes first.
-        for key in self._changed_meanwhile:
+        for key in reversed(self._changed_meanwhile):
             self.queue.add(key)
         self._changed_meanwhile.clear()
         for resource in OWN:

@@ -19,9 +19,7 @@ class Sharing:
     with it: its identities are nobody else's.
     """
 
-    def __init__(self, most: int = _MOST) -> None:
-        """Of parts that were not met among the last ``most`` (twice as many, at most) nothing is remembered."""
-        self._most = most
+    def __init__(self) -> None:
         self._parts: dict[tuple[object, ...], Any] = {}
         self._former: dict[tuple[object, ...], Any] = {}
 
@@ -47,7 +45,7 @@ class Sharing:
     def _one_of(self, key: tuple[object, ...], part: Any) -> Any:
         if key in self._parts:
             return self._parts[key]
-        if len(self._parts) >= self._most:
+        if len(self._parts) >= _MOST:
             self._former, self._parts = self._parts, {}
         found = self._parts[key] = self._former.get(key, part)
         return found

@@ -63,5 +63,5 @@ async def test_a_replica_that_waits_remembers_the_last_changes_and_not_all_of_th
         service = Service(CONFIG, kube, Metrics())
         for number in range(5000):
             service._enqueue(Key("EndUser", NAMESPACE, f"user-{number}"))
-    kept = [key.name for key in service._changed_meanwhile]
+    kept = [key.name for key in reversed(service._changed_meanwhile)]
     assert kept == [f"user-{number}" for number in reversed(range(5000 - 4096, 5000))]
