@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 from typing import Any
 
 from tests.unit.kube.fake_api_server import FakeApiServer
 from tieline_api import judging
-from tieline_api.store.world import World
+from tieline_api.app import make_platform
+from tieline_api.settings import Settings
 from tieline_core.names import CREDENTIAL_TYPE
 
 SPEC = {
@@ -40,10 +42,10 @@ def _obj(kind: str, name: str, version: int, **content: Any) -> dict[str, Any]:
     return {"apiVersion": "tieline.dev/v1alpha1", "kind": kind, "metadata": metadata, **content}
 
 
-async def test_of_systems_and_secrets_that_are_gone_nothing_is_remembered() -> None:
+async def test_of_systems_and_secrets_that_are_gone_nothing_is_remembered(tmp_path: Path) -> None:
     async with FakeApiServer.running() as server, server.client() as kube:
-        world = World(kube)
-        judging.forget_what_goes(world)
+        platform = make_platform(kube, Settings(traces_file=str(tmp_path / "traces.db")))
+        world = platform.world
         before = len(judging._facts), len(judging._judgements)
         data = {"password": base64.b64encode(b"x").decode()}
         for version in (1, 2, 3):
@@ -59,3 +61,4 @@ async def test_of_systems_and_secrets_that_are_gone_nothing_is_remembered() -> N
         world.secrets.forget(secret)
         world.systems.forget(system)
         assert (len(judging._facts), len(judging._judgements)) == before
+        await platform.outgoing.close()
