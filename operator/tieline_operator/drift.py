@@ -97,8 +97,10 @@ class Drifts:
         metadata = obj["metadata"]
         if self._ours.pop(metadata["uid"], False) is None:
             return
-        place = resource, metadata["namespace"], metadata["name"]
-        _keep(self._vanished, place, (self._clock(), _owner_uids(obj)))
+        place, now = (resource, metadata["namespace"], metadata["name"]), self._clock()
+        _keep(self._vanished, place, (now, _owner_uids(obj)))
+        while now - next(iter(self._vanished.values()))[0] > _REMEMBERED_SECONDS:
+            self._vanished.popitem(last=False)
 
     def missing(self, resource: Resource, desired: Mapping[str, Any]) -> Drift | None:
         """The drift, where a child that is to be made was deleted by somebody else."""

@@ -184,6 +184,16 @@ async def test_a_loss_of_another_owner_or_of_long_ago_is_no_drift(
     assert telling.told == []
 
 
+def test_what_went_long_ago_is_not_remembered(telling: Telling) -> None:
+    for number in range(100):
+        gone = found(wanted(), uid=str(number))
+        telling.drifts.gone(
+            DEPLOYMENTS, {**gone, "metadata": {**gone["metadata"], "name": f"orders-{number}"}}
+        )
+        telling.now += 2.0
+    assert len(telling.drifts._vanished) == 31, "those of the last minute"
+
+
 def test_only_the_fields_that_differ_are_named() -> None:
     desired = {"spec": {"ports": [{"port": 80, "name": "http"}, {"port": 81}], "selector": {"a": "1"}}}
     actual = {"spec": {"ports": [{"port": 80, "name": "web"}], "selector": {"a": "1", "b": "2"}}}
