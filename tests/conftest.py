@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.building import begin_for
-from tests.harness.kubectl import ROOT, Kubectl, Organisation, an_organisation
+from tests.harness.kubectl import ROOT, Kubectl, Organisation, an_organisation, install_definitions
 from tests.harness.progress import Uncaptured
 from tieline_cluster.kubectl import kubectl_for
 from tieline_cluster.progress import Silence
@@ -126,8 +126,7 @@ def runtime_image(provider: ClusterProvider, cluster: Cluster) -> str:
 @pytest.fixture(scope="session")
 def crds_installed(kubectl: Kubectl) -> None:
     """The definitions of this checkout, established."""
-    applied = kubectl("apply", "--server-side", "--force-conflicts", "-k", str(ROOT / "crds"), "-o", "name")
-    kubectl("wait", "--for=condition=Established", "--timeout=60s", *applied.stdout.split())
+    install_definitions(kubectl, "-k", str(ROOT / "crds"))
 
 
 @pytest.fixture

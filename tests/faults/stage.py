@@ -24,7 +24,7 @@ import yaml
 from tests.faults.cluster import FaultyCluster
 from tests.faults.peers import sender_of
 from tests.faults.shop import Shop
-from tests.harness.kubectl import ROOT, Kubectl, Organisation, make_organisation
+from tests.harness.kubectl import ROOT, Kubectl, Organisation, install_definitions, make_organisation
 from tests.harness.ports import free_port
 from tests.harness.relay import Relay, through_relay
 from tests.harness.running_api import RunningApi
@@ -167,9 +167,8 @@ class Stage:
         return str(next(one["address"] for one in addresses if one["type"] == "InternalIP"))
 
     def _install(self) -> None:
+        install_definitions(self.kubectl, "-k", str(ROOT / "crds"))
         apply = ("apply", "--server-side", "--force-conflicts")
-        self.kubectl(*apply, "-k", str(ROOT / "crds"))
-        self.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
         self.kubectl(*apply, "-f", str(ROOT / "deploy" / "base" / "roles.yaml"))
         self.kubectl("create", "namespace", PLATFORM, check=False)
         objects: list[dict[str, Any]] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.harness.kubectl import Kubectl
+from tests.harness.kubectl import Kubectl, install_definitions
 from tieline_cluster.go_modules import sources_of
 from tieline_cluster.progress import Progress
 
@@ -15,7 +15,4 @@ def install_http_routes(kubectl: Kubectl, progress: Progress) -> None:
     """Has the cluster know HTTPRoutes; nothing works on them."""
     module = sources_of(_MODULE, Path(__file__).parent / "go" / "gateway", progress)
     definition = module / "config" / "crd" / "standard" / "gateway.networking.k8s.io_httproutes.yaml"
-    kubectl("apply", "--server-side", "-f", str(definition))
-    kubectl(
-        "wait", "--for=condition=Established", "--timeout=60s", "crd/httproutes.gateway.networking.k8s.io"
-    )
+    install_definitions(kubectl, "-f", str(definition))

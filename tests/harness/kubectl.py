@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.harness.waiting import eventually
 from tieline_core.ids import ORGANISATION_LABEL, new_id
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,6 +44,19 @@ class Kubectl:
         )
         assert not (check and done.returncode), f"{' '.join(command)}: {done.stderr}"
         return done
+
+
+def install_definitions(kubectl: Kubectl, *source: str) -> None:
+    """Applies the definitions of ``source`` (``-f`` or ``-k``), and waits until they can be used.
+
+    ``kubectl wait`` fails at once for one whose conditions are null, as they are for a moment
+    (kubernetes/kubernetes#66439).
+    """
+    applied = kubectl("apply", "--server-side", "--force-conflicts", *source, "-o", "name").stdout.split()
+    eventually(
+        "Definitions are established",
+        lambda: kubectl("wait", "--for=condition=Established", "--timeout=60s", *applied),
+    )
 
 
 @dataclass(frozen=True)
