@@ -87,22 +87,33 @@ class ProjectConnectors:
         now: datetime,
     ) -> Plan:
         """Looks at a Connector with a project, and decides. Raises FilesMissing."""
-        halves = [version for version in versions if _is_half(world, version, now)]
-        plan = await self._plan(world, obj, connector, [one for one in versions if one not in halves])
+        reference = connector.spec.project_ref
+        found = world[PROJECTS].get(connector.namespace, reference.name if reference else "")
+        served = _served(world, PROJECT.of(found)) if found else None
+        wanted = served.status.interface.digest if served and served.status.interface else None
+        # What is wanted is stored to its end instead, whatever the clock says about its age.
+        halves = [
+            version
+            for version in versions
+            if version["spec"]["digest"] != wanted and _is_half(world, version, now)
+        ]
+        kept = [version for version in versions if version not in halves]
+        if found is None:
+            plan = _without_project(connector, kept)
+        else:
+            plan = await self._plan(world, obj, connector, kept, served)
         deletions = [Deletion.of(CONNECTOR_VERSIONS, half) for half in halves]
         return replace(plan, deletions=(*plan.deletions, *deletions))
 
     async def _plan(
-        self, world: World, obj: Object, connector: Connector, versions: Sequence[Object]
+        self,
+        world: World,
+        obj: Object,
+        connector: Connector,
+        versions: Sequence[Object],
+        served: ProjectVersion | None,
     ) -> Plan:
-        namespace, reference = connector.namespace, connector.spec.project_ref
-        name = reference.name if reference else ""
-        found = world[PROJECTS].get(namespace, name)
         status = _kept_status(connector, versions)
-        if found is None:
-            message = f'Project "{name}" does not exist in namespace {namespace}; delete this connector'
-            return Plan(outcome=failed("ProjectNotFound", message), status=status)
-        served = _served(world, PROJECT.of(found))
         interface = served.status.interface if served else None
         if served is None or interface is None:
             return Plan(outcome=ready("NothingServed", "The project serves nothing now"), status=status)
@@ -120,6 +131,11 @@ class ProjectConnectors:
         if isinstance(result, Refusal):
             outcome = in_progress("WaitingToImport", result.message)
             return Plan(outcome=outcome, status=status, requeue_after=BUSY_SECONDS)
+        if version is not None and not storage.is_of(version, result):
+            # Another release of the operator, or another name of the project, laid it out.
+            outcome = in_progress("Storing", "What was begun to be stored is made anew")
+            deletion = Deletion.of(CONNECTOR_VERSIONS, version)
+            return Plan(outcome=outcome, status=status, deletions=(deletion,), requeue_after=LOOK_AGAIN)
         label = version["spec"]["name"] if version else _free_name(served, interface, versions)
         return store(obj, label, version, result, status, digest=interface.digest)
 
@@ -142,8 +158,14 @@ class ProjectConnectors:
         return with_webhooks(whole, found)
 
 
+def _without_project(connector: Connector, versions: Sequence[Object]) -> Plan:
+    name = connector.spec.project_ref.name if connector.spec.project_ref else ""
+    message = f'Project "{name}" does not exist in namespace {connector.namespace}; delete this connector'
+    return Plan(outcome=failed("ProjectNotFound", message), status=_kept_status(connector, versions))
+
+
 def _is_half(world: World, version: Object, now: datetime) -> bool:
-    """Whether storing a version was broken off: its result is made again when it is wanted again."""
+    """Whether storing a version that nobody wants was broken off: its result is made again when it is wanted."""
     created = parse_time(version["metadata"]["creationTimestamp"])
     return now - created > STORING and bool(missing_config_maps(world, version))
 

@@ -36,6 +36,12 @@ def _suffixes(maps: Sequence[Map]) -> list[str]:
     return names
 
 
+def is_of(version: Mapping[str, Any], maps: Sequence[Map]) -> bool:
+    """Whether a ConnectorVersion is of the result that is laid out in ``maps``."""
+    prefix = version["metadata"]["name"]
+    return list(version["spec"]["configMaps"]) == [f"{prefix}-{suffix}" for suffix in _suffixes(maps)]
+
+
 def version_manifest(
     connector: Mapping[str, Any],
     *,

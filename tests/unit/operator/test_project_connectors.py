@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import orjson
+import pytest
 
 from tests.harness.waiting import eventually_async
 from tests.unit.operator.memory_world import MemoryWorld
@@ -197,6 +198,34 @@ async def test_a_version_whose_storing_was_broken_off_goes_and_comes_back_whole(
     there.kubelet()
     await there.until_quiet()
     assert items(there, default(there), "triggers") == ["one"]
+
+
+@pytest.mark.parametrize("ahead", [timedelta(minutes=-4), timedelta(minutes=4)], ids=["behind", "ahead"])
+async def test_what_is_served_is_stored_by_an_operator_whose_clock_is_wrong(ahead: timedelta) -> None:
+    there = new()
+    there.now += ahead
+    await deployed(there, files(code("one")))
+    assert items(there, default(there), "triggers") == ["one"]
+    (before,) = versions(there)
+    there.world.remove(r.CONFIG_MAPS, before["spec"]["configMaps"][0])
+    await there.until_quiet()
+    (after,) = versions(there)
+    assert after["metadata"]["uid"] == before["metadata"]["uid"], "it is completed, not made anew"
+    assert items(there, after, "triggers") == ["one"]
+
+
+async def test_half_a_version_as_another_release_lays_it_out_is_made_anew() -> None:
+    there = new()
+    await deployed(there, files(code("one")))
+    (version,) = versions(there)
+    for name in version["spec"]["configMaps"]:
+        there.world.remove(r.CONFIG_MAPS, name)
+    stored = there.world.edited(r.CONNECTOR_VERSIONS, version["metadata"]["name"])
+    stored["spec"]["configMaps"] = [f"{version['metadata']['name']}-000-other"]
+    await there.until_quiet()
+    (after,) = versions(there)
+    assert after["metadata"]["uid"] != version["metadata"]["uid"]
+    assert items(there, after, "triggers") == ["one"]
 
 
 def _suspend(there: Reconciling, *, suspended: bool) -> None:
