@@ -206,6 +206,7 @@ async def test_what_is_served_is_stored_by_an_operator_whose_clock_is_wrong(ahea
     there.now += ahead
     await deployed(there, files(code("one")))
     assert items(there, default(there), "triggers") == ["one"]
+    assert there.world.requests["delete"] == 0, "nothing is taken for a leftover that was just made"
     (before,) = versions(there)
     there.world.remove(r.CONFIG_MAPS, before["spec"]["configMaps"][0])
     await there.until_quiet()
