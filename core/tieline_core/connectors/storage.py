@@ -25,21 +25,20 @@ def version_id(connector_id: str, name: str) -> str:
     return child_id(connector_id, f"version/{name}")
 
 
-def _suffixes(maps: Sequence[Map]) -> list[str]:
-    """How the ConfigMaps' names end: position, and a hash of the content."""
+def _names(version: str, maps: Sequence[Map]) -> list[str]:
+    """The ConfigMaps' names: that of the version, position, and a hash of the content."""
     names = []
     for number, content in enumerate(maps):
         digest = hashlib.sha256()
         for key in sorted(content):
             digest.update(f"{key}:{len(content[key])}:".encode() + content[key])
-        names.append(f"{number:03d}-{digest.hexdigest()[:12]}")
+        names.append(f"{version}-{number:03d}-{digest.hexdigest()[:12]}")
     return names
 
 
 def is_of(version: Mapping[str, Any], maps: Sequence[Map]) -> bool:
     """Whether a ConnectorVersion is of the result that is laid out in ``maps``."""
-    prefix = version["metadata"]["name"]
-    return list(version["spec"]["configMaps"]) == [f"{prefix}-{suffix}" for suffix in _suffixes(maps)]
+    return list(version["spec"]["configMaps"]) == _names(version["metadata"]["name"], maps)
 
 
 def version_manifest(
@@ -71,7 +70,7 @@ def version_manifest(
             "format": "openapi",
             "digest": digest,
             "publishedAt": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            "configMaps": [f"{object_name(identifier)}-{suffix}" for suffix in _suffixes(maps)],
+            "configMaps": _names(object_name(identifier), maps),
         },
     }
 
