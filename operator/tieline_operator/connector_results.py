@@ -16,6 +16,8 @@ LOOK_AGAIN = 0.5
 BUSY_SECONDS = 30.0
 STORING = timedelta(seconds=60)
 """Whoever stores a result has stored it after this time, or never will."""
+RESULT_MISSING = "ResultMissing"
+"""What a version says that lacks a part of its result for good."""
 MAX_MESSAGES = 64
 
 

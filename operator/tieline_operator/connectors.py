@@ -11,11 +11,13 @@ from tieline_core.kube.resources import CONNECTOR_VERSIONS, CONNECTORS
 from tieline_core.resources import Connector, ConnectorVersion
 from tieline_core.resources.connectors import ConnectorDescription
 from tieline_operator.code import Code
+from tieline_operator.conditions import READY
 from tieline_operator.connector_imports import Imports, Refusal
 from tieline_operator.connector_results import (
     BUSY_SECONDS,
     LOOK_AGAIN,
     MAX_MESSAGES,
+    RESULT_MISSING,
     STORING,
     imported,
     missing_config_maps,
@@ -51,7 +53,7 @@ class Connectors:
             return Plan(outcome=ready("Accepted", "The connector can have versions"), status=status)
         try:
             if connector.spec.description is None:
-                return await self._of_projects.reconcile(world, obj, connector, versions, now)
+                return await self._of_projects.reconcile(world, obj, connector, versions)
             return await self._import(world, obj, connector, connector.spec.description, status)
         except FilesMissing as missing:
             return Plan(outcome=failed("DescriptionMissing", str(missing)), status=status)
@@ -118,15 +120,28 @@ class Connectors:
 
 
 def _incomplete(version: ConnectorVersion, missing: Sequence[str], now: datetime) -> Plan:
-    created = version.metadata.creation_timestamp
-    left = STORING - (now - created) if created else STORING
-    if left >= timedelta():
+    left = _left_to_store(version, now)
+    if left > timedelta():
         outcome = in_progress("Storing", "The result is being stored")
         return Plan(outcome=outcome, requeue_after=max(LOOK_AGAIN, left.total_seconds()))
     message = (
         f"{len(missing)} ConfigMaps of the result are not there; delete the version, and import it again"
     )
-    return Plan(outcome=failed("ResultMissing", message))
+    return Plan(outcome=failed(RESULT_MISSING, message))
+
+
+def _left_to_store(version: ConnectorVersion, now: datetime) -> timedelta:
+    """For how long the rest of a result may still come.
+
+    Counted from when an operator first saw that it was not all there, and not from the version's
+    creation: that time is of another clock, and beside one that is ahead all would be missing at once.
+    """
+    before = version.condition(READY)
+    if before is None or before.reason not in ("Storing", "Imported", RESULT_MISSING):
+        return STORING
+    if before.reason != "Storing":
+        return timedelta()
+    return min(STORING, STORING - (now - before.last_transition_time))
 
 
 def _status(versions: Sequence[Object]) -> dict[str, Any]:

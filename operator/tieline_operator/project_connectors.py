@@ -5,23 +5,23 @@ The Project's plan has the Connector as a child; the Connector's own reconcile m
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from tieline_core.connectors import storage
 from tieline_core.connectors.packing import Map
 from tieline_core.connectors.project_results import webhooks_alone, with_webhooks
-from tieline_core.ids import ID_LABEL, object_id, object_name, parse_time, project_connector_id
+from tieline_core.ids import ID_LABEL, object_id, object_name, project_connector_id
 from tieline_core.kube.resources import CONNECTOR_VERSIONS, CONNECTORS, PROJECT_VERSIONS, PROJECTS, SYSTEMS
 from tieline_core.resources import Connector, Project, ProjectVersion
 from tieline_core.resources.project_versions import VersionInterface
 from tieline_operator.choices import age_key
 from tieline_operator.code import Code
+from tieline_operator.conditions import find
 from tieline_operator.connector_imports import Imports, Refusal
 from tieline_operator.connector_results import (
     BUSY_SECONDS,
     LOOK_AGAIN,
-    STORING,
+    RESULT_MISSING,
     imported,
     missing_config_maps,
     newest_first,
@@ -84,18 +84,17 @@ class ProjectConnectors:
         obj: Object,
         connector: Connector,
         versions: Sequence[Object],
-        now: datetime,
     ) -> Plan:
         """Looks at a Connector with a project, and decides. Raises FilesMissing."""
         reference = connector.spec.project_ref
         found = world[PROJECTS].get(connector.namespace, reference.name if reference else "")
         served = _served(world, PROJECT.of(found)) if found else None
         wanted = served.status.interface.digest if served and served.status.interface else None
-        # What is wanted is stored to its end instead, whatever the clock says about its age.
+        # What is wanted is stored to its end instead.
         halves = [
             version
             for version in versions
-            if version["spec"]["digest"] != wanted and _is_half(world, version, now)
+            if version["spec"]["digest"] != wanted and _is_half(world, version)
         ]
         kept = [version for version in versions if version not in halves]
         if found is None:
@@ -164,10 +163,11 @@ def _without_project(connector: Connector, versions: Sequence[Object]) -> Plan:
     return Plan(outcome=failed("ProjectNotFound", message), status=_kept_status(connector, versions))
 
 
-def _is_half(world: World, version: Object, now: datetime) -> bool:
-    """Whether storing a version that nobody wants was broken off: its result is made again when it is wanted."""
-    created = parse_time(version["metadata"]["creationTimestamp"])
-    return now - created > STORING and bool(missing_config_maps(world, version))
+def _is_half(world: World, version: Object) -> bool:
+    """Whether a version that nobody wants lacks a part for good: its result is made again when it is wanted."""
+    condition = find(version)
+    told = condition is not None and condition["reason"] == RESULT_MISSING
+    return told and bool(missing_config_maps(world, version))
 
 
 def _served(world: World, project: Project) -> ProjectVersion | None:

@@ -15,10 +15,16 @@ from tests.unit.operator.objects import NAMESPACE, namespace, project
 from tests.unit.operator.reconciling import Reconciling
 from tieline_core.connectors.packing import all_lines
 from tieline_core.connectors.storage import content_of
-from tieline_core.ids import object_id, object_name, parse_time, project_connector_id
+from tieline_core.ids import object_id, object_name, project_connector_id
 from tieline_core.kube import resources as r
 from tieline_operator.connector_results import STORING
 from tieline_operator.project_connectors import VERSIONS_KEPT
+
+WRONG_CLOCKS = pytest.mark.parametrize(
+    "ahead",
+    [timedelta(minutes=-4), timedelta(), timedelta(minutes=4)],
+    ids=["clock behind", "clock right", "clock ahead"],
+)
 
 
 def code(*names: str, more: str = "") -> str:
@@ -175,17 +181,21 @@ async def test_what_was_deleted_or_changed_by_hand_comes_back() -> None:
     assert the_connector(there) is not None
 
 
-async def test_a_version_whose_storing_was_broken_off_goes_and_comes_back_whole() -> None:
+@WRONG_CLOCKS
+async def test_a_version_whose_storing_was_broken_off_goes_and_comes_back_whole(ahead: timedelta) -> None:
     """As an operator leaves it that dies half-way, where the project is suspended before another takes over."""
     there = new()
     await deployed(there, files(code("one")))
-    (version,) = versions(there)
-    there.world.remove(r.CONFIG_MAPS, version["spec"]["configMaps"][0])
+    half = _as_just_made(there)
     _suspend(there, suspended=True)
     await there.once(r.PROJECTS, "order-sync")
     there.kubelet()
-    await there.once(r.PROJECTS, "order-sync")
-    there.now = parse_time(version["metadata"]["creationTimestamp"]) + STORING
+    there.now += ahead
+    await there.until_quiet()
+    await there.once(r.CONNECTOR_VERSIONS, half)
+    assert there.ready(r.CONNECTOR_VERSIONS, half)[:2] == ("Unknown", "Storing")
+    assert there.requeue_after == STORING.total_seconds()
+    there.now += STORING - timedelta(seconds=1)
     await there.until_quiet()
     assert versions(there), "somebody may be storing it just now"
     there.now += timedelta(seconds=1)
@@ -200,7 +210,7 @@ async def test_a_version_whose_storing_was_broken_off_goes_and_comes_back_whole(
     assert items(there, default(there), "triggers") == ["one"]
 
 
-@pytest.mark.parametrize("ahead", [timedelta(minutes=-4), timedelta(minutes=4)], ids=["behind", "ahead"])
+@WRONG_CLOCKS
 async def test_what_is_served_is_stored_by_an_operator_whose_clock_is_wrong(ahead: timedelta) -> None:
     there = new()
     there.now += ahead
@@ -227,6 +237,27 @@ async def test_half_a_version_as_another_release_lays_it_out_is_made_anew() -> N
     (after,) = versions(there)
     assert after["metadata"]["uid"] != version["metadata"]["uid"]
     assert items(there, after, "triggers") == ["one"]
+
+
+async def test_a_part_of_a_whole_version_that_went_is_told_at_once() -> None:
+    there = new()
+    await deployed(there, files(code("one")))
+    (version,) = versions(there)
+    there.world.remove(r.CONFIG_MAPS, version["spec"]["configMaps"][0])
+    name = version["metadata"]["name"]
+    await there.once(r.CONNECTOR_VERSIONS, name)
+    assert there.ready(r.CONNECTOR_VERSIONS, name)[:2] == ("False", "ResultMissing")
+    await there.until_quiet()
+    assert there.ready(r.CONNECTOR_VERSIONS, name)[:2] == ("True", "Imported")
+
+
+def _as_just_made(there: Reconciling) -> str:
+    """The only version lacks a part, and nobody has said anything about it yet. Its name."""
+    (version,) = versions(there)
+    there.world.remove(r.CONFIG_MAPS, version["spec"]["configMaps"][0])
+    name: str = version["metadata"]["name"]
+    del there.world.edited(r.CONNECTOR_VERSIONS, name)["status"]
+    return name
 
 
 def _suspend(there: Reconciling, *, suspended: bool) -> None:
