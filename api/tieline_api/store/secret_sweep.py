@@ -1,12 +1,11 @@
 """Deletes Secrets of REST's that nothing refers to: what a process left that died in the middle of a write."""
 
+import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tieline_api.store.secrets import MADE_FOR, CredentialStore, secret_references
 from tieline_api.store.world import World
-from tieline_core.ids import parse_time
 from tieline_core.kube import Cache, Kube, NotFound
 from tieline_core.kube.resources import CONNECTIONS, SYSTEMS, Resource
 from tieline_core.owners import is_owned
@@ -15,12 +14,16 @@ from tieline_core.sweeping import keep_sweeping
 Obj = Mapping[str, Any]
 
 SWEEP_SECONDS = 300.0
-GRACE = timedelta(minutes=10)
-"""Far longer than a write takes: a Secret that is younger may be about to be referred to."""
+GRACE_SECONDS = 600.0
+"""Far longer than a write takes: a Secret that nothing refers to yet may be about to be referred to."""
 
 
 class SecretSweep:
-    """Looks through the caches, and at the API server before it deletes anything."""
+    """Looks through the caches, and at the API server before it deletes anything.
+
+    How long nothing has referred to a Secret is counted from when this process first found it so:
+    clocks that differ make nothing old.
+    """
 
     def __init__(
         self,
@@ -28,14 +31,15 @@ class SecretSweep:
         world: World,
         store: CredentialStore,
         *,
-        grace: timedelta = GRACE,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        grace: float = GRACE_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._kube = kube
         self._world = world
         self._store = store
         self._grace = grace
-        self._now = now
+        self._clock = clock
+        self._found: dict[str, float] = {}
         self._owners: Mapping[str, tuple[Resource, Cache]] = {
             CONNECTIONS.kind: (CONNECTIONS, world.connections),
             SYSTEMS.kind: (SYSTEMS, world.systems),
@@ -47,17 +51,29 @@ class SecretSweep:
 
     async def sweep(self, namespace: str | None = None) -> int:
         """Deletes what is left over, adopts what has no owner yet; returns how many were deleted."""
-        return sum([await self._look_at(secret) for secret in list(self._world.secrets.list(namespace))])
+        now = self._clock()
+        doubtful = {
+            secret["metadata"]["uid"]: secret
+            for secret in self._world.secrets.list(namespace)
+            if self._is_doubtful(secret)
+        }
+        self._found = {uid: self._found.get(uid, now) for uid in doubtful}
+        old = [doubtful[uid] for uid, since in self._found.items() if now - since >= self._grace]
+        return sum([await self._look_at(secret) for secret in old])
+
+    def _is_doubtful(self, secret: Obj) -> bool:
+        """Whether a Secret of REST's is not, as the caches have it, just where it belongs."""
+        kind, name = _made_for(secret)
+        if kind not in self._owners:
+            return False
+        _, cache = self._owners[kind]
+        owner = cache.get(secret["metadata"]["namespace"], name)
+        return owner is None or not _is_in_place(owner, secret)
 
     async def _look_at(self, secret: Obj) -> bool:
         metadata = secret["metadata"]
-        kind, _, name = (metadata.get("annotations") or {}).get(MADE_FOR, "").partition("/")
-        if kind not in self._owners or self._is_young(metadata):
-            return False
-        resource, cache = self._owners[kind]
-        cached = cache.get(metadata["namespace"], name)
-        if cached is not None and _is_in_place(cached, secret):
-            return False
+        kind, name = _made_for(secret)
+        resource, _ = self._owners[kind]
         owner = await self._live(resource, metadata["namespace"], name)
         if owner is not None and metadata["name"] in secret_references(owner):
             if not is_owned(secret, owner["metadata"]["uid"]):
@@ -66,9 +82,6 @@ class SecretSweep:
         if self._serves_another(secret):
             return False
         return await self._store.delete_unchanged(secret)
-
-    def _is_young(self, metadata: Obj) -> bool:
-        return parse_time(metadata["creationTimestamp"]) > self._now() - self._grace
 
     async def _live(self, resource: Resource, namespace: str, name: str) -> Obj | None:
         try:
@@ -84,6 +97,11 @@ class SecretSweep:
             for _, cache in self._owners.values()
             for other in cache.list(metadata["namespace"])
         )
+
+
+def _made_for(secret: Obj) -> tuple[str, str]:
+    kind, _, name = (secret["metadata"].get("annotations") or {}).get(MADE_FOR, "").partition("/")
+    return kind, name
 
 
 def _is_in_place(owner: Obj, secret: Obj) -> bool:

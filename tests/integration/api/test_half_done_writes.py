@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,6 +14,7 @@ from typing import Any, cast
 import pytest
 
 from tests.harness.kubectl import Kubectl, Organisation
+from tests.harness.waiting import eventually_async
 from tests.integration.api.conftest import Client
 from tests.integration.api.objects import make_system, make_template
 from tieline_api.app import make_platform
@@ -30,6 +30,7 @@ from tieline_api.store.secret_sweep import SecretSweep
 from tieline_api.store.secrets import MADE_FOR, secret_references
 from tieline_core.kube import Kube
 from tieline_core.kube.resources import CONNECTIONS, SECRETS, SYSTEMS
+from tieline_core.names import CREDENTIAL_TYPE
 
 pytestmark = pytest.mark.cluster
 
@@ -151,9 +152,28 @@ async def cut_off(mortal: MortalKube, write: Awaitable[Any]) -> bool:
     return False
 
 
-async def sweep(platform: Platform, namespace: str, *, grace: timedelta = timedelta(seconds=-60)) -> None:
-    await asyncio.sleep(0.5)  # the caches hear of all that has been done
-    await SecretSweep(platform.kube, platform.world, platform.credentials, grace=grace).sweep(namespace)
+async def caught_up(platform: Platform, namespace: str) -> None:
+    """Returns once the caches have all that has been done."""
+
+    async def same() -> bool:
+        for cache in platform.world.watched:
+            here = {uid_and_version(obj) for obj in cache.list(namespace)}
+            of_type = f"type={CREDENTIAL_TYPE}" if cache.resource == SECRETS else None
+            there = await platform.kube.list(cache.resource, namespace, field_selector=of_type)
+            if here != {uid_and_version(obj) for obj in there}:
+                return False
+        return True
+
+    await eventually_async("the caches hear of all that has been done", same)
+
+
+def uid_and_version(obj: Mapping[str, Any]) -> tuple[str, str]:
+    return obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]
+
+
+async def sweep(platform: Platform, namespace: str) -> None:
+    await caught_up(platform, namespace)
+    await SecretSweep(platform.kube, platform.world, platform.credentials, grace=0).sweep(namespace)
 
 
 AT = pytest.mark.parametrize("after", [False, True], ids=["before a step", "after a step"])
@@ -285,7 +305,7 @@ async def test_a_projects_deletion_that_is_cut_off_can_be_asked_for_again(
             if not await cut_off(mortal, delete_project(cast(Any, call))):
                 break
             assert not (set(left()) - {"Project"} and "Project" not in left()), "nothing is orphaned"
-            await asyncio.sleep(0.5)  # the caches hear of what has gone
+            await caught_up(platform, org.namespace)
             if "Project" not in left():
                 break
         else:
@@ -293,7 +313,7 @@ async def test_a_projects_deletion_that_is_cut_off_can_be_asked_for_again(
     assert left() == []
 
 
-async def test_nothing_that_is_young_or_that_somebody_refers_to_is_swept(
+async def test_nothing_that_was_found_lately_or_that_somebody_refers_to_is_swept(
     client: Client, kubectl: Kubectl, org: Organisation, api_kubeconfig: Path, tmp_path: Path
 ) -> None:
     _, template = make_template(client, schemes=SCHEMES)
@@ -309,7 +329,12 @@ async def test_nothing_that_is_young_or_that_somebody_refers_to_is_swept(
     kubectl("create", "secret", "generic", stray, "--type=tieline.dev/credential", namespace=org.namespace)
     kubectl("annotate", "secret", stray, f"{MADE_FOR}=Connection/{name}", namespace=org.namespace)
     async with process(api_kubeconfig, tmp_path) as (platform, _):
-        await sweep(platform, org.namespace, grace=timedelta(minutes=10))
-        assert stray in names(), "it is young"
-        await sweep(platform, org.namespace)
+        clock = [1000.0]
+        sweeping = SecretSweep(platform.kube, platform.world, platform.credentials, clock=lambda: clock[0])
+        await caught_up(platform, org.namespace)
+        for clock[0] in (1000.0, 1599.0):
+            assert await sweeping.sweep(org.namespace) == 0
+            assert stray in names(), "something may be about to refer to it"
+        clock[0] = 1600.0
+        assert await sweeping.sweep(org.namespace) >= 1
     assert {one for one in names() if one.startswith(name)} == kept
