@@ -41,6 +41,7 @@ from tieline_api.store.project_files import ProjectFiles
 from tieline_api.store.secret_reads import SecretReads
 from tieline_api.store.secret_sweep import SecretSweep
 from tieline_api.store.secrets import CredentialStore
+from tieline_api.store.token_ages import TokenAges
 from tieline_api.store.world import World
 from tieline_api.store.writer import Writer
 from tieline_api.traces.places import make_traces
@@ -65,6 +66,8 @@ def make_platform(kube: Kube, settings: Settings) -> Platform:
     jwts = _jwts(settings.issuers_file)
     world = World(kube)
     forget_what_goes(world)
+    token_ages = TokenAges()
+    world.secrets.subscribe(token_ages.changed)
     reviewer = _reviewer(kube, settings, settings.token_audiences)
     secret_reads = SecretReads(kube, world.secrets)
     lookups = CacheLookups(world, secret_reads)
@@ -82,6 +85,7 @@ def make_platform(kube: Kube, settings: Settings) -> Platform:
         credentials=credentials,
         secret_reads=secret_reads,
         secret_sweep=SecretSweep(kube, world, credentials),
+        token_ages=token_ages,
         connectors=ConnectorResults(kube, world.connector_versions),
         importer=Importer(),
         traces=make_traces(settings),

@@ -15,6 +15,7 @@ from tieline_api.store.project_files import ProjectFiles
 from tieline_api.store.secret_reads import SecretReads
 from tieline_api.store.secret_sweep import SecretSweep
 from tieline_api.store.secrets import CredentialStore
+from tieline_api.store.token_ages import TokenAges
 from tieline_api.store.world import World
 from tieline_api.store.writer import Writer
 from tieline_api.traces.places import Traces
@@ -37,6 +38,7 @@ class Platform:
     credentials: CredentialStore
     secret_reads: SecretReads
     secret_sweep: SecretSweep
+    token_ages: TokenAges
     connectors: ConnectorResults
     authentication: Chain
     access: Access

@@ -6,7 +6,7 @@ never what it was asked with.
 
 import logging
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from aiohttp import web
@@ -30,9 +30,6 @@ logger = logging.getLogger(__name__)
 
 PATH = "/internal/v1/connections/{connection_id}/credentials/{credential_id}/token"
 _MAX_BODY = 128 * 1024
-# A token that is younger is not replaced: some systems answer 401 for what no token can open, and the provider
-# is not to be asked for each such request.
-_YOUNG = timedelta(seconds=30)
 _RETRY_SECONDS = 10.0
 
 Obj = Mapping[str, Any]
@@ -58,9 +55,10 @@ async def answer(request: web.Request, platform: Platform) -> web.Response:
     connection, item = _credential(request, platform, namespace, workload)
     rejected = await _rejected(request)
     kept = kept_tokens(platform.world, connection, item)
-    if kept is not None and rejected:
+    # Some systems answer 401 for what no token can open: the provider is not to be asked for each such request.
+    if kept is not None and rejected and platform.token_ages.is_young(kept):
         known = stored.read(kept).tokens
-        if known.access_token == rejected and is_young(known, datetime.now(UTC)):
+        if known.access_token == rejected:
             return _told(known)
     try:
         found = await platform.keeper.fresh(connection, item["id"], rejected=rejected)
@@ -70,17 +68,6 @@ async def answer(request: web.Request, platform: Platform) -> web.Response:
     if found is None:
         raise errors.not_found("access token of the credential", request.match_info["credential_id"])
     return _told(found.tokens)
-
-
-def is_young(tokens: Tokens, now: datetime) -> bool:
-    """Whether tokens were issued just now; what the clock of another replica dates far ahead is not.
-
-    >>> issued = datetime(2026, 1, 1, tzinfo=UTC)
-    >>> ages = (timedelta(seconds=10), timedelta(minutes=1), -timedelta(seconds=2), -timedelta(minutes=3))
-    >>> [is_young(Tokens(access_token="at", issued_at=issued), issued + age) for age in ages]
-    [True, False, True, False]
-    """
-    return abs(now - tokens.issued_at) < _YOUNG
 
 
 def _credential(request: web.Request, platform: Platform, namespace: str, workload: str) -> tuple[Obj, Obj]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.harness.kubectl import Kubectl, Organisation
@@ -72,8 +73,8 @@ class Pod:
         secret: dict[str, Any] = json.loads(found.stdout)
         return secret
 
-    def grow_old(self) -> None:
-        """As if the tokens had been issued long ago."""
+    def dated_by_a_clock_ahead(self, ahead: timedelta) -> None:
+        """As if the tokens had been obtained by a replica whose clock is wrong by this much."""
         name = self.secret()["metadata"]["name"]
-        old = f"{stored.ISSUED_AT}=2026-01-01T00:00:00Z"
-        self.kubectl("annotate", "secret", name, old, "--overwrite", namespace=self.org.namespace)
+        issued = f"{stored.ISSUED_AT}={stored.written(datetime.now(UTC) + ahead)}"
+        self.kubectl("annotate", "secret", name, issued, "--overwrite", namespace=self.org.namespace)
