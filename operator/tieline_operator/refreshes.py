@@ -20,6 +20,7 @@ from tieline_core.credentials.facts import SecretFacts, TokenFacts
 from tieline_core.credentials.links import Links, links_of
 from tieline_core.kube import KubeError
 from tieline_core.kube.resources import CONNECTIONS, SECRETS
+from tieline_core.oauth import stored
 from tieline_core.oauth.asking import SecretTakenError, UnresolvedError
 from tieline_core.oauth.keeping import Kept
 from tieline_core.oauth.linking import CONNECTION, Problem, scheme_of
@@ -210,11 +211,11 @@ class Refreshes:
         """Seconds until the credential is to be worked on, as far as the caches know."""
         if tokens is None:
             return 0.0
-        pause = (tokens.not_before - self._now()).total_seconds() if tokens.not_before else 0.0
+        pause = stored.pause_left(tokens.not_before, self._now())
         if tokens.refused is not None:
-            due = max(pause, 0.0) if tokens.not_before else None
+            due = pause if tokens.not_before else None
         elif not tokens.obtained:
-            due = max(pause, 0.0)
+            due = pause
         elif tokens.due_at is None:
             due = None
         else:

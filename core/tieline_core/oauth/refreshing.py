@@ -16,15 +16,13 @@ from typing import Any, Protocol
 from tieline_core.kube.errors import AlreadyExists, Conflict, NotFound, Unavailable
 from tieline_core.kube.resources import SECRETS, Resource
 from tieline_core.oauth import stored
-from tieline_core.oauth.tokens import RefusedError, TokenError, Tokens, UnreachableError
+from tieline_core.oauth.tokens import LONGEST_PAUSE, RefusedError, TokenError, Tokens, UnreachableError
 
 CLAIM = timedelta(seconds=60)
 """Three times what a token request may take (``tokens.TIMEOUT``): the rest is for writes."""
-CLOCKS = timedelta(minutes=5)
-"""How far clocks may be apart: nobody believes in the end of another one's claim before this has passed as well."""
 PAUSE = 10.0
 """Seconds until a provider that could not be reached is asked again."""
-RECONSIDER = 3600.0
+RECONSIDER = LONGEST_PAUSE
 """Seconds until a provider that refused the client is asked again: it may have been let in meanwhile."""
 NOT_RENEWABLE = "not_renewable"
 
@@ -173,7 +171,7 @@ class Refresher:
         """
         if not found.claimed_by or found.claimed_until is None:
             return False
-        long_over = self._now() >= found.claimed_until + CLOCKS
+        long_over = self._now() >= found.claimed_until + stored.CLOCKS
         return not long_over and self._monotonic() - since < self._claim.total_seconds()
 
     async def _read(self, namespace: str, name: str, wanted: Wanted) -> Object:
@@ -193,7 +191,7 @@ class Refresher:
 
     def _stop_where_told(self, found: stored.Stored, wanted: Wanted) -> None:
         mark = _mark(found.tokens, wanted)
-        paused = found.not_before is not None and self._now() < found.not_before and found.paused == mark
+        paused = stored.pause_left(found.not_before, self._now()) > 0 and found.paused == mark
         code = found.refusal
         if code is not None and found.refused.partition(":")[0] == mark:
             if paused or code not in _OF_THE_CLIENT:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tieline_core.oauth.tokens import Tokens
+from tieline_core.oauth.tokens import LONGEST_PAUSE, Tokens
 
 EARLY = timedelta(minutes=15)
 IDLE = timedelta(hours=23, minutes=50)
 """At least daily: the operator spreads what is due at one moment over five minutes."""
+CLOCKS = timedelta(minutes=5)
+"""How far clocks may be apart. Nobody believes in the end of another one's claim before this has passed as well."""
 
 SOURCE = "tieline.dev/source"
 """A fingerprint of the inputs that the tokens came from."""
@@ -72,6 +74,15 @@ def fingerprint(tokens: Tokens, *asked_with: str) -> str:
     """Tells one set of tokens, and what is asked with, from another without giving them away."""
     text = "\0".join((tokens.refresh_token, tokens.access_token, *asked_with))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def pause_left(not_before: datetime | None, now: datetime) -> float:
+    """Seconds for which a provider is still left alone.
+
+    A pause longer than any that is given was written by a clock that is far ahead, and is none.
+    """
+    seconds = (not_before - now).total_seconds() if not_before else 0.0
+    return seconds if 0 < seconds <= LONGEST_PAUSE + CLOCKS.total_seconds() else 0.0
 
 
 def read(secret: Mapping[str, Any]) -> Stored:

@@ -25,6 +25,8 @@ from tieline_core.oauth.egress import EgressRefusedError
 
 TIMEOUT = 20.0
 MAX_ANSWER = 256 * 1024
+LONGEST_PAUSE = 3600.0
+"""Seconds for which a provider is left alone at most, whatever ``Retry-After`` says: tokens end meanwhile."""
 
 _REFUSALS = frozenset(
     {
@@ -207,7 +209,10 @@ class TokenClient:
         tls: ssl.SSLContext | None = None,
         what: str = "token URL",
     ) -> tuple[int, float | None, bytes]:
-        """Status, ``Retry-After`` and answer of a POST that is never redirected. Raises TokenError."""
+        """Status, ``Retry-After`` (``LONGEST_PAUSE`` at most) and answer of a POST that is never redirected.
+
+        Raises TokenError.
+        """
         try:
             async with self._session.post(
                 url,
@@ -222,7 +227,8 @@ class TokenClient:
                     answer += chunk
                     if len(answer) > MAX_ANSWER:
                         raise MisconfiguredError(f"The {what}'s answer is too long for a token's")
-                return response.status, _seconds(response.headers.get("Retry-After")), bytes(answer)
+                pause = _seconds(response.headers.get("Retry-After"))
+                return response.status, pause and min(pause, LONGEST_PAUSE), bytes(answer)
         except aiohttp.InvalidURL:
             raise MisconfiguredError(f"The {what} is not a URL") from None
         except aiohttp.ClientConnectorError as error:

@@ -148,6 +148,15 @@ async def test_an_outage_is_no_refusal_and_is_not_hammered() -> None:
     assert (await processes[0].fresh("n", "s", ask=provider)).access_token == "at2"
 
 
+async def test_a_pause_that_a_clock_a_day_ahead_has_written_holds_nobody_up() -> None:
+    secrets = FakeSecrets(tokens(1, ago=timedelta(hours=2)))
+    provider = RotatingProvider(UnreachableError("away"))
+    with pytest.raises(UnreachableError):
+        await refresher(secrets, lambda: NOW + timedelta(days=1)).fresh("n", "s", ask=provider)
+    provider.error, provider.asked = None, []
+    assert (await refresher(secrets).fresh("n", "s", ask=provider)).access_token == "at2"
+
+
 async def test_a_rotated_token_is_not_lost_while_the_api_server_is_away() -> None:
     secrets, provider = FakeSecrets(tokens(1, ago=timedelta(hours=2))), RotatingProvider()
     secrets.failures = [None, Unavailable("away"), Conflict("changed"), Unavailable("away")]

@@ -145,13 +145,18 @@ async def test_only_a_refusal_is_reported_as_bad_credentials(
     assert len(provider.asked) == 1
 
 
-async def test_a_provider_that_is_busy_says_when_to_ask_again(
-    provider: Provider, client: TokenClient
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [("7", 7), ("31536000", 3600), ("never", None)],
+    ids=["soon", "a year", "no number"],
+)
+async def test_a_provider_that_is_busy_says_when_to_ask_again_and_is_left_alone_for_an_hour_at_most(
+    provider: Provider, client: TokenClient, header: str, seconds: float | None
 ) -> None:
-    provider.answer = {"status": 429, "headers": {"Retry-After": "7"}}
+    provider.answer = {"status": 429, "headers": {"Retry-After": header}}
     with pytest.raises(UnreachableError) as caught:
         await client.refresh(endpoint(provider), refresh_token="old")
-    assert caught.value.retry_after == 7
+    assert caught.value.retry_after == seconds
 
 
 async def test_a_closed_port_is_no_refusal(client: TokenClient) -> None:

@@ -225,6 +225,22 @@ async def test_a_provider_that_is_away_is_asked_ever_more_seldom_and_never_given
     assert there.count("renewed") == 1
 
 
+@pytest.mark.parametrize(
+    ("ahead", "after"),
+    [(timedelta(minutes=50), 50 * 60), (timedelta(days=1), 0)],
+    ids=["that was asked for", "of a clock a day ahead"],
+)
+async def test_a_pause_is_waited_for_unless_it_is_longer_than_any(ahead: timedelta, after: float) -> None:
+    there = Keeping()
+    there.look()
+    await there.clock.pass_by(1)
+    there.keeper.asked.clear()
+    there.store_tokens(due_at=there.now(), expires_at=there.now(), not_before=there.now() + ahead)
+    there.look()
+    await there.clock.pass_by(3600)
+    assert after < there.keeper.asked[0] < after + 10
+
+
 async def test_a_provider_that_asks_for_patience_gets_it_for_all_its_connections() -> None:
     there = Keeping("one", "two")
     there.keeper.raises = UnreachableError("slow down", retry_after=40)
