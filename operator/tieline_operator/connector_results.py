@@ -6,7 +6,6 @@ from typing import Any
 
 from tieline_core.connectors import storage
 from tieline_core.connectors.packing import Map
-from tieline_core.ids import object_id
 from tieline_core.kube.resources import CONFIG_MAPS, CONNECTOR_VERSIONS
 from tieline_operator.connector_imports import Imports
 from tieline_operator.plans import Creation, Object, Plan, in_progress, ready
@@ -21,18 +20,6 @@ RESULT_MISSING = "ResultMissing"
 MAX_MESSAGES = 64
 
 
-def newest_first(versions: Iterable[Object]) -> list[Object]:
-    """Versions in the order of their publication, the newest first."""
-    return sorted(
-        versions,
-        key=lambda item: (
-            item["spec"].get("publishedAt") or item["metadata"]["creationTimestamp"],
-            object_id(item),
-        ),
-        reverse=True,
-    )
-
-
 def store(
     obj: Object,
     name: str,
@@ -41,10 +28,11 @@ def store(
     status: dict[str, Any],
     *,
     digest: str,
+    siblings: Iterable[Object],
 ) -> Plan:
     """First the version, then (its uid makes them its own) the ConfigMaps with the result."""
     if version is None:
-        manifest = storage.version_manifest(obj, name=name, digest=digest, maps=maps)
+        manifest = storage.version_manifest(obj, name=name, digest=digest, maps=maps, siblings=siblings)
         creations = [Creation(resource=CONNECTOR_VERSIONS, desired=manifest)]
     else:
         creations = [

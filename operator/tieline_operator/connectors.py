@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tieline_core.connectors import storage
+from tieline_core.connectors.publication import newest_first
 from tieline_core.files import FilesMissing
 from tieline_core.ids import object_id, object_name
 from tieline_core.kube.resources import CONNECTOR_VERSIONS, CONNECTORS
@@ -21,7 +22,6 @@ from tieline_operator.connector_results import (
     STORING,
     imported,
     missing_config_maps,
-    newest_first,
     store,
     told,
 )
@@ -54,7 +54,7 @@ class Connectors:
         try:
             if connector.spec.description is None:
                 return await self._of_projects.reconcile(world, obj, connector, versions)
-            return await self._import(world, obj, connector, connector.spec.description, status)
+            return await self._import(world, obj, connector, connector.spec.description, status, versions)
         except FilesMissing as missing:
             return Plan(outcome=failed("DescriptionMissing", str(missing)), status=status)
 
@@ -65,6 +65,7 @@ class Connectors:
         connector: Connector,
         description: ConnectorDescription,
         status: dict[str, Any],
+        versions: Sequence[Object],
     ) -> Plan:
         name = description.version
         if name.lower() in storage.RESERVED:
@@ -97,7 +98,7 @@ class Connectors:
                 outcome=failed("DescriptionUnreadable", result.message),
                 status={**status, "messages": [finding]},
             )
-        return store(obj, name, version, result, status, digest=digest)
+        return store(obj, name, version, result, status, digest=digest, siblings=versions)
 
     async def reconcile_version(self, world: World, obj: Object, now: datetime) -> Plan:
         """Looks at the ConnectorVersion and decides."""

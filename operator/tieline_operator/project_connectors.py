@@ -10,6 +10,7 @@ from typing import Any
 from tieline_core.connectors import storage
 from tieline_core.connectors.packing import Map
 from tieline_core.connectors.project_results import webhooks_alone, with_webhooks
+from tieline_core.connectors.publication import newest_first
 from tieline_core.ids import ID_LABEL, object_id, object_name, project_connector_id
 from tieline_core.kube.resources import CONNECTOR_VERSIONS, CONNECTORS, PROJECT_VERSIONS, PROJECTS, SYSTEMS
 from tieline_core.resources import Connector, Project, ProjectVersion
@@ -24,7 +25,6 @@ from tieline_operator.connector_results import (
     RESULT_MISSING,
     imported,
     missing_config_maps,
-    newest_first,
     store,
 )
 from tieline_operator.indexes import joined
@@ -136,7 +136,7 @@ class ProjectConnectors:
             deletion = Deletion.of(CONNECTOR_VERSIONS, version)
             return Plan(outcome=outcome, status=status, deletions=(deletion,), requeue_after=LOOK_AGAIN)
         label = version["spec"]["name"] if version else _free_name(served, interface, versions)
-        return store(obj, label, version, result, status, digest=interface.digest)
+        return store(obj, label, version, result, status, digest=interface.digest, siblings=versions)
 
     async def _result(
         self, connector: Connector, served: ProjectVersion, interface: VersionInterface

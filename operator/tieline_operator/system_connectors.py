@@ -6,12 +6,13 @@ from datetime import datetime
 from typing import Any
 
 from tieline_core.connectors.generating import Generated, generated
+from tieline_core.connectors.publication import newest_first
 from tieline_core.ids import object_id
 from tieline_core.kube.resources import CONNECTOR_VERSIONS, CONNECTORS
 from tieline_core.severity import Severity
 from tieline_operator import systems
 from tieline_operator.connector_imports import Imports
-from tieline_operator.connector_results import LOOK_AGAIN, missing_config_maps, newest_first
+from tieline_operator.connector_results import LOOK_AGAIN, missing_config_maps
 from tieline_operator.indexes import joined
 from tieline_operator.plans import Object, Outcome, Plan, failed, in_progress
 from tieline_operator.world import World

@@ -1,25 +1,14 @@
 """Connectors between custom resource and REST."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from tieline_api.conversion.times import created_at, updated_at
 from tieline_api.models import connectors as rest
+from tieline_core.connectors.publication import published_at
 from tieline_core.ids import object_id
 
 Obj = dict[str, Any]
 _OF_THE_SCHEME = ("none", "apiKey", "basicAuth", "oauth2", "certificate")
-
-
-def newest_first(versions: Iterable[Obj]) -> list[Obj]:
-    """Versions in the order of their publication, the newest first."""
-    return sorted(versions, key=published, reverse=True)
-
-
-def published(version: Obj) -> tuple[str, str]:
-    """Where a version stands in lists: when it was published, and its id."""
-    moment = version["spec"].get("publishedAt") or version["metadata"]["creationTimestamp"]
-    return moment, object_id(version)
 
 
 def default_of(connector: Obj, versions: list[Obj]) -> Obj | None:
@@ -50,7 +39,7 @@ def version_to_rest(
         is_default=default is not None and object_id(default) == same,
         created_at=created_at(version),
         updated_at=created_at(version),
-        published_at=published(version)[0],
+        published_at=published_at(version),
         messages=head["messages"] if head else None,
     )
 

@@ -68,7 +68,8 @@ async def import_description(call: Call[None, rest.ImportMetadata]) -> Reply:
     connector = world.find(world.connectors, call.namespace, identifier)
     if connector is None:
         connector = await _created(call, identifier, head)
-    version = await platform.connectors.store(connector, maps, name=name)
+    siblings = versions_of(call, connector)
+    version = await platform.connectors.store(connector, maps, name=name, siblings=siblings)
     return Reply(parts=await _whole(call, connector, version, head, maps))
 
 

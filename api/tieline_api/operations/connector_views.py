@@ -5,6 +5,7 @@ from typing import Any
 from tieline_api import errors
 from tieline_api.conversion import connectors as convert
 from tieline_api.engine.operation import ORGANISATION, Call
+from tieline_core.connectors.publication import newest_first
 from tieline_core.ids import object_id, parse_id
 
 Obj = dict[str, Any]
@@ -23,7 +24,7 @@ def versions_of(call: Call[Any, Any], connector: Obj) -> list[Obj]:
     """Its versions, newest first."""
     world = call.platform.world
     name = connector["metadata"]["name"]
-    return convert.newest_first(world.referring(world.connector_versions, "connector", call.namespace, name))
+    return newest_first(world.referring(world.connector_versions, "connector", call.namespace, name))
 
 
 def need_version(call: Call[Any, Any], connector: Obj) -> Obj:

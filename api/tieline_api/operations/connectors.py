@@ -19,6 +19,7 @@ from tieline_api.operations.connector_views import (
     versions_of,
 )
 from tieline_api.store.orders import position
+from tieline_core.connectors import publication
 from tieline_core.ids import object_id, parse_id
 
 Obj = dict[str, Any]
@@ -59,7 +60,7 @@ async def list_versions(call: Call[PageQuery, None]) -> Reply:
     page = cursors.cut(
         versions,
         kind="connector-versions",
-        position=convert.published,
+        position=publication.position,
         first=query.first,
         after=query.after,
         before=query.before,

@@ -31,8 +31,8 @@ class ConnectorResults:
         self._bytes = 0
         self._gate = asyncio.Semaphore(_AT_ONCE)
 
-    async def store(self, connector: Obj, maps: Sequence[Map], *, name: str) -> Obj:
-        """A new version of ``connector``; 409 when there is one of this name.
+    async def store(self, connector: Obj, maps: Sequence[Map], *, name: str, siblings: Sequence[Obj]) -> Obj:
+        """A new version of ``connector``, newer than its ``siblings``; 409 when there is one of this name.
 
         Creating the version takes its name, whoever else imports at the same moment. When its ConfigMaps
         cannot be written it is taken back.
@@ -40,7 +40,7 @@ class ConnectorResults:
         # Megabytes are hashed and encoded: others must not wait for that.
         digest = head_of(maps[0])["digest"]
         manifest = await asyncio.to_thread(
-            storage.version_manifest, connector, name=name, digest=digest, maps=maps
+            storage.version_manifest, connector, name=name, digest=digest, maps=maps, siblings=siblings
         )
         try:
             version = await self._kube.create(CONNECTOR_VERSIONS, manifest, field_manager=MANAGER)

@@ -6,11 +6,12 @@ many import it at the same moment.
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from tieline_core.connectors.packing import Map
+from tieline_core.connectors.publication import next_moment
 from tieline_core.ids import ID_LABEL, child_id, object_id, object_name
 from tieline_core.owners import owner_reference
 
@@ -48,12 +49,12 @@ def version_manifest(
     digest: str,
     description: str = "",
     maps: Sequence[Map],
+    siblings: Iterable[Mapping[str, Any]],
     now: datetime | None = None,
 ) -> Json:
-    """The ConnectorVersion for a result that is laid out in ``maps``."""
+    """The ConnectorVersion for a result that is laid out in ``maps``, newer than its ``siblings``."""
     identifier = version_id(object_id(connector), name)
     metadata = connector["metadata"]
-    moment = (now or datetime.now(UTC)).astimezone(UTC)
     return {
         "apiVersion": "tieline.dev/v1alpha1",
         "kind": "ConnectorVersion",
@@ -69,7 +70,7 @@ def version_manifest(
             "description": description,
             "format": "openapi",
             "digest": digest,
-            "publishedAt": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "publishedAt": next_moment(siblings, now or datetime.now(UTC)),
             "configMaps": _names(object_name(identifier), maps),
         },
     }

@@ -7,6 +7,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -106,6 +107,34 @@ def test_a_second_version_is_the_latest_and_the_same_name_again_is_a_conflict(cl
     assert [item["id"] for item in first["actions"]] == [item["id"] for item in second["actions"]]
     page = client.ok("GET", f"/connectors/{identifier}/versions")
     assert [item["name"] for item in page["items"]] == ["two", "one"]
+
+
+def test_an_import_after_one_that_a_clock_ahead_has_dated_is_the_latest(
+    client: Client, kubectl: Kubectl, org: Organisation
+) -> None:
+    identifier = new_id()
+    import_into(client, identifier, shop(), "one")
+    found = client.ok("GET", f"/connectors/{identifier}/versions")["items"][0]
+    text = kubectl(
+        "get", "connectorversion", found["id"].lower(), "-o", "json", namespace=org.namespace
+    ).stdout
+    one = json.loads(text)
+    name = new_id().lower()
+    metadata = {
+        "name": name,
+        "namespace": org.namespace,
+        "ownerReferences": one["metadata"]["ownerReferences"],
+    }
+    published = (datetime.now(UTC) + timedelta(minutes=4)).isoformat()
+    spec = {**one["spec"], "name": "ahead", "publishedAt": published}
+    manifest = {"apiVersion": one["apiVersion"], "kind": one["kind"], "metadata": metadata, "spec": spec}
+    kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
+    path = f"/connectors/{identifier}/versions"
+    eventually("the version ahead", lambda: len(client.ok("GET", path)["items"]) == 2)
+    answer = import_into(client, identifier, shop(), "two")
+    assert answer.status == 201, answer.raw
+    assert [item["name"] for item in client.ok("GET", path)["items"]] == ["two", "ahead", "one"]
+    assert client.ok("GET", f"{path}/latest")["name"] == "two"
 
 
 def test_two_imports_of_one_version_at_once_make_one(client: Client) -> None:

@@ -225,6 +225,18 @@ async def test_what_is_served_is_stored_by_an_operator_whose_clock_is_wrong(ahea
     assert items(there, after, "triggers") == ["one"]
 
 
+async def test_what_is_deployed_after_a_clock_that_was_ahead_is_the_latest() -> None:
+    there = new()
+    await deployed(there, files(code("one")))
+    (first,) = versions(there)
+    stored = there.world.edited(r.CONNECTOR_VERSIONS, first["metadata"]["name"])
+    stored["spec"]["publishedAt"] = "2100-01-01T00:00:00.000Z"
+    await deployed(there, files(code("two")))
+    latest = default(there)
+    assert items(there, latest, "triggers") == ["two"]
+    assert the_connector(there)["status"]["latestVersion"] == latest["spec"]["name"]
+
+
 async def test_half_a_version_as_another_release_lays_it_out_is_made_anew() -> None:
     there = new()
     await deployed(there, files(code("one")))

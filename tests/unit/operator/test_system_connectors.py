@@ -48,7 +48,9 @@ async def imported(there: Reconciling, name: str, description: dict[str, Any]) -
     world = there.world
     maps = pack(import_description(orjson.dumps(description)))
     connector = world[r.CONNECTORS].get(NAMESPACE, "shop")
-    version = storage.version_manifest(connector, name=name, digest="0" * 64, maps=maps)
+    version = storage.version_manifest(
+        connector, name=name, digest="0" * 64, maps=maps, siblings=world[r.CONNECTOR_VERSIONS].list()
+    )
     version = await world.create(r.CONNECTOR_VERSIONS, version)
     for manifest in storage.config_maps(version, maps):
         await world.create(r.CONFIG_MAPS, manifest)
