@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.harness.kubectl import ROOT, Kubectl
+from tests.harness.waiting import eventually
 from tieline_cluster.builtin import BuiltIn
 from tieline_cluster.kubectl import kubectl_for
 from tieline_cluster.places import clusters_folder
@@ -71,8 +72,11 @@ class FaultyCluster:
         return sorted((self._state / "logs").glob("audit*.log"), key=lambda path: path.stat().st_mtime)
 
     def compact(self) -> int:
-        """Has etcd forget all but the present; the revision from which on it knows."""
-        status = self._etcd("maintenance/status", {})
+        """Has etcd forget all but the present; the revision from which on it knows.
+
+        etcd may be away for a while: another fault may have befallen it.
+        """
+        status = eventually("etcd's answer", lambda: self._etcd("maintenance/status", {}), within=60)
         revision = int(status["header"]["revision"])
         self._etcd("kv/compaction", {"revision": revision, "physical": True})
         return revision

@@ -8,8 +8,8 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -98,18 +98,22 @@ class Troubles:
         away = self.rng.uniform(0, 6)
         with self._episode("kill", replica.name, f"for {away:.0f} s"):
             replica.wanted = False
-            replica.process.signal(signal.SIGKILL)
-            time.sleep(away)
-            replica.wanted = True
-            self.stage.begin(replica)
+            try:
+                replica.process.signal(signal.SIGKILL)
+                time.sleep(away)
+            finally:
+                replica.wanted = True
+                self.stage.begin(replica)
 
     def _pause_replica(self, names: tuple[str, ...]) -> None:
         replica = self.stage.replicas[self.rng.choice(names)]
         length = self.rng.uniform(5, self.longest_pause)
         with self._episode("pause", replica.name, f"for {length:.0f} s"):
             replica.process.signal(signal.SIGSTOP)
-            time.sleep(length)
-            replica.process.signal(signal.SIGCONT)
+            try:
+                time.sleep(length)
+            finally:
+                replica.process.signal(signal.SIGCONT)
 
     def _skew(self, names: tuple[str, ...]) -> None:
         replica = self.stage.replicas[self.rng.choice(names)]
@@ -123,48 +127,46 @@ class Troubles:
 
     def _kill_component(self, name: str) -> None:
         with self._episode("kill", name):
-            self.stage.cluster.signal(name, signal.SIGKILL)
-            time.sleep(self.rng.uniform(0, 3))
-            self.stage.cluster.mend()
+            try:
+                self.stage.cluster.signal(name, signal.SIGKILL)
+                time.sleep(self.rng.uniform(0, 3))
+            finally:
+                self.stage.cluster.mend()
 
     def _pause_component(self, name: str) -> None:
         length = self.rng.uniform(3, self.longest_pause / 2)
         with self._episode("pause", name, f"for {length:.0f} s"):
             self.stage.cluster.signal(name, signal.SIGSTOP)
-            time.sleep(length)
-            self.stage.cluster.signal(name, signal.SIGCONT)
+            try:
+                time.sleep(length)
+            finally:
+                self.stage.cluster.signal(name, signal.SIGCONT)
 
     def _cut_watches(self) -> None:
         names = self.rng.sample([*OPERATORS, *APIS], self.rng.randint(1, 4))
         length = self.rng.uniform(0.5, 10)
-        with self._episode("cut", ",".join(names), f"for {length:.0f} s"):
-            relays = [self.stage.replicas[name].relay for name in names]
-            for relay in relays:
-                relay.cut()
+        with self._episode("cut", ",".join(names), f"for {length:.0f} s"), self._cut(names):
             time.sleep(length)
-            for relay in relays:
-                relay.mend()
 
     def _forget_versions(self) -> None:
         """All watches end, objects change, and nobody remembers the versions from which they would go on."""
-        with self._episode("forget", "all"):
-            relays = [replica.relay for replica in self.stage.replicas.values()]
-            for relay in relays:
-                relay.cut()
+        with self._episode("forget", "all"), self._cut(list(self.stage.replicas)):
             time.sleep(self.rng.uniform(2, 6))
-            self.stage.cluster.signal("kube-apiserver", signal.SIGKILL)
-            self.stage.cluster.compact()
-            self.stage.cluster.mend()
-            for relay in relays:
-                relay.mend()
+            try:
+                self.stage.cluster.signal("kube-apiserver", signal.SIGKILL)
+                self.stage.cluster.compact()
+            finally:
+                self.stage.cluster.mend()
 
     def _swallow_packets(self) -> None:
         name = self.rng.choice([*OPERATORS, *APIS])
         length = self.rng.uniform(5, 20)
         with self._episode("swallow", name, f"for {length:.0f} s"):
             self.stage.replicas[name].relay.hold()
-            time.sleep(length)
-            self.stage.replicas[name].relay.release()
+            try:
+                time.sleep(length)
+            finally:
+                self.stage.replicas[name].relay.release()
 
     # --- pods, disk, quota ------------------------------------------------------------------------------
 
@@ -194,13 +196,12 @@ class Troubles:
         with self._episode("full disk", name, f"for {length:.0f} s"):
             ballast = disk / "ballast"
             try:
-                with ballast.open("wb", buffering=0) as file:
+                with suppress(OSError), ballast.open("wb", buffering=0) as file:
                     while file.write(b"\0" * 4096):
                         pass
-            except OSError as error:
-                self.log.note(f"    {error}")
-            time.sleep(length)
-            ballast.unlink(missing_ok=True)
+                time.sleep(length)
+            finally:
+                ballast.unlink(missing_ok=True)
 
     def _exhaust_quota(self) -> None:
         namespace = self.stage.organisation.namespace
@@ -208,8 +209,10 @@ class Troubles:
         length = self.rng.uniform(5, 20)
         with self._episode("quota", hard, f"for {length:.0f} s"):
             self.stage.kubectl("create", "quota", QUOTA, f"--hard={hard}", namespace=namespace, check=False)
-            time.sleep(length)
-            self.lift_quota()
+            try:
+                time.sleep(length)
+            finally:
+                self.lift_quota()
 
     def lift_quota(self) -> None:
         """Until the quota is gone, however often Kubernetes has to be asked."""
@@ -228,6 +231,17 @@ class Troubles:
         if found.returncode:
             return {}
         return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in json.loads(found.stdout)["items"]}
+
+    @contextmanager
+    def _cut(self, names: Sequence[str]) -> Iterator[None]:
+        relays = [self.stage.replicas[name].relay for name in names]
+        try:
+            for relay in relays:
+                relay.cut()
+            yield
+        finally:
+            for relay in relays:
+                relay.mend()
 
     @contextmanager
     def _episode(self, kind: str, target: str, more: str = "") -> Iterator[None]:
