@@ -31,19 +31,25 @@ OTHER_RUN_TIMEOUT = 900.0
 
 
 class BuiltIn:
-    """A ClusterProvider; `options` are fields of Options, and what is not given is as the cluster was made with."""
+    """A ClusterProvider; `options` are fields of Options, and what is not given is as the cluster was made with.
+
+    With `install`, `up` installs the Debian packages that are missing, those for building images too.
+    """
 
     provider = "builtin"
 
-    def __init__(self, *, name: str, progress: Progress, **options: Any) -> None:
+    def __init__(self, *, name: str, progress: Progress, install: bool = False, **options: Any) -> None:
         self._progress = progress
+        self._install = install
         self._state = clusters_folder() / name
         given = {key: value for key, value in options.items() if value is not None}
-        self.options = Options.from_dict(self._stored().get("options", {}) | given | {"name": name})
+        self.options = replace(Options.from_dict(self._stored().get("options", {})), **given, name=name)
 
     def up(self) -> Cluster:
         """Bring the cluster up; what runs as it should is left alone."""
         if self.options.node:
+            if self._install:
+                packages.install_missing(packages.NODE_PACKAGES | packages.IMAGE_PACKAGES, self._progress)
             packages.require(packages.NODE_PACKAGES, purpose="A cluster with a node")
         binaries = ensure_binaries(self._progress)
         with self._alone():

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from tieline_cluster import packages
 from tieline_cluster.binary import ensure_binaries
 from tieline_cluster.builtin import BuiltIn
 from tieline_cluster.errors import ClusterError
@@ -39,19 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _up(parsed: argparse.Namespace) -> None:
-    if parsed.install:
-        _install()
-    cluster = _provider(parsed).up()
-    print(cluster.kubeconfig)
-
-
-def _install() -> None:
-    progress = Lines()
-    wanted = packages.missing(packages.NODE_PACKAGES | packages.IMAGE_PACKAGES)
-    if not wanted:
-        return
-    with progress.step(f"Installing {' '.join(wanted)}"):
-        packages.install(wanted)
+    print(_provider(parsed).up().kubeconfig)
 
 
 def _down(parsed: argparse.Namespace) -> None:
@@ -103,7 +90,12 @@ def _provider(parsed: argparse.Namespace) -> ClusterProvider:
     chosen = ("node", "fsync", "audit", "crash_loop_max", "port", "pod_subnet", "service_subnet")
     options: dict[str, Any] = {option: getattr(parsed, option, None) for option in chosen}
     return choose_provider(
-        parsed.provider, name=parsed.name, context=parsed.context, progress=Lines(), **options
+        parsed.provider,
+        name=parsed.name,
+        context=parsed.context,
+        progress=Lines(),
+        install=getattr(parsed, "install", False),
+        **options,
     )
 
 

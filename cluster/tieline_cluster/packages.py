@@ -4,13 +4,14 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from tieline_cluster.commands import run
 from tieline_cluster.configuration import CNI_PLUGINS
 from tieline_cluster.errors import ClusterError
+from tieline_cluster.progress import Progress
 
 NODE_PACKAGES = {
     "containerd": "containerd",
@@ -47,20 +48,29 @@ def require(programs: dict[str, str], *, purpose: str) -> None:
         )
 
 
-def install(packages: Iterable[str]) -> None:
-    """Install Debian packages without starting the services that they bring."""
-    wanted = list(packages)
-    if not wanted:
-        return
+def install_missing(programs: dict[str, str], progress: Progress) -> None:
+    """Install the Debian packages that are missing of `programs`, without starting the services that they bring.
+
+    Two that do so at once wait for each other, and the second one finds all there.
+    """
     if os.geteuid() != 0:
-        raise ClusterError("Installing packages needs root: run this as root, for example with sudo")
+        if missing(programs):
+            raise ClusterError("Installing packages needs root: run this as root, for example with sudo")
+        return
+    with _one_at_a_time():
+        wanted = missing(programs)
+        if wanted:
+            with progress.step(f"Installing {' '.join(wanted)}"), _services_stay_off():
+                _install(wanted)
+
+
+def _install(wanted: Sequence[str]) -> None:
     if shutil.which("apt-get") is None:
         raise ClusterError(f"Only Debian's packages can be installed: bring {' '.join(wanted)} by hand")
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    with _one_at_a_time(), _services_stay_off():
-        run(["apt-get", "update", "-q"], timeout=INSTALL_TIMEOUT, env=env)
-        command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *wanted]
-        run(command, timeout=INSTALL_TIMEOUT, env=env)
+    run(["apt-get", "update", "-q"], timeout=INSTALL_TIMEOUT, env=env)
+    command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *wanted]
+    run(command, timeout=INSTALL_TIMEOUT, env=env)
 
 
 @contextmanager

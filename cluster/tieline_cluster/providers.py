@@ -31,10 +31,12 @@ def choose_provider(
     name: str = "dev",
     context: str | None = None,
     progress: Progress | None = None,
+    install: bool = False,
     **options: Any,
 ) -> ClusterProvider:
     """The provider of this kind: `auto`, `builtin`, `kind` or `existing`.
 
+    `install`: the built-in cluster installs the Debian packages that it lacks; kind and an existing cluster need none.
     `options` are fields of `tieline_cluster.plan.Options` for the built-in cluster; those that are not given are as
     the cluster was made with. `context` is the kubeconfig's context for `existing`.
     """
@@ -49,11 +51,11 @@ def choose_provider(
         case "kind":
             return Kind(name=name, progress=told)
         case "builtin":
-            return BuiltIn(name=name, progress=told, **options)
+            return BuiltIn(name=name, progress=told, install=install, **options)
         case "auto":
             # A built-in cluster that is there stays the one that its name means, Docker or not.
             if docker_answers() and not (clusters_folder() / name).exists():
                 return Kind(name=name, progress=told)
-            return BuiltIn(name=name, progress=told, **options)
+            return BuiltIn(name=name, progress=told, install=install, **options)
         case _:
             raise ClusterError(f"No provider {kind!r}: choose auto, builtin, kind or existing")

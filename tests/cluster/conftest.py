@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tieline_cluster import packages
 from tieline_cluster.builtin import BuiltIn
 from tieline_cluster.places import clusters_folder
 from tieline_cluster.progress import Lines
@@ -34,7 +33,6 @@ def with_node(own_state: Path) -> BuiltIn:
     """A cluster with a node, up."""
     if os.geteuid() != 0:
         pytest.skip("a cluster with a node needs root")
-    packages.install(packages.missing(packages.NODE_PACKAGES | packages.IMAGE_PACKAGES))
-    provider = BuiltIn(name="node", progress=Lines(), fsync=False, audit="changes")
+    provider = BuiltIn(name="node", progress=Lines(), install=True, fsync=False, audit="changes")
     provider.up()
     return provider

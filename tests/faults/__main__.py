@@ -58,12 +58,9 @@ def run(
 
 def _install(progress: Progress) -> None:
     """What the cluster needs, and the library that sets clocks."""
-    wanted = packages.missing(
-        packages.NODE_PACKAGES | packages.IMAGE_PACKAGES | {str(FAKETIME): "libfaketime"}
+    packages.install_missing(
+        packages.NODE_PACKAGES | packages.IMAGE_PACKAGES | {str(FAKETIME): "libfaketime"}, progress
     )
-    if wanted:
-        with progress.step(f"Installing {' '.join(wanted)}"):
-            packages.install(wanted)
 
 
 def main() -> int:

@@ -16,7 +16,8 @@ from typing import Any
 import aiohttp
 
 from tests.harness.waiting import PATIENCE, eventually_async
-from tieline_cluster.packages import install, missing
+from tieline_cluster.packages import install_missing
+from tieline_cluster.progress import Silence
 
 PROGRAMS = {"chromium": "chromium", "setpriv": "util-linux"}
 
@@ -203,7 +204,7 @@ class Browser:
 @contextlib.asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
     """A browser, ended with the test (and with this process, however that ends)."""
-    await asyncio.to_thread(lambda: install(missing(PROGRAMS)))
+    await asyncio.to_thread(install_missing, PROGRAMS, Silence())
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         profile = Path(folder)
         process = _started(profile)

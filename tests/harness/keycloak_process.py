@@ -17,8 +17,9 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tieline_cluster.packages import install, missing
+from tieline_cluster.packages import install_missing
 from tieline_cluster.places import cache_folder
+from tieline_cluster.progress import Lines
 
 VERSION = "26.4.7"
 SHA256 = "dd9834c023460be856f731423d86228c23b5d002194a2064642bec0cc6573eaa"
@@ -51,7 +52,7 @@ def installed() -> Path:
     marks = hashlib.sha256(" ".join((SHA256, *BUILD)).encode()).hexdigest()[:8]
     folder = cache_folder() / "keycloak" / f"{VERSION}-{marks}"
     folder.parent.mkdir(parents=True, exist_ok=True)
-    install(missing(PROGRAMS))
+    install_missing(PROGRAMS, Lines())
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
