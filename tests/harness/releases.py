@@ -127,7 +127,7 @@ class Helm:
 def written(kubectl: Kubectl, namespace: str) -> dict[str, str]:
     """The resourceVersion of every object in an organisation: whoever writes one, or its status, changes it.
 
-    Of pods the uid: another one is a restart.
+    Of pods the uid: another one is a restart. Pods that a rollout has replaced are not waited for until they end.
     """
     found = json.loads(kubectl("get", _KINDS, "-o", "json", namespace=namespace).stdout)["items"]
     pods = json.loads(kubectl("get", "pods", "-o", "json", namespace=namespace).stdout)["items"]
@@ -136,7 +136,8 @@ def written(kubectl: Kubectl, namespace: str) -> dict[str, str]:
         for item in found
         if item["metadata"]["name"] not in _CODE_INDEPENDENT
     }
-    return versions | {f"Pod/{pod['metadata']['name']}": pod["metadata"]["uid"] for pod in pods}
+    serving = [pod["metadata"] for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+    return versions | {f"Pod/{pod['name']}": pod["uid"] for pod in serving}
 
 
 def settled(kubectl: Kubectl, *, namespace: str = PLATFORM_NAMESPACE) -> None:
