@@ -15,7 +15,7 @@ def secrets_of_environment(world: World, namespace: str, project: Obj, environme
         world.templates, "environment", namespace, project["metadata"]["name"], environment
     )
     connections = (world.referred(world.connections, template, "connectionRef") for template in templates)
-    return {name for one in connections if one for name in _secrets(world, one)}
+    return {name for one in connections if one for name in secrets_of_connection(world, one)}
 
 
 def secrets_of_user(world: World, namespace: str, external_id: str) -> set[str]:
@@ -25,11 +25,12 @@ def secrets_of_user(world: World, namespace: str, external_id: str) -> set[str]:
         for activation in world.referring(world.activations, "user", namespace, user["metadata"]["name"]):
             for item in activation["spec"].get("connections") or ():
                 connection = world.connections.get(namespace, item["connectionRef"]["name"])
-                found.update(_secrets(world, connection) if connection else ())
+                found.update(secrets_of_connection(world, connection) if connection else ())
     return found
 
 
-def _secrets(world: World, connection: Obj) -> Iterator[str]:
+def secrets_of_connection(world: World, connection: Obj) -> Iterator[str]:
+    """The names of the Secrets that a connection, or its system, refers to."""
     yield from secret_references(connection)
     system = world.referred(world.systems, connection, "systemRef")
     if system is not None:

@@ -4,14 +4,17 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from tieline_api import runtime_changes
 from tieline_api.conversion.connections import scheme_item
 from tieline_api.conversion.projects import environment_status
+from tieline_api.runtime_changes import Link
 from tieline_api.runtime_credentials import credential
 from tieline_api.store.indexes import environment_names
 from tieline_api.store.organisations import Organisation
 from tieline_api.store.user_activations import activation_of_user
 from tieline_api.store.world import World
 from tieline_core.ids import environment_id, object_id, static_activation_id
+from tieline_core.kube import resources as r
 from tieline_core.names import workload_name
 from tieline_core.systems import connection_base_url
 from tieline_core.variables import in_effect
@@ -29,8 +32,13 @@ def environment_of_workload(world: World, namespace: str, workload: str) -> tupl
     return None
 
 
-def configuration(world: World, organisation: Organisation, project: Obj, environment: str) -> Json:
-    """Everything that code in this environment may know."""
+def configuration(
+    world: World, organisation: Organisation, project: Obj, environment: str, *, version: str = ""
+) -> Json:
+    """Everything that code in this environment may know, and of which changes it is made.
+
+    ``version`` is the version that the pod runs: where it is the wanted one, the project's change is told too.
+    """
     namespace, project_name = organisation.namespace, project["metadata"]["name"]
     project_id, schema = object_id(project), project["spec"].get("dynamicVariablesSchema")
     activation = world.static_activation(namespace, project_name, environment)
@@ -58,6 +66,16 @@ def configuration(world: World, organisation: Organisation, project: Obj, enviro
             name: _connection(world, connection, template)
             for name, (template, connection) in sorted(static.items())
         },
+        "changes": {
+            **runtime_changes.of_project(project, environment, version),
+            **runtime_changes.of_objects(
+                [
+                    (r.ACTIVATIONS, activation),
+                    *((r.CONNECTION_TEMPLATES, template) for template in named.values()),
+                    *runtime_changes.behind(world, static.values()),
+                ]
+            ),
+        },
         "templates": {
             name: {
                 "id": object_id(template),
@@ -78,6 +96,12 @@ def user_activation(
     user = world.referred(world.users, activation, "endUserRef") if activation else None
     if activation is None or user is None:
         return None
+    links = list(_links(world, activation, user))
+    objects = [
+        (r.ACTIVATIONS, activation),
+        (r.END_USERS, user),
+        *runtime_changes.behind(world, links),
+    ]
     return {
         "id": object_id(activation),
         "user": {
@@ -86,7 +110,11 @@ def user_activation(
             "displayName": user["spec"].get("displayName") or "",
         },
         "variables": in_effect(project["spec"].get("dynamicVariablesSchema"), activation),
-        "connections": dict(sorted(_connections_of(world, activation, user))),
+        "connections": {
+            template["spec"]["name"]: _connection(world, connection, template)
+            for template, connection in links
+        },
+        "changes": runtime_changes.of_objects(objects),
     }
 
 
@@ -107,13 +135,13 @@ def connection_in_use(
         user = world.referred(world.users, activation, "endUserRef")
         if user is None or not here.items() <= activation["spec"].items():
             continue
-        if any(found["id"] == object_id(connection) for _, found in _connections_of(world, activation, user)):
+        if any(found["metadata"]["name"] == name for _, found in _links(world, activation, user)):
             return connection
     return None
 
 
-def _connections_of(world: World, activation: Obj, user: Obj) -> Iterator[tuple[str, Json]]:
-    """The activation's connections by template name: dynamic templates of its own environment only.
+def _links(world: World, activation: Obj, user: Obj) -> Iterator[Link]:
+    """The activation's connections with their templates: dynamic ones of its own environment only.
 
     A connection that belongs to another user is left out, whatever the activation says.
     """
@@ -127,7 +155,7 @@ def _connections_of(world: World, activation: Obj, user: Obj) -> Iterator[tuple[
             continue
         owner = connection["spec"].get("endUserRef")
         if owner is None or owner["name"] == user["metadata"]["name"]:
-            yield template["spec"]["name"], _connection(world, connection, template)
+            yield template, connection
 
 
 def _connection(world: World, connection: Obj, template: Obj) -> Json:

@@ -77,6 +77,16 @@ def object_id(obj: Mapping[str, Any]) -> str:
     return derived_id(created=parse_time(metadata["creationTimestamp"]), seed=metadata["uid"])
 
 
+def change_id(obj: Mapping[str, Any], generation: int | None = None) -> str:
+    """One text for what became of one change of an object: its id and the generation, as ``01J…Z.3``.
+
+    Lines of the API, of the operator and of pods have it, so that it can be searched for in all of them. An object
+    without generations (a Secret) has its resourceVersion there.
+    """
+    metadata = obj["metadata"]
+    return f"{object_id(obj)}.{generation or metadata.get('generation') or metadata['resourceVersion']}"
+
+
 def object_name(identifier: str) -> str:
     """The name of an object that is named after its id (those that REST makes)."""
     return identifier.lower()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
 
-from tieline_core.ids import ID_LABEL, object_id
+from tieline_core.ids import ID_LABEL, change_id, object_id
 from tieline_core.kube import (
     AlreadyExists,
     Applied,
@@ -201,6 +201,7 @@ class Applier:
                     "kind": resource.kind,
                     "object": f"{obj['metadata']['namespace']}/{obj['metadata']['name']}",
                     "generation": obj["metadata"].get("generation"),
+                    "change": change_id(obj),
                 },
             )
         if after and turned:

@@ -28,7 +28,7 @@ def source_of(settings: Settings) -> Source | None:
     if settings.connections_file is not None or settings.schema_file is not None:
         return FileSource(settings.connections_file, schema=settings.schema_file)
     if settings.api_url is not None:
-        return ApiSource(api_url=settings.api_url, token_file=settings.token_file)
+        return ApiSource(api_url=settings.api_url, token_file=settings.token_file, version=settings.version)
     return None
 
 

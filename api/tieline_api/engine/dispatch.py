@@ -24,8 +24,8 @@ from tieline_api.store.organisations import Organisation
 OPERATION = web.RequestKey("operation", str)
 USER = web.RequestKey("user", str)
 ORGANISATION = web.RequestKey("organisation", str)
-WROTE = web.RequestKey("wrote", dict[str, int])
-"""The objects that were written, with their generations."""
+WRITES = web.RequestKey("writes", revisions.Writes)
+"""What the request has written so far."""
 
 
 class Dispatcher:
@@ -62,7 +62,7 @@ class Dispatcher:
                 upload=upload,
             )
             writes = revisions.recording()
-            request[WROTE] = writes.generations
+            request[WRITES] = writes
             reply = await operation.handler(call)
         response = _response(operation, request, reply, warnings)
         if revision := writes.header():

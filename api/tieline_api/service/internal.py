@@ -88,9 +88,9 @@ async def _current(request: web.Request, platform: Platform, namespace: str, wor
     organisation, project, name = place(request, platform, namespace, workload)
     needed = secrets_of_environment(platform.world, namespace, project, name)
     await platform.secret_reads.fetch(namespace, needed)
-    return orjson.dumps(
-        configuration(platform.world, organisation, project, name), option=orjson.OPT_SORT_KEYS
-    )
+    version = request.query.get("version", "")
+    told = configuration(platform.world, organisation, project, name, version=version)
+    return orjson.dumps(told, option=orjson.OPT_SORT_KEYS)
 
 
 def place(

@@ -20,7 +20,7 @@ from aiohttp.typedefs import Handler, Middleware
 from tieline_api import errors
 from tieline_api.auth.addresses import Network, origin
 from tieline_api.auth.failures import FailedAttempts, credential_of
-from tieline_api.engine.dispatch import OPERATION, ORGANISATION, USER, WROTE
+from tieline_api.engine.dispatch import OPERATION, ORGANISATION, USER, WRITES
 from tieline_api.service.metrics import Metrics
 from tieline_core.ids import new_id
 from tieline_core.kube import KubeError, Unauthorized
@@ -174,6 +174,6 @@ def _log(request: web.Request, *, operation: str, status: int, seconds: float) -
             "milliseconds": round(seconds * 1000, 1),
             "user": request.get(USER, ""),
             "organisation": request.get(ORGANISATION, ""),
-            **({"wrote": dict(wrote)} if (wrote := request.get(WROTE)) else {}),
+            **(writes.told() if (writes := request.get(WRITES)) else {}),
         },
     )

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tieline_api import errors
+from tieline_core.ids import change_id, object_id
 from tieline_core.kube import Cache
 
 HEADER = "X-Tieline-Revision"
@@ -32,7 +33,16 @@ class Writes:
     versions: dict[str, str] = field(default_factory=dict)
     deleted: list[tuple[str, str, str]] = field(default_factory=list)
     generations: dict[str, int] = field(default_factory=dict)
-    """The objects that were written, with the generation that each has since (the operator's log names both)."""
+    """The objects that were written, as ``plural/namespace/name``, with the generation that each has since."""
+    changes: dict[str, str] = field(default_factory=dict)
+    """The same, and the Secrets, with the text by which logs tell of the change (``change_id``)."""
+    gone: dict[str, str] = field(default_factory=dict)
+    """The objects that were deleted, with their ids."""
+
+    def told(self) -> dict[str, Any]:
+        """What the request's line says of it; empty when nothing was written."""
+        said = {"wrote": self.generations, "changes": list(self.changes.values()), "deleted": self.gone}
+        return {key: value for key, value in said.items() if value}
 
     def header(self) -> str | None:
         """The header's value; None when nothing was written."""
@@ -54,21 +64,32 @@ def recording() -> Writes:
 def wrote(plural: str, obj: Mapping[str, Any]) -> None:
     """Notes a write by what it returned."""
     writes = _writes.get()
+    if writes is None:
+        return
     metadata = obj["metadata"]
     version = metadata["resourceVersion"]
-    if writes is not None and "generation" in metadata and len(writes.generations) < _MOST:
-        writes.generations[f"{plural}/{metadata.get('namespace', '')}/{metadata['name']}"] = metadata[
-            "generation"
-        ]
-    if writes is not None and str(version).isdecimal():
+    written = _named(plural, obj)
+    if written in writes.changes or len(writes.changes) < _MOST:
+        writes.changes[written] = change_id(obj)
+        if "generation" in metadata:
+            writes.generations[written] = metadata["generation"]
+    if str(version).isdecimal():
         writes.versions[plural] = str(max(int(version), int(writes.versions.get(plural, "0"))))
 
 
 def deleted(plural: str, obj: Mapping[str, Any]) -> None:
     """Notes a deletion."""
     writes = _writes.get()
-    if writes is not None:
-        writes.deleted.append((plural, obj["metadata"]["name"], obj["metadata"]["uid"]))
+    if writes is None:
+        return
+    writes.deleted.append((plural, obj["metadata"]["name"], obj["metadata"]["uid"]))
+    if len(writes.gone) < _MOST:
+        writes.gone[_named(plural, obj)] = object_id(obj)
+
+
+def _named(plural: str, obj: Mapping[str, Any]) -> str:
+    metadata = obj["metadata"]
+    return f"{plural}/{metadata['namespace']}/{metadata['name']}"
 
 
 async def wait(header: str, caches: Iterable[Cache], *, namespace: str, seconds: float) -> None:

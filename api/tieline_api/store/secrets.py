@@ -81,6 +81,7 @@ class CredentialStore:
             SECRETS, name, owner["metadata"]["namespace"], {"metadata": metadata}, field_manager=MANAGER
         )
         self._cache.observe(adopted)
+        revisions.wrote(SECRETS.plural, adopted)
 
     async def discard(self, namespace: str, names: Iterable[str], *, error: Exception | None = None) -> None:
         """Deletes staged Secrets that nothing came of. What cannot be deleted now is swept.

@@ -41,10 +41,13 @@ class ApiSource:
     """Asks the API for the environment's configuration and for every change of it.
 
     When the API is away, what was last published stays; that it is away, and that it is back, is
-    logged once each.
+    logged once each. ``version`` is what this pod runs: with it the API can tell which change of the project it is.
     """
 
-    def __init__(self, *, api_url: str, token_file: Path, first_backoff: float = _FIRST_BACKOFF) -> None:
+    def __init__(
+        self, *, api_url: str, token_file: Path, version: str = "", first_backoff: float = _FIRST_BACKOFF
+    ) -> None:
+        self._asked = {"wait": str(_WAIT), **({"version": version} if version else {})}
         self._url = f"{api_url}{PATH}"
         self._token_file = token_file
         self._first_backoff = first_backoff
@@ -77,7 +80,7 @@ class ApiSource:
         try:
             # No redirects: the token is for this address alone.
             async with client.get(
-                self._url, params={"wait": str(_WAIT)}, headers=headers, allow_redirects=False
+                self._url, params=self._asked, headers=headers, allow_redirects=False
             ) as response:
                 if response.status == 304:
                     return

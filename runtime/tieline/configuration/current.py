@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from tieline.configuration import changes
 from tieline.configuration.snapshot import Snapshot
 from tieline.configuration.tokens import AccessTokens
 from tieline.redaction import Redactor
@@ -39,5 +40,6 @@ class Configuration:
     def publish(self, snapshot: Snapshot) -> None:
         """Make ``snapshot`` the current one; its secrets are redacted before any run can use them."""
         self._redactor.learn(snapshot.secrets(), snapshot.basic_pairs())
-        self.current = snapshot
+        before, self.current = self.current, snapshot
         self.arrived.set()
+        changes.tell(before.changes, snapshot.changes)

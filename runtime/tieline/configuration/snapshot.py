@@ -38,6 +38,10 @@ _PUBLIC_FIELDS = frozenset(
 )
 
 
+def _frozen() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Credential:
     """A credential and the auth scheme it is for. ``data`` never appears in the repr."""
@@ -114,6 +118,8 @@ class Activation:
     variables: Mapping[str, Any]
     connections: Mapping[str, Connection] = field(repr=False)
     """The user's own connections, by the names of the dynamic templates."""
+    changes: Mapping[str, str] = field(default_factory=_frozen, repr=False)
+    """What it is made of, for the log: texts of changes by objects' names."""
 
     @cached_property
     def redactor(self) -> Redactor:
@@ -122,10 +128,6 @@ class Activation:
         connections = self.connections.values()
         redactor.learn(secrets_of(connections), basic_pairs_of(connections))
         return redactor
-
-
-def _frozen() -> Mapping[str, Any]:
-    return MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +141,8 @@ class Snapshot:
     templates: Mapping[str, Template] = field(default_factory=_frozen)
     public_url: str = ""
     activation_id: str = ""
+    changes: Mapping[str, str] = field(default_factory=_frozen)
+    """What it is made of, for the log: texts of changes by objects' names; empty for a file."""
     users: Mapping[str, Activation] = field(default_factory=_frozen)
     """Users' activations by external id, where they come with the configuration (a file at one's desk)."""
 
@@ -216,6 +220,7 @@ def parse(body: Any) -> Snapshot:
         },
         public_url=str(body.get("publicUrl") or ""),
         activation_id=str(body.get("activationId") or ""),
+        changes=_changes(body),
         users={
             name: _configured_activation(name, _as_mapping(value or {}, f"users.{name}"))
             for name, value in _mapping(body, "users").items()
@@ -242,7 +247,16 @@ def parse_activation(body: Any) -> Activation:
         ),
         variables=MappingProxyType(_mapping(body, "variables")),
         connections=_connections(body),
+        changes=_changes(body),
     )
+
+
+def _changes(body: dict[str, Any]) -> Mapping[str, str]:
+    """For the log alone: of another shape they are left out, and all else is served with."""
+    found = body.get("changes")
+    if not isinstance(found, dict):
+        return _frozen()
+    return MappingProxyType({name: change for name, change in found.items() if isinstance(change, str)})
 
 
 def _connections(body: dict[str, Any]) -> dict[str, Connection]:

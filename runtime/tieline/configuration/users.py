@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -14,6 +14,7 @@ import aiohttp
 from yarl import URL
 
 from tieline.api_headers import api_headers
+from tieline.configuration import changes
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Activation, parse_activation
 from tieline.errors import ConfigurationError
@@ -156,6 +157,7 @@ class ApiUsers:
             self._away_until = self.now() + _PAUSE
             return
         self._known[external_id] = _Known(found, etag, asked)
+        changes.tell(_changes_of(known.activation if known else None), _changes_of(found))
         if len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
 
@@ -169,3 +171,7 @@ class ApiUsers:
             URL(url, encoded=True), headers=headers, timeout=_TIMEOUT, allow_redirects=False
         ) as response:
             return response.status, response.headers.get("ETag"), await response.read()
+
+
+def _changes_of(activation: Activation | None) -> Mapping[str, str]:
+    return activation.changes if activation else {}

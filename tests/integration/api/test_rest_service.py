@@ -96,7 +96,7 @@ def test_each_request_is_one_line_without_secrets(client: Client, caplog: pytest
     assert str(client.token) not in str(lines)
 
 
-def test_the_line_of_a_write_names_what_it_wrote_with_its_generation(
+def test_the_line_of_a_write_names_what_it_wrote_and_the_change(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, logger="tieline_api.requests"):
@@ -106,7 +106,8 @@ def test_the_line_of_a_write_names_what_it_wrote_with_its_generation(
     by_operation = {line["operation"]: line for line in lines if "operation" in line}
     ((written, generation),) = by_operation["createSystem"]["wrote"].items()
     assert (written.split("/")[0], written.split("/")[2], generation) == ("systems", made, 1)
-    assert "wrote" not in by_operation["getSystem"]
+    assert by_operation["createSystem"]["changes"] == [f"{made.upper()}.1"]
+    assert not {"wrote", "changes", "deleted"} & by_operation["getSystem"].keys()
 
 
 def test_pages_of_a_growing_list_lose_nothing(client: Client) -> None:

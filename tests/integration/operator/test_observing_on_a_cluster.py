@@ -15,6 +15,7 @@ from tests.harness.waiting import eventually
 from tests.harness.world import http
 from tests.integration.operator.cluster_objects import SYSTEM, Acting, project_spec
 from tests.integration.operator.running_operator import RunningOperator
+from tieline_core.ids import object_id
 
 pytestmark = pytest.mark.cluster
 
@@ -38,11 +39,18 @@ def another(
     return RunningOperator(kubeconfig=operator_kubeconfig, namespaces=namespaces, log=tmp_path / "log")
 
 
-def test_each_change_is_a_line_with_object_and_generation(acting: Acting, operator: RunningOperator) -> None:
+def test_each_change_is_a_line_with_object_generation_and_the_changes_text(
+    acting: Acting, operator: RunningOperator
+) -> None:
     for name in ("Shop", "Other"):
         acting.apply("System", "observed", {**SYSTEM, "name": name})
-        generation = acting.get("system", "observed")["metadata"]["generation"]
-        wanted = {"kind": "System", "object": f"{acting.namespace}/observed", "generation": generation}
+        made = acting.get("system", "observed")
+        wanted = {
+            "kind": "System",
+            "object": f"{acting.namespace}/observed",
+            "generation": made["metadata"]["generation"],
+            "change": f"{object_id(made)}.{made['metadata']['generation']}",
+        }
 
         def told(wanted: dict[str, Any] = wanted) -> bool:
             return any(wanted.items() <= line.items() for line in lines(operator))

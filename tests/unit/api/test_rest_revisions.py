@@ -10,7 +10,16 @@ from tieline_api.errors import ApiError
 from tieline_api.store import revisions
 from tieline_core.kube.resources import SYSTEMS
 
-SHOP = {"metadata": {"name": "shop", "namespace": "acme", "uid": "a1", "resourceVersion": "12"}}
+ID = "01JD0000000000000000000001"
+
+
+def shop(version: str = "12", *, name: str = "shop", **metadata: Any) -> dict[str, Any]:
+    """An object as the API server answers with it."""
+    known = {"name": name, "namespace": "acme", "uid": "a1", "labels": {"tieline.dev/id": ID}}
+    return {"metadata": {**known, "resourceVersion": version, **metadata}}
+
+
+SHOP = shop()
 
 
 class Cache:
@@ -44,7 +53,7 @@ async def test_a_request_tells_the_newest_version_of_each_resource_and_what_it_d
     writes = revisions.recording()
 
     async def write(version: str) -> None:
-        revisions.wrote("systems", {"metadata": {"resourceVersion": version}})
+        revisions.wrote("systems", shop(version))
 
     await asyncio.gather(write("9"), write("10"))
     revisions.deleted("secrets", SHOP)
@@ -55,7 +64,7 @@ async def test_requests_at_once_tell_their_own_writes_only() -> None:
     async def request(version: str) -> str | None:
         writes = revisions.recording()
         await asyncio.sleep(0)
-        revisions.wrote("systems", {"metadata": {"resourceVersion": version}})
+        revisions.wrote("systems", shop(version))
         await asyncio.sleep(0)
         return writes.header()
 
@@ -64,12 +73,29 @@ async def test_requests_at_once_tell_their_own_writes_only() -> None:
     assert revisions.recording().header() is None, "a request that wrote nothing tells nothing"
 
 
-def test_a_request_knows_the_generation_of_what_it_wrote_for_its_log_line() -> None:
+async def test_a_request_knows_what_it_wrote_for_its_log_line() -> None:
     writes = revisions.recording()
-    metadata = {"name": "shop", "namespace": "acme", "resourceVersion": "812", "generation": 3}
-    revisions.wrote("systems", {"metadata": metadata})
-    revisions.wrote("secrets", {"metadata": {"name": "login", "resourceVersion": "813"}})
-    assert writes.generations == {"systems/acme/shop": 3}, "a Secret has none"
+    assert writes.told() == {}
+    revisions.wrote("systems", shop("811", generation=2))
+    revisions.wrote("systems", shop("812", generation=3))
+    revisions.wrote("secrets", shop("813", name="login"))
+    revisions.deleted("connections", shop(name="old"))
+    assert writes.told() == {
+        "wrote": {"systems/acme/shop": 3},
+        "changes": [f"{ID}.3", f"{ID}.813"],
+        "deleted": {"connections/acme/old": ID},
+    }, "a Secret has no generation"
+
+
+async def test_the_line_of_a_request_that_writes_very_much_stays_short() -> None:
+    writes = revisions.recording()
+    for number in range(80):
+        revisions.wrote("systems", shop(name=f"shop-{number}", generation=1))
+        revisions.deleted("systems", shop(name=f"shop-{number}"))
+    revisions.wrote("systems", shop(name="shop-0", generation=2))
+    told = writes.told()
+    assert {len(told[key]) for key in ("wrote", "changes", "deleted")} == {50}
+    assert told["wrote"]["systems/acme/shop-0"] == 2, "the last change of each"
 
 
 async def test_a_replica_that_is_behind_waits_and_then_says_so() -> None:

@@ -37,6 +37,17 @@ def test_a_label_that_is_no_ulid_is_not_an_id():
     assert ids.object_id(stored(labels={ids.ID_LABEL: "mine"})) == ids.object_id(stored())
 
 
+def test_a_change_has_the_same_text_for_whoever_sees_the_object_and_another_for_each_generation():
+    seen = stored(generation=3, resourceVersion="812")
+    change = ids.change_id(seen)
+    assert change == f"{ids.object_id(seen)}.3"
+    labelled = stored(generation=3, resourceVersion="900", labels={ids.ID_LABEL: ids.object_id(seen)})
+    assert ids.change_id(labelled) == change, "the status and the label are no change"
+    assert ids.change_id(stored(generation=4, resourceVersion="901")) == f"{ids.object_id(seen)}.4"
+    assert ids.change_id(seen, 2) == f"{ids.object_id(seen)}.2"
+    assert ids.change_id(stored(resourceVersion="812")) == f"{ids.object_id(seen)}.812", "Secrets have none"
+
+
 @given(MOMENTS, st.text(max_size=60))
 def test_every_derived_id_is_a_ulid(moment, seed):
     identifier = ids.derived_id(created=moment, seed=seed)
