@@ -31,11 +31,8 @@ def of_project(project: Obj, environment: str, version: str) -> dict[str, str]:
     It is the generation that the operator has got to: before that nobody knows which version a newer one asks for.
     """
     observed = (project.get("status") or {}).get("observedGeneration")
-    if (
-        not observed
-        or not version
-        or environment_status(project, environment).get("desiredVersion") != version
-    ):
+    wanted = environment_status(project, environment).get("desiredVersion")
+    if not observed or not version or version != wanted:
         return {}
     return {f"{r.PROJECTS.plural}/{project['metadata']['name']}": change_id(project, observed)}
 

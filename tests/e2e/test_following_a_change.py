@@ -113,6 +113,13 @@ def test_a_change_is_followed_from_the_request_to_the_pods_that_serve_with_it(
     assert operators["kind"] == "Connection"
     assert pods["message"] == f"Serving with connections/{connection['id'].lower()}"
 
+    def listed() -> list[Line]:
+        entries: list[Line] = rest("GET", f"{path}/logs?search={change}").json["logs"]
+        return entries
+
+    (entry,) = eventually("its line by REST", listed)
+    assert change in entry["fields"]["changes"]
+
     second = deploy("two")
     assert second != first
     eventually("the new answer", lambda: says(url) == "two")
