@@ -25,16 +25,20 @@ def of_objects(objects: Iterable[tuple[Resource, Obj | None]]) -> dict[str, str]
     }
 
 
-def of_project(project: Obj, environment: str, version: str) -> dict[str, str]:
-    """The project's change, for a pod whose ``version`` is the one that it asks for.
+def of_project(world: World, project: Obj, environment: str, version: str) -> dict[str, str]:
+    """The ``version`` that a pod says it runs, and the project's change where that one asks for this version.
 
     It is the generation that the operator has got to: before that nobody knows which version a newer one asks for.
     """
-    observed = (project.get("status") or {}).get("observedGeneration")
-    wanted = environment_status(project, environment).get("desiredVersion")
-    if not observed or not version or version != wanted:
+    name = project["metadata"]["name"]
+    running = world.versions.get(project["metadata"]["namespace"], version)
+    if running is None or running["spec"]["projectRef"]["name"] != name:
         return {}
-    return {f"{r.PROJECTS.plural}/{project['metadata']['name']}": change_id(project, observed)}
+    found = of_objects([(r.PROJECT_VERSIONS, running)])
+    observed = (project.get("status") or {}).get("observedGeneration")
+    if observed and environment_status(project, environment).get("desiredVersion") == version:
+        found[f"{r.PROJECTS.plural}/{name}"] = change_id(project, observed)
+    return found
 
 
 def behind(world: World, links: Iterable[Link]) -> Iterator[tuple[Resource, Obj | None]]:

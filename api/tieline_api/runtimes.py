@@ -37,7 +37,7 @@ def configuration(
 ) -> Json:
     """Everything that code in this environment may know, and of which changes it is made.
 
-    ``version`` is the version that the pod runs: where it is the wanted one, the project's change is told too.
+    ``version`` is the version that the pod runs: where it is the wanted one, it is a part of the project's change.
     """
     namespace, project_name = organisation.namespace, project["metadata"]["name"]
     project_id, schema = object_id(project), project["spec"].get("dynamicVariablesSchema")
@@ -67,7 +67,7 @@ def configuration(
             for name, (template, connection) in sorted(static.items())
         },
         "changes": {
-            **runtime_changes.of_project(project, environment, version),
+            **runtime_changes.of_project(world, project, environment, version),
             **runtime_changes.of_objects(
                 [
                     (r.ACTIVATIONS, activation),

@@ -43,16 +43,15 @@ def found(kubectl: Kubectl, whose: str, text: str, *, namespace: str = "acme") -
     return [json.loads(line.partition(" ")[2]) for line in lines if wanted in line]
 
 
-def change_of(kubectl: Kubectl, request: str, written: str) -> str:
-    """The change that the API's line of a request names for an object with this id."""
+def changes_of(kubectl: Kubectl, request: str) -> dict[str, str]:
+    """The changes that the API's line of a request names, by their objects' ids."""
 
     def line() -> Line | None:
         lines = [one for one in found(kubectl, "tieline-api", request) if one.get("request_id") == request]
         return lines[0] if lines else None
 
-    told = eventually(f"the line of {request}", line)
-    (change,) = [one for one in told["changes"] if one.split(".")[0] == written]
-    return str(change)
+    told: list[str] = eventually(f"the line of {request}", line)["changes"]
+    return {change.split(".")[0]: change for change in told}
 
 
 def followed(world: World, change: str) -> tuple[Line, Line]:
@@ -69,38 +68,40 @@ def followed(world: World, change: str) -> tuple[Line, Line]:
     return operators[-1], pods[-1]
 
 
+def made(rest: Rest, path: str, body: Any) -> Line:
+    answer = rest("POST", path, body)
+    assert answer.status in {200, 201}, answer
+    created: Line = answer.json
+    return created
+
+
 def test_a_change_is_followed_from_the_request_to_the_pods_that_serve_with_it(
     world: World, rest: Rest
 ) -> None:
     kubectl = world.kubectl
-    system = rest(
-        "POST", "/systems", {"name": "Shop", "domain": "shop.example", "authSchemeConfigs": [KEY]}
-    ).json
-    project = rest("POST", "/projects", {"name": "Orders"}).json
+    shop = {"name": "Shop", "domain": "shop.example", "templateBaseUrl": "https://shop.example"}
+    system = made(rest, "/systems", {**shop, "authSchemeConfigs": [KEY]})
+    project = made(rest, "/projects", {"name": "Orders"})
     path = f"/projects/{project['id']}"
-    body = {"systemId": system["id"], "name": "shop"}
-    template = rest("POST", f"{path}/connection-templates", body).json
-    connection = rest(
-        "POST",
-        "/connections",
-        {
-            "connectionTemplateId": template["connectionTemplateId"],
-            "connection": {"name": "Shop", "baseUrl": "https://one.example", "credentials": [CREDENTIAL]},
-        },
-    ).json
+    template = made(rest, f"{path}/connection-templates", {"systemId": system["id"], "name": "shop"})
+    own = {"name": "Shop", "baseUrl": "https://one.example", "credentials": [CREDENTIAL]}
+    linked = {"connectionTemplateId": template["connectionTemplateId"], "connection": own}
+    connection = made(rest, "/connections", linked)
 
     def deploy(text: str) -> str:
         files = {"files": [{"filename": "main.py", "content": answering(text)}]}
         answer = rest("PUT", f"{path}/deploy", files)
         assert answer.status == 200, answer
-        change = change_of(kubectl, answer.headers["X-Request-Id"], project["id"])
-        operators, pods = followed(world, change)
+        changes = changes_of(kubectl, answer.headers["X-Request-Id"])
+        kinds = {followed(world, change)[0]["kind"] for change in changes.values()}
+        assert kinds == {"Project", "ProjectVersion"}
+        operators, pods = followed(world, changes[project["id"]])
         assert (operators["kind"], operators["object"]) == (
             "Project",
             f"{world.namespace}/{project['id'].lower()}",
         )
         assert f"projects/{project['id'].lower()}" in pods["message"]
-        return change
+        return changes[project["id"]]
 
     first = deploy("one")
     url = eventually("its URL", lambda: rest("GET", path).json["environments"][0].get("publicUrl"))
@@ -108,7 +109,7 @@ def test_a_change_is_followed_from_the_request_to_the_pods_that_serve_with_it(
 
     moved = rest("PUT", f"/connections/{connection['id']}", {"baseUrl": "https://two.example"})
     assert moved.status == 200, moved
-    change = change_of(kubectl, moved.headers["X-Request-Id"], connection["id"])
+    (change,) = changes_of(kubectl, moved.headers["X-Request-Id"]).values()
     operators, pods = followed(world, change)
     assert operators["kind"] == "Connection"
     assert pods["message"] == f"Serving with connections/{connection['id'].lower()}"

@@ -41,7 +41,7 @@ class ApiSource:
     """Asks the API for the environment's configuration and for every change of it.
 
     When the API is away, what was last published stays; that it is away, and that it is back, is
-    logged once each. ``version`` is what this pod runs: with it the API can tell which change of the project it is.
+    logged once each. ``version`` is what this pod runs: with it the API can tell which change of the project that is.
     """
 
     def __init__(

@@ -130,31 +130,47 @@ def test_the_projects_change_is_told_to_pods_of_the_version_that_it_asks_for(
     project, _ = make_template(client)
     token = account_token(kubectl, org, project)
     name = project["id"].lower()
+    environment = {"name": "production", "id": project["environments"][0]["id"], "status": "running"}
+    environment |= dict.fromkeys(("createdAt", "updatedAt"), "2026-01-01T00:00:00Z")
 
-    def said(**status: Any) -> None:
-        patch = json.dumps({"status": status})
+    def deployed(text: str) -> str:
+        """A version that the project asks for by now."""
+        files = {"files": [{"filename": "main.py", "content": text}], "versionName": text}
+        client.ok("PUT", f"/projects/{project['id']}/deploy", files)
+        versions = client.ok("GET", f"/projects/{project['id']}/versions")["items"]
+        return next(str(one["id"]) for one in versions if one["name"] == text)
+
+    def seen_by_the_operator(generation: int, version: str) -> None:
+        item = {**environment, "desiredVersion": version.lower()}
+        patch = json.dumps({"status": {"observedGeneration": generation, "environments": [item]}})
         command = ("patch", "project", name, "--subresource=status", "--type=merge", "-p", patch)
         kubectl(*command, namespace=org.namespace)
 
-    def told(version: str) -> str | None:
-        return changes(client, token, f"?version={version}").get(f"projects/{name}")
+    def generation() -> int:
+        return int(stored(kubectl, org, "project", name)["metadata"]["generation"])
 
-    assert told("one") is None, "the operator has not seen it yet"
-    identifier = project["environments"][0]["id"]
-    environment = {
-        "name": "production",
-        "id": identifier,
-        "status": "running",
-        "updatedAt": "2026-01-01T00:00:00Z",
-    }
-    environment |= {"createdAt": environment["updatedAt"]}
-    said(observedGeneration=1, environments=[{**environment, "desiredVersion": "one"}])
-    eventually("told", lambda: told("one") == f"{project['id']}.1")
-    assert f"projects/{name}" not in changes(client, token), "a pod that does not say what it runs"
+    def told(version: str) -> dict[str, str]:
+        found = changes(client, token, f"?version={version.lower()}")
+        return {kind: found[kind] for kind in found if kind.startswith("project")}
 
-    client.ok("PUT", f"/projects/{project['id']}", {"name": "Renamed"})
-    assert stored(kubectl, org, "project", name)["metadata"]["generation"] == 2
-    assert told("one") == f"{project['id']}.1", "what the operator has got to"
-    said(observedGeneration=2, environments=[{**environment, "version": "one", "desiredVersion": "two"}])
-    eventually("told", lambda: told("two") == f"{project['id']}.2")
-    assert told("one") is None, "a pod that is about to be replaced does not serve with it"
+    one = deployed("one = 1")
+    runs_one = {f"projectversions/{one.lower()}": f"{one}.1"}
+    assert told(one) == runs_one, "the operator has not seen the deploy yet"
+    first = generation()
+    seen_by_the_operator(first, one)
+    serves_one = {**runs_one, f"projects/{name}": f"{project['id']}.{first}"}
+    eventually("told", lambda: told(one) == serves_one)
+
+    two = deployed("two = 2")
+    second = generation()
+    assert second > first
+    assert told(one) == serves_one, "what the operator has got to"
+    seen_by_the_operator(second, two)
+    eventually("told", lambda: told(two).get(f"projects/{name}") == f"{project['id']}.{second}")
+    assert told(one) == runs_one, "a pod that is about to be replaced does not serve with the change"
+
+    other, _ = make_template(client)
+    assert told("") == {}, "a pod that does not say what it runs"
+    assert told("nonsense") == {}
+    of_another = changes(client, account_token(kubectl, org, other), f"?version={one.lower()}")
+    assert one not in str(of_another), "a version of another project"
