@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness import measured as measuring
 from tests.harness.building import begin_for
 from tests.harness.kubectl import ROOT, Kubectl, Organisation, an_organisation, install_definitions
+from tests.harness.measured import Measured
 from tests.harness.progress import Uncaptured
 from tieline_cluster.kubectl import kubectl_for
 from tieline_cluster.progress import Silence
@@ -66,6 +68,19 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     stop = begin_for(session.items)
     if stop is not None:
         session.config.add_cleanup(stop)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+) -> None:
+    """With the summary comes what was measured."""
+    measuring.show(terminalreporter, config)
+
+
+@pytest.fixture(scope="session")
+def measured(pytestconfig: pytest.Config) -> Measured:
+    """Notes what a test has measured, for people: it is shown at the end."""
+    return measuring.noting_in(pytestconfig)
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ import pytest
 from tests.harness import audit
 from tests.harness.evicting import evict, serves
 from tests.harness.kubectl import Organisation
+from tests.harness.measured import Measured
 from tests.harness.pod_processes import processes_of, send
 from tests.harness.rest_load import RestLoad
 from tests.harness.two_of_each import (
@@ -95,7 +96,7 @@ def version_deployed(world: World) -> str:
 
 
 def test_an_operator_that_is_killed_is_replaced_and_a_change_of_that_moment_is_carried_out(
-    two: Platform, world: World, cluster: Cluster
+    two: Platform, world: World, cluster: Cluster, measured: Measured
 ) -> None:
     began = datetime.now(UTC)
     world.apply(project("print('one')\n", environments=SUSPENDED))
@@ -109,7 +110,7 @@ def test_an_operator_that_is_killed_is_replaced_and_a_change_of_that_moment_is_c
     killed = time.monotonic()
     world.apply(project("print('two')\n", environments=SUSPENDED))
     eventually("the change is carried out", lambda: version_deployed(world) != before, within=PATIENCE)
-    print(f"\n{time.monotonic() - killed:.1f} s from the leader's death until a change was carried out")
+    measured(f"{time.monotonic() - killed:.1f} s from the leader's death until a change was carried out")
     assert leader(two) == second
     if cluster.audit_log is not None:
         assert epochs(writes(cluster, began)) == [first, second], "one after the other, and never both"
@@ -144,7 +145,7 @@ def restarts(platform: Platform, pod: str) -> int:
 
 
 def test_an_operator_that_hung_for_longer_than_its_lease_begins_no_write_when_it_goes_on(
-    two: Platform, world: World, cluster: Cluster
+    two: Platform, world: World, cluster: Cluster, measured: Measured
 ) -> None:
     eventually("two operators", lambda: len(pods(two, PARTS[0])) == 2)
     first = leader(two)
@@ -163,8 +164,8 @@ def test_an_operator_that_hung_for_longer_than_its_lease_begins_no_write_when_it
         applied.result()
         world.apply(*systems("Two"))
         eventually("the other one does the work", lambda: looked_at(world), within=PATIENCE)
-        print(
-            f"\n{time.monotonic() - stopped:.1f} s from the leader's hanging until all was done by the other"
+        measured(
+            f"{time.monotonic() - stopped:.1f} s from the leader's hanging until all was done by the other"
         )
     finally:
         goes_on = datetime.now(UTC)
@@ -180,7 +181,7 @@ def test_an_operator_that_hung_for_longer_than_its_lease_begins_no_write_when_it
 
 
 def test_rolling_restarts_and_a_drain_lose_no_request_and_a_budget_keeps_one_of_each(
-    two: Platform, world: World, rest: Rest
+    two: Platform, world: World, rest: Rest, measured: Measured
 ) -> None:
     for part in PARTS:
         eventually(f"two of {part}", lambda part=part: sum(map(serves, pods(two, part))) == 2)
@@ -207,7 +208,7 @@ def test_rolling_restarts_and_a_drain_lose_no_request_and_a_budget_keeps_one_of_
         for part in PARTS:
             eventually(f"two of {part} again", lambda part=part: sum(map(serves, pods(two, part))) == 2)
         done("eviction")
-    print("\n" + "\n".join(told))
+    measured("\n".join(told))
     assert not load.lost, (len(load.lost), load.lost[:20], told)
     assert min(load.answered[what] for what in ("read", "POST", "PUT")) > 20, load.answered
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.harness.constant_load import ConstantLoad, code_for_load
 from tests.harness.evicting import evict, serves
+from tests.harness.measured import Measured
 from tests.harness.waiting import eventually
 from tests.harness.world import World, project
 
@@ -36,7 +37,7 @@ def _until_only(world: World, pods: int) -> None:
     eventually("the old pods ended", lambda: len(world.pods("orders")) == pods)
 
 
-def test_no_request_is_lost_by_a_deploy_a_rollback_or_an_eviction(world: World) -> None:
+def test_no_request_is_lost_by_a_deploy_a_rollback_or_an_eviction(world: World, measured: Measured) -> None:
     world.apply(project(code_for_load("one")))
     first = world.until("orders", "running")
     with ConstantLoad(first["publicUrl"]) as load:
@@ -64,7 +65,7 @@ def test_no_request_is_lost_by_a_deploy_a_rollback_or_an_eviction(world: World) 
         _evict_one(world, replicas=2)
         done("scaling out and an eviction, two replicas")
         time.sleep(1)  # callers with a kept connection have had time to come back by it
-    print("\n" + "\n".join(told))
+    measured("\n".join(told))
     assert not load.lost, (len(load.lost), load.lost[:20], told)
     assert load.total > 2000, told
     assert load.answered["slow one"] > 10

@@ -17,6 +17,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.harness.kubectl import Kubectl, Organisation
+from tests.harness.measured import Measured
 from tests.harness.running_runtime import RunningRuntime
 from tests.harness.world import Answer, http
 from tests.integration.api.conftest import Client, Server
@@ -117,6 +118,7 @@ def code(
     kubectl: Kubectl,
     org: Organisation,
     tmp_path_factory: pytest.TempPathFactory,
+    measured: Measured,
 ) -> Iterator[Code]:
     pod = RunningRuntime(
         folder=tmp_path_factory.mktemp("pod"),
@@ -129,8 +131,8 @@ def code(
     yield running
     pod.stop()
     slowest = max(running.took, key=lambda what: running.took[what])
-    print(
-        f"\nChanges were seen after {statistics.median(running.took.values()):.1f} s (median of {len(running.took)}), "
+    measured(
+        f"Changes were seen after {statistics.median(running.took.values()):.1f} s (median of {len(running.took)}), "
         f"the slowest after {running.took[slowest]:.1f} s: {slowest}"
     )
 
