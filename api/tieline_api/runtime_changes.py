@@ -12,8 +12,6 @@ from tieline_core.kube import resources as r
 from tieline_core.names import CREDENTIAL_TYPE
 
 Obj = Mapping[str, Any]
-Link = tuple[Obj, Obj]
-"""A connection template, and the connection that stands for it."""
 
 
 def of_objects(objects: Iterable[tuple[Resource, Obj | None]]) -> dict[str, str]:
@@ -41,10 +39,9 @@ def of_project(world: World, project: Obj, environment: str, version: str) -> di
     return found
 
 
-def behind(world: World, links: Iterable[Link]) -> Iterator[tuple[Resource, Obj | None]]:
-    """What linked connections are made of. Secrets of tokens are not among it: nobody changes them by hand."""
-    for template, connection in links:
-        yield r.CONNECTION_TEMPLATES, template
+def behind(world: World, connections: Iterable[Obj]) -> Iterator[tuple[Resource, Obj | None]]:
+    """What connections are made of. Secrets of tokens are not among it: nobody changes them by hand."""
+    for connection in connections:
         yield r.CONNECTIONS, connection
         yield r.SYSTEMS, world.referred(world.systems, connection, "systemRef")
         for name in sorted(secrets_of_connection(world, connection)):

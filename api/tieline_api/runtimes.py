@@ -7,7 +7,6 @@ from typing import Any
 from tieline_api import runtime_changes
 from tieline_api.conversion.connections import scheme_item
 from tieline_api.conversion.projects import environment_status
-from tieline_api.runtime_changes import Link
 from tieline_api.runtime_credentials import credential
 from tieline_api.store.indexes import environment_names
 from tieline_api.store.organisations import Organisation
@@ -72,7 +71,7 @@ def configuration(
                 [
                     (r.ACTIVATIONS, activation),
                     *((r.CONNECTION_TEMPLATES, template) for template in named.values()),
-                    *runtime_changes.behind(world, static.values()),
+                    *runtime_changes.behind(world, (connection for _, connection in static.values())),
                 ]
             ),
         },
@@ -100,7 +99,8 @@ def user_activation(
     objects = [
         (r.ACTIVATIONS, activation),
         (r.END_USERS, user),
-        *runtime_changes.behind(world, links),
+        *((r.CONNECTION_TEMPLATES, template) for template, _ in links),
+        *runtime_changes.behind(world, (connection for _, connection in links)),
     ]
     return {
         "id": object_id(activation),
@@ -140,7 +140,7 @@ def connection_in_use(
     return None
 
 
-def _links(world: World, activation: Obj, user: Obj) -> Iterator[Link]:
+def _links(world: World, activation: Obj, user: Obj) -> Iterator[tuple[Obj, Obj]]:
     """The activation's connections with their templates: dynamic ones of its own environment only.
 
     A connection that belongs to another user is left out, whatever the activation says.

@@ -21,7 +21,7 @@ ULID_PATTERN = "^[0-7][0-9A-HJKMNP-TV-Z]{25}$"
 _ULID = re.compile(ULID_PATTERN)
 _TIME_BYTES = 6
 _RANDOM_BYTES = 10
-# Every look at a project asks for the same three.
+# Every look at a project, and every poll of a pod, asks for the same ones.
 _REMEMBERED = 4096
 
 
@@ -74,7 +74,7 @@ def object_id(obj: Mapping[str, Any]) -> str:
     label = parse_id(metadata.get("labels", {}).get(ID_LABEL, ""))
     if label:
         return label
-    return derived_id(created=parse_time(metadata["creationTimestamp"]), seed=metadata["uid"])
+    return _derived(metadata["creationTimestamp"], metadata["uid"])
 
 
 def change_id(obj: Mapping[str, Any], generation: int | None = None) -> str:
@@ -100,6 +100,11 @@ def parse_time(text: str) -> datetime:
 def format_time(moment: datetime) -> str:
     """RFC 3339 in UTC with ``Z``, to the second as Kubernetes writes it."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _derived(created: str, uid: str) -> str:
+    return derived_id(created=parse_time(created), seed=uid)
 
 
 def _compose(time: bytes, seed: str) -> str:

@@ -31,23 +31,26 @@ class Writes:
     """What a request wrote."""
 
     versions: dict[str, str] = field(default_factory=dict)
-    deleted: list[tuple[str, str, str]] = field(default_factory=list)
-    generations: dict[str, int] = field(default_factory=dict)
-    """The objects that were written, as ``plural/namespace/name``, with the generation that each has since."""
-    changes: dict[str, str] = field(default_factory=dict)
-    """The same, and the Secrets, with the text by which logs tell of the change (``change_id``)."""
-    gone: dict[str, str] = field(default_factory=dict)
-    """The objects that were deleted, with their ids."""
+    written: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Objects by ``plural/namespace/name``, as they are since."""
+    deleted: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
 
     def told(self) -> dict[str, Any]:
         """What the request's line says of it; empty when nothing was written."""
-        said = {"wrote": self.generations, "changes": list(self.changes.values()), "deleted": self.gone}
+        generations = {name: obj["metadata"].get("generation") for name, obj in self.written.items()}
+        said = {
+            "wrote": {name: generation for name, generation in generations.items() if generation},
+            "changes": [change_id(obj) for obj in self.written.values()],
+            "deleted": {_named(plural, obj): object_id(obj) for plural, obj in self.deleted[:_MOST]},
+        }
         return {key: value for key, value in said.items() if value}
 
     def header(self) -> str | None:
         """The header's value; None when nothing was written."""
         items = [f"{plural}:{version}" for plural, version in self.versions.items()]
-        items += [f"{plural}:-{name}/{uid}" for plural, name, uid in self.deleted]
+        items += [
+            f"{plural}:-{obj['metadata']['name']}/{obj['metadata']['uid']}" for plural, obj in self.deleted
+        ]
         return ",".join(items[:_MOST]) or None
 
 
@@ -66,13 +69,9 @@ def wrote(plural: str, obj: Mapping[str, Any]) -> None:
     writes = _writes.get()
     if writes is None:
         return
-    metadata = obj["metadata"]
-    version = metadata["resourceVersion"]
-    written = _named(plural, obj)
-    if written in writes.changes or len(writes.changes) < _MOST:
-        writes.changes[written] = change_id(obj)
-        if "generation" in metadata:
-            writes.generations[written] = metadata["generation"]
+    name, version = _named(plural, obj), obj["metadata"]["resourceVersion"]
+    if name in writes.written or len(writes.written) < _MOST:
+        writes.written[name] = obj
     if str(version).isdecimal():
         writes.versions[plural] = str(max(int(version), int(writes.versions.get(plural, "0"))))
 
@@ -80,11 +79,8 @@ def wrote(plural: str, obj: Mapping[str, Any]) -> None:
 def deleted(plural: str, obj: Mapping[str, Any]) -> None:
     """Notes a deletion."""
     writes = _writes.get()
-    if writes is None:
-        return
-    writes.deleted.append((plural, obj["metadata"]["name"], obj["metadata"]["uid"]))
-    if len(writes.gone) < _MOST:
-        writes.gone[_named(plural, obj)] = object_id(obj)
+    if writes is not None:
+        writes.deleted.append((plural, obj))
 
 
 def _named(plural: str, obj: Mapping[str, Any]) -> str:
