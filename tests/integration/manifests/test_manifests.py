@@ -119,6 +119,28 @@ def test_values_reach_the_objects(tools: ManifestTools) -> None:
     assert not {name for _, _, name in found} & {"tieline-viewer", "tieline-editor", "tieline-admin"}
 
 
+@pytest.mark.parametrize("part", ["tieline-operator", "tieline-api"])
+def test_two_of_a_part_are_kept_apart_and_one_of_them_from_being_drained(
+    tools: ManifestTools, part: str
+) -> None:
+    """One node cannot show it: here the constraint must count this part's pods, and the budget protect them."""
+    found = objects(kustomized(tools, "overlays/highly-available"))
+    deployment = found["Deployment", NAMESPACE, part]["spec"]
+    labels, pod = deployment["template"]["metadata"]["labels"], deployment["template"]["spec"]
+    assert deployment["replicas"] == 2
+    (spread,) = pod["topologySpreadConstraints"]
+    assert (spread["topologyKey"], spread["maxSkew"]) == ("kubernetes.io/hostname", 1)
+    budget = found["PodDisruptionBudget", NAMESPACE, part]["spec"]
+    assert budget["maxUnavailable"] == 1
+    for selector in (spread["labelSelector"], budget["selector"]):
+        assert selector["matchLabels"]
+        assert selector["matchLabels"].items() <= labels.items()
+
+    alone = objects(kustomized(tools, "overlays/one-replica"))["Deployment", NAMESPACE, part]["spec"]
+    assert alone["replicas"] == 1
+    assert "topologySpreadConstraints" not in alone["template"]["spec"]
+
+
 def test_other_settings_make_other_pods(tools: ManifestTools) -> None:
     def checksum(*more: str) -> str:
         deployment = objects(helm(tools, *more).stdout)["Deployment", NAMESPACE, "tieline-operator"]
