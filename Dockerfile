@@ -1,7 +1,10 @@
 # Two images: --target platform (operator and API) and --target runtime (what runs inside a project's pod).
 # Dependencies are layers of their own: a change of the source rebuilds only the small layers after them.
 
-FROM debian:bookworm-slim AS base
+# A digest in the place of the tag makes builds repeatable: --build-arg BASE_IMAGE=debian:bookworm-slim@sha256:...
+ARG BASE_IMAGE=debian:bookworm-slim
+
+FROM ${BASE_IMAGE} AS base
 # A base that already has the packages needs no package index.
 RUN dpkg -s python3 ca-certificates >/dev/null 2>&1 \
     || (apt-get update \
@@ -20,31 +23,25 @@ RUN dpkg -s python3-venv >/dev/null 2>&1 \
         && rm -rf /var/lib/apt/lists/* /var/cache/apt/*)
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /build
-COPY constraints.txt .
+COPY requirements requirements
 # pip and the build tool live in /opt/build, so that /opt/tieline holds only what is shipped.
 RUN python3 -m venv /opt/build \
-    && /opt/build/bin/pip install -q -c constraints.txt hatchling \
+    && /opt/build/bin/pip install -q --require-hashes -r requirements/build.txt \
     && python3 -m venv --without-pip /opt/tieline
-COPY pyproject.toml README.md ./
 
 FROM build AS platform-dependencies
-# Installs the project while its folders are still empty: this brings the dependencies alone.
-RUN /opt/build/bin/pip wheel -q --no-index --no-deps --no-build-isolation -w dist . \
-    && /opt/build/bin/pip --python /opt/tieline/bin/python \
-        install -q --no-compile -c constraints.txt "$(ls dist/*.whl)[operator,api]" \
-    && /opt/build/bin/pip --python /opt/tieline/bin/python uninstall -q -y tieline \
-    && rm -f /opt/tieline/bin/tieline-* \
+RUN /opt/build/bin/pip --python /opt/tieline/bin/python \
+        install -q --no-compile --require-hashes -r requirements/platform.txt \
     && /opt/tieline/bin/python -m compileall -qf --invalidation-mode unchecked-hash /opt/tieline/lib
 
 FROM build AS runtime-dependencies
-# The extra alone: the platform's own dependencies (pydantic and the like) stay out of project pods.
-RUN python3 -c "import tomllib; \
-print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['runtime'], sep='\n')" \
-        > requirements.txt \
-    && /opt/build/bin/pip --python /opt/tieline/bin/python install -q --no-compile -c constraints.txt -r requirements.txt \
+# The platform's own dependencies (pydantic and the like) stay out of project pods.
+RUN /opt/build/bin/pip --python /opt/tieline/bin/python \
+        install -q --no-compile --require-hashes -r requirements/runtime.txt \
     && /opt/tieline/bin/python -m compileall -qf --invalidation-mode unchecked-hash /opt/tieline/lib
 
 FROM build AS platform-code
+COPY pyproject.toml README.md ./
 COPY core/tieline_core core/tieline_core
 COPY core/tieline_rules core/tieline_rules
 COPY operator/tieline_operator operator/tieline_operator

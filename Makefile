@@ -19,7 +19,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv; }
 	@echo "Installing Python packages into $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation -e .
 	@touch $@
 
 demo: $(VENV)/.installed ## From nothing to a running integration on a local Kubernetes
@@ -48,13 +49,8 @@ test-unit: $(VENV)/.installed ## The fast tests
 crds: $(VENV)/.installed ## Generate crds/ from the models
 	$(BIN)/python -m tieline_core.crds crds
 
-constraints: ## Pin the newest versions of everything
-	@rm -rf build/closure && $(PYTHON) -m venv build/closure
-	@build/closure/bin/pip install --quiet --disable-pip-version-check '.[dev]' hatchling
-	@{ echo "# Exact versions of everything that is installed, in the images and for development."; \
-		echo "# Written by: make constraints"; \
-		build/closure/bin/pip freeze --exclude tieline; } > constraints.txt
-	@rm -rf build/closure
+constraints: ## Pin the newest versions of everything, with hashes; KEEP=1 keeps the versions that are pinned
+	@PYTHON=$(PYTHON) requirements/pin $(if $(KEEP),--keep)
 
 faults: $(VENV)/.installed ## Kill, pause and starve everything for a quarter of an hour; SEED= repeats one
 	$(BIN)/python -m tests.faults $(if $(SEED),--seed $(SEED)) $(FAULTS)

@@ -6,6 +6,7 @@ install first: they come with the base then, and need no second download.
 
 import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,26 +40,56 @@ class BaseImage:
 
 
 def external_bases(dockerfile: str) -> list[str]:
-    """The images that a Dockerfile builds on and does not make itself, each once, in their order."""
+    """The images that a Dockerfile builds on and does not make itself, each once, in their order.
+
+    An image that an `ARG` before the first `FROM` names is meant by its default.
+    """
+    defaults = base_arguments(dockerfile)
     made: set[str] = set()
     needed: dict[str, None] = {}
     pattern = r"^FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?\s*$"
-    for image, stage in re.findall(pattern, dockerfile, re.MULTILINE | re.IGNORECASE):
+    for written, stage in re.findall(pattern, dockerfile, re.MULTILINE | re.IGNORECASE):
+        image = _with_defaults(written, defaults)
         if image not in made and image != "scratch":
             needed[image] = None
         made.add(stage)
     return list(needed)
 
 
+def base_arguments(dockerfile: str) -> dict[str, str]:
+    """The build arguments that stand before the first `FROM`, with their defaults."""
+    head = re.split(r"^FROM\s", dockerfile, maxsplit=1, flags=re.MULTILINE | re.IGNORECASE)[0]
+    return dict(re.findall(r"^ARG\s+(\w+)=(\S+)\s*$", head, re.MULTILINE | re.IGNORECASE))
+
+
+def local_base_arguments(dockerfile: str) -> dict[str, str]:
+    """The build arguments that must be given to build on images made here: those whose default has a digest.
+
+    An image that is made here has another digest than the published one, so it is named by its tag alone.
+    """
+    return {
+        name: base_image(image).name
+        for name, image in base_arguments(dockerfile).items()
+        if "@" in image and image in external_bases(dockerfile)
+    }
+
+
 def base_image(name: str) -> BaseImage:
-    """How to make the image `debian:<release>` or `debian:<release>-slim`; no other can be made here."""
-    found = re.fullmatch(r"(?:docker\.io/library/)?debian:([a-z]+?)(?:-slim)?", name)
+    """How to make the image `debian:<release>` or `debian:<release>-slim`; no other can be made here.
+
+    A digest (`debian:bookworm-slim@sha256:...`) is left out: it is that of the published image.
+    """
+    found = re.fullmatch(r"(?:docker\.io/library/)?debian:([a-z]+?)(?:-slim)?(?:@sha256:[0-9a-f]{64})?", name)
     if found is None:
         raise ClusterError(
             f"The built-in cluster makes base images of Debian releases (debian:bookworm-slim), not {name!r}: "
             "build this Dockerfile with Docker and load the image's archive"
         )
     return BaseImage(name=f"docker.io/library/debian:{found[1]}-slim", release=found[1], mirror=_mirror())
+
+
+def _with_defaults(written: str, defaults: Mapping[str, str]) -> str:
+    return re.sub(r"\$\{?(\w+)\}?", lambda found: defaults.get(found[1], found[0]), written)
 
 
 def base_script(base: BaseImage, buildah: list[str]) -> str:

@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tieline_cluster import packages
-from tieline_cluster.base_image import BASE_TIMEOUT, base_image, base_script, external_bases
+from tieline_cluster.base_image import (
+    BASE_TIMEOUT,
+    base_image,
+    base_script,
+    external_bases,
+    local_base_arguments,
+)
 from tieline_cluster.commands import run
 from tieline_cluster.pip_settings import BuildMounts, build_mounts
 from tieline_cluster.places import cache_folder
@@ -92,8 +98,10 @@ class ImageBuilder:
     def _build(self, context: Path, target: str) -> str:
         mounts = build_mounts(os.environ, Path.home(), self._folder)
         identity = self._folder / "identity"
+        arguments = local_base_arguments((context / "Dockerfile").read_text())
         command = [
             *["bud", "--quiet", "--layers", "--pull-never", "--target", target],
+            *(f"--build-arg={name}={value}" for name, value in arguments.items()),
             *_volumes(mounts),
             *["--iidfile", str(identity), "--file", str(context / "Dockerfile"), str(context)],
         ]

@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from tieline_cluster.base_image import base_image, base_script, external_bases, mirror_in
+from tieline_cluster.base_image import (
+    base_image,
+    base_script,
+    external_bases,
+    local_base_arguments,
+    mirror_in,
+)
 from tieline_cluster.errors import ClusterError
 from tieline_cluster.pip_settings import build_mounts, pip_settings
 
@@ -19,6 +25,20 @@ FROM scratch
 
 def test_only_images_that_the_dockerfile_does_not_make_are_bases() -> None:
     assert external_bases(DOCKERFILE) == ["debian:bookworm-slim", "debian:trixie-slim"]
+
+
+def test_a_base_that_an_argument_names_is_its_default() -> None:
+    dockerfile = "ARG BASE=debian:trixie-slim\nFROM ${BASE} AS base\nFROM base\nFROM $BASE\n"
+    assert external_bases(dockerfile) == ["debian:trixie-slim"]
+    assert local_base_arguments(dockerfile) == {}
+
+
+def test_a_base_that_is_pinned_by_its_digest_is_built_on_the_image_made_here() -> None:
+    pinned = f"debian:bookworm-slim@sha256:{'0123456789abcdef' * 4}"
+    dockerfile = f"ARG BASE={pinned}\nARG OTHER=1\nFROM ${{BASE}} AS base\n"
+    assert external_bases(dockerfile) == [pinned]
+    assert base_image(pinned).name == "docker.io/library/debian:bookworm-slim"
+    assert local_base_arguments(dockerfile) == {"BASE": "docker.io/library/debian:bookworm-slim"}
 
 
 def test_a_base_has_the_full_name_that_from_means() -> None:

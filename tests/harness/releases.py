@@ -25,7 +25,7 @@ _PREVIOUS = "cdc4ee1f480e8bd4daeb38cb32554f7d72b5eb8b"
 _KEPT = ("core", "operator", "api", "runtime", "crds", "deploy/base", "deploy/overlays", "deploy/helm")
 # Images are made of the old code on today's dependencies, which the machine has.
 _COMPILED = shutil.ignore_patterns("__pycache__", "*.egg-info")
-_TODAYS = ("Dockerfile", "pyproject.toml", "constraints.txt", "README.md")
+_TODAYS = ("Dockerfile", "pyproject.toml", "README.md")
 _KINDS = (
     "tieline,deployments,services,serviceaccounts,networkpolicies,poddisruptionbudgets,configmaps,secrets"
 )
@@ -74,6 +74,7 @@ def previous_release(provider: ClusterProvider, folder: Path) -> Release:
             archive.extractall(folder, filter="data")
     for name in _TODAYS:
         shutil.copy2(ROOT / name, folder)
+    shutil.copytree(ROOT / "requirements", folder / "requirements", dirs_exist_ok=True)
     return _built(provider, folder)
 
 

@@ -1,0 +1,83 @@
+"""What is installed is pinned by version and by hash, everywhere the same."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILES = ("constraints.txt", "requirements/platform.txt", "requirements/runtime.txt", "requirements/build.txt")
+
+
+def pins(name: str) -> dict[str, tuple[str, frozenset[str]]]:
+    """The packages of a requirements file, each with its version and hashes."""
+    text = (ROOT / name).read_text().replace("\\\n", " ")
+    found: dict[str, tuple[str, frozenset[str]]] = {}
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            match = re.match(r"([\w.-]+)==([^\s;]+)", line)
+            assert match, f"{name}: {line[:80]} is not pinned"
+            hashes = re.findall(r"--hash=sha256:([0-9a-f]{64})(?=\s|$)", line)
+            found[normal(match[1])] = (match[2], frozenset(hashes))
+    return found
+
+
+def normal(name: str) -> str:
+    """The package's name as PEP 503 compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def wanted(extras: list[str]) -> set[str]:
+    """The packages that pyproject.toml asks for by these extras, the base dependencies included."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names: set[str] = set()
+    waiting = [
+        *project["dependencies"],
+        *(one for extra in extras for one in project["optional-dependencies"][extra]),
+    ]
+    while waiting:
+        match = re.match(r"([\w.-]+)(?:\[([\w,]+)\])?", waiting.pop())
+        assert match
+        if match[1] == "tieline":
+            waiting += [
+                one for extra in match[2].split(",") for one in project["optional-dependencies"][extra]
+            ]
+        else:
+            names.add(normal(match[1]))
+    return names
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_each_package_has_the_hashes_of_its_files(name: str) -> None:
+    found = pins(name)
+    assert found
+    assert not [package for package, (_, hashes) in found.items() if not hashes]
+
+
+@pytest.mark.parametrize("name", FILES[1:])
+def test_images_install_what_the_tests_ran_with(name: str) -> None:
+    everything = pins("constraints.txt")
+    assert {package: everything.get(package) for package in pins(name)} == pins(name)
+
+
+def test_each_direct_dependency_is_pinned() -> None:
+    missing = {
+        "constraints.txt": wanted(["dev"]) - pins("constraints.txt").keys(),
+        "requirements/platform.txt": wanted(["operator", "api"]) - pins("requirements/platform.txt").keys(),
+    }
+    assert not {file: names for file, names in missing.items() if names}, "run: make constraints KEEP=1"
+
+
+def test_the_runtime_image_has_the_runtime_and_not_the_platform() -> None:
+    found = pins("requirements/runtime.txt").keys()
+    assert "aiohttp" in found
+    assert not found & {"pydantic", "kubernetes", "kopf"}
+
+
+def test_every_installation_of_images_and_checkouts_demands_hashes() -> None:
+    for name in ("Dockerfile", "Makefile"):
+        text = (ROOT / name).read_text().replace("\\\n", " ")
+        installs = re.findall(r"(?:pip|python) +install [^&\n]*", text)
+        assert installs
+        assert not [one for one in installs if "--require-hashes" not in one and "--no-index" not in one]
