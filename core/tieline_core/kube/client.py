@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 import orjson
 
 from tieline_core.kube import errors
+from tieline_core.kube.apply_body import apply_body
 from tieline_core.kube.connection import Connection, connection
 from tieline_core.kube.resources import PODS, Resource
 from tieline_core.kube.store import Object, Objects, as_it_is
@@ -289,7 +290,7 @@ class Kube:
                 fieldValidation=field_validation,
                 dryRun="All" if dry_run else None,
             ),
-            data=orjson.dumps({"apiVersion": resource.api_version, "kind": resource.kind, **obj}),
+            data=apply_body({"apiVersion": resource.api_version, "kind": resource.kind, **obj}),
             headers={"Content-Type": "application/apply-patch+yaml"},
             # With a version, the second try would conflict with what the first one has done.
             idempotent="resourceVersion" not in metadata,

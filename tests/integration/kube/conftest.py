@@ -1,6 +1,7 @@
 """A client of the session's cluster."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,3 +13,24 @@ from tieline_core.kube import Kube
 async def kube(kubeconfig: Path) -> AsyncIterator[Kube]:
     async with await Kube.connect(kubeconfig=kubeconfig) as client:
         yield client
+
+
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    """An event loop for tests that hypothesis calls, which are not asynchronous themselves."""
+    with asyncio.Runner() as made:
+        yield made
+
+
+@pytest.fixture
+def runner_kube(runner: asyncio.Runner, kubeconfig: Path) -> Iterator[Kube]:
+    """A client on that loop."""
+
+    async def opened() -> Kube:
+        return await Kube.connect(kubeconfig=kubeconfig)
+
+    client = runner.run(opened())
+    try:
+        yield client
+    finally:
+        runner.run(client.close())
