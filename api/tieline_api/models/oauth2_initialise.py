@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, StrictBool, StringConstraints
 
+from tieline_api.models.auth_schemes import AuthSchemeConfig
 from tieline_api.models.authorisations import Initialise
 from tieline_api.models.base import Rest
 from tieline_core.resources.fields import Params, Scope, Url
@@ -24,6 +25,11 @@ class OAuth2Initialise(Initialise):
     """none, login (the default), consent, select_account or any other value; several joined with +."""
     additional_params: Params | None = None
     """URL-encoded query string that joins the URL; it must not set what the service sets."""
+    auth_scheme_config_id: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
+    """The oauth2 auth scheme: one of the system's, or the credential's own. It decides whether PKCE is used. Without
+    it, the one that the credential is for, or else the one of the system that agrees with the request."""
+    auth_scheme_config: AuthSchemeConfig | None = None
+    """The oauth2 auth scheme that a connection which is still to be made will bring along."""
 
 
 class OAuth2Url(Rest):

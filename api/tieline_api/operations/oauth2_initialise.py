@@ -1,20 +1,17 @@
 """The operation that starts an OAuth 2.0 authorisation code flow."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from tieline_api import errors
 from tieline_api.auth.permissions import permission
-from tieline_api.conversion.systems import auth_scheme_items
 from tieline_api.engine.operation import Call, Operation, Reply
 from tieline_api.models import oauth2_initialise as rest
 from tieline_api.oauth.authorize_url import Authorization, RefusedError, authorize_url, scopes
 from tieline_api.oauth.beginning import Beginning
+from tieline_api.oauth.oauth2_schemes import wants_pkce
 from tieline_api.operations import examples
 from tieline_api.operations.systems import SYSTEM
 from tieline_core.oauth.linking import Problem, client_of
 from tieline_core.oauth.states import new_verifier
-from tieline_core.resources.auth_schemes import AuthSchemeType, OAuth2Client, OAuth2GrantType
+from tieline_core.resources.auth_schemes import OAuth2Client
 from tieline_core.resources.connections import CredentialType
 
 # Credentials that tokens of an authorisation can replace.
@@ -26,7 +23,7 @@ async def initialise(call: Call[None, rest.OAuth2Initialise]) -> Reply:
     body = call.body
     beginning = Beginning.of(call, _FINISHABLE)
     _check_credential(call)
-    verifier = new_verifier() if scheme_of(beginning.system, body).get("pkce") else None
+    verifier = new_verifier() if wants_pkce(beginning.system, beginning.held, body) else None
     try:
         wanted = _wanted(body)
         url = authorize_url(wanted, redirect_uri=beginning.back, state=beginning.state, verifier=verifier)
@@ -46,30 +43,6 @@ def _check_credential(call: Call[None, rest.OAuth2Initialise]) -> None:
     found = client_of(call.platform.lookups, call.namespace, client)
     if isinstance(found, Problem):
         raise errors.invalid("credential", found.message)
-
-
-def scheme_of(system: Mapping[str, Any], body: rest.OAuth2Initialise) -> Mapping[str, Any]:
-    """The OAuth 2.0 scheme of a system that a request is about; empty when the system has none.
-
-    Of several the one that agrees in most: the credential first, then the client, then the URL.
-    """
-    found = [
-        scheme
-        for item in auth_scheme_items(system)
-        if item["type"] == AuthSchemeType.OAUTH2
-        and (scheme := item.get("oauth2") or {}).get("grant", {}).get("type")
-        == OAuth2GrantType.AUTHORIZATION_CODE
-    ]
-
-    def agreement(scheme: Mapping[str, Any]) -> tuple[bool, bool, bool]:
-        client = scheme["grant"].get("authorizationCode") or {}
-        return (
-            client.get("credentialId") == body.credential.id,
-            client.get("clientId") == body.client_id,
-            scheme.get("authorizeUrl") == body.authorize_url,
-        )
-
-    return max(found, key=agreement, default={})
 
 
 def _wanted(body: rest.OAuth2Initialise) -> Authorization:

@@ -233,7 +233,10 @@ def oauth1_begun_for(
 
 
 def check_begun_with(pending: Pending, resolved: Resolved) -> None:
-    """StateRefusedError where an authorisation was begun for another client, or consumer, than asks for its tokens."""
+    """StateRefusedError where an authorisation was not begun as the auth scheme demands.
+
+    It was begun for another client, or consumer, than asks for its tokens; or without PKCE, where the scheme has it.
+    """
     signing, endpoint = resolved.oauth1, resolved.endpoint
     named = signing.consumer.key if signing else endpoint.client_id if endpoint else pending.client_id
     if pending.client_id != named:
@@ -242,6 +245,12 @@ def check_begun_with(pending: Pending, resolved: Resolved) -> None:
             f'The authorisation was begun for the {what} "{pending.client_id}", and the auth scheme names '
             "another one; connect again with that one",
             code="client_mismatch",
+        )
+    if resolved.pkce and not pending.code_verifier:
+        raise StateRefusedError(
+            "The auth scheme demands PKCE, and the authorisation was begun without it; connect again, and name the "
+            "scheme in authSchemeConfig or authSchemeConfigId where the connection has one of its own",
+            code="pkce_missing",
         )
 
 

@@ -59,6 +59,7 @@ class Resolved:
     scopes: tuple[str, ...] = ()
     """What to ask for."""
     pkce: bool = False
+    """Whether a code is good only with a PKCE verifier."""
     inputs: Mapping[str, str] = field(default_factory=dict, repr=False)
     """What the grant takes from the credential's own Secret."""
     source: str = ""
@@ -226,7 +227,7 @@ class _Request:
             grant=self._grant,
             endpoint=endpoint_found,
             scopes=scopes,
-            pkce=self._oauth2.pkce,
+            pkce=self._oauth2.pkce and self._grant is Grant.AUTHORIZATION_CODE,
             inputs=inputs,
             source=_fingerprint(self._grant, inputs, "" if once else (asked_as, scopes)),
             asked_as=asked_as,

@@ -150,6 +150,27 @@ def test_without_pkce_no_verifier_is_sent(first: Client, login: Provider) -> Non
     assert "code_verifier" not in login.requests[0]
 
 
+def test_a_connection_with_a_scheme_of_its_own_uses_pkce_where_that_demands_it(
+    first: Client, login: Provider
+) -> None:
+    flow = Flow(first, login, pkce=False)
+    flow.scheme = login.scheme(id="own", pkce=True)
+    refused = flow.create(flow.come_back())
+    assert (refused.status, refused.fields) == (
+        422,
+        ["connection.credentials[0].credential.data.oauth2Code.state"],
+    )
+    assert "PKCE" in refused.json["message"]
+    assert login.requests == [], "a code without a verifier is not exchanged"
+    answer = flow.create(flow.come_back(authSchemeConfig=flow.scheme))
+    assert answer.status == 201, answer.raw
+    assert "code_verifier" in login.requests[0]
+    # The connection is there now, so the platform knows whose scheme it is.
+    again = flow.put(answer.json["id"], flow.come_back())
+    assert again.status == 200, again.raw
+    assert "code_verifier" in login.requests[1]
+
+
 def test_an_application_may_have_its_users_sent_to_a_page_of_its_own(first: Client, login: Provider) -> None:
     flow = Flow(first, login)
     returned = flow.come_back(redirectUrl=OWN_PAGE)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.oauth.keeping_shop import CALLBACK, NOW, PKCE, Provider, Shop, kept
+from tests.unit.oauth.memory_lookups import oauth2
 from tieline_core.oauth import stored
 from tieline_core.oauth.tokens import RefusedError, UnreachableError
 
@@ -126,6 +127,24 @@ async def test_a_state_is_good_for_its_own_credential_only(
         await kept(keeper_of(shop), shop)
     assert caught.value.code == code
     assert provider.asked == []
+
+
+async def test_a_code_that_was_obtained_without_pkce_is_not_exchanged_where_the_scheme_demands_it(
+    provider: Provider, keeper_of: Any
+) -> None:
+    """The scheme may be the connection's own: what the URL had is not what counts."""
+    shop = Shop(provider, "oauth2-code")
+    [item] = shop.connection["spec"]["credentials"]
+    item["authSchemeConfig"] = oauth2(tokenUrl=provider.url, pkce=True)
+    del item["authSchemeConfigId"]
+    await shop.authorise(code_verifier="")
+    with pytest.raises(RefusedError, match="PKCE") as caught:
+        await kept(keeper_of(shop), shop)
+    assert caught.value.code == "pkce_missing"
+    assert provider.asked == []
+    await shop.authorise(code="another")
+    assert (await kept(keeper_of(shop), shop)).access_token == "at1"
+    assert provider.asked[0]["code_verifier"] == PKCE
 
 
 async def test_a_state_is_good_once_and_for_a_while(provider: Provider, keeper_of: Any) -> None:
