@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tieline_core.oauth import answers
 from tieline_core.oauth.tokens import LONGEST_PAUSE, Tokens
 
 EARLY = timedelta(minutes=15)
@@ -106,13 +107,18 @@ def read(secret: Mapping[str, Any]) -> Stored:
 
 
 def from_values(values: Mapping[str, str], *, issued_at: datetime) -> Tokens:
-    """The tokens in a credential's values, which have the specification's names."""
+    """The tokens in a credential's values, which have the specification's names.
+
+    Scopes and type are shown, and somebody else may have written them: a token among them is left out.
+    """
+    secret = [values.get(key, "") for key in ("accessToken", "refreshToken", "oauthTokenSecret")]
+    secrets = answers.Secrets(secret)
     return Tokens(
-        access_token=values.get("accessToken", ""),
-        refresh_token=values.get("refreshToken", ""),
-        token_secret=values.get("oauthTokenSecret", ""),
-        token_type=values.get("tokenType") or "Bearer",
-        scopes=tuple(values.get("scopes", "").split()),
+        access_token=secret[0],
+        refresh_token=secret[1],
+        token_secret=secret[2],
+        token_type=answers.token_type(values.get("tokenType"), secrets),
+        scopes=answers.scopes(values.get("scopes"), secrets),
         issued_at=issued_at,
         expires_at=moment(values.get("expiresAt")),
     )

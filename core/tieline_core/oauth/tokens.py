@@ -5,9 +5,10 @@ providers quote what they were sent in their descriptions.
 """
 
 import json
+import re
 import ssl
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -21,6 +22,7 @@ from oauthlib.oauth2.rfc6749.parameters import (
 )
 from yarl import URL
 
+from tieline_core.oauth import answers
 from tieline_core.oauth.egress import EgressRefusedError
 
 TIMEOUT = 20.0
@@ -43,6 +45,8 @@ _REFUSALS = frozenset(
     }
 )
 _PASSING = frozenset({"server_error", "temporarily_unavailable", "slow_down"})
+# Additional parameters with such names have secrets for values, such as client_assertion.
+_SECRET_NAME = re.compile("secret|password|token|assertion|key|code", re.IGNORECASE)
 _PASSING_STATUSES = frozenset({408, 425, 429})
 
 
@@ -190,12 +194,20 @@ class TokenClient:
         asked_at = self._now()
         status, retry_after, answer = await self.send(url, body=body, headers=headers, tls=endpoint.tls)
         found = _read(status, answer, retry_after=retry_after)
+        access_token, refresh_token = found["access_token"], answers.token(found.get("refresh_token"))
         lifetime = _seconds(found.get("expires_in"))
+        secrets = answers.Secrets(
+            (access_token, refresh_token, answers.token(found.get("id_token")), *_sent(endpoint, params)),
+            client=(endpoint.client_id, endpoint.client_secret),
+        )
         return Tokens(
-            access_token=found["access_token"],
-            refresh_token=found.get("refresh_token") or keep,
-            token_type=found.get("token_type") or "Bearer",
-            scopes=tuple(found.get("scope") or scopes or granted),
+            access_token=access_token,
+            refresh_token=refresh_token or keep,
+            token_type=answers.token_type(found.get("token_type"), secrets),
+            # The granted ones may have been stored before anybody looked at what a provider had answered.
+            scopes=answers.scopes(found.get("scope"), secrets)
+            or tuple(scopes)
+            or answers.scopes(granted, secrets),
             issued_at=asked_at,
             expires_at=None if lifetime is None else asked_at + timedelta(seconds=lifetime),
         )
@@ -239,6 +251,16 @@ class TokenClient:
             raise UnreachableError(f"The {what} did not answer in time; it is tried again") from None
         except (aiohttp.ClientError, OSError):
             raise UnreachableError(f"The connection to the {what} broke; it is tried again") from None
+
+
+def _sent(endpoint: Endpoint, params: Mapping[str, str]) -> Iterator[str]:
+    """The secret values of a request, beside the client's secret."""
+    for name, value in params.items():
+        if name != "redirect_uri":
+            yield value
+    for name, value in parse_qsl(endpoint.additional_params):
+        if _SECRET_NAME.search(name):
+            yield value
 
 
 def _written(
@@ -290,9 +312,9 @@ def _read(status: int, answer: bytes, *, retry_after: float | None) -> dict[str,
             )
         if status < 300 and not code:
             found: dict[str, Any] = parse_token_response(text)
-            if isinstance(found.get("access_token"), str):
+            if answers.token(found.get("access_token")):
                 return found
-    except (OAuth2Error, ValueError, TypeError, AttributeError):
+    except (OAuth2Error, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         pass
     raise MisconfiguredError(
         f"The token URL answered {status} without a token; check that it is a token endpoint"
@@ -312,6 +334,6 @@ def _seconds(value: Any) -> float | None:
     """A duration in seconds; None where it is absent, no number (a date), or not positive."""
     try:
         seconds = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return seconds if 0 < seconds < 10 * 365 * 86400 else None

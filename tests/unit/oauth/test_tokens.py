@@ -1,15 +1,17 @@
 """Token requests as providers see them, and what becomes of every kind of answer."""
 
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import quote_plus
 
 import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from tieline_core.oauth import stored
 from tieline_core.oauth.egress import Egress
 from tieline_core.oauth.tokens import (
     Endpoint,
@@ -133,6 +135,10 @@ async def test_a_refresh_keeps_the_token_that_no_answer_replaces(
         ({"status": 200, "json_": ["odd"]}, MisconfiguredError),
         ({"status": 200, "body": b"\xff\xfe"}, MisconfiguredError),
         ({"status": 200, "json_": {"access_token": {"odd": 1}}}, MisconfiguredError),
+        ({"status": 200, "json_": {"access_token": "two\r\nlines"}}, MisconfiguredError),
+        ({"status": 200, "json_": {"access_token": "\ud800"}}, MisconfiguredError),
+        ({"status": 200, "text": "[" * 100_000}, MisconfiguredError),
+        ({"status": 200, "text": '{"access_token": "at", "expires_in": 1e999}'}, MisconfiguredError),
     ],
 )
 async def test_only_a_refusal_is_reported_as_bad_credentials(
@@ -143,6 +149,20 @@ async def test_only_a_refusal_is_reported_as_bad_credentials(
         await client.refresh(endpoint(provider), refresh_token="old")
     assert type(caught.value) is error
     assert len(provider.asked) == 1
+
+
+@pytest.mark.parametrize("lifetime", [10**400, -1, 10**12, True, "", None])
+async def test_a_lifetime_that_is_none_does_not_undo_an_answer(
+    provider: Provider, client: TokenClient, lifetime: Any
+) -> None:
+    provider.answer = {"json_": {"access_token": "at", "expires_in": lifetime, "refresh_token": {"odd": 1}}}
+    if lifetime == "":
+        with pytest.raises(MisconfiguredError):
+            await client.refresh(endpoint(provider), refresh_token="old")
+        return
+    tokens = await client.refresh(endpoint(provider), refresh_token="old")
+    assert (tokens.access_token, tokens.refresh_token) == ("at", "old")
+    assert tokens.expires_at in (None, NOW + timedelta(seconds=1))
 
 
 @pytest.mark.parametrize(
@@ -170,6 +190,80 @@ async def test_a_provider_inside_the_cluster_is_not_asked(provider: Provider) ->
         with pytest.raises(MisconfiguredError):
             await TokenClient(session).refresh(endpoint(provider), refresh_token="old")
     assert provider.asked == []
+
+
+BASIC = b64encode(b"me:s3cr%3Aet+%C3%A4").decode()
+
+
+@pytest.mark.parametrize(
+    ("echoed", "kept"),
+    [
+        ("orders items:read", ("orders", "items:read")),
+        (f"orders {SECRET}", ("asked",)),
+        (f"orders client_secret={quote_plus(SECRET)} refresh_token=old-refresh-token", ("orders",)),
+        ("orders old-refresh-token new-access-token new-refresh-token", ("orders",)),
+        (f"orders {BASIC} Basic", ("orders", "Basic")),
+        ("orders old-refresh-tok", ("orders", "old-refresh-tok")),
+        ("orders a-very-long-client-assertion", ("orders",)),
+        ("orders eyJhbGciOiJIUzI1NiJ9.eyJzdWI", ("orders",)),
+        (["orders", "items read", "old-refresh-token"], ("orders", "items", "read")),
+        ('orders say"so\\ ünder \x07 \ud800', ("orders",)),
+        (None, ("asked",)),
+        ("", ("asked",)),
+        (" ".join(f"scope{n}" for n in range(600)), tuple(f"scope{n}" for n in range(512))),
+        ("x" * 257, ("asked",)),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+async def test_scopes_of_an_answer_show_no_secret_and_nothing_that_is_no_scope(
+    provider: Provider, client: TokenClient, echoed: Any, kept: tuple[str, ...]
+) -> None:
+    provider.answer = {
+        "json_": {
+            "access_token": "new-access-token",
+            "refresh_token": "new-refresh-token",
+            "id_token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJtZSJ9.c2ln",
+            "scope": echoed,
+            "token_type": "new-access-token",
+        }
+    }
+    asked = endpoint(
+        provider, additional_params="client_assertion=a-very-long-client-assertion&audience=orders"
+    )
+    tokens = await client.refresh(
+        asked, refresh_token="old-refresh-token", scopes=["asked", "new-access-token"]
+    )
+    assert tokens.scopes == kept
+    assert tokens.token_type == "Bearer"
+
+
+@pytest.mark.parametrize(
+    ("shown", "kept"),
+    [
+        ("bearer", "Bearer"),
+        ("DPoP", "DPoP"),
+        ("Bearer\r\nX-Other: 1", "Bearer"),
+        ({"odd": 1}, "Bearer"),
+        (None, "Bearer"),
+    ],
+)
+async def test_the_type_of_a_token_is_a_word(
+    provider: Provider, client: TokenClient, shown: Any, kept: str
+) -> None:
+    provider.answer = {"json_": {"access_token": "at", "token_type": shown}}
+    assert (await client.client_credentials(endpoint(provider))).token_type == kept
+
+
+def test_what_was_stored_shows_no_token_either() -> None:
+    values = {
+        "accessToken": "at-of-the-user",
+        "refreshToken": "rt-of-the-user",
+        "scopes": "orders at-of-the-user refresh_token=rt-of-the-user",
+        "tokenType": "rt-of-the-user",
+    }
+    tokens = stored.from_values(values, issued_at=NOW)
+    assert (tokens.scopes, tokens.token_type) == (("orders",), "Bearer")
+    assert tokens.access_token == "at-of-the-user"
 
 
 async def test_no_secret_is_in_an_error_or_a_representation(provider: Provider, client: TokenClient) -> None:
