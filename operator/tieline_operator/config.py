@@ -16,18 +16,22 @@
 | TIELINE_EGRESS_ALLOWED | (none) | inner networks and names that token requests and pods may reach, with commas |
 | TIELINE_EGRESS_DENIED | (none) | public networks that they may not reach, separated by commas |
 | TIELINE_OTLP_ENDPOINT | (the API) | base URL of a collector that project pods send their traces to instead |
+| TIELINE_CLUSTER_DNS | kube-system,openshift-dns,169.254.20.10/32 | where pods find name servers: namespaces and networks |
 | TIELINE_METRICS_NAMESPACES | (none) | namespaces whose pods may ask project pods for metrics, with commas |
 | TIELINE_WATCH_TIMEOUT | 180 | seconds without a word from a watch until it counts as dead |
 
 How environments are reached from outside is in ``exposure``.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_network
 from pathlib import Path
 
 from tieline_operator import exposure
 from tieline_operator.exposure import NOT_EXPOSED, Exposure
+from tieline_operator.network_policies import CLUSTER_DNS
 from tieline_operator.public_urls import PLACEHOLDERS, placeholders
 from tieline_rules.egress import PUBLIC_ONLY, Egress
 
@@ -35,6 +39,8 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _MAX_PORT = 65535
+
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class ConfigError(Exception):
@@ -61,6 +67,7 @@ class Config:
     metrics_namespaces: tuple[str, ...] = ()
     exposure: Exposure = NOT_EXPOSED
     egress: Egress = PUBLIC_ONLY
+    cluster_dns: tuple[str, ...] = CLUSTER_DNS
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> "Config":
@@ -84,6 +91,7 @@ class Config:
             metrics_namespaces=read.names("TIELINE_METRICS_NAMESPACES"),
             exposure=exposure.read(env, url_template=template, namespaces=namespaces, problems=read.problems),
             egress=read.egress(),
+            cluster_dns=read.name_servers("TIELINE_CLUSTER_DNS"),
             otlp_endpoint=read.url("TIELINE_OTLP_ENDPOINT") if env.get("TIELINE_OTLP_ENDPOINT") else "",
         )
         if read.problems:
@@ -148,6 +156,19 @@ class _Reader:
         except ValueError as error:
             self.problems.append(str(error))
             return PUBLIC_ONLY
+
+    def name_servers(self, name: str) -> tuple[str, ...]:
+        found = self.names(name)
+        for one in found:
+            try:
+                ip_network(one)
+            except ValueError:
+                if not _NAMESPACE.fullmatch(one):
+                    self.problems.append(
+                        f"{name} must list namespaces, such as kube-system, and networks, such as 169.254.20.10/32; "
+                        f"{one!r} is neither"
+                    )
+        return found or CLUSTER_DNS
 
     def choice(self, name: str, default: str, options: tuple[str, ...]) -> str:
         value = (self._env.get(name) or default).upper()

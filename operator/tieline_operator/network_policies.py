@@ -5,34 +5,22 @@ else that the code may do as well, where the cluster's network enforces policies
 own lists are told as they are. Of the names that an administrator allows it can tell those of the cluster.
 """
 
-from collections.abc import Iterator, Sequence
-from ipaddress import ip_address
+from collections.abc import Iterable, Iterator, Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any
 from urllib.parse import urlsplit
 
-from tieline_rules.egress import Egress, Network
+from tieline_rules.egress import GLOBAL_V6, INNER_V4, INNER_V6, NAT64, Egress, Network
 
 Manifest = dict[str, Any]
 
 HTTP_PORT = 8080
 HEALTH_PORT = 8081
+CLUSTER_DNS = ("kube-system", "openshift-dns", "169.254.20.10/32")
+"""Where name servers are, unless the administrator says otherwise; the address is NodeLocal DNSCache's."""
 # 5353 is where OpenShift's name servers listen behind port 53 of their Service.
 _DNS_PORTS = (53, 5353)
-# What is no public address (IANA's special-purpose registries), the cloud's metadata services among them.
-_INNER_V4 = (
-    "0.0.0.0/8",
-    "10.0.0.0/8",
-    "100.64.0.0/10",
-    "127.0.0.0/8",
-    "169.254.0.0/16",
-    "172.16.0.0/12",
-    "192.0.0.0/24",
-    "192.168.0.0/16",
-    "198.18.0.0/15",
-    "224.0.0.0/4",
-    "240.0.0.0/4",
-)
-_INNER_V6 = ("::1/128", "fc00::/7", "fe80::/10", "ff00::/8")
+_EVERYTHING_V4 = IPv4Network("0.0.0.0/0")
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 _CLUSTER_DOMAIN = ".cluster.local"
 
@@ -43,15 +31,22 @@ def spec(
     egress: Egress,
     platform_urls: Sequence[str],
     metrics_namespaces: Sequence[str] = (),
+    dns: Sequence[str] = CLUSTER_DNS,
 ) -> Manifest:
-    """In: webhooks, and who may see metrics. Out: names, public addresses, the platform's, and what is allowed."""
-    dns = [{"port": port, "protocol": protocol} for port in _DNS_PORTS for protocol in ("UDP", "TCP")]
+    """In: webhooks, and who may see metrics. Out: names, public addresses, the platform's, and what is allowed.
+
+    ``dns`` are the namespaces and networks of the cluster's name servers.
+    """
+    ports = [{"port": port, "protocol": protocol} for port in _DNS_PORTS for protocol in ("UDP", "TCP")]
     platform = [peer for url in platform_urls for peer in _of_the_platform(url)]
     return {
         "podSelector": {"matchLabels": selector},
         "policyTypes": ["Ingress", "Egress"],
         "ingress": [{"ports": [{"port": HTTP_PORT, "protocol": "TCP"}]}, *_metrics(metrics_namespaces)],
-        "egress": [{"ports": dns}, {"to": [*_public(egress), *_opened(egress), *platform]}],
+        "egress": [
+            {"to": [_name_server(text) for text in dns], "ports": ports},
+            {"to": [*_public(egress), *_opened(egress), *platform]},
+        ],
     }
 
 
@@ -61,19 +56,50 @@ def _metrics(namespaces: Sequence[str]) -> Iterator[Manifest]:
         yield {"from": peers, "ports": [{"port": HEALTH_PORT, "protocol": "TCP"}]}
 
 
+def _name_server(text: str) -> Manifest:
+    try:
+        return {"ipBlock": {"cidr": str(ip_network(text))}}
+    except ValueError:
+        return _namespace(text)
+
+
 def _public(egress: Egress) -> Iterator[Manifest]:
-    for everything, inner, version in (("0.0.0.0/0", _INNER_V4, 4), ("::/0", _INNER_V6, 6)):
-        denied = [str(network) for network in egress.denied if network.version == version]
-        if everything in denied:
-            continue
-        yield {"ipBlock": {"cidr": everything, "except": [*inner, *denied]}}
+    closed = (*egress.denied, *_through_nat64(egress.denied))
+    for network, inner in (
+        (_EVERYTHING_V4, INNER_V4),
+        (GLOBAL_V6, INNER_V6),
+        (NAT64, tuple(_through_nat64(INNER_V4))),
+    ):
+        if not any(_is_in(network, one) for one in closed):
+            yield _block(network, (*inner, *closed))
+
+
+def _through_nat64(networks: Iterable[Network]) -> Iterator[IPv6Network]:
+    """How IPv4 networks are reached where the network has no IPv4 (RFC 6052)."""
+    for one in networks:
+        if isinstance(one, IPv4Network):
+            yield IPv6Network((int(NAT64.network_address) + int(one.network_address), 96 + one.prefixlen))
 
 
 def _opened(egress: Egress) -> Iterator[Manifest]:
     for network in egress.allowed:
-        yield _block(network)
+        yield _block(network, egress.denied)
     for host in egress.hosts:
         yield from _of_the_cluster(host)
+
+
+def _block(network: Network, closed: Iterable[Network]) -> Manifest:
+    """A network without the smaller ones in it that are closed."""
+    parts = dict.fromkeys(str(one) for one in closed if one != network and _is_in(one, network))
+    return {"ipBlock": {"cidr": str(network), **({"except": list(parts)} if parts else {})}}
+
+
+def _is_in(part: Network, network: Network) -> bool:
+    return (
+        part.version == network.version
+        and part.prefixlen >= network.prefixlen
+        and part.network_address in network
+    )
 
 
 def _of_the_platform(url: str) -> Iterator[Manifest]:
@@ -102,7 +128,3 @@ def _of_the_cluster(host: str) -> Iterator[Manifest]:
 
 def _namespace(name: str) -> Manifest:
     return {"namespaceSelector": {"matchLabels": {_NAMESPACE_LABEL: name}}}
-
-
-def _block(network: Network) -> Manifest:
-    return {"ipBlock": {"cidr": str(network)}}

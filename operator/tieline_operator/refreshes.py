@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import urlsplit
 
 from tieline_core.credentials.checking import WITH_TOKENS, has_expired
 from tieline_core.credentials.facts import SecretFacts, TokenFacts
@@ -22,6 +21,7 @@ from tieline_core.kube import KubeError
 from tieline_core.kube.resources import CONNECTIONS, SECRETS
 from tieline_core.oauth import stored
 from tieline_core.oauth.asking import SecretTakenError, UnresolvedError
+from tieline_core.oauth.endpoint_urls import authority
 from tieline_core.oauth.keeping import Kept
 from tieline_core.oauth.linking import CONNECTION, Problem, scheme_of
 from tieline_core.oauth.resolving import Grant
@@ -253,7 +253,7 @@ class Refreshes:
         url = scheme.oauth2.token_url if scheme and scheme.oauth2 else ""
         if scheme and scheme.oauth1 and scheme.oauth1.token_endpoint:
             url = scheme.oauth1.token_endpoint.url
-        return urlsplit(url).netloc or "?"
+        return authority(url) or "?"
 
     def _backoff(self, key: CredentialKey, *, least: float = _FIRST_BACKOFF) -> float:
         failures = self._failures[key] = self._failures.get(key, 0) + 1

@@ -192,6 +192,7 @@ def _workload(view: ProjectView, there: EnvironmentView, spec: EnvironmentSpec) 
         egress=config.egress,
         public_url=public_url if config.exposure.way is Way.NONE else in_lower_case(public_url),
         metrics_namespaces=config.metrics_namespaces,
+        cluster_dns=config.cluster_dns,
         exposure=config.exposure,
         tls_secret=filled(config.exposure.tls_secret, values),
     )

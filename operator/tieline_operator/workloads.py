@@ -67,6 +67,8 @@ class Workload:
     """A collector for their traces, instead of the API."""
     metrics_namespaces: Sequence[str] = ()
     """From where their metrics may be asked for."""
+    cluster_dns: Sequence[str] = network_policies.CLUSTER_DNS
+    """The namespaces and networks of the name servers that they may ask."""
     exposure: Exposure = NOT_EXPOSED
     """How the public URL leads to them from outside."""
     tls_secret: str = ""
@@ -115,6 +117,7 @@ def network_policy(workload: Workload) -> Manifest:
         egress=workload.egress,
         platform_urls=urls,
         metrics_namespaces=workload.metrics_namespaces,
+        dns=workload.cluster_dns,
     )
     return _object(workload, "networking.k8s.io/v1", "NetworkPolicy", spec=spec)
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
+from tieline_core.oauth.egress import is_host
+
 OFFLINE_ACCESS = "offline_access"
 DEFAULT_PROMPT = "login"
 # What only the service may say, whether this URL has it or not.
@@ -88,7 +90,7 @@ def _prompt(given: str, extra: set[str]) -> str:
 def _checked(url: str) -> str:
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        usable = parts.scheme in ("http", "https") and is_host(parts.hostname or "") and parts.port != 0
     except ValueError:
         usable = False
     if not usable or not url.isprintable() or any(letter in url for letter in ' \\"<>{}`^|'):

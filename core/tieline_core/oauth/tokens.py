@@ -241,8 +241,8 @@ class TokenClient:
                         raise MisconfiguredError(f"The {what}'s answer is too long for a token's")
                 pause = _seconds(response.headers.get("Retry-After"))
                 return response.status, pause and min(pause, LONGEST_PAUSE), bytes(answer)
-        except aiohttp.InvalidURL:
-            raise MisconfiguredError(f"The {what} is not a URL") from None
+        except ValueError:  # aiohttp.InvalidURL is one, and so is what names raise that cannot be encoded
+            raise MisconfiguredError(f"The {what} is not a URL that requests can be sent to") from None
         except aiohttp.ClientConnectorError as error:
             if isinstance(error.os_error, EgressRefusedError):
                 raise MisconfiguredError(f"The {what} may not be reached: {error.os_error}") from None

@@ -24,6 +24,8 @@ ALLOW = "an administrator can allow it in TIELINE_EGRESS_ALLOWED"
         ("localhost", ALLOW),
         ("[::ffff:127.0.0.1]", ALLOW),
         ("2130706433", "is not a URL"),
+        ("a..b", "has a host that cannot be one"),
+        ("a" * 64, "has a host that cannot be one"),
     ],
 )
 def test_a_code_is_not_sent_to_an_inner_address(

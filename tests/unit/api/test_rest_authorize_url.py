@@ -107,6 +107,8 @@ def test_the_challenge_is_the_one_of_rfc_7636_appendix_b() -> None:
         ("authorizeUrl", {"authorize_url": "https://user:pw@shop.example/"}),
         ("authorizeUrl", {"authorize_url": "javascript:alert(1)"}),
         ("authorizeUrl", {"authorize_url": "https://[::1"}),
+        ("authorizeUrl", {"authorize_url": "https://a..b/"}),
+        ("authorizeUrl", {"authorize_url": f"https://{'a' * 64}.example/"}),
         ("authorizeUrl", {"authorize_url": "https://shop.example:99999/"}),
         ("additionalParams", {"additional_params": "a=%ff"}),
         ("additionalParams", {"additional_params": "&".join(["a=1"] * 200)}),

@@ -62,6 +62,7 @@ CASES: list[tuple[str, AuthSchemeConfig, str, str, list[str] | None]] = [
     ("client credentials", own_client(), "", "", None),
     ("a URL with placeholders", oauth2(tokenUrl="https://{shop}.a/t"), "error", "curly braces", None),
     ("a URL with a fragment", oauth2(refreshUrl="https://a/t#x"), "error", "refreshUrl must not have a fragment", None),
+    ("a URL with an empty label", oauth2(tokenUrl="https://a..b/t"), "error", "tokenUrl has a host", None),
     ("a URL without a host", oauth2(authorizeUrl="https:///a"), "error", "authorizeUrl is not a URL", None),
     ("a URL with a password", oauth2(tokenUrl="https://u:hush@a/t"), "error", "must not hold", None),
     ("a URL that is not encrypted", oauth2(tokenUrl="http://a/t"), "warning", "not https", None),

@@ -17,7 +17,9 @@ def test_characters_that_yaml_reads_differently_are_escaped(obj: dict[str, str])
     assert orjson.loads(body) == obj
 
 
-@pytest.mark.parametrize("letter", ["\xa0", "\u2027", "\u202a", "\ufffd", "\U0001fffe", "\U0010ffff", "é", "漢"])
+@pytest.mark.parametrize(
+    "letter", ["\xa0", "\u2027", "\u202a", "\ufffd", "\U0001fffe", "\U0010ffff", "é", "漢"]
+)
 def test_other_characters_are_sent_as_they_are(letter: str) -> None:
     assert letter in apply_body({"a": letter}).decode()
 

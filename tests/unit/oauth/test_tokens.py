@@ -13,6 +13,7 @@ from aiohttp.test_utils import TestServer
 
 from tieline_core.oauth import stored
 from tieline_core.oauth.egress import Egress
+from tieline_core.oauth.endpoint_urls import url_problem
 from tieline_core.oauth.tokens import (
     Endpoint,
     MisconfiguredError,
@@ -183,6 +184,18 @@ async def test_a_closed_port_is_no_refusal(client: TokenClient) -> None:
     asked = Endpoint(token_url="http://127.0.0.1:1/token", client_id="me")
     with pytest.raises(UnreachableError):
         await client.refresh(asked, refresh_token="old")
+
+
+@pytest.mark.parametrize(
+    "host", ["a..b", "a" * 64 + ".example", "ü" * 64, "[::1", "a.example:99999", "127.1", "x" * 300]
+)
+async def test_a_url_with_a_host_that_cannot_be_one_is_told_and_not_tried_again(
+    client: TokenClient, host: str
+) -> None:
+    asked = Endpoint(token_url=f"http://{host}/token", client_id="me")
+    with pytest.raises(MisconfiguredError):
+        await client.refresh(asked, refresh_token="old")
+    assert url_problem(asked.token_url) or host == "127.1"
 
 
 async def test_a_provider_inside_the_cluster_is_not_asked(provider: Provider) -> None:

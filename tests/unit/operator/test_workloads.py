@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 import pytest
@@ -129,10 +130,18 @@ def test_pods_may_call_the_world_and_nothing_inside_but_names_and_the_api() -> N
     spec = workloads.network_policy(workload(**changes))["spec"]
     names, others = spec["egress"]
     assert {item["port"] for item in names["ports"]} == {53, 5353}
-    v4, v6, api, collector = others["to"]
+    assert names["to"] == [
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}},
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "openshift-dns"}}},
+        {"ipBlock": {"cidr": "169.254.20.10/32"}},
+    ]
+    v4, v6, nat64, api, collector = others["to"]
     assert collector == {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "traces"}}}
-    assert {"10.0.0.0/8", "169.254.0.0/16", "127.0.0.0/8"} < set(v4["ipBlock"]["except"])
-    assert {"fc00::/7", "fe80::/10"} < set(v6["ipBlock"]["except"])
+    assert {"10.0.0.0/8", "169.254.0.0/16", "127.0.0.0/8", "192.0.2.0/24"} < set(v4["ipBlock"]["except"])
+    assert v6["ipBlock"]["cidr"] == "2000::/3", "no unique local, site-local, mapped or other special ones"
+    assert {"2001::/23", "2002::/16"} < set(v6["ipBlock"]["except"])
+    assert nat64["ipBlock"]["cidr"] == "64:ff9b::/96"
+    assert "64:ff9b::a00:0/104" in nat64["ipBlock"]["except"], "10.0.0.0/8, translated"
     assert api == {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "tieline-system"}}}
     assert spec["ingress"] == [{"ports": [{"port": 8080, "protocol": "TCP"}]}]
 
@@ -143,13 +152,71 @@ def test_an_administrator_may_close_everything_that_is_public() -> None:
     assert [peer["ipBlock"]["cidr"] for peer in spec["egress"][1]["to"]] == ["10.5.0.0/16", "10.0.0.9/32"]
 
 
+def test_pods_ask_the_name_servers_that_the_administrator_names() -> None:
+    found = workload(cluster_dns=("dns", "169.254.169.254/32"))
+    names, _ = workloads.network_policy(found)["spec"]["egress"]
+    assert names["to"] == [
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "dns"}}},
+        {"ipBlock": {"cidr": "169.254.169.254/32"}},
+    ]
+
+
+ADDRESSES = [
+    "8.8.8.8",
+    "10.5.0.1",
+    "10.5.9.1",
+    "10.5.9.9",
+    "9.9.9.9",
+    "9.9.10.1",
+    "192.0.2.1",
+    "168.63.129.16",
+    "2606:4700::1111",
+    "2002:808:808::1",
+    "fec0::1",
+    "fd00::1",
+    "fd00:9::1",
+    "::8.8.8.8",
+    "64:ff9b::808:808",
+    "64:ff9b::909:909",
+    "64:ff9b::c000:201",
+    "64:ff9b:1::808:808",
+]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.parametrize(
+    "egress",
+    [
+        Egress(),
+        Egress.parse(
+            allowed=["10.5.0.0/16", "10.5.9.9/32", "fd00::/8"],
+            denied=["9.9.9.0/24", "10.5.9.0/24", "fd00:9::/32"],
+        ),
+        Egress.parse(allowed=["9.9.9.9/32"], denied=["0.0.0.0/0", "::/0"]),
+    ],
+    ids=["public", "some", "none"],
+)
+def test_the_policy_says_of_each_address_what_the_runtime_says(egress: Egress, address: str) -> None:
+    """Except that the runtime takes a translated address for the one that it stands for."""
+    _, others = workloads.network_policy(workload(egress=egress))["spec"]["egress"]
+    blocks = [peer["ipBlock"] for peer in others["to"] if "ipBlock" in peer]
+    wanted = ip_address(address)
+    opened = any(
+        wanted in ip_network(block["cidr"])
+        and not any(wanted in ip_network(one) for one in block.get("except", ()))
+        for block in blocks
+    )
+    translated_and_opened = address == "64:ff9b::909:909" and egress.is_allowed("9.9.9.9")
+    assert opened == (egress.permits(address) and not translated_and_opened)
+
+
 def test_pods_may_go_where_the_administrator_allows() -> None:
     egress = Egress.parse(
         allowed=["10.5.0.0/16", "fd00::/8", "shop.acme.svc", "*.svc.cluster.local", "wiki.corp.example"],
         denied=["9.9.9.0/24"],
     )
     spec = workloads.network_policy(workload(egress=egress, api_url="http://10.0.0.9:8080"))["spec"]
-    v4, _, *opened = spec["egress"][1]["to"]
+    v4, _, _, *opened = spec["egress"][1]["to"]
     assert "9.9.9.0/24" in v4["ipBlock"]["except"]
     assert opened == [
         {"ipBlock": {"cidr": "10.5.0.0/16"}},
