@@ -236,3 +236,34 @@ def _strict(schema: Any) -> None:
             _strict(child)
     for part in ("items", "additionalProperties"):
         _strict(schema.get(part))
+
+
+def test_what_the_configuration_opens_is_open_for_the_platform_too(tools: ManifestTools) -> None:
+    done = helm(
+        tools,
+        "--set-string",
+        r"configuration.TIELINE_EGRESS_ALLOWED=10.5.0.0/16\, fd00::1\,10.0.0.9\,shop.Acme.svc\,*.svc.cluster.local\,*.corp.example",
+        "--set-string",
+        r"configuration.TIELINE_CLUSTER_DNS=dns\,169.254.169.254",
+        "--set",
+        "egress.kubernetesPorts={7443}",
+        "--set-json",
+        'egress.more=[{"ports":[{"port":9411}]}]',
+    )
+    assert done.returncode == 0, done.stderr
+    policy = objects(done.stdout)["NetworkPolicy", NAMESPACE, "tieline-egress"]
+    names, kubernetes, public, more = policy["spec"]["egress"]
+    assert names["to"] == [_namespace("dns"), {"ipBlock": {"cidr": "169.254.169.254/32"}}]
+    assert kubernetes == {"ports": [{"port": 7443, "protocol": "TCP"}]}
+    assert public["to"][3:] == [
+        {"ipBlock": {"cidr": "10.5.0.0/16"}},
+        {"ipBlock": {"cidr": "fd00::1/128"}},
+        {"ipBlock": {"cidr": "10.0.0.9/32"}},
+        _namespace("acme"),
+        {"namespaceSelector": {}},
+    ]
+    assert more == {"ports": [{"port": 9411}]}
+
+
+def _namespace(name: str) -> dict[str, Any]:
+    return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}}

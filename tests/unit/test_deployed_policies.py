@@ -1,0 +1,38 @@
+"""The platform's own NetworkPolicy closes what the operator's policies for environments close."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tieline_operator import network_policies
+from tieline_rules.egress import Egress
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+
+
+def policy() -> dict[str, Any]:
+    text = (DEPLOY / "base" / "network-policies.yaml").read_text(encoding="utf-8")
+    return next(one for one in yaml.safe_load_all(text) if one["metadata"]["name"] == "tieline-egress")
+
+
+def test_the_platform_may_go_where_environments_may() -> None:
+    names, kubernetes, public = policy()["spec"]["egress"]
+    environments = network_policies.spec({}, egress=Egress(), platform_urls=[])["egress"]
+    assert names["to"] == environments[0]["to"]
+    assert sorted(map(str, names["ports"])) == sorted(map(str, environments[0]["ports"]))
+    assert public == environments[1]
+    assert "to" not in kubernetes
+    assert {443, 6443} < {port["port"] for port in kubernetes["ports"]}
+
+
+@pytest.mark.parametrize("deployment", ["api", "operator"])
+def test_the_policy_is_for_both(deployment: str) -> None:
+    text = (DEPLOY / "base" / f"{deployment}.yaml").read_text(encoding="utf-8")
+    pods = next(one for one in yaml.safe_load_all(text) if one["kind"] == "Deployment")["spec"]["template"]
+    [selector] = policy()["spec"]["podSelector"]["matchExpressions"]
+    assert selector["operator"] == "In"
+    assert pods["metadata"]["labels"][selector["key"]] in selector["values"]
