@@ -14,7 +14,7 @@ from tieline_api.store.user_activations import activation_of_user
 from tieline_api.store.world import World
 from tieline_core.ids import environment_id, object_id, static_activation_id
 from tieline_core.kube import resources as r
-from tieline_core.names import workload_name
+from tieline_core.names import possible_workloads, recorded_workload
 from tieline_core.systems import connection_base_url
 from tieline_core.variables import in_effect
 
@@ -23,12 +23,19 @@ Json = dict[str, Any]
 
 
 def environment_of_workload(world: World, namespace: str, workload: str) -> tuple[Obj, str] | None:
-    """The project and the environment that a workload (and its ServiceAccount) belongs to."""
+    """The project and the environment that a workload (and its ServiceAccount) belongs to.
+
+    What the operator has recorded decides. A name that nothing recorded has, and two environments may get, is of
+    neither: a pod is told nothing about another project.
+    """
+    may: list[tuple[Obj, str]] = []
     for project in world.referring(world.projects, "workload", namespace, workload):
         for name in environment_names(project):
-            if workload_name(project["metadata"]["name"], name) == workload:
+            if recorded_workload(project, name) == workload:
                 return project, name
-    return None
+            if workload in possible_workloads(project, name):
+                may.append((project, name))
+    return may[0] if len(may) == 1 else None
 
 
 def configuration(

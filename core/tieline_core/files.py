@@ -24,6 +24,7 @@ PACK_BYTES = 900 * 1024
 
 _NAME_HASH = 12
 _READABLE = 40
+_PROJECT_HASH = 16
 _MAX_KEY = 200
 _NOT_IN_KEYS = re.compile(r"[^-._a-zA-Z0-9]")
 
@@ -81,9 +82,23 @@ def version_name(project: str, digest: str, labels: Mapping[str, str]) -> str:
 def pack(project: str, files: Files) -> list[Pack]:
     """Distributes files over ConfigMaps, in the order of their paths.
 
-    A file larger than a pack gets a ConfigMap of its own; one larger than MAX_FILE_BYTES is a ValueError
+    The ConfigMaps' names begin with the project's name, or with the beginning and a hash of a long one. A file
+    larger than a pack gets a ConfigMap of its own; one larger than MAX_FILE_BYTES is a ValueError
     (``checks.check_files`` tells people before).
     """
+    return _packed(_short(project), files)
+
+
+def legacy_packs(project: str, files: Files) -> list[Pack]:
+    """The same packs under the names that earlier releases gave, where those differ.
+
+    They cut a long project name without a hash. Versions refer to ConfigMaps by name, so what they named stays.
+    """
+    before = _cut(project)
+    return _packed(before, files) if before != _short(project) else []
+
+
+def _packed(prefix: str, files: Files) -> list[Pack]:
     packs: list[Pack] = []
     current: dict[str, bytes] = {}
     size = 0
@@ -92,12 +107,12 @@ def pack(project: str, files: Files) -> list[Pack]:
         if len(content) > MAX_FILE_BYTES:
             raise ValueError(f"{path} has {len(content)} bytes, a ConfigMap holds {MAX_FILE_BYTES}")
         if current and size + len(content) > PACK_BYTES:
-            packs.append(_pack(project, current))
+            packs.append(_pack(prefix, current))
             current, size = {}, 0
         current[path] = content
         size += len(content)
     if current:
-        packs.append(_pack(project, current))
+        packs.append(_pack(prefix, current))
     return packs
 
 
@@ -175,14 +190,14 @@ def _feed(digest: Any, name: bytes, content: bytes) -> None:
     digest.update(content)
 
 
-def _pack(project: str, files: Files) -> Pack:
+def _pack(prefix: str, files: Files) -> Pack:
     data: dict[str, bytes] = {}
     paths: dict[str, str] = {}
     for path, content in files.items():
         key = _key(path, taken=data)
         data[key] = content
         paths[key] = path
-    name = f"{_short(project)}-files-{files_digest(data)[:_NAME_HASH]}"
+    name = f"{prefix}-files-{files_digest(data)[:_NAME_HASH]}"
     return Pack(name=name, data=data, paths=paths)
 
 
@@ -195,4 +210,12 @@ def _key(path: str, *, taken: Mapping[str, bytes]) -> str:
 
 
 def _short(project: str) -> str:
+    """A beginning of names that no other project has: the project's name, or the beginning and a hash of a long one."""
+    if len(project) <= _READABLE:
+        return _cut(project)
+    digest = hashlib.sha256(project.encode()).hexdigest()[:_PROJECT_HASH]
+    return f"{project[: _READABLE - _PROJECT_HASH - 1].rstrip('-.')}-{digest}"
+
+
+def _cut(project: str) -> str:
     return project[:_READABLE].rstrip("-.")

@@ -2,6 +2,8 @@
 
 import hashlib
 import re
+from collections.abc import Mapping
+from typing import Any
 
 PROJECT_LABEL = "tieline.dev/project"
 ENVIRONMENT_LABEL = "tieline.dev/environment"
@@ -14,11 +16,17 @@ STATE_LABEL = "tieline.dev/state"
 """On the ConfigMaps that hold what integrations keep between runs."""
 TOKEN_AUDIENCE = "tieline"  # noqa: S105  (the audience of a token, no token)
 
+INSTANCE_LABEL = "app.kubernetes.io/instance"
+"""On the objects and pods of an environment: the name of its workload."""
+
 # A Service's name is a DNS-1035 label of at most 63 characters; Deployment pods add 17 ("-<hash>-<5>").
 _LONGEST = 46
-_HASH = 6
+# 64 bits, so that nobody finds two names with one hash by trying.
+_HASH = 16
+_LEGACY_HASH = 6
 _LABEL = 63
-_LABEL_CUT = _LABEL - _HASH - 1
+_LABEL_HASH = 6
+_LABEL_CUT = _LABEL - _LABEL_HASH - 1
 # A Secret's name has up to 253 characters; a dot that would end the readable part goes.
 _TOKENS_READABLE = 200
 _TOKENS_HASH = 10
@@ -30,18 +38,59 @@ def workload_name(project: str, environment: str) -> str:
     A DNS-1035 label, unique in the namespace: the readable part may be cut, the hash of both names
     never is (``a-b`` + ``c`` and ``a`` + ``b-c`` differ).
     """
-    digest = hashlib.sha256(f"{project}/{environment}".encode()).hexdigest()[:_HASH]
+    return _workload(project, environment, _HASH)
+
+
+def legacy_workload_name(project: str, environment: str) -> str:
+    """The name that earlier releases gave: its hash has 24 bits. Environments that have it keep it."""
+    return _workload(project, environment, _LEGACY_HASH)
+
+
+def recorded_workload(project: Mapping[str, Any], environment: str) -> str | None:
+    """The name of an environment's workload by the status of its Project (an object as read from the API server).
+
+    None while the operator has not recorded the environment yet. Earlier releases recorded no name: theirs is the
+    legacy one.
+    """
+    name = project["metadata"]["name"]
+    legacy = legacy_workload_name(name, environment)
+    for item in project.get("status", {}).get("environments") or ():
+        if item.get("name") == environment:
+            long = workload_name(name, environment)
+            return long if item.get("workload") == long else legacy
+    return None
+
+
+def possible_workloads(project: Mapping[str, Any], environment: str) -> tuple[str, ...]:
+    """The names that an environment's workload may have: one, once the operator has recorded it."""
+    recorded = recorded_workload(project, environment)
+    if recorded is not None:
+        return (recorded,)
+    name = project["metadata"]["name"]
+    return workload_name(name, environment), legacy_workload_name(name, environment)
+
+
+def current_workload(project: Mapping[str, Any], environment: str) -> str:
+    """The name of an environment's workload: the recorded one, or the one that it is about to get."""
+    return possible_workloads(project, environment)[0]
+
+
+def _workload(project: str, environment: str, length: int) -> str:
+    digest = hashlib.sha256(f"{project}/{environment}".encode()).hexdigest()[:length]
     readable = re.sub(r"[^a-z0-9-]", "-", f"{project}-{environment}")
     if not readable[0].isalpha():
         readable = f"p-{readable}"
-    return f"{readable[: _LONGEST - _HASH - 1].rstrip('-')}-{digest}"
+    return f"{readable[: _LONGEST - length - 1].rstrip('-')}-{digest}"
 
 
 def label_value(name: str) -> str:
-    """The value of ``tieline.dev/project`` for a project: its name, cut and hashed where labels end (63)."""
+    """The value of ``tieline.dev/project`` for a project: its name, cut and hashed where labels end (63).
+
+    It finds candidates. Whose an object is, its owner reference says: the hash has 24 bits.
+    """
     if len(name) <= _LABEL:
         return name
-    return f"{name[:_LABEL_CUT].rstrip('-.')}-{hashlib.sha256(name.encode()).hexdigest()[:_HASH]}"
+    return f"{name[:_LABEL_CUT].rstrip('-.')}-{hashlib.sha256(name.encode()).hexdigest()[:_LABEL_HASH]}"
 
 
 def tokens_name(connection: str, credential: str) -> str:

@@ -20,3 +20,15 @@ def owner_reference(owner: Object) -> dict[str, Any]:
 def is_owned(obj: Object, uid: str) -> bool:
     """Whether ``obj`` goes when the object with this uid goes; another of that one's name is not it."""
     return any(one.get("uid") == uid for one in obj["metadata"].get("ownerReferences") or ())
+
+
+def controller_of(obj: Object) -> Mapping[str, Any] | None:
+    """The owner reference of the controller of ``obj``; Kubernetes allows one."""
+    references = obj["metadata"].get("ownerReferences") or ()
+    return next((one for one in references if one.get("controller")), None)
+
+
+def controlled_by_another(obj: Object, uid: str) -> bool:
+    """Whether the controller of ``obj`` is another object than the one with this uid."""
+    controller = controller_of(obj)
+    return controller is not None and controller.get("uid") != uid

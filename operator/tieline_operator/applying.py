@@ -1,7 +1,7 @@
 """Carrying out a plan: writes what differs, and nothing else."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -17,17 +17,24 @@ from tieline_core.kube import (
     NotFound,
     Resource,
 )
+from tieline_core.names import ENVIRONMENT_LABEL
 from tieline_operator.conditions import find, full_status
 from tieline_operator.differences import contained
 from tieline_operator.drift import Drift, Drifts
 from tieline_operator.events import Events
-from tieline_operator.plans import MANAGER, Child, Object, Plan, failed
+from tieline_operator.ownership import child_refusal, creation_refusal
+from tieline_operator.plans import MANAGER, Child, Creation, Object, Plan, Refusal, failed, in_progress
 
 logger = logging.getLogger(__name__)
 
 REFUSED = "WorkloadRefused"
 # What Kubernetes refuses (a quota, an admission rule, a value) may be allowed later.
 REFUSED_AGAIN_AFTER = 60.0
+# What was deleted with its owner is gone within moments.
+_PASSING_SECONDS = 2.0
+# An apply that names this version creates what is not there and conflicts with what is: no object has it.
+_NEW = "1"
+_TRIES = 3
 
 
 class Writer(Protocol):
@@ -62,12 +69,19 @@ class Reader(Protocol):
     def observe(self, resource: Resource, obj: Mapping[str, Any]) -> None: ...
 
 
+class Lookup(Protocol):
+    """The one read of the API server: whose an object is that is in the way (caches hold labelled ones only)."""
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Object: ...
+
+
 class Applier:
     """Carries out plans."""
 
     def __init__(
         self,
         kube: Writer,
+        lookup: Lookup,
         reader: Reader,
         events: Events,
         drifts: Drifts,
@@ -75,6 +89,7 @@ class Applier:
     ) -> None:
         """``wrote`` is told of each object that a plan was for: as it was planned on, and as it is written."""
         self._kube = kube
+        self._lookup = lookup
         self._wrote = wrote
         self._reader = reader
         self._events = events
@@ -91,10 +106,11 @@ class Applier:
         """Makes the cluster what ``plan`` says. Returns the plan as it came out.
 
         With ``plan_again`` the status is what is to be said once the children are written: one write, where there
-        would be another one at the next look. When Kubernetes refuses a child, the object's Ready says so and the
-        plan looks again later. Raises KubeError for all else that fails.
+        would be another one at the next look. When a child cannot be written (Kubernetes refuses it, or an object of
+        its name belongs to somebody else), the object's Ready says so and the plan looks again later. Raises KubeError
+        for all else that fails.
         """
-        refused, any_written = await self._children(resource, obj, plan)
+        refusals, any_written = await self._children(resource, obj, plan)
         for deletion in plan.deletions:
             self._drifts.deleting(deletion.uid)
             with suppress(NotFound, Conflict):
@@ -105,8 +121,8 @@ class Applier:
                     uid=deletion.uid,
                     resource_version=deletion.resource_version,
                 )
-        if refused:
-            plan = refused
+        if refusals:
+            plan = _refused(plan, refusals)
         elif plan_again and not plan.deletions and any_written:
             plan = await plan_again()
         try:
@@ -119,48 +135,97 @@ class Applier:
                 raise
         return plan
 
-    async def _children(self, resource: Resource, obj: Object, plan: Plan) -> tuple[Plan | None, bool]:
-        """Makes and mends the children; the plan to go on with when one is refused, and whether any differed."""
-        child: Child | None = None
+    async def _children(self, resource: Resource, obj: Object, plan: Plan) -> tuple[Sequence[Refusal], bool]:
+        """Makes and mends the children; what could not be written, and whether any differed.
+
+        Without one child of an environment the others of that environment are left as they are; those of other
+        environments are not concerned.
+        """
+        refusals: list[Refusal] = []
         written = False
+        for creation in plan.creations:
+            written = True
+            drift = await self._or_refusal(creation, self._create(creation), refusals)
+            if refusals:
+                break  # the rest refers to it
+            if drift:
+                await self._drifts.tell(resource, obj, drift)
+        without = set()
+        for child in plan.children:
+            part = part_of(child)
+            if part in without or (child.actual is not None and contained(child.desired, child.actual)):
+                continue
+            written = True
+            before = len(refusals)
+            drift = await self._or_refusal(child, self._apply_child(child), refusals)
+            if len(refusals) > before:
+                without.add(part)
+            if drift:
+                await self._drifts.tell(resource, obj, drift)
+        return refusals, written
+
+    async def _or_refusal(
+        self, child: Child | Creation, write: Awaitable[Drift | Refusal | None], refusals: list[Refusal]
+    ) -> Drift | None:
+        """Waits for a write. That it cannot be done goes into ``refusals``."""
         try:
-            for creation in plan.creations:
-                written = True
-                drift = await self._create(creation.resource, creation.desired)
-                if drift:
-                    await self._drifts.tell(resource, obj, drift)
-            for child in plan.children:
-                if child.actual is not None and contained(child.desired, child.actual):
-                    continue
-                written = True
-                drift = await self._apply_child(child)
-                if drift:
-                    await self._drifts.tell(resource, obj, drift)
+            result = await write
         except (Invalid, Forbidden) as error:
             message = f"Kubernetes refuses a part of the workload: {error.message[:1024]}"
-            if child is not None and plan.on_refusal is not None:
-                refused = replace(plan.on_refusal(child, message), requeue_after=REFUSED_AGAIN_AFTER)
-            else:
-                refused = replace(plan, outcome=failed(REFUSED, message), requeue_after=REFUSED_AGAIN_AFTER)
-            return refused, written
-        return None, written
+            refusals.append(Refusal(child=child, reason=REFUSED, message=message))
+            return None
+        if isinstance(result, Refusal):
+            refusals.append(result)
+            return None
+        return result
 
-    async def _create(self, resource: Resource, desired: Mapping[str, Any]) -> Drift | None:
+    async def _create(self, creation: Creation) -> Drift | Refusal | None:
+        resource, desired = creation.resource, creation.desired
         drift = self._drifts.missing(resource, desired)
         try:
             self._reader.observe(resource, await self._kube.create(resource, desired, field_manager=MANAGER))
         except AlreadyExists:
-            return None
+            there = await self._live(resource, desired)
+            refusal = creation_refusal(creation, there) if there is not None else None
+            if there is not None and refusal is None:
+                self._reader.observe(resource, there)
+            return refusal
         return drift
 
-    async def _apply_child(self, child: Child) -> Drift | None:
-        if child.actual is None:
-            drift = self._drifts.missing(child.resource, child.desired)
+    async def _apply_child(self, child: Child) -> Drift | Refusal | None:
+        """Writes a child, unless the object of its name is somebody else's.
+
+        The cache may be behind, and holds labelled objects only. So an object that is not in it is created, never
+        taken over, and one that is in it is changed only as long as it is that very one (its uid).
+        """
+        resource, actual = child.resource, child.actual
+        if actual is None:
+            drift = self._drifts.missing(resource, child.desired)
         else:
-            drift = await self._drifts.changed(child.resource, child.desired, child.actual)
-        applied = await self._kube.apply(child.resource, child.desired, field_manager=MANAGER, force=True)
-        self._reader.observe(child.resource, applied.object)
+            drift = await self._drifts.changed(resource, child.desired, actual)
+        for attempt in range(1, _TRIES + 1):
+            if actual is not None and (refusal := child_refusal(child, actual)):
+                return refusal
+            expected = {"resourceVersion": _NEW} if actual is None else {"uid": actual["metadata"]["uid"]}
+            desired = {**child.desired, "metadata": {**child.desired["metadata"], **expected}}
+            try:
+                applied = await self._kube.apply(resource, desired, field_manager=MANAGER, force=True)
+            except Conflict:
+                if attempt == _TRIES:
+                    raise
+                actual = await self._live(resource, child.desired)
+                continue
+            self._reader.observe(resource, applied.object)
+            break
         return drift
+
+    async def _live(self, resource: Resource, desired: Mapping[str, Any]) -> Object | None:
+        """The object of a child's name as Kubernetes has it at this moment."""
+        metadata = desired["metadata"]
+        try:
+            return await self._lookup.get(resource, metadata["name"], metadata["namespace"])
+        except NotFound:
+            return None
 
     async def _label(self, resource: Resource, obj: Object) -> None:
         """Puts the id on an object that came without (those of REST and of restores have one)."""
@@ -210,6 +275,27 @@ class Applier:
         for notice in plan.notices[1:] if plan.notices and plan.notices[0].reason == told else plan.notices:
             warning = {"status": "False", "reason": notice.reason, "message": notice.message}
             await self._events.post(resource, applied.object, warning)
+
+
+def part_of(child: Child | Creation) -> str | None:
+    """The environment that a child of a Project belongs to; None for what belongs to none."""
+    name: str | None = (child.desired["metadata"].get("labels") or {}).get(ENVIRONMENT_LABEL)
+    return name
+
+
+def _refused(plan: Plan, refusals: Sequence[Refusal]) -> Plan:
+    """The plan for when these children were not written."""
+    passing = all(refusal.passing for refusal in refusals)
+    after = _PASSING_SECONDS if passing else REFUSED_AGAIN_AFTER
+    creations = [refusal for refusal in refusals if isinstance(refusal.child, Creation)]
+    if plan.on_refusal is None or creations:
+        first = (creations or refusals)[0]
+        outcome = (in_progress if first.passing else failed)(first.reason, first.message)
+        plan = replace(plan, outcome=outcome)
+    else:
+        plan = plan.on_refusal(refusals)
+    seconds = (after, plan.requeue_after)
+    return replace(plan, requeue_after=min(one for one in seconds if one is not None))
 
 
 _WORDS = {"True": "ready", "False": "not ready", "Unknown": "in progress"}

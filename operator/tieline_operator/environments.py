@@ -26,6 +26,8 @@ class Wanted:
 
     name: str
     id: str
+    workload: str = ""
+    """The name of its objects."""
     draft: bool = False
     """No version was ever chosen: there is no workload."""
     suspended: bool = False
@@ -85,6 +87,7 @@ def status_of(
     values = {
         "name": wanted.name,
         "id": wanted.id,
+        "workload": wanted.workload,
         "status": str(judged.state),
         "message": message,
         "version": judged.serving,

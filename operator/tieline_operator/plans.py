@@ -1,6 +1,6 @@
 """What a reconciler decides: pure data, which ``applying`` carries out."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -62,10 +62,23 @@ class Child:
 
 @dataclass(frozen=True, kw_only=True)
 class Creation:
-    """An immutable object that must exist; one of this name that is there already is it."""
+    """An immutable object that must exist; one of this name, owner and content that is there already is it."""
 
     resource: Resource
     desired: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """Why an object could not be written, now and until something else changes."""
+
+    child: Child | Creation
+    reason: str
+    """One CamelCase word."""
+    message: str
+    """A sentence for people."""
+    passing: bool = False
+    """Whether it ends by itself: Kubernetes is removing the object that is in the way."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +126,7 @@ class Plan:
     deletions: tuple[Deletion, ...] = ()
     notices: tuple[Notice, ...] = ()
     """Told once the status that they belong to is written."""
-    on_refusal: "Callable[[Child, str], Plan] | None" = None
-    """The plan for when Kubernetes refuses a child with a message; its status is what is told then."""
+    on_refusal: "Callable[[Sequence[Refusal]], Plan] | None" = None
+    """The plan for when children cannot be written; its status is what is told then."""
     requeue_after: float | None = None
     """Seconds after which to look again, when time itself may change the answer."""

@@ -7,6 +7,7 @@ from tieline_core.files import FilesMissing
 from tieline_core.ids import (
     ORGANISATION_LABEL,
     derived_id,
+    environment_id,
     object_name,
     parse_id,
     parse_time,
@@ -23,14 +24,23 @@ from tieline_core.kube.resources import (
     PROJECT_VERSIONS,
     PROJECTS,
 )
-from tieline_core.names import ENVIRONMENT_LABEL, label_value, workload_name
-from tieline_core.owners import is_owned
+from tieline_core.names import (
+    ENVIRONMENT_ID_LABEL,
+    ENVIRONMENT_LABEL,
+    INSTANCE_LABEL,
+    label_value,
+    legacy_workload_name,
+    recorded_workload,
+    workload_name,
+)
+from tieline_core.owners import controlled_by_another, controller_of, is_owned
 from tieline_core.resources import Project, ProjectVersion
 from tieline_operator.choices import Choice, choose, current_version
 from tieline_operator.code import Analysis, Code
 from tieline_operator.config import Config
 from tieline_operator.elders import id_taken
 from tieline_operator.indexes import CHILDREN, joined
+from tieline_operator.ownership import may_write
 from tieline_operator.plans import Object, Plan
 from tieline_operator.pods import deployed_version
 from tieline_operator.project_view import EnvironmentView, ProjectView, Source, source_of
@@ -57,9 +67,13 @@ class Projects:
         owned = world[PROJECT_VERSIONS].by_index("project", joined(namespace, name))
         versions = [VERSION.of(item) for item in owned if _stays(item)]
         label = joined(namespace, label_value(name))
-        packs = {item["metadata"]["name"]: item for item in world[CONFIG_MAPS].by_index("project", label)}
+        packs = {
+            item["metadata"]["name"]: item
+            for item in world[CONFIG_MAPS].by_index("project", label)
+            if not controlled_by_another(item, project.metadata.uid)
+        }
         source = await self._source(project)
-        environments = self._environments(world, project, source, label)
+        environments = self._environments(world, obj, project, source, label)
         source = await self._with_files(project, source, versions, packs.keys(), environments)
         organisation, suggestion = _organisation(world, namespace)
         return ProjectView(
@@ -74,7 +88,7 @@ class Projects:
             config_maps=packs,
             environments=environments,
             connector=world[CONNECTORS].get(namespace, object_name(project_connector_id(project.id))),
-            strays=_strays(world, project, label),
+            strays=_strays(world, project, label, {item.workload for item in environments.values()}),
         )
 
     async def _source(self, project: Project) -> Source:
@@ -105,7 +119,7 @@ class Projects:
         return Source(digest=source.digest, files_digest=source.files_digest, files=files)
 
     def _environments(
-        self, world: World, project: Project, source: Source, label: str
+        self, world: World, obj: Object, project: Project, source: Source, label: str
     ) -> dict[str, EnvironmentView]:
         pods = world[PODS].by_index("project", label)
         previous = {item.name: item for item in project.status.environments}
@@ -117,7 +131,8 @@ class Projects:
                 accept=project.spec.settings.accept_code_changes_automatically,
                 current=source.digest,
             )
-            views[spec.name] = _environment(world, project, spec.name, choice, pods)
+            workload = _workload(world, obj, project, spec.name)
+            views[spec.name] = _environment(world, project, spec.name, workload, choice, pods)
         return views
 
     async def _analyses(
@@ -141,27 +156,61 @@ class Projects:
         return analyses
 
 
+def _workload(world: World, obj: Object, project: Project, name: str) -> str:
+    """The name of an environment's objects.
+
+    It never changes while the environment lives, so what earlier releases named keeps its name, unless another
+    Project has that one: with 24 bits of hash two environments of a namespace could get the same.
+    """
+    legacy = legacy_workload_name(project.name, name)
+    recorded = recorded_workload(obj, name)
+    if recorded not in (legacy, None):
+        return recorded
+    uid = project.metadata.uid
+    labels = {ENVIRONMENT_ID_LABEL: environment_id(project.id, name)}
+    there = [found for resource in CHILDREN if (found := world[resource].get(project.namespace, legacy))]
+    if any(_is_of_another_project(found, project) for found in there):
+        return workload_name(project.name, name)
+    if recorded == legacy or any(may_write(found, uid, labels) for found in there):
+        return legacy
+    return workload_name(project.name, name)
+
+
+def _is_of_another_project(found: Object, project: Project) -> bool:
+    controller = controller_of(found) or {}
+    return controller.get("kind") == PROJECTS.kind and controller.get("name") != project.name
+
+
 def _environment(
-    world: World, project: Project, name: str, choice: Choice, pods: Sequence[Object]
+    world: World, project: Project, name: str, workload: str, choice: Choice, pods: Sequence[Object]
 ) -> EnvironmentView:
-    namespace, workload = project.namespace, workload_name(project.name, name)
+    namespace, uid = project.namespace, project.metadata.uid
+    labels = {ENVIRONMENT_ID_LABEL: environment_id(project.id, name)}
     children: dict[Resource, Object] = {}
     for resource in CHILDREN:
         found = world[resource].get(namespace, workload)
-        if found is not None and _stays(found):
+        if found is not None and _stays(found) and may_write(found, uid, labels):
             children[resource] = found
     place = joined(namespace, project.name, name)
     templates = world[CONNECTION_TEMPLATES].by_index("environment", place)
     return EnvironmentView(
         choice=choice,
+        workload=workload,
         children=children,
-        pods=[pod for pod in pods if pod["metadata"]["labels"].get(ENVIRONMENT_LABEL) == name],
+        pods=[pod for pod in pods if _is_pod_of(pod, workload, name)],
         templates=frozenset(item["spec"]["name"] for item in templates if _stays(item)),
     )
 
 
-def _strays(world: World, project: Project, label: str) -> list[tuple[Resource, Object]]:
-    names = {workload_name(project.name, item.name) for item in project.spec.effective_environments()}
+def _is_pod_of(pod: Object, workload: str, environment: str) -> bool:
+    """Labels of long project names may be the same; the workload's name is one environment's alone."""
+    labels = pod["metadata"]["labels"]
+    return (labels.get(INSTANCE_LABEL), labels.get(ENVIRONMENT_LABEL)) == (workload, environment)
+
+
+def _strays(
+    world: World, project: Project, label: str, names: Collection[str]
+) -> list[tuple[Resource, Object]]:
     return [
         (resource, obj)
         for resource in CHILDREN

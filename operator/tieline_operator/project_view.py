@@ -33,7 +33,10 @@ class EnvironmentView:
     """What is there of one environment."""
 
     choice: Choice
+    workload: str
+    """The name of all its objects."""
     children: Mapping[Resource, Object]
+    """Its objects of that name; those of others are not among them."""
     pods: Sequence[Object] = ()
     templates: frozenset[str] = frozenset()
     """Names of its connection templates."""

@@ -5,11 +5,22 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from tieline_core.names import ENVIRONMENT_LABEL
 from tieline_core.resources.projects import EnvironmentState
+from tieline_operator.applying import part_of
 from tieline_operator.choices import current_version
 from tieline_operator.environments import Judged, judge, status_of
-from tieline_operator.plans import Child, Creation, Deletion, Outcome, Plan, failed, in_progress, ready
+from tieline_operator.ownership import NOT_OWNED
+from tieline_operator.plans import (
+    Child,
+    Creation,
+    Deletion,
+    Outcome,
+    Plan,
+    Refusal,
+    failed,
+    in_progress,
+    ready,
+)
 from tieline_operator.pods import Failure
 from tieline_operator.project_connectors import connector_child
 from tieline_operator.project_view import ProjectView
@@ -25,10 +36,10 @@ class _Environment:
     judged: Judged
 
 
-def plan(view: ProjectView, now: datetime, refusals: Mapping[str, str] | None = None) -> Plan:
+def plan(view: ProjectView, now: datetime, refusals: Mapping[str | None, Refusal] | None = None) -> Plan:
     """Everything that follows from a view of a project. No I/O.
 
-    ``refusals`` are what Kubernetes said, by environment, when it refused a part of the workload.
+    ``refusals`` say, by environment, why a part of the workload could not be written.
     """
     refused = view.taken or _not_an_organisation(view)
     if refused:
@@ -44,7 +55,7 @@ def plan(view: ProjectView, now: datetime, refusals: Mapping[str, str] | None = 
         status=_status(view, environments, current, now),
         creations=creations,
         children=(*_children(environments), *connector_child(view, _serving(environments))),
-        on_refusal=lambda child, message: _refused(view, now, child, message),
+        on_refusal=lambda refusals: _refused(view, now, refusals),
         deletions=(*_stray_deletions(view, environments), *deletions),
         requeue_after=min(
             (
@@ -57,16 +68,23 @@ def plan(view: ProjectView, now: datetime, refusals: Mapping[str, str] | None = 
     )
 
 
-def _refused(view: ProjectView, now: datetime, child: Child, message: str) -> Plan:
-    environment = child.desired["metadata"]["labels"].get(ENVIRONMENT_LABEL)
-    if environment is None:  # the connector: no environment is the worse for it
-        return replace(plan(view, now), outcome=failed("ConnectorRefused", message))
-    return plan(view, now, {environment: message})
+def _refused(view: ProjectView, now: datetime, refusals: Sequence[Refusal]) -> Plan:
+    by_environment = {part_of(refusal.child): refusal for refusal in reversed(refusals)}
+    again = plan(view, now, by_environment)
+    connector = by_environment.get(None)
+    if connector is None or again.outcome.status == "False":
+        return again
+    # The connector alone: no environment is the worse for it.
+    reason = connector.reason if connector.reason == NOT_OWNED else "ConnectorRefused"
+    outcome = (in_progress if connector.passing else failed)(reason, connector.message)
+    return replace(again, outcome=outcome)
 
 
-def _environment(planned: Rollout, refusal: str | None, now: datetime) -> _Environment:
-    if refusal:
-        wanted = replace(planned.wanted, problem=Failure("WorkloadRefused", refusal))
+def _environment(planned: Rollout, refusal: Refusal | None, now: datetime) -> _Environment:
+    if refusal and refusal.passing:
+        planned = replace(planned, wanted=replace(planned.wanted, waiting=refusal.message))
+    elif refusal:
+        wanted = replace(planned.wanted, problem=Failure(refusal.reason, refusal.message))
         planned = replace(planned, wanted=wanted)
     return _Environment(planned, judge(planned.wanted, planned.seen, now))
 
@@ -91,7 +109,7 @@ def _not_an_organisation(view: ProjectView) -> Outcome | None:
     return failed(
         "OrganisationMissing",
         f"Namespace {namespace} is no organisation: give it an id with "
-        f"`kubectl label namespace {namespace} tieline.dev/organisation={view.suggested_id}`",
+        f"`kubectl label --overwrite namespace {namespace} tieline.dev/organisation={view.suggested_id}`",
     )
 
 

@@ -7,7 +7,6 @@ from tieline_core.checks import missing_templates, summary
 from tieline_core.ids import environment_id
 from tieline_core.kube import Resource
 from tieline_core.kube import resources as r
-from tieline_core.names import workload_name
 from tieline_core.resources import ProjectVersion
 from tieline_core.resources.project_versions import VersionState
 from tieline_core.resources.projects import EnvironmentSpec
@@ -54,6 +53,7 @@ def rollout(view: ProjectView, spec: EnvironmentSpec, *, current: str | None) ->
     wanted = Wanted(
         name=spec.name,
         id=environment_id(view.project.id, spec.name),
+        workload=there.workload,
         draft=there.choice.draft,
         pinned_version=there.choice.pinned_version,
         pinned_digest=there.choice.pinned_digest,
@@ -164,7 +164,7 @@ def _workload(view: ProjectView, there: EnvironmentView, spec: EnvironmentSpec) 
     runtime = workloads.merged_runtime(project.spec.runtime, spec.runtime)
     replicas = 1 if runtime.replicas is None else runtime.replicas
     identifier = environment_id(project.id, spec.name)
-    name = workload_name(project.name, spec.name)
+    name = there.workload
     service = there.children.get(r.SERVICES)
     values = {
         "clusterIP": service["spec"].get("clusterIP", "") if service else "",

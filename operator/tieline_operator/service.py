@@ -69,7 +69,7 @@ class Service:
         self._drifts = Drifts(kube, self._events, lambda kind, what: metrics.drifts.labels(kind, what).inc())
         controller = Controller(
             self.world,
-            Applier(writes, self.world, self._events, self._drifts, self._own_writes.note),
+            Applier(writes, kube, self.world, self._events, self._drifts, self._own_writes.note),
             metrics,
             reconcilers(
                 config,

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from tieline_core.files import Pack, config_map, pack, version_name
+from tieline_core.files import Pack, config_map, legacy_packs, pack, version_name
 from tieline_core.kube.resources import CONFIG_MAPS, PROJECT_VERSIONS
 from tieline_core.names import PROJECT_LABEL, label_value
 from tieline_core.owners import is_owned
@@ -50,7 +50,8 @@ def missing_packs(view: ProjectView, version: ProjectVersion) -> tuple[Creation,
     if view.source.files is None:
         return ()
     missing = {item.name for item in version.spec.config_maps} - view.config_maps.keys()
-    packs = pack(view.project.name, view.source.files)
+    name, files = view.project.name, view.source.files
+    packs = (*pack(name, files), *legacy_packs(name, files))
     return tuple(_creation(view, item) for item in packs if item.name in missing)
 
 

@@ -12,6 +12,7 @@ from tieline_core.kube import resources as r
 from tieline_core.names import (
     ENVIRONMENT_ID_LABEL,
     ENVIRONMENT_LABEL,
+    INSTANCE_LABEL,
     PROJECT_LABEL,
     TOKEN_AUDIENCE,
     VERSION_ANNOTATION,
@@ -77,7 +78,7 @@ class Workload:
     @property
     def selector(self) -> dict[str, str]:
         """Labels that never change while the workload lives (a Deployment's selector is immutable)."""
-        return {"app.kubernetes.io/name": "tieline-environment", "app.kubernetes.io/instance": self.name}
+        return {"app.kubernetes.io/name": "tieline-environment", INSTANCE_LABEL: self.name}
 
     @property
     def labels(self) -> dict[str, str]:

@@ -11,7 +11,7 @@ from tieline_api.opaque import seal, unseal
 from tieline_api.operations.project_views import need_environment, need_project
 from tieline_api.operations.projects import PROJECT
 from tieline_core.ids import environment_id, object_id
-from tieline_core.names import workload_name
+from tieline_core.names import current_workload
 from tieline_core.traces.filters import BadFilterError, parse_filter
 from tieline_core.traces.origins import Origin
 from tieline_core.traces.questions import Position, Wanted
@@ -48,7 +48,7 @@ async def list_traces(call: Call[rest.TracesQuery, None]) -> Reply:
         environment=environment_id(project_id, environment),
     )
     metadata = project["metadata"]
-    workload = workload_name(metadata["name"], environment)
+    workload = current_workload(project, environment)
     origin = Origin(owner=owner, service=f"{metadata['namespace']}/{workload}")
     try:
         terms = parse_filter(query.filter or "")

@@ -6,7 +6,7 @@ from typing import Any
 from tieline_core.ids import environment_id, object_id
 from tieline_core.kube import Resource
 from tieline_core.kube import resources as kube
-from tieline_core.names import workload_name
+from tieline_core.names import possible_workloads
 from tieline_core.oauth.linking import credential_ids, lent_certificates
 from tieline_core.resources.projects import DEFAULT_ENVIRONMENT
 
@@ -48,10 +48,11 @@ def by_environment_id(project: Obj) -> Iterable[str]:
 
 def by_workload(project: Obj) -> Iterable[str]:
     """Projects by the names of their environments' workloads (and so of their ServiceAccounts)."""
-    metadata = project["metadata"]
+    namespace = project["metadata"]["namespace"]
     return [
-        key(metadata["namespace"], workload_name(metadata["name"], name))
+        key(namespace, workload)
         for name in environment_names(project)
+        for workload in possible_workloads(project, name)
     ]
 
 

@@ -158,6 +158,8 @@ class EnvironmentStatus(Shape):
     """The environment's name."""
     id: Ulid
     """The environment's id, derived from the project's id and the environment's name."""
+    workload: ObjectName | None = None
+    """The name of its Deployment, Service and other objects; it stays the same."""
     status: EnvironmentState
     """draft, running, suspended or error."""
     message: Annotated[str, StringConstraints(max_length=8192)] = ""

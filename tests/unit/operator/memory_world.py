@@ -20,9 +20,21 @@ ALL = (*OWN, *CHILDREN, r.PODS, r.CONFIG_MAPS, r.SECRETS, r.NAMESPACES)
 
 
 class MemoryView:
-    def __init__(self, resource: Resource, objects: dict[tuple[str, str], Any]) -> None:
+    def __init__(
+        self,
+        resource: Resource,
+        objects: dict[tuple[str, str], Any],
+        behind: Mapping[tuple[str, str], Any],
+    ) -> None:
         self._resource = resource
-        self._objects = objects
+        self._stored = objects
+        self._behind = behind
+
+    @property
+    def _objects(self) -> Mapping[tuple[str, str], Any]:
+        if not self._behind:
+            return self._stored
+        return {key: obj for key, obj in {**self._stored, **self._behind}.items() if obj is not None}
 
     def get(self, namespace: str | None, name: str) -> Any:
         return self._seen(self._objects.get((namespace or "", name)))
@@ -49,6 +61,8 @@ class MemoryWorld:
         """Those of our type that the watch has not brought yet."""
         self.ahead: dict[str, Any] = {}
         """Connections as Kubernetes has them where the cache is behind, by name."""
+        self.behind: dict[Resource, dict[tuple[str, str], Any]] = {}
+        """What the cache has where it is not what Kubernetes has; None for what it does not see."""
         self.changing: set[str] = set()
         """Names of objects that somebody has written since they were read."""
         self.requests: Counter[str] = Counter()
@@ -64,7 +78,7 @@ class MemoryWorld:
             self.put(by_kind[obj["kind"]], obj)
 
     def __getitem__(self, resource: Resource) -> MemoryView:
-        return MemoryView(resource, self.objects[resource])
+        return MemoryView(resource, self.objects[resource], self.behind.get(resource, {}))
 
     def put(self, resource: Resource, *objects: Mapping[str, Any]) -> None:
         for obj in objects:
@@ -149,6 +163,8 @@ class MemoryWorld:
             raise Conflict(
                 "uid mismatch: the provided object specified uid, and no existing object was found"
             )
+        if there is not None:
+            _check(obj["metadata"], there["metadata"])
         if resource in self.refused:
             raise Invalid(self.refused[resource])
         self.requests["apply"] += 1
@@ -161,6 +177,7 @@ class MemoryWorld:
         else:
             stored = copy.deepcopy(there)
             _merge(stored, copy.deepcopy(dict(obj)))
+            stored["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"]
         self.objects[resource][key] = stored
         self._tell(resource, old, stored)
         return Applied(object=stored, created=there is None)
@@ -210,6 +227,18 @@ def files_of(world: MemoryWorld, names: Iterable[str]) -> dict[str, bytes]:
         for name in names
         for key, value in world.contents[name].get("binaryData", {}).items()
     }
+
+
+def _check(applied: Mapping[str, Any], there: Mapping[str, Any]) -> None:
+    """What Kubernetes refuses before it applies anything."""
+    if applied.get("uid", there.get("uid")) != there.get("uid"):
+        raise Conflict("Precondition failed: UID in precondition: …, UID in object meta: …")
+    if applied.get("resourceVersion", there["resourceVersion"]) != there["resourceVersion"]:
+        raise Conflict("the object has been modified; please apply your changes to the latest version")
+    owners = {one["uid"]: one for one in there.get("ownerReferences", [])}
+    owners |= {one["uid"]: one for one in applied.get("ownerReferences", [])}
+    if sum(bool(one.get("controller")) for one in owners.values()) > 1:
+        raise Invalid("Only one reference can have Controller set to true")
 
 
 def _merge(into: dict[str, Any], what: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.unit.operator.memory_world import MemoryWorld
-from tests.unit.operator.objects import NAMESPACE, namespace, project
+from tests.unit.operator.objects import namespace, project
 from tests.unit.operator.reconciling import CONFIG, Reconciling
 from tieline_core.kube import resources as r
 from tieline_operator.config import Config
@@ -25,7 +25,7 @@ def source(text: str) -> dict[str, Any]:
 
 def change(there: Reconciling, **spec: Any) -> None:
     """A user edits the project."""
-    stored = there.world.objects[r.PROJECTS][NAMESPACE, "order-sync"]
+    stored = there.world.edited(r.PROJECTS, "order-sync")
     stored["spec"].update(spec)
     stored["metadata"]["generation"] += 1
 

@@ -40,7 +40,7 @@ class Reconciling:
         code = Code(world)
         self._controller = Controller(
             world,
-            Applier(world, world, Events(world), Drifts(world, Events(world))),
+            Applier(world, world, world, Events(world), Drifts(world, Events(world))),
             Metrics(),
             reconcilers(config, code, troubles),
             now=lambda: self.now,

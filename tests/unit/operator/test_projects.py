@@ -153,7 +153,7 @@ async def test_a_namespace_that_is_no_organisation_is_told_how_to_become_one() -
     await there.until_quiet()
     status, reason, message = there.ready(r.PROJECTS, "order-sync")
     assert (status, reason) == ("False", "OrganisationMissing")
-    assert "kubectl label namespace acme tieline.dev/organisation=" in message
+    assert "kubectl label --overwrite namespace acme tieline.dev/organisation=" in message
     assert there.deployment() is None
 
 
