@@ -72,7 +72,9 @@ class Reader(Protocol):
 class Lookup(Protocol):
     """The one read of the API server: whose an object is that is in the way (caches hold labelled ones only)."""
 
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Object: ...
+    async def list(
+        self, resource: Resource, namespace: str | None = None, *, field_selector: str | None = None
+    ) -> Sequence[Object]: ...
 
 
 class Applier:
@@ -222,10 +224,10 @@ class Applier:
     async def _live(self, resource: Resource, desired: Mapping[str, Any]) -> Object | None:
         """The object of a child's name as Kubernetes has it at this moment."""
         metadata = desired["metadata"]
-        try:
-            return await self._lookup.get(resource, metadata["name"], metadata["namespace"])
-        except NotFound:
-            return None
+        found = await self._lookup.list(
+            resource, metadata["namespace"], field_selector=f"metadata.name={metadata['name']}"
+        )
+        return next(iter(found), None)
 
     async def _label(self, resource: Resource, obj: Object) -> None:
         """Puts the id on an object that came without (those of REST and of restores have one)."""

@@ -189,6 +189,13 @@ class MemoryWorld:
             raise NotFound("gone")
         return found
 
+    async def list(
+        self, resource: Resource, namespace: str | None = None, *, field_selector: str | None = None
+    ) -> list[Any]:
+        self.reads += 1
+        name = (field_selector or "").removeprefix("metadata.name=")
+        return [obj for key, obj in self.objects[resource].items() if key == (namespace, name)]
+
     async def delete(
         self,
         resource: Resource,
