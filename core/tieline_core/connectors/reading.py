@@ -7,6 +7,7 @@ told. It still runs in a limited child process (``child``), because a parser may
 import codecs
 import json
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -26,6 +27,11 @@ _MARKS = (
 )
 _LARGEST = 2**63
 _SHOWN = 5
+_MERGE = "<<"
+_DOCUMENT_START = re.compile(rb"^---(?=\s)", re.MULTILINE)
+# Reading an integer costs the square of its digits: 2 ms for this many, 17 s for four million.
+_DIGITS = 16 * 1024
+_UNQUOTED_DIGITS = re.compile(r"""(?<!["'\w])[0-9_]+""")
 
 
 def read(data: bytes, findings: Findings) -> tuple[dict[str, Any], bytes]:
@@ -36,7 +42,7 @@ def read(data: bytes, findings: Findings) -> tuple[dict[str, Any], bytes]:
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        if text[:1] == b"{" and "recursion limit" in str(error).lower():
+        if "depth limit" in error.msg:
             raise Unreadable("The file is nested deeper than 1,024 levels: it is no description") from None
         value = _from_yaml(_text(text), findings, json_error=error)
         written = _written(value)
@@ -44,6 +50,12 @@ def read(data: bytes, findings: Findings) -> tuple[dict[str, Any], bytes]:
         written = _written(value)
         _tell_duplicates(text, written, findings)
     if not isinstance(value, dict):
+        documents = len(_DOCUMENT_START.findall(text)) + (not text.startswith(b"---"))
+        if isinstance(value, list) and documents > 1:
+            raise Unreadable(
+                f"The file holds {documents} YAML documents (separated by ---): upload the one that begins with "
+                "openapi: 3.…"
+            )
         raise Unreadable(
             "The file holds no object at its top: an OpenAPI description begins with openapi: 3.…"
         )
@@ -81,47 +93,103 @@ def _text(data: bytes) -> str:
 
 
 def _from_yaml(text: str, findings: Findings, *, json_error: orjson.JSONDecodeError) -> Any:
-    refused = f"The file is no YAML: {{}}; and no JSON: {json_error.msg} (line {json_error.lineno})"
+    if _has_huge_number(text):
+        raise Unreadable(
+            f"The file holds a number of more than {_DIGITS} digits: it is no description; "
+            "put a value of that kind in quotes"
+        )
+
+    def refused(error: Exception) -> Unreadable:
+        reason = _yaml_reason(error)
+        if reason.endswith("recursion limit exceeded"):
+            return Unreadable("The file is nested deeper than 255 levels: it is no description")
+        if text.startswith(("{", "[")):
+            no_json = f"{json_error.msg} (line {json_error.lineno}, column {json_error.colno})"
+            return Unreadable(f"The file is no JSON: {no_json}; and no YAML: {reason}")
+        return Unreadable(f"The file is no YAML: {reason}")
+
     try:
         value = _yaml(text, yaml_rs.DuplicateKeyPolicy.Error)
     except yaml_rs.YAMLDecodeError as error:
         if "duplicate" not in str(error):
-            raise Unreadable(refused.format(_first_line(error))) from None
-        findings.warning(f"A key is there twice, the last one counts: {_first_line(error)}")
+            raise refused(error) from None
+        findings.warning(f"A key is there twice, the last one counts: {_yaml_reason(error)}")
         try:
             value = _yaml(text, yaml_rs.DuplicateKeyPolicy.LastWins)
         except yaml_rs.YAMLDecodeError as second:
-            raise Unreadable(refused.format(_first_line(second))) from None
-    return _plain(value)
+            raise refused(second) from None
+    return _plain(value, findings)
 
 
 def _yaml(text: str, duplicates: yaml_rs.DuplicateKeyPolicy) -> Any:
     return yaml_rs.loads(text, parse_datetime=False, alias_limits=_ALIASES, duplicate_key_policy=duplicates)
 
 
-def _first_line(error: Exception) -> str:
-    return cut(str(error).splitlines()[0], 200)
+def _has_huge_number(text: str) -> bool:
+    """Whether more than _DIGITS digits stand in a row; numbers of less than twice as many may pass."""
+    return any(
+        text[start : start + _DIGITS].replace("_", "").isdecimal() for start in range(0, len(text), _DIGITS)
+    ) and any(len(digits) > _DIGITS for digits in _UNQUOTED_DIGITS.findall(text))
 
 
-def _plain(value: Any) -> Any:
-    """YAML's data as JSON has it. The parser limits the depth, so recursion is safe."""
+def _yaml_reason(error: Exception) -> str:
+    """Where and why; between the two stands an excerpt of the text that a message has no room for."""
+    first, *rest = str(error).splitlines()
+    if first.startswith("alias "):
+        return "its aliases repeat too much; write the parts once and refer to them by $ref"
+    place = first.removeprefix("YAML parse error at ")
+    return cut(f"{place}: {rest[-1]}" if rest else place, 200)
+
+
+def _plain(value: Any, findings: Findings) -> Any:
+    """YAML's data as JSON has it, changed in place. The parser limits the depth, so recursion is safe."""
     if isinstance(value, dict):
-        return {_key(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item) for item in value]
+        if _MERGE in value or not all(type(key) is str for key in value):
+            value = _merged({_key(key): item for key, item in value.items()}, findings)
+        for key, item in value.items():
+            if type(item) is not str:
+                value[key] = _plain(item, findings)
+        return value
+    if isinstance(value, list):
+        value[:] = [_plain(item, findings) for item in value]
+        return value
+    if isinstance(value, tuple | set | frozenset):
+        return [_plain(item, findings) for item in value]
     if isinstance(value, str | bool) or value is None:
         return value
     if isinstance(value, int):
-        return value if -_LARGEST <= value < _LARGEST else _number(str(value))
+        return value if -_LARGEST <= value < _LARGEST else _number(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     return str(value)
 
 
-def _number(text: str) -> Any:
+def _merged(value: dict[str, Any], findings: Findings) -> dict[str, Any]:
+    """The mapping with what its merge key brings (YAML 1.1, https://yaml.org/type/merge.html).
+
+    Own keys count before merged ones, and earlier mappings of a list before later ones.
+    """
+    if _MERGE not in value:
+        return value
+    merged = value[_MERGE]
+    sources = merged if isinstance(merged, list) else [merged]
+    if not all(isinstance(source, dict) for source in sources):
+        findings.warning('The merge key "<<" holds something else than mappings and was left as it is')
+        return value
+    own = {key: item for key, item in value.items() if key != _MERGE}
+    result: dict[str, Any] = {}
+    for source in reversed(sources):
+        keyed = {_key(key): item for key, item in source.items()}
+        result |= _merged(keyed, findings)
+    return result | own
+
+
+def _number(value: int) -> Any:
     """An integer beyond 64 bits, as JSON readers take it: a floating point number."""
-    number = float(text[:400])
-    return number if math.isfinite(number) else text[:400]
+    try:
+        return float(value)
+    except OverflowError:
+        return "inf" if value > 0 else "-inf"
 
 
 def _key(key: Any) -> str:
