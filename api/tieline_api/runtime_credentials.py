@@ -53,7 +53,8 @@ def _data(world: World, connection: Obj, item: Obj, scheme: Obj) -> Json:
     data = from_secret(kind, stored)
     if scheme["type"] == AuthSchemeType.OAUTH1:
         # Its signatures need the consumer's secret and the token's, which REST's credential does not have.
-        consumer = _consumer(world, namespace, scheme.get("oauth1") or {})
+        own = connection["metadata"]["name"] if item.get("authSchemeConfig") else None
+        consumer = _consumer(world, namespace, scheme.get("oauth1") or {}, scheme_of=own)
         data |= _texts({**consumer, **stored}, "consumerKey", "consumerSecret", "oauthTokenSecret")
         if stored.get("state"):
             return _authorised(world, connection, item, data)
@@ -70,11 +71,18 @@ def _authorised(world: World, connection: Obj, item: Obj, data: Json) -> Json:
     return data
 
 
-def _consumer(world: World, namespace: str, oauth1: Obj) -> Mapping[str, str]:
-    """What the system's Secret, or else the credential that the scheme names, has of the consumer."""
+def _consumer(
+    world: World, namespace: str, oauth1: Obj, *, scheme_of: str | None
+) -> Mapping[str, str]:
+    """What the scheme's Secret, or else the credential that the scheme names, has of the consumer.
+
+    ``scheme_of`` is the name of the Connection that brings the scheme; None for a scheme of the system.
+    """
     if oauth1.get("secretRef") or not oauth1.get("credentialId"):
         return _stored(world, namespace, oauth1.get("secretRef"))
-    found = consumer_credential(CacheDirectory(world), namespace, OAuth1.model_validate(oauth1))
+    found = consumer_credential(
+        CacheDirectory(world), namespace, OAuth1.model_validate(oauth1), scheme_of=scheme_of
+    )
     reference = found.item.secret_ref if isinstance(found, Linked) else None
     values = _stored(world, namespace, {"name": reference.name} if reference else None)
     names = {"clientId": "consumerKey", "clientSecret": "consumerSecret"}

@@ -6,7 +6,7 @@ that nobody learns which ids there are.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from pydantic import ValidationError
@@ -78,7 +78,7 @@ class Linked:
     """The credential's id in the REST API."""
     item: ConnectionCredential
     urls: frozenset[str] | None = None
-    """The URLs that a borrowed secret may be sent to; None for one's own, which may go anywhere."""
+    """The only URLs that the secret may be sent to; None where whoever names the credential decides."""
 
 
 def canonical(identifier: str) -> str:
@@ -132,6 +132,23 @@ def client_of(directory: Directory, namespace: str, client: OAuth2Client) -> Lin
         known = organisation is not None and directory.namespace_of(organisation) == namespace
         return _borrowed(directory, organisation if known else None, client)
     return _own(directory, namespace, client.credential_id, CredentialType.OAUTH2_CLIENT)
+
+
+def client_for(
+    directory: Directory, connection: Connection, item: ConnectionCredential, client: OAuth2Client
+) -> Linked | Problem:
+    """``client_of`` for a token request of a connection's credential.
+
+    Editors write connections, and the auth scheme of a connection says where the client's secret is sent. Such a
+    scheme may name a client of another connection, whose secret then goes only to the URLs that the other
+    connection's own scheme, or a scheme of its system, has. Schemes of systems may send it anywhere.
+    """
+    found = client_of(directory, connection.namespace, client)
+    if isinstance(found, Problem) or found.urls is not None:
+        return found
+    if item.auth_scheme_config is None or found.connection == connection.name:
+        return found
+    return replace(found, urls=_urls_of_holder(directory, found))
 
 
 def certificate_of(
@@ -272,6 +289,18 @@ def _urls(scheme: AuthSchemeConfig | None) -> frozenset[str]:
     if scheme is None or scheme.oauth2 is None:
         return frozenset()
     return frozenset(url for url in (scheme.oauth2.token_url, scheme.oauth2.refresh_url) if url)
+
+
+def _urls_of_holder(directory: Directory, found: Linked) -> frozenset[str]:
+    """The token and refresh URLs in the credential's own scheme, and in all schemes of its connection's system."""
+    obj = directory.connection(found.namespace, found.connection)
+    if obj is None:
+        return frozenset()
+    holder = CONNECTION.of(obj)
+    system = directory.system(found.namespace, holder.spec.system_ref.name)
+    schemes = [scheme_of(directory, holder, found.item)]
+    schemes += SYSTEM.of(system).spec.auth_scheme_configs if system else []
+    return frozenset(url for scheme in schemes for url in _urls(scheme))
 
 
 def _grants(directory: Directory, owner: str, borrower: str) -> Iterator[CredentialGrant]:

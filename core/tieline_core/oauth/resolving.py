@@ -21,7 +21,7 @@ from tieline_core.oauth.linking import (
     Object,
     Problem,
     certificate_of,
-    client_of,
+    client_for,
     scheme_of,
 )
 from tieline_core.oauth.oauth1_consumers import OAuth1Target, consumer_of
@@ -133,7 +133,9 @@ async def _oauth1(
     values = await _values(lookups, connection.namespace, item)
     if isinstance(values, Problem):
         return Resolved()
-    consumer = await consumer_of(lookups, connection.namespace, oauth1, values)
+    # A scheme of the connection's own is no administrator's: it may name credentials of this connection only.
+    own = connection.name if item.auth_scheme_config else None
+    consumer = await consumer_of(lookups, connection.namespace, oauth1, values, scheme_of=own)
     if not values.get("state"):
         # Of what was given whole, only the credential that the scheme names can be wrong here.
         wrong = isinstance(consumer, Problem) and oauth1.credential_id
@@ -261,7 +263,7 @@ class _Request:
                 )
             return client.client_id or values.get("clientId", ""), values.get("clientSecret", ""), None
         if client.credential_id:
-            found = client_of(self._lookups, namespace, client)
+            found = client_for(self._lookups, self._connection, self._item, client)
             if isinstance(found, Problem):
                 self._problems.append(found)
                 return client.client_id, "", None
@@ -287,10 +289,12 @@ class _Request:
             if problem:
                 self._add("UrlWrong", f"{name} {problem}")
             elif url and allowed is not None and url not in allowed:
+                where = ", ".join(sorted(allowed)) or "no URL yet"
                 self._add(
                     "UrlNotGranted",
                     f"{name} is not one that the credential's owner has granted: its secret may be sent to "
-                    f"{', '.join(sorted(allowed))} only",
+                    f"{where} only; correct the URL, or have an administrator add the auth scheme to the "
+                    "credential's system",
                 )
 
     async def _certificate(self) -> tuple[ssl.SSLContext | None, str, str]:

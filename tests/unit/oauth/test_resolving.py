@@ -117,6 +117,99 @@ async def test_the_credential_that_was_named_when_the_flow_began_stands_in_for_t
     assert found.endpoint.client_id == "other-app"
 
 
+def _clients(**more: Any) -> dict[str, Any]:
+    """A connection of the shop that holds an OAuth client."""
+    item = credential("client", "oauth2-client", credentialId="shop-client", **more)
+    return make("Connection", "clients", name="Clients", systemRef={"name": "shop"}, credentials=[item])
+
+
+def _own_scheme(token_url: str, **fields: Any) -> dict[str, Any]:
+    """A credential whose scheme is the connection's own, and names the client of another connection."""
+    scheme = oauth2("own", tokenUrl=token_url, client={"credentialId": "shop-client"}, **fields)
+    own = credential(kind="oauth2-code", authSchemeConfig=scheme)
+    del own["authSchemeConfigId"]
+    return own
+
+
+@pytest.mark.parametrize(
+    ("token_url", "refresh_url", "sent"),
+    [
+        (TOKEN_URL, None, True),
+        (TOKEN_URL, "https://eu.shop.example/token", True),
+        ("https://elsewhere.example/token", None, False),
+        (TOKEN_URL, "https://elsewhere.example/token", False),
+    ],
+)
+@pytest.mark.parametrize("stands_in", [False, True], ids=["named by the scheme", "named at the beginning"])
+async def test_a_connections_own_scheme_sends_the_client_of_another_one_only_where_that_ones_schemes_do(
+    token_url: str, refresh_url: str | None, sent: bool, stands_in: bool
+) -> None:
+    more = {"refreshUrl": refresh_url} if refresh_url else {}
+    login, holder = connection(_own_scheme(token_url, **more)), _clients()
+    shop = system(oauth2(), oauth2("eu", tokenUrl="https://eu.shop.example/token"))
+    world = MemoryLookups(shop, login, holder)
+    world.put_secret("main", code="c")
+    world.put_secret("client", clientId="app", clientSecret="s3cret")
+    client = OAuth2Client(credential_id="shop-client") if stands_in else None
+    found = await resolve(world, login, "main", client=client)
+    assert reasons(found) == ([] if sent else ["UrlNotGranted"])
+    assert (found.endpoint is not None) is sent
+    if not sent:
+        assert TOKEN_URL in found.problems[0].message
+
+
+@pytest.mark.parametrize(
+    ("held", "told"),
+    [
+        (oauth2("held", tokenUrl="https://own.example/token"), None),
+        ({"id": "held", "type": "basic-auth"}, "no URL yet"),
+    ],
+)
+async def test_the_client_goes_where_its_own_connections_own_scheme_says(
+    held: dict[str, Any], told: str | None
+) -> None:
+    holding, login = _clients(authSchemeConfig=held), connection(_own_scheme("https://own.example/token"))
+    del holding["spec"]["credentials"][0]["authSchemeConfigId"]
+    world = MemoryLookups(login, holding)
+    world.put_secret("main", code="c")
+    world.put_secret("client", clientId="app", clientSecret="s")
+    found = await resolve(world, login, "main")
+    assert reasons(found) == (["UrlNotGranted"] if told else [])
+    assert told is None or told in found.problems[0].message
+
+
+async def test_a_connections_own_scheme_sends_a_client_of_this_connection_anywhere() -> None:
+    client = credential("client", "oauth2-client", credentialId="shop-client")
+    login = connection(_own_scheme("https://elsewhere.example/token"), client)
+    world = MemoryLookups(system(oauth2()), login)
+    world.put_secret("main", code="c")
+    world.put_secret("client", clientId="app", clientSecret="s")
+    found = await resolve(world, login, "main")
+    assert found.endpoint is not None
+    assert found.endpoint.client_secret == "s"
+
+
+@pytest.mark.parametrize("authorised", [False, True], ids=["token given whole", "user came back"])
+async def test_a_connections_own_scheme_of_oauth1_names_consumers_of_this_connection_only(
+    authorised: bool,
+) -> None:
+    fields = {"signatureMethod": "PLAINTEXT", "tokenEndpoint": {"url": "https://elsewhere.example/token"}}
+    scheme = {"id": "own", "type": "oauth1", "oauth1": {**fields, "credentialId": "shop-client"}}
+    item = credential(kind="oauth1", authSchemeConfig=scheme)
+    del item["authSchemeConfigId"]
+    back = {"state": "s", "oauthVerifier": "v"} if authorised else {"oauthTokenSecret": "ts"}
+    for login, others, wanted in (
+        (connection(item), [_clients()], ["CredentialNotGranted"]),
+        (connection(item, credential("client", "oauth2-client", credentialId="shop-client")), [], []),
+    ):
+        world = MemoryLookups(system(oauth2()), login, *others)
+        world.put_secret("main", oauthToken="t", **back)
+        world.put_secret("client", clientId="app", clientSecret="s3cret")
+        found = await resolve(world, login, "main")
+        assert reasons(found) == wanted
+        assert (found.oauth1 is not None) is (authorised and not wanted)
+
+
 async def test_given_tokens_without_a_refresh_token_need_nothing_else_to_be_right() -> None:
     login = connection(credential())
     world = MemoryLookups(system(oauth2(client={})), login)
