@@ -38,15 +38,18 @@ class ApiError(Exception):
         message: str,
         *,
         fields: Iterable[FieldError] = (),
-        details: Mapping[str, Any] | None = None,
+        details: str | None = None,
+        extra: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
+        """``details`` is more text for people; ``extra`` are fields of their own beside the contract's."""
         super().__init__(message)
         self.status = status
         self.code = code
         self.message = message
         self.fields = tuple(fields)[:MAX_FIELDS]
         self.details = details
+        self.extra = dict(extra or {})
         self.headers = dict(headers or {})
 
     def body(self) -> dict[str, Any]:
@@ -54,9 +57,9 @@ class ApiError(Exception):
         result: dict[str, Any] = {"code": self.code, "message": self.message}
         if self.fields:
             result["fields"] = [{"field": item.field, "message": item.message} for item in self.fields]
-        if self.details is not None:
-            result["details"] = dict(self.details)
-        return result
+        if self.details:
+            result["details"] = self.details
+        return {**self.extra, **result}
 
 
 def malformed(message: str) -> ApiError:
@@ -91,9 +94,9 @@ def organisation_not_found(identifier: str) -> ApiError:
     )
 
 
-def conflict(message: str, **details: Any) -> ApiError:
+def conflict(message: str, *, details: str | None = None, **extra: Any) -> ApiError:
     """409: it contradicts what is there."""
-    return ApiError(409, "conflict", message, details=details or None)
+    return ApiError(409, "conflict", message, details=details, extra=extra)
 
 
 def precondition_failed() -> ApiError:
@@ -109,7 +112,7 @@ def too_large(what: str, *, limit: int) -> ApiError:
         413,
         "too_large",
         f"{what} may have at most {limit:,} bytes ({_mebibytes(limit)})",
-        details={"limit": limit},
+        extra={"limit": limit},
     )
 
 
@@ -193,7 +196,7 @@ def _from_conflict(error: kube.Conflict) -> ApiError:
         f'The field {spec_path(first.field)} belongs to "{first.manager}": change it there, '
         "or make that manager give the field up",
         fields=[FieldError(spec_path(item.field), f'belongs to "{item.manager}"') for item in owned],
-        details={"managers": sorted({item.manager for item in owned})},
+        extra={"managers": sorted({item.manager for item in owned})},
     )
 
 

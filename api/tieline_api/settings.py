@@ -9,6 +9,7 @@
 | TIELINE_NAMESPACES | (all) | one namespace: the API sees that organisation alone; several are served like all |
 | TIELINE_PUBLIC_API_URL | (none) | base URL that browsers reach the API at; OAuth redirects to <it>/oauth2/callback |
 | TIELINE_REDIRECT_URLS | (none) | pages of applications that OAuth may redirect to instead, separated by commas |
+| TIELINE_LOOPBACK_REDIRECTS | true | whether OAuth may redirect to native applications on the user's machine: true or false |
 | TIELINE_OAUTH_STATE_SECONDS | 600 | how long a user may take to authorise (60 to 3600) |
 | TIELINE_ISSUERS_FILE | (none) | file with the issuers of JWTs (docs/api.md); read again when it changes |
 | TIELINE_RATE_LIMIT | 6000 | requests a minute of one caller at one replica; 0 for no limit (0 to 1000000) |
@@ -72,6 +73,7 @@ class Settings:
     """The one that is served; None: all."""
     public_api_url: str = ""
     redirect_urls: frozenset[str] = frozenset()
+    loopback_redirects: bool = True
     oauth_state_seconds: float = 600.0
     issuers_file: str | None = None
     rate_limit: int = 6000
@@ -113,6 +115,7 @@ class Settings:
             redirect_urls=frozenset(
                 _redirect(text) for text in _listed(environment, "TIELINE_REDIRECT_URLS")
             ),
+            loopback_redirects=_truth(environment, "TIELINE_LOOPBACK_REDIRECTS", default=True),
             oauth_state_seconds=_number(
                 environment, "TIELINE_OAUTH_STATE_SECONDS", default=600, low=60, high=3600
             ),
@@ -215,6 +218,13 @@ def _number(environment: Mapping[str, str], name: str, *, default: float, low: f
     if not low <= value <= high:
         raise SettingsError(f"{name} must be a number from {low:g} to {high:g}, not {text!r}")
     return value
+
+
+def _truth(environment: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = environment.get(name, "").strip().lower()
+    if text not in ("", "true", "false"):
+        raise SettingsError(f"{name} must be true or false, not {text!r}")
+    return text == "true" if text else default
 
 
 def _base_url(environment: Mapping[str, str], name: str) -> str:

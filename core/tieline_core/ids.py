@@ -63,6 +63,22 @@ def project_connector_id(project: str) -> str:
     return child_id(project, "connector")
 
 
+@lru_cache(maxsize=_REMEMBERED)
+def text_id(text: str) -> str:
+    """The ULID that answers show for an id that is free text; every caller computes the same one."""
+    return _compose(bytes(_TIME_BYTES), f"text/{text}")
+
+
+def client_credential_id(owner_id: str, scheme_id: str) -> str:
+    """The id of the credential with an auth scheme's inline client; the owner is its System or Connection."""
+    return child_id(owner_id, f"client/{scheme_id}")
+
+
+def credential_item_id(connection_id: str, item_id: str) -> str:
+    """The ULID of an item of a connection's credentials: its own id where that is one, else derived from it."""
+    return parse_id(item_id) or child_id(connection_id, f"credential/{item_id}")
+
+
 def credential_id(connection_id: str, item: Mapping[str, Any]) -> str:
     """The id of a connection's credential: the one it was given, or derived from the connection's."""
     return item.get("credentialId") or child_id(connection_id, f"credential/{item['id']}")
@@ -94,7 +110,7 @@ def object_name(identifier: str) -> str:
 
 def parse_time(text: str) -> datetime:
     """An RFC 3339 time as Kubernetes writes it."""
-    return datetime.fromisoformat(text).astimezone(UTC)
+    return datetime.fromisoformat(text.upper()).astimezone(UTC)
 
 
 def format_time(moment: datetime) -> str:

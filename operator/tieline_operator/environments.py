@@ -98,8 +98,16 @@ def status_of(
         "publicUrl": wanted.public_url,
         "createdAt": format_time(previous.created_at) if previous else moment,
         "updatedAt": format_time(previous.updated_at) if previous and same else moment,
+        "deployedAt": _deployed_at(wanted, previous, moment),
     }
     return {key: value for key, value in values.items() if value not in (None, "")}
+
+
+def _deployed_at(wanted: Wanted, previous: EnvironmentStatus | None, moment: str) -> str | None:
+    """When the version that should serve was chosen; None for a choice of before this was recorded."""
+    if previous is None or previous.desired_version != wanted.version:
+        return moment if wanted.version else None
+    return format_time(previous.deployed_at) if previous.deployed_at else None
 
 
 def _state(wanted: Wanted, seen: Seen, serving: Sequence[Pod], now: datetime) -> Judged:

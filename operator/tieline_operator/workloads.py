@@ -18,7 +18,7 @@ from tieline_core.names import (
     VERSION_ANNOTATION,
     label_value,
 )
-from tieline_core.resources.projects import FilesConfigMap, Runtime
+from tieline_core.resources.projects import FilesConfigMap, Runtime, merged_fields
 from tieline_operator import ingresses, network_policies
 from tieline_operator.differences import amount, stamped
 from tieline_operator.exposure import NOT_EXPOSED, Exposure, Way
@@ -96,7 +96,7 @@ def merged_runtime(base: Runtime, override: Runtime | None) -> Runtime:
     """The project's runtime with what the environment sets over it, field by field."""
     if override is None:
         return base
-    return Runtime.model_validate(_merged(base.to_dict(), override.to_dict()))
+    return Runtime.model_validate(merged_fields(base.to_dict(), override.to_dict()))
 
 
 def service_account(workload: Workload) -> Manifest:
@@ -303,12 +303,3 @@ def _smaller(one: Any, other: Any) -> Any:
 
 def _larger(one: Any, other: Any) -> Any:
     return one if _smaller(one, other) == other else other
-
-
-def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    result = dict(base)
-    for key, value in over.items():
-        below = base.get(key)
-        both = isinstance(value, Mapping) and isinstance(below, Mapping)
-        result[key] = _merged(below, value) if both and isinstance(below, Mapping) else value
-    return result

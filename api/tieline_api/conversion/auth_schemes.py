@@ -4,35 +4,103 @@
 ``secret_of`` and come back as nothing but a reference.
 """
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from tieline_api.models.auth_schemes import SUB_OBJECTS, AuthSchemeConfig, OAuth1Scheme, OAuth2Scheme
+from tieline_core.ids import client_credential_id
+from tieline_core.oauth.linking import canonical
 from tieline_core.resources.auth_schemes import AuthSchemeType
+
+logger = logging.getLogger(__name__)
 
 Item = dict[str, Any]
 
+_GRANTS_WITH_CLIENT = ("authorizationCode", "password")
 CLIENT_SECRET = "clientSecret"  # noqa: S105  (a key)
 CONSUMER_SECRET = "consumerSecret"  # noqa: S105
 _OF_THE_ITEM = ("id", "description", "validationMessages")
 
 
-def to_rest(item: Mapping[str, Any], messages: Iterable[Mapping[str, Any]] = ()) -> AuthSchemeConfig:
-    """The REST form of an auth scheme, with the findings about it."""
-    kind = item["type"]
-    sub_object = {
-        **(item.get(SUB_OBJECTS[kind]) or {}),
-        "id": item["id"],
-        "description": item.get("description", ""),
-        "validation_messages": list(messages),
-    }
-    return AuthSchemeConfig.model_validate({"type": kind, SUB_OBJECTS[kind]: sub_object})
+@dataclass(frozen=True, kw_only=True)
+class SchemeOwner:
+    """The System or Connection that an auth scheme belongs to."""
+
+    id: str
+    """Its id."""
+    organisation: str
+    """The id of its organisation."""
 
 
-def to_item(config: AuthSchemeConfig, stored: Mapping[str, Any] | None = None) -> Item:
+def to_rest(
+    item: Mapping[str, Any], messages: Iterable[Mapping[str, Any]] = (), *, owner: SchemeOwner
+) -> AuthSchemeConfig:
+    """The REST form of an auth scheme, with the findings about it.
+
+    Ids of credentials are ULIDs: free text is answered as its ULID, and a client that the scheme brings itself as
+    the credential that was made for it. A scheme that does not fit its type, such as one from before a change of
+    the definitions, is answered as ``unreadable``.
+    """
+    try:
+        kind = AuthSchemeType(item["type"])
+        sub_object = {
+            **_with_ids(kind, item["id"], item.get(SUB_OBJECTS[kind]) or {}, owner),
+            "id": item["id"],
+            "description": item.get("description") or "",
+            "validation_messages": list(messages),
+        }
+        return AuthSchemeConfig.model_validate({"type": kind, SUB_OBJECTS[kind]: sub_object})
+    except (KeyError, TypeError, ValueError) as error:
+        found = (
+            error.errors(include_input=False, include_url=False) if isinstance(error, ValidationError) else []
+        )
+        fields = [".".join(map(str, one["loc"])) for one in found] or [type(error).__name__]
+        extra = {"owner": owner.id, "scheme": str(item.get("id"))[:64], "fields": fields[:5]}
+        logger.warning("Cannot read an auth scheme as its type", extra=extra)
+        return unreadable(
+            str(item.get("id") or "unknown")[:64],
+            "This auth scheme does not fit its type and cannot be used: correct it where it is defined",
+        )
+
+
+def unreadable(identifier: str, text: str) -> AuthSchemeConfig:
+    """What stands for an auth scheme that is not there, or cannot be read: type ``none``, with an error."""
+    sub_object = {"id": identifier, "validation_messages": [{"text": text, "severity": "error"}]}
+    return AuthSchemeConfig.model_validate({"type": AuthSchemeType.NONE, "none": sub_object})
+
+
+def _with_ids(
+    kind: AuthSchemeType, scheme_id: str, fields: Mapping[str, Any], owner: SchemeOwner
+) -> Mapping[str, Any]:
+    """The scheme's own fields, with a ULID for each credential that they are about."""
+    made = client_credential_id(owner.id, scheme_id)
+    if kind is AuthSchemeType.OAUTH1:
+        return {**fields, "credentialId": canonical(fields.get("credentialId") or "") or made}
+    if kind is not AuthSchemeType.OAUTH2:
+        return fields
+    shown = {**fields, "mtlsCredentialId": canonical(fields.get("mtlsCredentialId") or "")}
+    grant = fields.get("grant") or {}
+    client = grant.get(grant.get("type") or "")
+    if grant.get("type") in _GRANTS_WITH_CLIENT and isinstance(client, Mapping):
+        ids = {
+            "credentialId": canonical(client.get("credentialId") or "") or made,
+            "organisationId": (client.get("organisationId") or owner.organisation).upper(),
+        }
+        shown["grant"] = {**grant, grant["type"]: {**client, **ids}}
+    return shown
+
+
+def to_item(
+    config: AuthSchemeConfig, stored: Mapping[str, Any] | None = None, *, owners: Collection[str] = ()
+) -> Item:
     """The custom resource's form of ``config``; what it leaves out is taken from ``stored``.
 
-    A stored scheme of another type has nothing to give.
+    A stored scheme of another type has nothing to give. ``owners`` are the ids of the System and the Connection
+    whose answers the client may have this scheme from: ids that those only show are not stored.
     """
     given = config.sub_object()
     key = SUB_OBJECTS[config.type]
@@ -46,10 +114,25 @@ def to_item(config: AuthSchemeConfig, stored: Mapping[str, Any] | None = None) -
         item["description"] = description
     fields = {name: value for name, value in fields.items() if name not in _OF_THE_ITEM}
     old_fields = old.get(key) or {}
+    made = {client_credential_id(owner, config.id) for owner in owners}
+    fields = _ids_as_stored(fields, old_fields, made)
     item[key] = _without_secrets({**old_fields, **fields})
     if "grant" in fields:
-        item[key]["grant"] = _grant(fields["grant"], old_fields.get("grant") or {})
+        item[key]["grant"] = _grant(fields["grant"], old_fields.get("grant") or {}, made)
     return item
+
+
+def _ids_as_stored(given: Mapping[str, Any], old: Mapping[str, Any], made: Collection[str]) -> Item:
+    """``given`` with ids as they are stored, where it repeats those of an answer."""
+    result = dict(given)
+    for name in ("credentialId", "mtlsCredentialId"):
+        identifier = canonical(result.get(name) or "")
+        if identifier and identifier == canonical(old.get(name) or ""):
+            result[name] = old[name]
+        elif identifier in made:
+            del result[name]
+            result.pop("organisationId", None)
+    return result
 
 
 def secret_of(config: AuthSchemeConfig) -> tuple[str, str] | None:
@@ -109,28 +192,34 @@ def with_link(item: Mapping[str, Any], certificate: str) -> Mapping[str, Any]:
 
 def without_link(config: AuthSchemeConfig, certificate: str) -> AuthSchemeConfig:
     """``config`` as its author wrote it: answers show a certificate that was found, and clients send it back."""
-    if not certificate or config.oauth2 is None or config.oauth2.mtls_credential_id != certificate:
+    if not certificate or config.oauth2 is None:
+        return config
+    if canonical(config.oauth2.mtls_credential_id or "") != canonical(certificate):
         return config
     given = config.oauth2.model_dump(by_alias=True, exclude_unset=True, exclude={"mtls_credential_id"})
     return config.model_copy(update={"oauth2": OAuth2Scheme.model_validate(given)})
 
 
-def same(config: AuthSchemeConfig, item: Mapping[str, Any]) -> bool:
+def same(config: AuthSchemeConfig, item: Mapping[str, Any], *, owner: SchemeOwner) -> bool:
     """Whether ``config`` describes the scheme ``item``.
 
-    Type and id agree, and so does every field that ``config`` brings; secrets and findings do not count.
+    Type and id agree (where the client gives an id), and so does every field that ``config`` brings; secrets and
+    findings do not count.
     """
-    if config.id != item["id"] or config.type != item["type"]:
+    if config.type != item["type"] or (config.has_own_id and config.id != item["id"]):
         return False
-    return to_rest(to_item(config, item)) == to_rest(item)
+    named = config.with_id(item["id"])
+    shown = to_rest(item, owner=owner)
+    return shown == to_rest(to_item(named, item, owners=(owner.id,)), owner=owner)
 
 
 def _without_secrets(fields: Mapping[str, Any]) -> Item:
     return {name: value for name, value in fields.items() if name not in (CLIENT_SECRET, CONSUMER_SECRET)}
 
 
-def _grant(given: Mapping[str, Any], old: Mapping[str, Any]) -> Item:
+def _grant(given: Mapping[str, Any], old: Mapping[str, Any], made: Collection[str]) -> Item:
     """The grant in its new form; the client of the same type keeps what is not given."""
     kind = given["type"]
     kept = (old.get(kind) or {}) if old.get("type") == kind else {}
-    return {"type": kind, kind: _without_secrets({**kept, **given.get(kind, {})})}
+    client = _ids_as_stored(given.get(kind, {}), kept, made)
+    return {"type": kind, kind: _without_secrets({**kept, **client})}

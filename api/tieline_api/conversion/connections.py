@@ -1,22 +1,24 @@
 """Connections between custom resource and REST."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tieline_api import errors
 from tieline_api.conversion import auth_schemes
 from tieline_api.conversion.credential_values import to_secret
-from tieline_api.conversion.systems import auth_scheme_item, auth_scheme_items, messages_about
-from tieline_api.conversion.times import created_at, updated_at
+from tieline_api.conversion.systems import auth_scheme_item, auth_scheme_items, messages_about, scheme_owner
+from tieline_api.conversion.times import created_at, in_utc, updated_at
 from tieline_api.models import connections as rest
 from tieline_api.models.auth_schemes import AuthSchemeConfig
 from tieline_api.models.credential_data import CredentialData, OAuth2TokenData
 from tieline_core.credentials.checking import WITH_TOKENS
-from tieline_core.ids import credential_id, new_id, object_id
+from tieline_core.ids import credential_id, credential_item_id, format_time, new_id, object_id, parse_id
 from tieline_core.oauth import stored
+from tieline_core.oauth.linking import canonical
 from tieline_core.oauth.refreshing import refusal_message
 from tieline_core.oauth.tokens import Tokens
+from tieline_core.resources.auth_schemes import AuthSchemeType
 from tieline_core.resources.connections import CredentialType
 
 Obj = Mapping[str, Any]
@@ -77,6 +79,9 @@ def connection_to_rest(
         created_at=created_at(obj),
         updated_at=updated_at(obj),
         base_url=spec.get("baseUrl"),
+        variables=[
+            rest.Variable(name=name, value=value) for name, value in (spec.get("variables") or {}).items()
+        ],
         system_id=object_id(system) if system else None,
         connection_template_id=object_id(template) if template else None,
     )
@@ -97,26 +102,32 @@ def plan_credential(
     mine: Mapping[str, Any] | None,
     system: Obj,
     connection: str,
+    organisation: str,
     path: str,
     linked: str = "",
 ) -> PlannedCredential:
     """What a credential in a request becomes.
 
-    ``connection`` is the connection's id, ``live`` the stored item of the same id as it is, ``mine`` the part
-    of it that the API owns, ``linked`` the certificate that answers show for it. What the request leaves out
-    stays. Raises ApiError (422) naming the field below ``path``.
+    ``connection`` is the connection's id, ``organisation`` its organisation's, ``live`` the stored item of the
+    same id as it is, ``mine`` the part of it that the API owns, ``linked`` the certificate that answers show for
+    it. What the request leaves out stays. Raises ApiError (422) naming the field below ``path``.
     """
     item: Item = dict(mine or {})
-    item["id"] = given.id or new_id()
+    item["id"] = live["id"] if live else given.id or new_id()
     secrets: list[PlannedSecret] = []
     if given.auth_scheme_config is not None:
         config = auth_schemes.without_link(given.auth_scheme_config, linked)
-        secrets += _plan_scheme(item, config, system=system)
+        owner = scheme_owner(system, organisation=organisation)
+        if not _stands_for_missing(config, live, system, owner=owner):
+            secrets += _plan_scheme(item, config, system=system, connection=connection, owner=owner)
     elif live is None:
         raise errors.invalid(f"{path}.authSchemeConfig", "is required for a new credential")
     if given.credential is not None:
         planned = _plan_values(item, given.credential, live=live, path=f"{path}.credential")
-        if given.credential.id and given.credential.id != credential_id(connection, item):
+        shown = credential_id(
+            connection, {**item, **({"credentialId": live.get("credentialId")} if live else {})}
+        )
+        if given.credential.id and canonical(given.credential.id) != canonical(shown):
             item["credentialId"] = given.credential.id
         secrets += [planned] if planned else []
     elif live is None:
@@ -124,14 +135,52 @@ def plan_credential(
     return PlannedCredential(item=item, secrets=tuple(secrets))
 
 
-def _plan_scheme(item: Item, config: AuthSchemeConfig, *, system: Obj) -> list[PlannedSecret]:
-    known = next((one for one in auth_scheme_items(system) if auth_schemes.same(config, one)), None)
+def stored_item(
+    given: str | None, items: Iterable[Mapping[str, Any]], *, connection: str
+) -> Mapping[str, Any] | None:
+    """The stored credential that a request means: by the id that the manifest has, or by the one of answers."""
+    if not given:
+        return None
+    found = {item["id"]: item for item in items}
+    if given in found:
+        return found[given]
+    wanted = parse_id(given)
+    return next((one for key, one in found.items() if credential_item_id(connection, key) == wanted), None)
+
+
+def _stands_for_missing(
+    config: AuthSchemeConfig, live: Mapping[str, Any] | None, system: Obj, *, owner: auth_schemes.SchemeOwner
+) -> bool:
+    """Whether ``config`` is what answers show in place of a scheme that is not there, or cannot be read."""
+    if live is None or config.type is not AuthSchemeType.NONE:
+        return False
+    scheme = scheme_item(live, system)
+    if scheme is None:
+        return config.id == live.get("authSchemeConfigId")
+    is_readable = auth_schemes.to_rest(scheme, owner=owner).type == scheme["type"]
+    return config.id == scheme["id"] and not is_readable
+
+
+def _plan_scheme(
+    item: Item,
+    config: AuthSchemeConfig,
+    *,
+    system: Obj,
+    connection: str,
+    owner: auth_schemes.SchemeOwner,
+) -> list[PlannedSecret]:
+    known = next(
+        (one for one in auth_scheme_items(system) if auth_schemes.same(config, one, owner=owner)), None
+    )
     if known is not None and auth_schemes.secret_of(config) is None:
         item.pop("authSchemeConfig", None)
         item["authSchemeConfigId"] = known["id"]
         return []
     item.pop("authSchemeConfigId", None)
-    item["authSchemeConfig"] = auth_schemes.to_item(config, item.get("authSchemeConfig"))
+    inline = item.get("authSchemeConfig")
+    if inline and not config.has_own_id:
+        config = config.with_id(inline["id"])
+    item["authSchemeConfig"] = auth_schemes.to_item(config, inline, owners=(connection, owner.id))
     secret = auth_schemes.secret_of(config)
     if secret is None:
         return []
@@ -153,7 +202,7 @@ def _plan_values(
     if given.name is not None:
         item["name"] = given.name
     if given.expires_at is not None:
-        item["expiresAt"] = given.expires_at.isoformat().replace("+00:00", "Z")
+        item["expiresAt"] = format_time(given.expires_at)
     if kind == CredentialType.NONE:
         item.pop("secretRef", None)
         return None
@@ -193,25 +242,36 @@ def _credential_to_rest(
 ) -> rest.ConnectionCredential:
     kind, tokens = CredentialType(item["type"]), stored.read(held) if held else None
     exchanged = tokens is not None and bool(tokens.tokens.access_token) and kind in _SHOWN_AS_TOKENS
-    scheme = scheme_item(item, system)
-    shown = auth_schemes.with_link(scheme, linked_certificate(obj, item["id"])) if scheme else None
-    if system and scheme and "authSchemeConfigId" in item:
-        messages = messages_about(system, scheme["id"])
-    else:
-        messages = _told_of(obj, item["id"]).get("validationMessages") or ()
     return rest.ConnectionCredential(
-        id=item["id"],
-        auth_scheme_config=auth_schemes.to_rest(shown, messages) if shown else None,
+        id=credential_item_id(identifier, item["id"]),
+        auth_scheme_config=_scheme_to_rest(obj, item, system=system, organisation=organisation),
         credential=rest.Credential(
-            id=credential_id(identifier, item),
+            id=canonical(credential_id(identifier, item)),
             organisation_id=organisation,
             type=CredentialType.OAUTH2_TOKEN if exchanged else kind,
-            name=item.get("name"),
+            name=item.get("name") or "",
             errors=_errors_of(obj, item["id"], tokens),
             data=_token_data(tokens.tokens) if tokens and exchanged else None,
-            expires_at=item.get("expiresAt"),
+            expires_at=in_utc(item.get("expiresAt")),
         ),
     )
+
+
+def _scheme_to_rest(
+    obj: Obj, item: Mapping[str, Any], *, system: Obj | None, organisation: str
+) -> AuthSchemeConfig:
+    scheme = scheme_item(item, system)
+    if scheme is None:
+        missing = str(item.get("authSchemeConfigId") or item["id"])
+        return auth_schemes.unreadable(
+            missing, f'The system has no auth scheme "{missing}": add it, or give the credential another one'
+        )
+    shown = auth_schemes.with_link(scheme, linked_certificate(obj, item["id"]))
+    if system and "authSchemeConfigId" in item:
+        owner = scheme_owner(system, organisation=organisation)
+        return auth_schemes.to_rest(shown, messages_about(system, scheme["id"]), owner=owner)
+    messages = _told_of(obj, item["id"]).get("validationMessages") or ()
+    return auth_schemes.to_rest(shown, messages, owner=scheme_owner(obj, organisation=organisation))
 
 
 def _token_data(tokens: Tokens) -> CredentialData:

@@ -1,15 +1,17 @@
 """Projects, environments and versions between custom resource and REST."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tieline_api.conversion.times import created_at
+from tieline_api.conversion.times import created_at, updated_at
 from tieline_api.models import projects as rest
 from tieline_core.ids import environment_id, object_id
-from tieline_core.resources.projects import DEFAULT_ENVIRONMENT, EnvironmentState
+from tieline_core.resources.projects import DEFAULT_ENVIRONMENT, EnvironmentState, merged_fields
 
 Obj = Mapping[str, Any]
 Pairs = Iterable[tuple[str, bytes]]
+Versions = Callable[[str], Obj | None]
+"""Finds a ProjectVersion of a project's namespace by its name."""
 
 EMPTY_SCHEMA: Mapping[str, Any] = {"type": "object", "properties": {}}
 
@@ -38,16 +40,21 @@ def new_project_spec(body: rest.ProjectCreate) -> dict[str, Any]:
 
 
 def project_to_rest(
-    project: Obj, *, files: Pairs, deployed: Mapping[str, tuple[Pairs, Mapping[str, str]]]
+    project: Obj,
+    *,
+    versions: Versions,
+    files: Pairs,
+    deployed: Mapping[str, tuple[Pairs, Mapping[str, str]]],
 ) -> rest.Project:
     """The REST form of a Project; ``deployed`` are files and labels by the environment they run in."""
     spec = project["spec"]
     return rest.Project(
         id=object_id(project),
         name=spec["name"],
-        environments=environments_to_rest(project, deployed),
+        environments=environments_to_rest(project, versions, deployed),
         current_files=rest.CurrentFiles(files=files_to_rest(files), labels=spec.get("labels") or {}),
         created_at=created_at(project),
+        updated_at=updated_at(project),
         settings=rest.Settings(
             accept_code_changes_automatically=bool(
                 (spec.get("settings") or {}).get("acceptCodeChangesAutomatically", False)
@@ -57,18 +64,19 @@ def project_to_rest(
     )
 
 
-def project_item(project: Obj) -> rest.ProjectItem:
+def project_item(project: Obj, *, versions: Versions) -> rest.ProjectItem:
     """A Project as lists have it."""
     return rest.ProjectItem(
         id=object_id(project),
         name=project["spec"]["name"],
         created_at=created_at(project),
-        environments=environments_to_rest(project, {}),
+        updated_at=updated_at(project),
+        environments=environments_to_rest(project, versions, {}),
     )
 
 
 def environments_to_rest(
-    project: Obj, deployed: Mapping[str, tuple[Pairs, Mapping[str, str]]]
+    project: Obj, versions: Versions, deployed: Mapping[str, tuple[Pairs, Mapping[str, str]]]
 ) -> list[rest.Environment]:
     """A project's environments with what the operator saw of them."""
     identifier = object_id(project)
@@ -77,6 +85,7 @@ def environments_to_rest(
         name = item["name"]
         status = environment_status(project, name)
         files, labels = deployed.get(name, (None, None))
+        version = _chosen_version(item, status, versions)
         result.append(
             rest.Environment(
                 id=environment_id(identifier, name),
@@ -84,7 +93,14 @@ def environments_to_rest(
                 status=status.get("status") or EnvironmentState.DRAFT,
                 created_at=status.get("createdAt") or created_at(project),
                 updated_at=status.get("updatedAt") or created_at(project),
-                public_url=status.get("publicUrl") or None,
+                public_url=status.get("publicUrl") or "",
+                last_deployed_at=_deployed_at(version, status)
+                or status.get("createdAt")
+                or created_at(project),
+                config=_config(project, item),
+                deployed_version=rest.DeployedVersion(id=object_id(version), name=version_name(version))
+                if version
+                else None,
                 message=status.get("message") or None,
                 files=files_to_rest(files) if files is not None else None,
                 labels=dict(labels) if labels is not None else None,
@@ -93,9 +109,48 @@ def environments_to_rest(
     return result
 
 
+def served_version(item: Obj, status: Obj, versions: Versions) -> Obj | None:
+    """The version that serves in an environment; until one does, the one that shall."""
+    return _first(versions, status.get("version"), status.get("desiredVersion"), item.get("version"))
+
+
+def _chosen_version(item: Obj, status: Obj, versions: Versions) -> Obj | None:
+    """The version that was deployed last, which serves once its rollout ends."""
+    return _first(versions, item.get("version"), status.get("desiredVersion"), status.get("version"))
+
+
+def _first(versions: Versions, *names: str | None) -> Obj | None:
+    return next((found for name in names if name and (found := versions(name)) is not None), None)
+
+
+def _deployed_at(version: Obj | None, status: Obj) -> str | None:
+    """When a version was chosen; its creation where the operator has not told that (yet)."""
+    if version is None:
+        return None
+    seen = status.get("desiredVersion") == version["metadata"]["name"]
+    return (status.get("deployedAt") if seen else None) or created_at(version)
+
+
+def _config(project: Obj, item: Obj) -> rest.EnvironmentConfig:
+    runtime = merged_fields(project["spec"].get("runtime") or {}, item.get("runtime") or {})
+    replicas = runtime.get("replicas")
+    return rest.EnvironmentConfig(
+        deployment_spec=rest.DeploymentSpec(
+            replicas=1 if replicas is None else replicas, resources=runtime.get("resources") or {}
+        ),
+        image=runtime.get("image"),
+    )
+
+
 def files_to_rest(files: Pairs) -> list[rest.File]:
     """Files as text; bytes that are no UTF-8 become replacement characters."""
     return [rest.File(filename=path, content=content.decode("utf-8", "replace")) for path, content in files]
+
+
+def version_name(version: Obj) -> str:
+    """The name that a version was given, or else its object's."""
+    name: str = version["spec"].get("versionName") or version["metadata"]["name"]
+    return name
 
 
 def version_to_rest(version: Obj) -> rest.Version:
@@ -103,7 +158,7 @@ def version_to_rest(version: Obj) -> rest.Version:
     spec = version["spec"]
     return rest.Version(
         id=object_id(version),
-        name=spec.get("versionName") or version["metadata"]["name"],
+        name=version_name(version),
         state=(version.get("status") or {}).get("state") or "draft",
         created_at=created_at(version),
         labels=spec.get("labels") or {},

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tieline_api.conversion.auth_schemes import to_item, to_rest
+from tieline_api.conversion.auth_schemes import SchemeOwner, to_item, to_rest
 from tieline_api.models.auth_schemes import AuthSchemeConfig
 from tieline_api.models.systems import System, SystemCreate, SystemUpdate
 from tieline_core.ids import object_id
@@ -11,22 +11,28 @@ from tieline_core.ids import object_id
 Obj = Mapping[str, Any]
 
 
-def system_to_rest(obj: Obj) -> System:
+def system_to_rest(obj: Obj, *, organisation: str) -> System:
     """The REST form of a System."""
     spec = obj["spec"]
     return System(
         id=object_id(obj),
         name=spec["name"],
-        domain=spec.get("domain", ""),
-        auth_scheme_configs=auth_schemes_to_rest(obj),
-        template_base_url=spec.get("templateBaseUrl", ""),
+        domain=spec.get("domain") or "",
+        auth_scheme_configs=auth_schemes_to_rest(obj, organisation=organisation),
+        template_base_url=spec.get("templateBaseUrl") or "",
         labels=spec.get("labels") or None,
     )
 
 
-def auth_schemes_to_rest(obj: Obj) -> list[AuthSchemeConfig]:
+def auth_schemes_to_rest(obj: Obj, *, organisation: str) -> list[AuthSchemeConfig]:
     """A System's auth schemes, with the operator's findings about them."""
-    return [to_rest(item, messages_about(obj, item["id"])) for item in auth_scheme_items(obj)]
+    owner = scheme_owner(obj, organisation=organisation)
+    return [to_rest(item, messages_about(obj, item["id"]), owner=owner) for item in auth_scheme_items(obj)]
+
+
+def scheme_owner(obj: Obj, *, organisation: str) -> SchemeOwner:
+    """A System or Connection as the owner of its auth schemes."""
+    return SchemeOwner(id=object_id(obj), organisation=organisation)
 
 
 def auth_scheme_items(obj: Obj) -> list[Mapping[str, Any]]:

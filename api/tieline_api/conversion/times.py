@@ -35,6 +35,14 @@ def remember_update(obj: Mapping[str, Any]) -> dict[str, Any]:
     return {**obj, "metadata": metadata}
 
 
+def in_utc(text: str | None) -> datetime | None:
+    """A time of a manifest, with whatever offset, in UTC; None where there is none that can be read."""
+    try:
+        return parse_time(text) if text else None
+    except ValueError:
+        return None
+
+
 def expired(credential: Mapping[str, Any], now: datetime) -> bool:
     """Whether the ``expiresAt`` of a connection's credential has come."""
     return "expiresAt" in credential and parse_time(credential["expiresAt"]) <= now

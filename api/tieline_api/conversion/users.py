@@ -13,7 +13,7 @@ def user_to_rest(obj: Mapping[str, Any], *, organisation: str) -> EndUser:
     return EndUser(
         id=object_id(obj),
         external_id=obj["spec"]["externalId"],
-        display_name=obj["spec"]["displayName"],
+        display_name=obj["spec"].get("displayName") or "",
         organisation_id=organisation,
         created_at=created_at(obj),
         updated_at=updated_at(obj),

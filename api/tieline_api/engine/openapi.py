@@ -59,7 +59,7 @@ _ERROR_SCHEMA: Json = {
                 },
             },
         },
-        "details": {"type": "object", "description": "More about it, for programs"},
+        "details": {"type": "string", "description": "More about it, for people"},
     },
     "examples": [{"code": "not_found", "message": 'There is no system "01JD…" in this organisation'}],
 }

@@ -1,11 +1,12 @@
 """AuthSchemeConfig in REST: the id sits in the sub-object, secrets go in and never come out."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from tieline_api.models.base import Rest
+from tieline_api.models.base import IdOrEmpty, MaybeId, Rest, is_no_id
+from tieline_core.ids import new_id
 from tieline_core.resources import auth_schemes as core
 from tieline_core.resources.fields import ItemId, Text, Ulid, ValidationMessage
 
@@ -13,6 +14,11 @@ FOREIGN = "\u0000foreign:"
 """Marks a sub-object of another type, so that it is reported and dropped with the unknown fields."""
 
 SUB_OBJECTS: Mapping[str, str] = {str(kind): core.sub_object(kind) for kind in core.AuthSchemeType}
+
+_PLACEHOLDERS = frozenset(
+    {core.AuthSchemeType.NONE, core.AuthSchemeType.BASIC_AUTH, core.AuthSchemeType.CERTIFICATE}
+)
+"""Types whose sub-object has nothing but the common fields: it may be null."""
 
 WriteOnly = Annotated[
     str,
@@ -24,8 +30,8 @@ WriteOnly = Annotated[
 class SchemeFields(Rest):
     """What every sub-object carries."""
 
-    id: ItemId
-    """Chosen by the client; unique in its list."""
+    id: Annotated[ItemId, Field(default_factory=new_id)]
+    """Chosen by the client; unique in its list. Made up when empty."""
     description: Text = ""
     """Tells several schemes of one type apart."""
     validation_messages: Annotated[
@@ -36,9 +42,10 @@ class SchemeFields(Rest):
     @model_validator(mode="before")
     @classmethod
     def _ignore_messages(cls, data: Any) -> Any:
-        if isinstance(data, dict) and "validationMessages" in data:
-            return {key: value for key, value in data.items() if key != "validationMessages"}
-        return data
+        if not isinstance(data, dict):
+            return data
+        ignored = {"validationMessages"} | ({"id"} if is_no_id(data.get("id")) else set())
+        return {key: value for key, value in data.items() if key not in ignored}
 
 
 class PlaceholderScheme(SchemeFields):
@@ -64,9 +71,9 @@ class SecretScheme(SchemeFields, core.SharedSecret):
 class GrantClient(Rest):
     """The OAuth client that is used for a grant."""
 
-    credential_id: Annotated[str, StringConstraints(max_length=64)] = ""
-    """Id of the credential that holds the client's id and secret."""
-    organisation_id: Ulid = ""
+    credential_id: Annotated[str, StringConstraints(max_length=64), IdOrEmpty] = ""
+    """Id of the credential that holds the client's id and secret; of a client given here, the one made for it."""
+    organisation_id: Annotated[Ulid, IdOrEmpty] = ""
     """The organisation that owns that credential."""
     client_id: Annotated[str, StringConstraints(max_length=1024)] = ""
     """The client id. Not sensitive."""
@@ -104,9 +111,32 @@ class Grant(Rest):
         return None
 
 
+class _Lenient(Rest):
+    """Takes null for what has a default, in a part that custom resources have as well."""
+
+
+class OAuth2Scope(_Lenient, core.OAuth2Scope):
+    """A scope that the application supports."""
+
+
+class OAuth1Parameter(_Lenient, core.OAuth1Parameter):
+    """An extra parameter of an OAuth 1.0 endpoint."""
+
+
+class OAuth1Endpoint(_Lenient, core.OAuth1Endpoint):
+    """One of the three endpoints of OAuth 1.0."""
+
+    additional_param_configs: Annotated[list[OAuth1Parameter], Field(max_length=32)] = []  # type: ignore[assignment]
+    """Extra parameters."""
+
+
 class OAuth2Scheme(SchemeFields, core.OAuth2):
     """OAuth 2.0, where client id and secret are part of the system's configuration."""
 
+    scopes: Annotated[list[OAuth2Scope], Field(max_length=512)] = []  # type: ignore[assignment]
+    """All scopes that the application supports; the user chooses among them."""
+    mtls_credential_id: Annotated[str | None, StringConstraints(max_length=64), MaybeId] = None  # type: ignore[assignment]
+    """The credential with the client certificate; found by itself among the certificate schemes when absent."""
     grant: Grant  # type: ignore[assignment]  # the same, with the secret's value instead of a reference
     """The flow."""
 
@@ -126,13 +156,13 @@ class OAuth1Scheme(SchemeFields):
         ),
     ] = "HMAC-SHA1"
     """HMAC-SHA1 (the default), HMAC-SHA256, HMAC-SHA512, RSA-SHA1, RSA-SHA256, RSA-SHA512 or PLAINTEXT."""
-    credential_id: Annotated[str, StringConstraints(max_length=64)] = ""
-    """Id of the credential that holds the consumer's key and secret."""
-    temp_credential_endpoint: core.OAuth1Endpoint | None = None
+    credential_id: Annotated[str, StringConstraints(max_length=64), IdOrEmpty] = ""
+    """Id of the credential that holds the consumer's key and secret; of a consumer given here, the one made for it."""
+    temp_credential_endpoint: OAuth1Endpoint | None = None
     """Where temporary credentials are issued."""
-    resource_owner_authorization_endpoint: core.OAuth1Endpoint | None = None
+    resource_owner_authorization_endpoint: OAuth1Endpoint | None = None
     """Where the user authorises."""
-    token_endpoint: core.OAuth1Endpoint | None = None
+    token_endpoint: OAuth1Endpoint | None = None
     """Where token credentials are issued."""
 
 
@@ -170,7 +200,14 @@ class AuthSchemeConfig(Rest):
         if own is None:
             return data
         foreign = set(SUB_OBJECTS.values()) - {own}
-        return {FOREIGN + key if key in foreign else key: value for key, value in data.items()}
+        kept = {
+            FOREIGN + key if key in foreign else key: value
+            for key, value in data.items()
+            if key not in foreign or value is not None
+        }
+        if kind in _PLACEHOLDERS and kept.get(own, ...) is None:
+            kept[own] = {}
+        return kept
 
     @model_validator(mode="after")
     def _has_its_sub_object(self) -> "AuthSchemeConfig":
@@ -188,6 +225,19 @@ class AuthSchemeConfig(Rest):
         """The scheme's id, which sits in its sub-object."""
         found = self.sub_object()
         return found.id if found else ""
+
+    @property
+    def has_own_id(self) -> bool:
+        """Whether the client has given the id; it is made up otherwise."""
+        found = self.sub_object()
+        return found is not None and "id" in found.model_fields_set
+
+    def with_id(self, identifier: str) -> Self:
+        """The same scheme under another id."""
+        found = self.sub_object()
+        if found is None:
+            return self
+        return self.model_copy(update={_attribute(self.type): found.model_copy(update={"id": identifier})})
 
 
 def _attribute(kind: core.AuthSchemeType) -> str:

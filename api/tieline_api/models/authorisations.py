@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
-from tieline_api.models.base import Rest, UlidIn
+from tieline_api.models.base import MaybeId, Rest, UlidIn
 from tieline_core.resources.fields import Url
 
 
@@ -13,7 +13,7 @@ class CredentialOfOrganisation(Rest):
 
     id: Annotated[str, StringConstraints(min_length=1, max_length=64)]
     """The credential's id."""
-    organisation_id: UlidIn
+    organisation_id: Annotated[UlidIn | None, MaybeId]
     """The organisation that owns it: the one in the path, or one that has granted it (CredentialGrant)."""
 
 
@@ -23,4 +23,6 @@ class Initialise(Rest):
     credential: CredentialOfOrganisation
     """The credential that the authorisation is for."""
     redirect_url: Url | None = None
-    """A page of the application to return to instead of ours; it must be on the list TIELINE_REDIRECT_URLS."""
+    """Where the user returns to instead of our page: a page that is listed in TIELINE_REDIRECT_URLS, or (unless
+    TIELINE_LOOPBACK_REDIRECTS is off) http://127.0.0.1, http://[::1] or http://localhost with any port and path,
+    where a native application listens."""

@@ -1,11 +1,56 @@
 """What all bodies of the REST API have in common."""
 
-from typing import Annotated, Any
+from functools import cache
+from types import NoneType
+from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel, StringConstraints, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    RootModel,
+    StringConstraints,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from tieline_core.ids import ULID_PATTERN
+
+ZERO_ULID = "0" * 26
+"""What clients send for an id that they do not have: their types have no absent ULID."""
+
+
+def is_no_id(value: object) -> bool:
+    """Whether a client says with ``value`` that it has no id: null, empty, or the ULID of zeros."""
+    return value is None or value in ("", ZERO_ULID)
+
+
+def _id_or_none(value: Any) -> Any:
+    return None if is_no_id(value) else value
+
+
+def _id_or_empty(value: Any) -> Any:
+    return "" if is_no_id(value) else value
+
+
+def _list_or_empty(value: Any) -> Any:
+    return [] if value is None else value
+
+
+def _object_or_empty(value: Any) -> Any:
+    return {} if value is None else value
+
+
+MaybeId = BeforeValidator(_id_or_none)
+"""For an optional id: the ULID of zeros means none."""
+IdOrEmpty = BeforeValidator(_id_or_empty)
+"""For an id whose absence is the empty string."""
+NullableList = BeforeValidator(_list_or_empty)
+"""For a required list: null means empty."""
+NullableObject = BeforeValidator(_object_or_empty)
+"""For a required object: null means empty."""
 
 # Ids arrive in either case and leave in upper case.
 UlidIn = Annotated[
@@ -26,7 +71,8 @@ Cursor = Annotated[str, StringConstraints(max_length=512)]
 class Rest(BaseModel):
     """A JSON object of the API: camelCase on the wire, snake_case in Python.
 
-    In a request ``null`` means the same as leaving a field out: what is stored stays.
+    In a request ``null`` means the same as leaving a field out: a new object gets the default (an empty list, an
+    empty object), and what is stored stays.
     """
 
     model_config = ConfigDict(
@@ -35,6 +81,30 @@ class Rest(BaseModel):
         use_attribute_docstrings=True,
         extra="ignore",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, data: Any) -> Any:
+        return without_nulls(cls, data)
+
+
+def without_nulls(model: type[BaseModel], data: Any) -> Any:
+    """``data`` without nulls in fields of ``model`` that have a default and take no null."""
+    if not isinstance(data, dict) or not any(value is None for value in data.values()):
+        return data
+    defaulted = _defaulted(model)
+    return {name: value for name, value in data.items() if value is not None or name not in defaulted}
+
+
+@cache
+def _defaulted(model: type[BaseModel]) -> frozenset[str]:
+    """The names, on the wire and in Python, of the fields that have a default and take no null."""
+    fields = {
+        name: info
+        for name, info in model.model_fields.items()
+        if not info.is_required() and info.annotation is not Any and NoneType not in get_args(info.annotation)
+    }
+    return frozenset(fields) | {info.alias for info in fields.values() if info.alias}
 
 
 class JsonObject(RootModel[dict[str, Any]]):

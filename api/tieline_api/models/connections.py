@@ -2,13 +2,13 @@
 
 from typing import Annotated
 
-from pydantic import Field, StringConstraints
+from pydantic import AwareDatetime, Field, StringConstraints
 
 from tieline_api.models.auth_schemes import AuthSchemeConfig
-from tieline_api.models.base import PageQuery, Rest, TimeOut, UlidIn, UlidOut
+from tieline_api.models.base import MaybeId, NullableList, PageQuery, Rest, TimeOut, UlidIn, UlidOut
 from tieline_api.models.credential_data import CredentialData
 from tieline_core.resources.connections import CredentialType
-from tieline_core.resources.fields import DisplayName, ItemId, ShortText, Timestamp, Url
+from tieline_core.resources.fields import DisplayName, ItemId, ShortText, Url
 
 BaseUrl = Annotated[str, StringConstraints(max_length=2048, pattern=r"^(https?://\S+)?$")]
 
@@ -16,8 +16,8 @@ BaseUrl = Annotated[str, StringConstraints(max_length=2048, pattern=r"^(https?:/
 class Credential(Rest):
     """Secret material; its values go in and never come out."""
 
-    id: Annotated[str, StringConstraints(max_length=64)] | None = None
-    """The credential's id; derived from the connection's when left out."""
+    id: Annotated[Annotated[str, StringConstraints(max_length=64)] | None, MaybeId] = None
+    """The credential's id, a ULID in answers; derived from the connection's when left out."""
     organisation_id: Annotated[str, Field(json_schema_extra={"readOnly": True})] | None = None
     """The organisation that owns it."""
     type: CredentialType | None = None
@@ -30,22 +30,32 @@ class Credential(Rest):
     data: CredentialData | None = None
     """The values, in the sub-object of the type. Leaving them out keeps those stored. Secrets go in and never
     come out; of tokens, their scopes, type and end do."""
-    expires_at: Timestamp | None = None
+    expires_at: AwareDatetime | None = None
     """When the service deletes the credential."""
 
 
 class ConnectionCredential(Rest):
     """A credential of a connection, and the auth scheme it is for."""
 
-    id: ItemId | None = None
-    """Unique in the connection; made up when left out."""
+    id: Annotated[ItemId | None, MaybeId] = None
+    """Unique in the connection, a ULID in answers; made up when left out."""
     auth_scheme_config: AuthSchemeConfig | None = None
     """One of the system's auth schemes, or one of the connection's own."""
     credential: Credential | None = None
     """The credential."""
 
 
+ExternalId = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Credentials = Annotated[list[ConnectionCredential], Field(max_length=16)]
+
+
+class Variable(Rest):
+    """A value for a part of a base URL in curly braces."""
+
+    name: str
+    """The part's name."""
+    value: str
+    """The value."""
 
 
 class Connection(Rest):
@@ -65,8 +75,10 @@ class Connection(Rest):
     """Overrides the system's base URL."""
     system_id: UlidOut | None = None
     """The system; absent when it does not exist."""
+    variables: list[Variable]
+    """Values for the parts of the system's base URL in curly braces."""
     connection_template_id: UlidOut | None = None
-    """The template that it was created against."""
+    """The template that it was created against, or that it is used for."""
 
 
 class ConnectionUpdate(Rest):
@@ -85,10 +97,12 @@ class NewConnection(Rest):
 
     name: DisplayName
     """Its name; unique for its system."""
-    credentials: Credentials
+    credentials: Annotated[Credentials, NullableList]
     """Its credentials, in the order in which they are applied."""
-    base_url: Url | None = None
+    base_url: Annotated[Url | None, MaybeId] = None
     """Overrides the system's base URL."""
+    external_id: Annotated[ExternalId | None, MaybeId] = None
+    """The user whose connection it is, by the id in your application; created when new. Absent: everybody's."""
 
 
 class ConnectionCreate(Rest):

@@ -4,7 +4,17 @@ from typing import Annotated, Any
 
 from pydantic import Field, StrictBool, StringConstraints
 
-from tieline_api.models.base import JsonObject, PageQuery, Query, Rest, TimeOut, UlidIn, UlidOut
+from tieline_api.models.base import (
+    JsonObject,
+    MaybeId,
+    NullableObject,
+    PageQuery,
+    Query,
+    Rest,
+    TimeOut,
+    UlidIn,
+    UlidOut,
+)
 from tieline_core.resources.fields import DisplayName, ShortText, Text
 from tieline_core.resources.projects import EnvironmentState
 
@@ -22,6 +32,33 @@ LabelMap = dict[str, str]
 FileList = Annotated[list[File], Field(max_length=1024)]
 
 
+class DeployedVersion(Rest):
+    """The version that an environment serves, or will serve once its rollout ends."""
+
+    id: UlidOut
+    """The version's id."""
+    name: str
+    """Its name."""
+
+
+class DeploymentSpec(Rest):
+    """How many pods run, and what each of them is given."""
+
+    replicas: int
+    """Number of pods."""
+    resources: dict[str, Any]
+    """Requests and limits in Kubernetes' notation; what is absent is the platform's default."""
+
+
+class EnvironmentConfig(Rest):
+    """How an environment runs its code."""
+
+    deployment_spec: DeploymentSpec
+    """Its pods."""
+    image: str | None = None
+    """The image, where it is not the platform's own."""
+
+
 class Environment(Rest):
     """Where a project runs, and what it does there."""
 
@@ -35,8 +72,14 @@ class Environment(Rest):
     """When it was created."""
     updated_at: TimeOut
     """When what runs, or its status, last changed."""
-    public_url: str | None = None
-    """Where its webhooks are reached."""
+    public_url: str
+    """Where its webhooks are reached; empty until it has been deployed."""
+    last_deployed_at: TimeOut
+    """When a version was last deployed to it; its ``createdAt`` while there is no ``deployedVersion``."""
+    config: EnvironmentConfig
+    """How its code runs."""
+    deployed_version: DeployedVersion | None = None
+    """The version that it serves; absent while it is a draft."""
     message: str | None = None
     """Why it is in this state, where there is something to tell."""
     files: list[File] | None = None
@@ -74,6 +117,8 @@ class Project(Rest):
     """The files as they are now."""
     created_at: TimeOut
     """When it was created."""
+    updated_at: TimeOut
+    """When it was last changed."""
     settings: Settings
     """How it behaves."""
     dynamic_variables_schema: dict[str, Any] | None = None
@@ -89,6 +134,8 @@ class ProjectItem(Rest):
     """Its name, for people."""
     created_at: TimeOut
     """When it was created."""
+    updated_at: TimeOut
+    """When it was last changed."""
     environments: list[Environment]
     """Where it runs, without files."""
 
@@ -105,7 +152,7 @@ class ProjectCreate(Rest):
 
     name: DisplayName
     """Its name, for people."""
-    id: UlidIn | None = None
+    id: Annotated[UlidIn | None, MaybeId] = None
     """The id it shall have; made up when left out."""
 
 
@@ -130,7 +177,7 @@ class FilesBody(Rest):
 
     files: FileList
     """All files; those not listed are removed."""
-    labels: LabelMap
+    labels: Annotated[LabelMap, NullableObject]
     """Their labels."""
 
 
@@ -155,21 +202,21 @@ class DeployQuery(Query):
 
     project_env: Annotated[str, StringConstraints(max_length=64)] | None = None
     """The environment's name."""
-    env_id: EnvironmentId | None = None
+    env_id: Annotated[EnvironmentId | None, MaybeId] = None
     """The environment's id."""
 
 
 class EnvironmentQuery(Query):
     """Which environment."""
 
-    env_id: EnvironmentId | None = None
+    env_id: Annotated[EnvironmentId | None, MaybeId] = None
     """Only what belongs to the environment with this id."""
 
 
 class EnvironmentPageQuery(PageQuery):
     """Which part of the list, of which environment."""
 
-    env_id: EnvironmentId | None = None
+    env_id: Annotated[EnvironmentId | None, MaybeId] = None
     """Only what belongs to the environment with this id."""
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from tieline_api.models.auth_schemes import AuthSchemeConfig
-from tieline_api.models.base import Rest, UlidOut
+from tieline_api.models.base import NullableList, Rest, UlidOut
 from tieline_core.resources.fields import DisplayName, Labels, Url, ValidationMessage
 from tieline_core.resources.systems import Domain
 
@@ -38,7 +38,7 @@ class SystemCreate(Rest):
     """Its domain, such as shop.example."""
     template_base_url: Url
     """Base URL of its API."""
-    auth_scheme_configs: AuthSchemeConfigs
+    auth_scheme_configs: Annotated[AuthSchemeConfigs, NullableList]
     """The ways to authenticate that it supports."""
     labels: Labels | None = None
     """Labels for your own use."""

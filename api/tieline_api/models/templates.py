@@ -1,10 +1,13 @@
 """Connection templates in REST: systems in a project's environment."""
 
-from pydantic import StrictBool
+from typing import Annotated
+
+from pydantic import Field, StrictBool
 
 from tieline_api.models.auth_schemes import AuthSchemeConfig
-from tieline_api.models.base import Rest, UlidIn, UlidOut
+from tieline_api.models.base import MaybeId, Rest, UlidIn, UlidOut
 from tieline_core.resources.connection_templates import TemplateName
+from tieline_core.resources.fields import ItemId
 
 
 class ConnectionTemplate(Rest):
@@ -46,7 +49,7 @@ class TemplateCreate(Rest):
     """The system."""
     name: TemplateName
     """The name by which code refers to it; unique in the environment."""
-    environment_id: UlidIn | None = None
+    environment_id: Annotated[UlidIn | None, MaybeId] = None
     """The environment; optional when the project has one."""
     dynamic: StrictBool = False
     """Whether each user brings a connection; false (one connection) when left out."""
@@ -59,3 +62,5 @@ class TemplateUpdate(Rest):
     """The name by which code refers to it; unique in the environment."""
     dynamic: StrictBool | None = None
     """Whether each user brings a connection."""
+    auth_scheme_config_ids: Annotated[list[ItemId], Field(max_length=20)] | None = None
+    """Ids of the system's auth schemes that the template offers; an empty list offers all."""

@@ -4,12 +4,21 @@ from typing import Annotated, Any
 
 from pydantic import Field, RootModel, StringConstraints, model_validator
 
-from tieline_api.models.base import Cursor, JsonObject, Query, Rest, SearchQuery, TimeOut, UlidIn, UlidOut
-from tieline_api.models.connections import Connection, NewConnection
+from tieline_api.models.base import (
+    Cursor,
+    JsonObject,
+    MaybeId,
+    NullableList,
+    Query,
+    Rest,
+    SearchQuery,
+    TimeOut,
+    UlidIn,
+    UlidOut,
+)
+from tieline_api.models.connections import Connection, ExternalId, NewConnection
 from tieline_api.models.projects import Environment
-from tieline_core.resources.fields import DisplayName
-
-ExternalId = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
+from tieline_core.resources.end_users import UserName
 
 
 class EndUser(Rest):
@@ -20,7 +29,7 @@ class EndUser(Rest):
     external_id: str
     """The id in the customer's application; unique in the organisation."""
     display_name: str
-    """The name, for people."""
+    """The name, for people; may be empty."""
     organisation_id: UlidOut
     """The organisation."""
     created_at: TimeOut
@@ -34,8 +43,8 @@ class UserCreate(Rest):
 
     external_id: ExternalId
     """The id in the customer's application; unique in the organisation."""
-    display_name: DisplayName | None = None
-    """The name, for people; the external id when left out."""
+    display_name: UserName = ""
+    """The name, for people; empty when left out."""
 
 
 class UsersQuery(SearchQuery):
@@ -60,15 +69,6 @@ class UserPage(Rest):
     """Pass it as ``before`` for the page before; absent on the first."""
 
 
-class ActivationConnection(Rest):
-    """The connection that an activation uses for a template."""
-
-    connection_template_id: UlidOut | None = None
-    """The template; absent when it does not exist (any more)."""
-    connection: Connection | None = None
-    """The connection; absent when it does not exist (any more)."""
-
-
 class VariableError(Rest):
     """Where and how a variable breaks the project's schema."""
 
@@ -87,8 +87,8 @@ class Activation(Rest):
     """The user; absent for the environment's static activation."""
     environment: Environment
     """The environment, without files."""
-    connections: list[ActivationConnection]
-    """The user's connections."""
+    connections: list[Connection]
+    """The user's connections; each names its template in ``connectionTemplateId``."""
     dynamic_variables: dict[str, Any]
     """The values that were set."""
     variable_errors: list[VariableError] | None = None
@@ -108,13 +108,13 @@ class GivenConnection(Rest):
     """A dynamic template of the environment."""
     connection: NewConnection | None = None
     """A new connection."""
-    existing_connection_id: UlidIn | None = None
-    """One that is there."""
+    existing_connection_id: Annotated[UlidIn | None, MaybeId] = None
+    """One that is there; ignored beside ``connection``."""
 
     @model_validator(mode="after")
-    def _is_one_of_two(self) -> "GivenConnection":
-        if (self.connection is None) == (self.existing_connection_id is None):
-            raise ValueError("give either connection or existingConnectionId")
+    def _has_one_of_two(self) -> "GivenConnection":
+        if self.connection is None and self.existing_connection_id is None:
+            raise ValueError("give connection or existingConnectionId")
         return self
 
 
@@ -122,10 +122,10 @@ class ActivationCreate(Rest):
     """Which user to activate on which environment, and with what."""
 
     user_id: ExternalId
-    """The user's id or external id."""
+    """The user's id or external id; a user with a new external id is created."""
     environment_id: UlidIn
     """The environment."""
-    connections: Annotated[list[GivenConnection], Field(max_length=64)]
+    connections: Annotated[list[GivenConnection], Field(max_length=64), NullableList]
     """The user's connections, one for each dynamic template."""
     dynamic_variables: dict[str, Any] | None = None
     """Values for the project's variables schema."""

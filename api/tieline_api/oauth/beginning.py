@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
+from urllib.parse import urlsplit
 
 from tieline_api import errors
 from tieline_api.auth.permissions import Permission
@@ -16,6 +17,7 @@ from tieline_core.oauth.states import Pending, new_state
 from tieline_core.resources.connections import CredentialType
 
 Obj = Mapping[str, Any]
+_LOOPBACK_NAMES = ("127.0.0.1", "::1", "localhost")
 
 
 class Holder(NamedTuple):
@@ -58,7 +60,7 @@ class Beginning:
             organisation_id=call.organisation.id,
             system_id=object_id(self.system),
             credential_id=credential.id,
-            credential_organisation_id=credential.organisation_id,
+            credential_organisation_id=credential.organisation_id or call.organisation.id,
             client_id=client_id,
             redirect_uri=self.back,
             requested_by=call.caller.username,
@@ -79,15 +81,37 @@ class Beginning:
         return connection["metadata"]["name"], item["id"]
 
 
+def is_loopback(url: str) -> bool:
+    """Whether a URL leads to the user's own machine, where a native application listens (RFC 8252, section 7.3).
+
+    Any port and any path, over http: the port is the operating system's choice, and nobody has a certificate for it.
+    """
+    try:
+        parts = urlsplit(url)
+        has_usable_port = parts.port != 0
+    except ValueError:
+        return False
+    return (
+        parts.scheme == "http"
+        and parts.hostname in _LOOPBACK_NAMES
+        and "@" not in parts.netloc
+        and has_usable_port
+        and "#" not in url
+        and "\\" not in url
+        and url.isascii()
+        and url.isprintable()
+    )
+
+
 def _redirect_uri(settings: Settings, given: str | None) -> str:
     """Our page, or a page of the application that is on the list."""
     ours = f"{settings.public_api_url}{CALLBACK}" if settings.public_api_url else ""
     if given and given != ours:
-        if given not in settings.redirect_urls:
-            raise errors.invalid(
-                "redirectUrl", "is not on the list: ask the operators to add it to TIELINE_REDIRECT_URLS"
-            )
-        return given
+        if given in settings.redirect_urls or (settings.loopback_redirects and is_loopback(given)):
+            return given
+        raise errors.invalid(
+            "redirectUrl", "is not on the list: ask the operators to add it to TIELINE_REDIRECT_URLS"
+        )
     if not ours:
         raise errors.ApiError(
             503,

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from tieline_api import errors
 from tieline_api.conversion import auth_schemes
 from tieline_api.conversion.connections import scheme_item
-from tieline_api.conversion.systems import auth_scheme_items
+from tieline_api.conversion.systems import auth_scheme_items, scheme_owner
 from tieline_api.models.auth_schemes import AuthSchemeConfig
 from tieline_api.models.oauth1_initialise import OAuth1Initialise
 from tieline_api.oauth.beginning import Holder, Obj
+from tieline_core.ids import client_credential_id, object_id
 from tieline_core.oauth.linking import Lookups, Problem, canonical
 from tieline_core.oauth.oauth1_consumers import consumer_of
 from tieline_core.oauth.oauth1_requests import Consumer
@@ -52,10 +53,10 @@ class Chosen:
         return found
 
 
-def choose(system: Obj, held: Sequence[Holder], body: OAuth1Initialise) -> Chosen:
+def choose(system: Obj, held: Sequence[Holder], body: OAuth1Initialise, *, organisation: str) -> Chosen:
     """The auth scheme that a request is about. ``held``: the connections' credentials that it may be for.
 
-    ApiError 422 where none fits, or more than one.
+    ``organisation`` is the id of the system's organisation. ApiError 422 where none fits, or more than one.
     """
     of_system = _signing(auth_scheme_items(system))
     inline = _signing(one.item["authSchemeConfig"] for one in held if one.item.get("authSchemeConfig"))
@@ -63,7 +64,8 @@ def choose(system: Obj, held: Sequence[Holder], body: OAuth1Initialise) -> Chose
     if body.auth_scheme_config is not None:
         if body.auth_scheme_config_id not in (None, body.auth_scheme_config.id):
             raise errors.invalid(_ID, f"contradicts {_GIVEN}: give one of the two")
-        return _given(body.auth_scheme_config, of_system, inline)
+        owner = scheme_owner(system, organisation=organisation)
+        return _given(body.auth_scheme_config, of_system, inline, owner)
     if body.auth_scheme_config_id is not None:
         fitting = [one for one in known if one["id"] == body.auth_scheme_config_id]
         return _only(fitting)
@@ -71,18 +73,29 @@ def choose(system: Obj, held: Sequence[Holder], body: OAuth1Initialise) -> Chose
     if used:
         return _only(used)
     wanted = canonical(body.credential.id)
-    naming = [one for one in known if canonical(one["oauth1"].get("credentialId") or "") == wanted]
+    naming = [
+        one
+        for one in known
+        if wanted in (_consumer_id(one), client_credential_id(object_id(system), one["id"]))
+    ]
     return _only(naming or known)
 
 
-def _given(config: AuthSchemeConfig, of_system: Sequence[Obj], inline: Sequence[Obj]) -> Chosen:
+def _consumer_id(scheme: Obj) -> str:
+    """The id of the credential that a scheme names for its consumer; empty where it names none."""
+    return canonical(scheme["oauth1"].get("credentialId") or "")
+
+
+def _given(
+    config: AuthSchemeConfig, of_system: Sequence[Obj], inline: Sequence[Obj], owner: auth_schemes.SchemeOwner
+) -> Chosen:
     """The scheme in a request, as a connection takes it: the system's very one, or else the credential's own."""
     if config.type is not AuthSchemeType.OAUTH1:
         raise errors.invalid(f"{_GIVEN}.type", "must be oauth1 here")
     secret = auth_schemes.secret_of(config)
-    same = next((one for one in of_system if auth_schemes.same(config, one)), None)
+    same = next((one for one in of_system if auth_schemes.same(config, one, owner=owner)), None)
     stored = next((one for one in inline if one["id"] == config.id), None)
-    item = same or auth_schemes.to_item(config, stored)
+    item = same or auth_schemes.to_item(config, stored, owners=(owner.id,))
     return Chosen(
         oauth1=OAuth1.model_validate(item["oauth1"]), field=_GIVEN, secret=secret[1] if secret else ""
     )

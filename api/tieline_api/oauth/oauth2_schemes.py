@@ -7,6 +7,7 @@ from tieline_api.conversion.connections import scheme_item
 from tieline_api.conversion.systems import auth_scheme_items
 from tieline_api.models.oauth2_initialise import OAuth2Initialise
 from tieline_api.oauth.beginning import Holder, Obj
+from tieline_core.ids import client_credential_id, object_id
 from tieline_core.oauth.linking import canonical
 from tieline_core.resources.auth_schemes import AuthSchemeType, OAuth2GrantType
 
@@ -61,8 +62,9 @@ def _agreeing(system: Obj, body: OAuth2Initialise) -> list[Obj]:
 
     def agreement(item: Obj) -> tuple[bool, bool, bool]:
         client = item["oauth2"]["grant"].get("authorizationCode") or {}
+        named = client.get("credentialId") or client_credential_id(object_id(system), item["id"])
         return (
-            canonical(client.get("credentialId") or "") == wanted,
+            canonical(named) == wanted,
             client.get("clientId") == body.client_id,
             item["oauth2"].get("authorizeUrl") == body.authorize_url,
         )

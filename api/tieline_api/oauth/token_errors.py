@@ -10,7 +10,7 @@ from tieline_core.oauth.tokens import MisconfiguredError, RefusedError, TokenErr
 
 
 def token_error(error: TokenError, *, field: str, about: str) -> errors.ApiError:
-    """What a client is told when no token came of a credential; ``details.errors`` as the credential's."""
+    """What a client is told when no token came of a credential; ``errors`` as the credential's."""
     told = [str(error)]
     match error:
         case StateRefusedError():
@@ -29,26 +29,27 @@ def token_error(error: TokenError, *, field: str, about: str) -> errors.ApiError
                 "provider_unreachable",
                 str(error),
                 fields=[errors.FieldError(f"{field}.{about}", str(error))],
-                details={"errors": told},
+                extra={"errors": told},
                 headers={"Retry-After": "10"},
             )
     found = errors.invalid(about, " ".join(told))
-    found.details = {"errors": told}
+    found.extra["errors"] = told
     return found
 
 
 def all_told(failures: Sequence[errors.ApiError], **more: Any) -> errors.ApiError:
     """One answer for several failures: that of the first that waiting alone does not mend, with all fields.
 
-    ``more`` are details about what was kept all the same.
+    ``more`` are fields about what was kept all the same.
     """
     first = next((one for one in failures if one.status < 500), failures[0])
-    told = [message for one in failures for message in (one.details or {}).get("errors", [one.message])]
+    told = [message for one in failures for message in one.extra.get("errors", [one.message])]
     return errors.ApiError(
         first.status,
         first.code,
         first.message,
         fields=[field for one in failures for field in one.fields],
-        details={"errors": told, **more} if more or first.details else None,
+        details=" ".join(told) if len(told) > 1 else None,
+        extra={"errors": told, **more} if more or first.extra else None,
         headers=first.headers,
     )

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from tieline_api import errors
@@ -13,6 +12,7 @@ from tieline_api.errors import FieldError
 from tieline_api.models import users as rest
 from tieline_api.models.projects import Environment
 from tieline_api.operations.connections import connection_reply
+from tieline_api.operations.project_views import versions_of
 from tieline_api.store import indexes, orders
 from tieline_core.ids import environment_id, object_id, parse_id, static_activation_id
 from tieline_core.variables import InvalidSchema, in_effect, variable_errors
@@ -28,10 +28,12 @@ class Place:
     name: str
     id: str
 
-    @cached_property
-    def shown(self) -> Environment:
-        """The environment as REST tells it, without files."""
-        return next(one for one in environments_to_rest(self.project, {}) if one.name == self.name)
+
+def environment_to_rest(call: Call[Any, Any], place: Place) -> Environment:
+    """The environment as REST tells it, without files."""
+    versions = versions_of(call.platform.world, place.project)
+    found = environments_to_rest(place.project, versions, {})
+    return next(one for one in found if one.name == place.name)
 
 
 def find_place(call: Call[Any, Any], identifier: str) -> Place | None:
@@ -91,25 +93,22 @@ def activation_to_rest(call: Call[Any, Any], place: Place, obj: Mapping[str, Any
     world = call.platform.world
     if obj is None:
         identifier = static_activation_id(place.id)
-        return rest.Activation(id=identifier, environment=place.shown, connections=[], dynamic_variables={})
+        shown = environment_to_rest(call, place)
+        return rest.Activation(id=identifier, environment=shown, connections=[], dynamic_variables={})
     user = world.referred(world.users, obj, "endUserRef")
     connections = []
     for item in obj["spec"].get("connections") or ():
         template = world.templates.get(call.namespace, item["connectionTemplate"])
         connection = world.connections.get(call.namespace, item["connectionRef"]["name"])
-        connections.append(
-            rest.ActivationConnection(
-                connection_template_id=object_id(template) if template else None,
-                connection=connection_reply(world, connection, organisation=call.organisation.id)
-                if connection
-                else None,
+        if connection is not None:
+            connections.append(
+                connection_reply(world, connection, organisation=call.organisation.id, template=template)
             )
-        )
     broken = _variable_errors(place.project, obj)
     return rest.Activation(
         id=object_id(obj),
         user=user_to_rest(user, organisation=call.organisation.id) if user else None,
-        environment=place.shown,
+        environment=environment_to_rest(call, place),
         connections=connections,
         dynamic_variables=obj["spec"].get("variables") or {},
         variable_errors=broken or None,

@@ -1,9 +1,11 @@
 """Operations on activations: an environment for one user, and its variables."""
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tieline_api import errors
 from tieline_api.auth.permissions import Permission, permission
+from tieline_api.conversion.lists import readable
 from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.models import users as rest
 from tieline_api.models.base import Empty
@@ -27,7 +29,7 @@ from tieline_api.operations.new_connections import (
     plan_connection,
     take_back,
 )
-from tieline_api.operations.users import need_user
+from tieline_api.operations.new_users import wanted_user
 from tieline_api.sizes import Size
 from tieline_api.store import orders
 from tieline_api.store.etags import etag
@@ -41,18 +43,21 @@ ACTIVATION = f"{ACTIVATIONS}/{{activation_id}}"
 
 
 async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
-    """Activates a user on an environment; a user that is active there gets the new connections and variables."""
+    """Activates a user on an environment.
+
+    A user that is active there already gets the new connections and variables. An external id that no user has
+    creates a user, if you may create users.
+    """
     platform, body = call.platform, call.body
-    world = platform.world
-    user = world.user(call.namespace, body.user_id)
-    if user is None:
-        raise errors.invalid("userId", "is no user of this organisation: create the user first")
+    wanted_one = await wanted_user(call, body.user_id, field="userId")
+    user = wanted_one.obj
     place = find_place(call, body.environment_id)
     if place is None:
         raise errors.invalid("environmentId", "is no environment of this organisation")
     if body.dynamic_variables is not None:
         check_variables(place.project, body.dynamic_variables, field="dynamicVariables")
     wanted = _wanted(call, place, user)
+    await wanted_one.create(call)
     created = await create_connections(
         platform, [one.connection for one in wanted if isinstance(one.connection, Planned)]
     )
@@ -85,7 +90,7 @@ async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
             await take_back(platform, created.connections.values())
         raise
     if created.error:
-        created.error.details = {**(created.error.details or {}), "activationId": object_id(obj)}
+        created.error.extra["activationId"] = object_id(obj)
         raise created.error
     return Reply(body=activation_to_rest(call, place, obj))
 
@@ -100,16 +105,23 @@ async def list_activations(call: Call[rest.ActivationsQuery, None]) -> Reply:
     if page.next:
         path = f"/api/v2/o/{call.organisation.id}/environments/{place.id}/activations"
         headers["Link"] = f'<{path}?first={query.first}&after={page.next}>; rel="next"'
-    body = rest.ActivationList([activation_to_rest(call, place, obj) for obj in page.items])
-    return Reply(body=body, headers=headers)
+    shown = readable(_with_users(call, page.items), lambda obj: activation_to_rest(call, place, obj))
+    return Reply(body=rest.ActivationList(shown.items), headers=headers, warnings=shown.warnings)
 
 
 async def list_user_activations(call: Call[None, None]) -> Reply:
-    """The activations of one user on an environment."""
+    """The activations of one user on an environment; an empty list for a user that nobody has created yet."""
     place = need_place(call)
-    user = need_user(call, call.path["external_user_id"])
-    found = activations_of(call, place, user)
-    return Reply(body=rest.ActivationList([activation_to_rest(call, place, obj) for obj in found]))
+    user = call.platform.world.user(call.namespace, call.path["external_user_id"])
+    found = activations_of(call, place, user) if user else []
+    shown = readable(found, lambda obj: activation_to_rest(call, place, obj))
+    return Reply(body=rest.ActivationList(shown.items), warnings=shown.warnings)
+
+
+def _with_users(call: Call[Any, Any], activations: Iterable[Obj]) -> list[Obj]:
+    """Without those whose user does not exist (any more): every activation in a list has a user."""
+    world = call.platform.world
+    return [one for one in activations if world.referred(world.users, one, "endUserRef") is not None]
 
 
 async def get_activation(call: Call[None, None]) -> Reply:
@@ -138,7 +150,9 @@ async def get_activation_connection(call: Call[None, None]) -> Reply:
         if item["connectionTemplate"] == name:
             connection = world.connections.get(call.namespace, item["connectionRef"]["name"])
             if connection is not None:
-                body = connection_reply(world, connection, organisation=call.organisation.id)
+                body = connection_reply(
+                    world, connection, organisation=call.organisation.id, template=template
+                )
                 return Reply(body=body, etag=etag(connection))
     raise errors.ApiError(404, "not_found", "The activation has no connection for this template")
 
@@ -160,10 +174,15 @@ def _wanted(call: Call[Any, rest.ActivationCreate], place: Place, user: Obj) -> 
         if name in wanted:
             raise errors.invalid(f"{path}.connectionTemplateId", "is given twice: one connection for each")
         if given.connection is not None:
+            if given.connection.external_id not in (None, user["spec"]["externalId"]):
+                raise errors.invalid(
+                    f"{path}.connection.externalId",
+                    "is another user than the one who is activated: leave it out",
+                )
             connection: Obj | Planned = plan_connection(
                 call.platform,
                 given.connection,
-                namespace=call.namespace,
+                organisation=call.organisation,
                 template=template,
                 user=user,
                 path=f"{path}.connection",

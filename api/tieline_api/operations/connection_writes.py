@@ -6,7 +6,7 @@ from typing import Any
 
 from tieline_api import errors
 from tieline_api.conversion import auth_schemes
-from tieline_api.conversion.connections import PlannedSecret, linked_certificate, plan_credential
+from tieline_api.conversion.connections import PlannedSecret, linked_certificate, plan_credential, stored_item
 from tieline_api.models import connections as rest
 from tieline_api.oauth.codes import CodeChecks
 from tieline_api.oauth.exchanging import exchange_codes
@@ -29,6 +29,7 @@ async def update_connection_object(
     *,
     obj: Mapping[str, Any],
     system: Mapping[str, Any] | None,
+    organisation: str,
     if_match: str | None = None,
 ) -> Obj:
     """Writes new Secrets, then the Connection that refers to them, then exchanges its codes.
@@ -37,7 +38,8 @@ async def update_connection_object(
     and is tried again where that can help.
     """
     metadata, given = obj["metadata"], body.credentials or []
-    change, staged = _Change(body, obj=obj, system=system or {}), set[str]()
+    change = _Change(body, obj=obj, system=system or {}, organisation=organisation)
+    staged = set[str]()
     if given:
         planned = {**obj, "spec": {**obj["spec"], "credentials": change.plan(obj, obj)}}
         checks = CodeChecks(platform=platform)
@@ -72,9 +74,15 @@ class _Change:
     """What a request makes of a connection, computed anew for each state of it that is met on the way."""
 
     def __init__(
-        self, body: rest.ConnectionUpdate, *, obj: Mapping[str, Any], system: Mapping[str, Any]
+        self,
+        body: rest.ConnectionUpdate,
+        *,
+        obj: Mapping[str, Any],
+        system: Mapping[str, Any],
+        organisation: str,
     ) -> None:
         self._body = body
+        self._organisation = organisation
         self._obj = obj
         self._system = system
         self._edition = new_edition()
@@ -108,6 +116,7 @@ class _Change:
             system=self._system,
             owner=self._obj["metadata"]["name"],
             connection=object_id(self._obj),
+            organisation=self._organisation,
             edition=self._edition,
             live=live,
             mine=mine,
@@ -145,6 +154,7 @@ def plan_credentials(
     system: Mapping[str, Any],
     owner: str,
     connection: str,
+    organisation: str,
     edition: str,
     live: Mapping[str, Any] | None = None,
     mine: Mapping[str, Any] | None = None,
@@ -152,7 +162,8 @@ def plan_credentials(
 ) -> tuple[list[Obj], list[PlannedSecret]]:
     """All credentials of a connection in their order, and the Secrets for the values that were given.
 
-    ``owner`` is the connection's name, ``connection`` its id, ``edition`` the write's. Credentials of ``live`` that
+    ``owner`` is the connection's name, ``connection`` its id, ``organisation`` its organisation's, ``edition`` the
+    write's. Credentials of ``live`` that
     are not listed go; 409 when they belong to somebody else.
     """
     stored = {item["id"]: item for item in ((live or {}).get("spec") or {}).get("credentials") or ()}
@@ -161,14 +172,17 @@ def plan_credentials(
     secrets: list[PlannedSecret] = []
     seen: set[str] = set()
     for index, one in enumerate(given):
+        found = stored_item(one.id, stored.values(), connection=connection)
+        known = found["id"] if found else ""
         planned = plan_credential(
             one,
-            live=stored.get(one.id or ""),
-            mine=ours.get(one.id or ""),
+            live=found,
+            mine=ours.get(known),
             system=system,
             connection=connection,
+            organisation=organisation,
             path=f"{path}[{index}]",
-            linked=linked_certificate(live or {}, one.id or ""),
+            linked=linked_certificate(live or {}, known),
         )
         identifier = planned.item["id"]
         if identifier in seen:

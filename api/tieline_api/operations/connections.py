@@ -5,6 +5,7 @@ from typing import Any
 from tieline_api import errors
 from tieline_api.auth.permissions import Permission, permission
 from tieline_api.conversion import connections as convert
+from tieline_api.conversion.lists import readable
 from tieline_api.cursors import Slice
 from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.judging import judged_connection, judged_system
@@ -16,6 +17,7 @@ from tieline_api.operations.connection_writes import (
     update_connection_object,
 )
 from tieline_api.operations.new_connections import create_connections, plan_connection
+from tieline_api.operations.new_users import wanted_user
 from tieline_api.runtime_credentials import kept_tokens
 from tieline_api.sizes import Size
 from tieline_api.store import indexes, orders
@@ -27,22 +29,28 @@ CONNECTION = f"{ORGANISATION}/connections/{{connection_id}}"
 Obj = dict[str, Any]
 
 
-def connection_reply(world: World, obj: Obj, *, organisation: str) -> rest.Connection:
-    """The REST form of a connection, with what it refers to looked up."""
+def connection_reply(
+    world: World, obj: Obj, *, organisation: str, template: Obj | None = None
+) -> rest.Connection:
+    """The REST form of a connection, with what it refers to looked up.
+
+    ``template`` is the one that it is used for, where that is not the one that it was created against.
+    """
     system = world.referred(world.systems, obj, "systemRef")
     return convert.connection_to_rest(
         judged_connection(world, obj, system),
         organisation=organisation,
         system=judged_system(world, system) if system else None,
-        template=world.referred(world.templates, obj, "connectionTemplateRef"),
+        template=template or world.referred(world.templates, obj, "connectionTemplateRef"),
         tokens=lambda credential: kept_tokens(world, obj, {"id": credential}),
     )
 
 
-def page_of_connections(world: World, page: Slice[Obj], *, organisation: str) -> rest.ConnectionPage:
+def page_of_connections(world: World, page: Slice[Obj], *, organisation: str) -> Reply:
     """A page of connections, oldest first."""
-    items = [connection_reply(world, obj, organisation=organisation) for obj in page.items]
-    return rest.ConnectionPage(total_count=page.total, items=items, next=page.next, prev=page.prev)
+    shown = readable(page.items, lambda obj: connection_reply(world, obj, organisation=organisation))
+    body = rest.ConnectionPage(total_count=page.total, items=shown.items, next=page.next, prev=page.prev)
+    return Reply(body=body, warnings=shown.warnings)
 
 
 async def list_connections(call: Call[rest.ConnectionsQuery, None]) -> Reply:
@@ -51,7 +59,7 @@ async def list_connections(call: Call[rest.ConnectionsQuery, None]) -> Reply:
     page = orders.page(
         _chosen(call), kind="connections", first=query.first, after=query.after, before=query.before
     )
-    return Reply(body=page_of_connections(call.platform.world, page, organisation=call.organisation.id))
+    return page_of_connections(call.platform.world, page, organisation=call.organisation.id)
 
 
 async def get_connection(call: Call[None, None]) -> Reply:
@@ -64,12 +72,21 @@ async def create_connection(call: Call[None, rest.ConnectionCreate]) -> Reply:
     """A connection for a template's system; a static template without a connection is linked to it."""
     world = call.platform.world
     template = world.need(world.templates, call.namespace, call.body.connection_template_id)
+    external = call.body.connection.external_id
+    user = await wanted_user(call, external, field="connection.externalId") if external else None
     planned = plan_connection(
-        call.platform, call.body.connection, namespace=call.namespace, template=template
+        call.platform,
+        call.body.connection,
+        organisation=call.organisation,
+        template=template,
+        user=user.obj if user else None,
     )
+    if user:
+        await user.create(call)
     created = await create_connections(call.platform, [planned])
     (obj,) = created.connections.values()
-    await link_if_free(call.platform, template, obj)
+    if user is None:  # a static template has one connection for everybody: never that of one user
+        await link_if_free(call.platform, template, obj)
     if created.error:
         raise created.error
     return _reply(call, obj)
@@ -93,7 +110,9 @@ async def update_connection(call: Call[None, rest.ConnectionUpdate]) -> Reply:
         raise errors.conflict(
             "The connection's system does not exist: credentials cannot be checked against it"
         )
-    changed = await update_connection_object(platform, body, obj=obj, system=system, if_match=call.if_match)
+    changed = await update_connection_object(
+        platform, body, obj=obj, system=system, organisation=call.organisation.id, if_match=call.if_match
+    )
     return _reply(call, changed)
 
 

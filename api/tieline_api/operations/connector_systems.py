@@ -37,7 +37,7 @@ async def create_system(call: Call[None, rest.SystemFromVersion]) -> Reply:
         ValidationMessage(text=f"{key}: {text}", severity=Severity.WARNING)
         for key, text in found.incomplete.items()
     ]
-    shown = convert.system_to_rest(judged_system(platform.world, obj))
+    shown = convert.system_to_rest(judged_system(platform.world, obj), organisation=call.organisation.id)
     return Reply(body=rest.SystemWithMessages(**dict(shown), messages=messages), etag=etag(obj))
 
 

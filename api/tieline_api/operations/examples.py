@@ -22,6 +22,7 @@ CONNECTION_ID = "01JD3Y8B2CZX9KQW8T2V4N6P0B"
 PROJECT_ID = "01JD3Y9D3EZX9KQW8T2V4N6P0C"
 TEMPLATE_ID = "01JD3YA5F6ZX9KQW8T2V4N6P0D"
 ENVIRONMENT_ID = "01JD3Y9D3E5TQ0M3H7RS8XA1BG"
+CREDENTIAL_ID = "01JD3Y8B2C8F3XK5D1VJ7Q4M6N"
 VERSION_ID = "01JD3YB7G8ZX9KQW8T2V4N6P0F"
 ORGANISATION_ID = "01JD3Y000000000000000000RG"
 USER_ID = "01JD3YC9H9ZX9KQW8T2V4N6P0G"
@@ -54,22 +55,34 @@ CONNECTION: Example = {
     "name": "Shop of the EU",
     "credentials": [
         {
-            "id": "key",
+            "id": CREDENTIAL_ID,
             "authSchemeConfig": API_KEY,
             "credential": {
-                "id": "01JD3Y8B2C8F3XK5D1VJ7Q4M6N",
+                "id": CREDENTIAL_ID,
                 "organisationId": ORGANISATION_ID,
                 "type": "string",
+                "name": "",
                 "errors": [],
             },
         }
     ],
+    "variables": [],
     "createdAt": TIME,
     "updatedAt": TIME,
     "systemId": SYSTEM_ID,
     "connectionTemplateId": TEMPLATE_ID,
 }
-FILES: list[Example] = [{"filename": "main.py", "content": "from tieline import webhook\n"}]
+MAIN = """from tieline import Context, Integration
+
+integration = Integration()
+
+
+@integration.webhook("hello")
+async def hello(ctx: Context) -> dict[str, str]:
+    ctx.log.info("Somebody says hello")
+    return {"hello": "world"}
+"""
+FILES: list[Example] = [{"filename": "main.py", "content": MAIN}]
 FILES_BODY: Example = {"files": FILES, "labels": {"team": "ops"}}
 ENVIRONMENT: Example = {
     "id": ENVIRONMENT_ID,
@@ -78,11 +91,17 @@ ENVIRONMENT: Example = {
     "createdAt": TIME,
     "updatedAt": TIME,
     "publicUrl": "https://order-sync.example",
+    "lastDeployedAt": TIME,
+    "config": {
+        "deploymentSpec": {"replicas": 2, "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}}},
+    },
+    "deployedVersion": {"id": VERSION_ID, "name": "First"},
 }
 PROJECT_ITEM: Example = {
     "id": PROJECT_ID,
     "name": "Order sync",
     "createdAt": TIME,
+    "updatedAt": TIME,
     "environments": [ENVIRONMENT],
 }
 SCHEMA: Example = {"type": "object", "properties": {"region": {"type": "string"}}}
@@ -128,7 +147,7 @@ ACTIVATION: Example = {
     "id": ACTIVATION_ID,
     "user": USER,
     "environment": ENVIRONMENT,
-    "connections": [{"connectionTemplateId": TEMPLATE_ID, "connection": CONNECTION}],
+    "connections": [CONNECTION],
     "dynamicVariables": {"region": "eu"},
 }
 LOGS: Example = {
@@ -142,7 +161,7 @@ LOGS: Example = {
     ]
 }
 OAUTH2_INITIALISE: Example = {
-    "credential": {"id": "01JD3Y8B2C8F3XK5D1VJ7Q4M6N", "organisationId": ORGANISATION_ID},
+    "credential": {"id": CREDENTIAL_ID, "organisationId": ORGANISATION_ID},
     "authorizeUrl": "https://shop.example/oauth/authorize",
     "clientId": "tieline",
     "scopes": ["orders.read"],
@@ -152,7 +171,7 @@ OAUTH2_INITIALISE: Example = {
 
 
 OAUTH1_INITIALISE: Example = {
-    "credential": {"id": "01JD3Y8B2C8F3XK5D1VJ7Q4M6N", "organisationId": ORGANISATION_ID},
+    "credential": {"id": CREDENTIAL_ID, "organisationId": ORGANISATION_ID},
     "authSchemeConfigId": "signed",
     "params": {"shop": "north"},
 }

@@ -21,6 +21,7 @@ from tieline_api.oauth.exchanging import Exchanges, exchange_codes
 from tieline_api.oauth.token_errors import all_told
 from tieline_api.operations.connection_writes import CONNECTION_KIND, plan_credentials, refuse_taken_name
 from tieline_api.platform import Platform
+from tieline_api.store.organisations import Organisation
 from tieline_api.store.secrets import made_for, new_edition
 from tieline_core.ids import ID_LABEL, format_time, new_id, object_id
 from tieline_core.kube import KubeError
@@ -71,7 +72,7 @@ def plan_connection(
     platform: Platform,
     body: rest.NewConnection,
     *,
-    namespace: str,
+    organisation: Organisation,
     template: Mapping[str, Any],
     user: Mapping[str, Any] | None = None,
     path: str = "connection",
@@ -82,6 +83,7 @@ def plan_connection(
     if system is None:
         raise errors.conflict("The template's system does not exist (any more): create it first")
     system_name = system["metadata"]["name"]
+    namespace = organisation.namespace
     reference = {"name": user["metadata"]["name"]} if user else None
     refuse_taken_name(world, system_name, body.name, namespace=namespace, user=reference)
     identifier = new_id()
@@ -90,6 +92,7 @@ def plan_connection(
         system=system,
         owner=identifier.lower(),
         connection=identifier,
+        organisation=organisation.id,
         edition=new_edition(),
         path=f"{path}.credentials",
     )
@@ -147,7 +150,7 @@ async def _kept(platform: Platform, made: Mapping[str, Obj], outcomes: Mapping[s
     left = {path: obj for path, obj in made.items() if path not in fruitless}
     error = all_told(failures, connections=[object_id(obj) for obj in left.values()])
     error.message += (
-        "; the connections in details.connections were made all the same, because codes of theirs were exchanged "
+        "; the connections listed in connections were made all the same, because codes of theirs were exchanged "
         "and are good once only: store a new code in what is missing"
     )
     return Created(connections=left, exchanged=exchanged, error=error)

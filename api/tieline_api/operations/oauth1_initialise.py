@@ -30,9 +30,12 @@ async def initialise(call: Call[None, rest.OAuth1Initialise]) -> Reply:
     """Asks for temporary credentials; answers the URL to send a user to, which is good once and for minutes."""
     platform, body = call.platform, call.body
     beginning = Beginning.of(call, _FINISHABLE)
-    if body.credential.organisation_id != call.organisation.id:
+    if body.credential.organisation_id not in (None, call.organisation.id):
         raise errors.invalid("credential", "is of another organisation: OAuth 1.0 takes one's own only")
-    chosen, params = choose(beginning.system, beginning.held, body), body.params or {}
+    chosen, params = (
+        choose(beginning.system, beginning.held, body, organisation=call.organisation.id),
+        body.params or {},
+    )
     temporary, authorization, token = chosen.endpoints()
     consumer = await chosen.consumer(platform.lookups, call.namespace, beginning.held)
     back, state = beginning.back, beginning.state

@@ -37,7 +37,7 @@ async def initialise(call: Call[None, rest.OAuth2Initialise]) -> Reply:
 def _check_credential(call: Call[None, rest.OAuth2Initialise]) -> None:
     """ApiError 422 for another organisation's credential that it has not granted."""
     given = call.body.credential
-    if given.organisation_id == call.organisation.id:
+    if given.organisation_id in (None, call.organisation.id):
         return
     client = OAuth2Client(credential_id=given.id, organisation_id=given.organisation_id)
     found = client_of(call.platform.lookups, call.namespace, client)

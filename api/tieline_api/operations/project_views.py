@@ -9,6 +9,7 @@ from tieline_api.conversion import projects as convert
 from tieline_api.engine.operation import Call, Reply
 from tieline_api.platform import Platform
 from tieline_api.store.etags import etag
+from tieline_api.store.world import World
 from tieline_core.ids import environment_id, object_id, parse_id
 
 Obj = dict[str, Any]
@@ -26,6 +27,7 @@ async def project_reply(platform: Platform, obj: Mapping[str, Any]) -> Reply:
     )
     body = convert.project_to_rest(
         obj,
+        versions=versions_of(platform.world, obj),
         files=files,
         deployed={
             name: (found, version["spec"].get("labels") or {})
@@ -102,12 +104,19 @@ def set_environment(live: Obj, mine: Obj, name: str, **fields: Any) -> None:
 def _served_version(platform: Platform, project: Mapping[str, Any], item: Mapping[str, Any]) -> Obj | None:
     """The version that serves in an environment, or that shall serve there."""
     status = convert.environment_status(project, item["name"])
-    namespace = project["metadata"]["namespace"]
-    for name in (status.get("version"), status.get("desiredVersion"), item.get("version")):
-        version = platform.world.versions.get(namespace, name) if name else None
-        if version is not None:
-            return version
-    return None
+    found = convert.served_version(item, status, versions_of(platform.world, project))
+    return dict(found) if found else None
+
+
+def versions_of(world: World, project: Mapping[str, Any]) -> convert.Versions:
+    """Finds the versions of a project by their names."""
+    metadata = project["metadata"]
+
+    def find(name: str) -> Mapping[str, Any] | None:
+        found = world.versions.get(metadata["namespace"], name)
+        return found if found and found["spec"]["projectRef"]["name"] == metadata["name"] else None
+
+    return find
 
 
 def _choices(names: list[str]) -> str:

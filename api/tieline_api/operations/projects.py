@@ -4,9 +4,10 @@ from typing import Any
 
 from tieline_api.auth.permissions import permission
 from tieline_api.conversion import projects as convert
+from tieline_api.conversion.lists import readable
 from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.models import projects as rest
-from tieline_api.operations.project_views import need_project, project_reply
+from tieline_api.operations.project_views import need_project, project_reply, versions_of
 from tieline_core.ids import new_id
 
 PROJECT = f"{ORGANISATION}/projects/{{project_id}}"
@@ -15,8 +16,10 @@ Obj = dict[str, Any]
 
 async def list_projects(call: Call[None, None]) -> Reply:
     """S7: all projects, oldest first."""
-    found = call.platform.world.ordered.projects.objects(call.namespace)
-    return Reply(body=rest.ProjectList(projects=[convert.project_item(obj) for obj in found]))
+    world = call.platform.world
+    found = world.ordered.projects.objects(call.namespace)
+    shown = readable(found, lambda obj: convert.project_item(obj, versions=versions_of(world, obj)))
+    return Reply(body=rest.ProjectList(projects=shown.items), warnings=shown.warnings)
 
 
 async def create_project(call: Call[None, rest.ProjectCreate]) -> Reply:

@@ -7,6 +7,7 @@ from tieline_api.auth.permissions import permission
 from tieline_api.conversion import auth_schemes as schemes
 from tieline_api.conversion import systems as convert
 from tieline_api.conversion.connections import PlannedSecret
+from tieline_api.conversion.lists import readable
 from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.judging import judged_system
 from tieline_api.models import systems as rest
@@ -15,9 +16,8 @@ from tieline_api.models.base import SearchQuery
 from tieline_api.store import orders
 from tieline_api.store.etags import etag
 from tieline_api.store.secrets import made_for, new_edition, secret_name, secret_references
-from tieline_api.store.world import World
 from tieline_api.store.writer import put_or_leave_out, refuse_removal
-from tieline_core.ids import new_id, object_name
+from tieline_core.ids import new_id, object_id, object_name
 from tieline_core.kube import KubeError
 from tieline_core.systems import filled, is_from_connector
 
@@ -31,14 +31,18 @@ async def list_systems(call: Call[SearchQuery, None]) -> Reply:
     query = call.query
     rows = call.platform.world.ordered.systems.rows(call.namespace, search=query.search)
     page = orders.page(rows, kind="systems", first=query.first, after=query.after, before=query.before)
-    items = [convert.system_to_rest(judged_system(call.platform.world, obj)) for obj in page.items]
-    return Reply(body=rest.SystemPage(total_count=page.total, items=items, next=page.next, prev=page.prev))
+    world, organisation = call.platform.world, call.organisation.id
+    shown = readable(
+        page.items, lambda obj: convert.system_to_rest(judged_system(world, obj), organisation=organisation)
+    )
+    body = rest.SystemPage(total_count=page.total, items=shown.items, next=page.next, prev=page.prev)
+    return Reply(body=body, warnings=shown.warnings)
 
 
 async def get_system(call: Call[None, None]) -> Reply:
     """One system."""
     obj = call.platform.world.need(call.platform.world.systems, call.namespace, call.path["system_id"])
-    return _system(call.platform.world, obj)
+    return _system(call, obj)
 
 
 async def create_system(call: Call[None, rest.SystemCreate]) -> Reply:
@@ -58,7 +62,7 @@ async def create_system(call: Call[None, rest.SystemCreate]) -> Reply:
         await platform.credentials.discard(call.namespace, names, error=error)
         raise
     await platform.credentials.adopt(obj, secrets)
-    return _system(call.platform.world, obj)
+    return _system(call, obj)
 
 
 async def update_system(call: Call[None, rest.SystemUpdate]) -> Reply:
@@ -74,7 +78,7 @@ async def update_system(call: Call[None, rest.SystemUpdate]) -> Reply:
     changed = await call.platform.writer.change(
         world.systems, call.namespace, name, change, if_match=call.if_match
     )
-    return _system(call.platform.world, filled(changed))
+    return _system(call, filled(changed))
 
 
 async def delete_system(call: Call[None, None]) -> Reply:
@@ -90,7 +94,9 @@ async def delete_system(call: Call[None, None]) -> Reply:
     if users:
         more = f" and {len(users) - 5} more" if len(users) > 5 else ""
         raise errors.conflict(
-            f"The system is used by {', '.join(users[:5])}{more}: delete those first", usedBy=users[:50]
+            f"The system is used by {', '.join(users[:5])}{more}: delete those first",
+            details=f"Used by {', '.join(users[:50])}",
+            usedBy=users[:50],
         )
     await call.platform.writer.delete(world.systems, obj)
     return Reply()
@@ -98,7 +104,8 @@ async def delete_system(call: Call[None, None]) -> Reply:
 
 async def put_auth_scheme(call: Call[None, AuthSchemeConfig]) -> Reply:
     """Adds an auth scheme, or updates the one with this id."""
-    world, config, identifier = call.platform.world, call.body, call.path["id"]
+    world, identifier = call.platform.world, call.path["id"]
+    config = call.body if call.body.has_own_id else call.body.with_id(identifier)
     if config.id != identifier:
         raise errors.invalid(
             f"{SUB_OBJECTS[config.type]}.id",
@@ -116,7 +123,7 @@ async def put_auth_scheme(call: Call[None, AuthSchemeConfig]) -> Reply:
         stored = next((item for item in items if item["id"] == identifier), None)
         if stored is None and len(convert.auth_scheme_items(live)) >= 20:
             raise errors.invalid("", "A system has at most 20 auth schemes: delete one first")
-        item = schemes.to_item(config, stored)
+        item = schemes.to_item(config, stored, owners=(object_id(obj),))
         secrets[:] = _plan_secret(name, config, item, edition)
         if stored is None:
             items.append(item)
@@ -137,9 +144,9 @@ async def put_auth_scheme(call: Call[None, AuthSchemeConfig]) -> Reply:
     item = convert.auth_scheme_item(changed, identifier)
     if item is None:
         raise errors.conflict("The auth scheme was deleted meanwhile: repeat your request")
-    return Reply(
-        body=schemes.to_rest(item, convert.messages_about(judged_system(world, changed), identifier))
-    )
+    messages = convert.messages_about(judged_system(world, changed), identifier)
+    owner = convert.scheme_owner(changed, organisation=call.organisation.id)
+    return Reply(body=schemes.to_rest(item, messages, owner=owner))
 
 
 async def delete_auth_scheme(call: Call[None, None]) -> Reply:
@@ -196,8 +203,9 @@ def _refuse_duplicates(configs: list[AuthSchemeConfig]) -> None:
         seen.add(config.id)
 
 
-def _system(world: World, obj: dict[str, Any]) -> Reply:
-    return Reply(body=convert.system_to_rest(judged_system(world, obj)), etag=etag(obj))
+def _system(call: Call[Any, Any], obj: dict[str, Any]) -> Reply:
+    judged = judged_system(call.platform.world, obj)
+    return Reply(body=convert.system_to_rest(judged, organisation=call.organisation.id), etag=etag(obj))
 
 
 OPERATIONS = (

@@ -4,6 +4,8 @@ from typing import Any
 
 from tieline_api import cursors, errors
 from tieline_api.auth.permissions import permission
+from tieline_api.conversion.lists import readable
+from tieline_api.conversion.systems import auth_scheme_items
 from tieline_api.conversion.templates import template_to_rest
 from tieline_api.engine.operation import Call, Operation, Reply
 from tieline_api.judging import judged_system
@@ -16,6 +18,7 @@ from tieline_api.operations.project_views import need_environment, need_project
 from tieline_api.operations.projects import PROJECT
 from tieline_api.store.orders import position
 from tieline_api.store.world import World
+from tieline_api.store.writer import put_or_leave_out
 from tieline_core.ids import new_id, object_id
 
 Obj = dict[str, Any]
@@ -27,12 +30,15 @@ SYSTEMS = f"{PROJECT}/systems"
 async def list_templates(call: Call[EnvironmentQuery, None]) -> Reply:
     """The templates of an environment, or of all; those whose system does not exist are left out."""
     world = call.platform.world
-    shown = [
-        template_to_rest(template, judged_system(world, system))
+    known = [
+        template
         for template in _templates(call, call.query.env_id)
-        if (system := world.referred(world.systems, template, "systemRef")) is not None
+        if world.referred(world.systems, template, "systemRef") is not None
     ]
-    return Reply(body=rest.TemplatePage(total_count=len(shown), items=shown))
+    shown = readable(known, lambda template: _shown(call, template, _system_of(world, template)))
+    return Reply(
+        body=rest.TemplatePage(total_count=len(shown.items), items=shown.items), warnings=shown.warnings
+    )
 
 
 async def list_static_connections(call: Call[EnvironmentPageQuery, None]) -> Reply:
@@ -54,13 +60,13 @@ async def list_static_connections(call: Call[EnvironmentPageQuery, None]) -> Rep
         after=query.after,
         before=query.before,
     )
-    return Reply(body=page_of_connections(world, page, organisation=call.organisation.id))
+    return page_of_connections(world, page, organisation=call.organisation.id)
 
 
 async def create_template(call: Call[None, rest.TemplateCreate]) -> Reply:
     """S14: adds a system to an environment."""
     template, system = await _create(call)
-    return Reply(body=template_to_rest(template, judged_system(call.platform.world, system)))
+    return Reply(body=_shown(call, template, system))
 
 
 async def add_system(call: Call[None, rest.TemplateCreate]) -> Reply:
@@ -77,6 +83,8 @@ async def update_template(call: Call[None, rest.TemplateUpdate]) -> Reply:
     template = _need_template(call, project)
     if body.name is not None and body.name != template["spec"]["name"]:
         _refuse_taken_name(world, project, template["spec"]["environment"], body.name)
+    offered = list(dict.fromkeys(body.auth_scheme_config_ids or ()))
+    _refuse_unknown_schemes(world, template, offered)
 
     def change(live: Obj, mine: Obj) -> None:
         if body.name is not None:
@@ -87,12 +95,14 @@ async def update_template(call: Call[None, rest.TemplateUpdate]) -> Reply:
                     "The template is linked with a connection: unlink it before it becomes dynamic"
                 )
             mine["spec"]["dynamic"] = body.dynamic
+        if body.auth_scheme_config_ids is not None:
+            put_or_leave_out(mine["spec"], "authSchemeConfigIds", offered)
 
     name = template["metadata"]["name"]
     changed = await platform.writer.change(
         world.templates, call.namespace, name, change, if_match=call.if_match
     )
-    return Reply(body=template_to_rest(changed, judged_system(world, _system_of(world, changed))))
+    return Reply(body=_shown(call, changed, _system_of(world, changed)))
 
 
 async def delete_template(call: Call[None, None]) -> Reply:
@@ -145,6 +155,22 @@ async def _create(call: Call[None, rest.TemplateCreate]) -> tuple[Obj, Obj]:
         },
     )
     return template, system
+
+
+def _shown(call: Call[Any, Any], template: Obj, system: Obj) -> rest.ConnectionTemplate:
+    judged = judged_system(call.platform.world, system)
+    return template_to_rest(template, judged, organisation=call.organisation.id)
+
+
+def _refuse_unknown_schemes(world: World, template: Obj, offered: list[str]) -> None:
+    if not offered:
+        return
+    known = {item["id"] for item in auth_scheme_items(_system_of(world, template))}
+    for index, identifier in enumerate(offered):
+        if identifier not in known:
+            raise errors.invalid(
+                f"authSchemeConfigIds[{index}]", "is the id of no auth scheme of the template's system"
+            )
 
 
 def _need_template(call: Call[Any, Any], project: Obj) -> Obj:

@@ -4,13 +4,15 @@ from typing import Any
 
 from tieline_api import errors
 from tieline_api.auth.permissions import permission
+from tieline_api.conversion.lists import readable
 from tieline_api.conversion.users import user_to_rest
 from tieline_api.engine.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.models import users as rest
 from tieline_api.operations.activation_views import activations_at, find_place
+from tieline_api.operations.new_users import create_user as store_user
 from tieline_api.store import indexes, orders
 from tieline_api.store.etags import etag
-from tieline_core.ids import child_id
+from tieline_api.store.writer import put_or_leave_out
 
 Obj = dict[str, Any]
 USERS = f"{ORGANISATION}/users"
@@ -18,18 +20,12 @@ USERS = f"{ORGANISATION}/users"
 
 async def create_user(call: Call[None, rest.UserCreate]) -> Reply:
     """A new user; 409 when the external id is taken."""
-    platform, external = call.platform, call.body.external_id
-    world = platform.world
+    world, external = call.platform.world, call.body.external_id
     if world.users.by_index("external", indexes.key(call.namespace, external)):
         raise errors.conflict(f'There is a user with the external id "{external[:100]}" already')
-    obj = await platform.writer.create(
-        world.users,
-        call.namespace,
-        # The same external id makes the same id: two calls at once cannot make two users.
-        child_id(call.organisation.id, f"user/{external}"),
-        {"externalId": external, "displayName": call.body.display_name or external[:200]},
-        chosen_by_client=True,
-    )
+    spec = {"externalId": external}
+    put_or_leave_out(spec, "displayName", call.body.display_name)
+    obj = await store_user(call, spec)
     return _user(call, obj)
 
 
@@ -41,8 +37,9 @@ async def list_users(call: Call[rest.UsersQuery, None]) -> Reply:
         active = _activated(call, query.environment_id)
         rows = [row for row in rows if (row.name in active) is query.activated]
     page = orders.page(rows, kind="users", first=query.first, after=query.after, before=query.before)
-    users = [user_to_rest(obj, organisation=call.organisation.id) for obj in page.items]
-    return Reply(body=rest.UserPage(total_count=page.total, users=users, next=page.next, prev=page.prev))
+    shown = readable(page.items, lambda obj: user_to_rest(obj, organisation=call.organisation.id))
+    body = rest.UserPage(total_count=page.total, users=shown.items, next=page.next, prev=page.prev)
+    return Reply(body=body, warnings=shown.warnings)
 
 
 async def get_user(call: Call[None, None]) -> Reply:

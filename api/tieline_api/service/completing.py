@@ -56,7 +56,7 @@ async def complete(platform: Platform, *, state: str, brought: CredentialData) -
             for item in connection["spec"].get("credentials") or ()
         ]
     )
-    await update_connection_object(platform, body, obj=connection, system=system)
+    await update_connection_object(platform, body, obj=connection, system=system, organisation=organisation)
     return Finished(
         organisation_id=organisation, connection=connection["spec"]["name"], system=system["spec"]["name"]
     )

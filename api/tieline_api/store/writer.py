@@ -33,7 +33,7 @@ class IdTakenError(errors.ApiError):
     """409: there is an object with this id already."""
 
     def __init__(self, identifier: str) -> None:
-        super().__init__(409, "conflict", f"The id {identifier} is taken", details={"id": identifier})
+        super().__init__(409, "conflict", f"The id {identifier} is taken", extra={"id": identifier})
 
 
 class Writer:

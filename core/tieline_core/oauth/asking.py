@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from datetime import datetime
 
-from tieline_core.ids import credential_id, object_id
+from tieline_core.ids import client_credential_id, credential_id, object_id
 from tieline_core.oauth import stored
 from tieline_core.oauth.linking import (
     CONNECTION,
@@ -200,7 +200,16 @@ def _begun_with(lookups: Lookups, connection: Object, item_id: str, pending: Pen
     wanted = canonical(pending.credential_id)
     if wanted in (canonical(item.id), canonical(credential_id(read.id, item.to_dict()))):
         return None
-    named = _client_named(scheme_of(lookups, read, item))
+    scheme = scheme_of(lookups, read, item)
+    named = _client_named(scheme)
+    scheme_owner = read.id if item.auth_scheme_config else object_id(system)
+    if (
+        scheme
+        and named
+        and not named.credential_id
+        and wanted == client_credential_id(scheme_owner, scheme.id)
+    ):
+        return None
     owner = pending.credential_organisation_id or organisation
     if (
         named

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from pydantic import ValidationError
 
-from tieline_core.ids import credential_id, object_id, parse_id
+from tieline_core.ids import credential_id, object_id, parse_id, text_id
 from tieline_core.resources import Connection, CredentialGrant, System
 from tieline_core.resources.auth_schemes import AuthSchemeConfig, AuthSchemeType, OAuth2Client
 from tieline_core.resources.connections import ConnectionCredential, CredentialType
@@ -82,8 +82,8 @@ class Linked:
 
 
 def canonical(identifier: str) -> str:
-    """An id as indexes hold it: ULIDs in upper case, others as they are."""
-    return parse_id(identifier) or identifier
+    """An id as indexes hold it: a ULID in upper case. Free text becomes the ULID that REST shows for it."""
+    return parse_id(identifier) or (text_id(identifier) if identifier else "")
 
 
 def credential_ids(obj: Object) -> list[str]:
@@ -161,7 +161,7 @@ def certificate_of(
     """
     if named:
         for sibling in connection.spec.credentials:
-            if sibling.id == named and sibling.type is CredentialType.CERTIFICATE:
+            if _same_id(sibling.id, named) and sibling.type is CredentialType.CERTIFICATE:
                 return _linked(connection, sibling)
         found = _own(
             directory, connection.namespace, named, CredentialType.CERTIFICATE, user=_user(connection)
@@ -315,7 +315,7 @@ def _grants(directory: Directory, owner: str, borrower: str) -> Iterator[Credent
 
 
 def _is(connection: Connection, item: ConnectionCredential, wanted: str) -> bool:
-    return item.id == wanted or _same_id(credential_id(connection.id, item.to_dict()), wanted)
+    return _same_id(item.id, wanted) or _same_id(credential_id(connection.id, item.to_dict()), wanted)
 
 
 def _same_id(one: str, other: str) -> bool:

@@ -4,7 +4,17 @@ from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field, StringConstraints
 
-from tieline_core.resources.fields import EnvironmentName, Reference, Shape, Status, Ulid, immutable, rules
+from tieline_core.resources.fields import (
+    EnvironmentName,
+    ItemId,
+    Reference,
+    Shape,
+    Status,
+    Ulid,
+    immutable,
+    list_set,
+    rules,
+)
 from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind
 
 TemplateName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
@@ -34,6 +44,8 @@ class ConnectionTemplateSpec(Shape):
     """True when each user brings a connection (through an Activation); false (the default) for one connection."""
     connection_ref: Reference | None = None
     """The Connection that a static template is linked to."""
+    auth_scheme_config_ids: Annotated[list[ItemId], Field(max_length=20, json_schema_extra=list_set())] = []
+    """Ids of the System's auth schemes that the template offers to those who connect; all when empty."""
 
 
 class ConnectionTemplateStatus(Status):

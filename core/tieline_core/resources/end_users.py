@@ -4,8 +4,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
-from tieline_core.resources.fields import DisplayName, Shape, Status, immutable
+from tieline_core.resources.fields import Shape, Status, immutable
 from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind
+
+UserName = Annotated[str, StringConstraints(max_length=200)]
 
 
 class EndUserSpec(Shape):
@@ -17,7 +19,7 @@ class EndUserSpec(Shape):
         Field(json_schema_extra=immutable("externalId")),
     ]
     """The user's id in your application; unique in the organisation."""
-    display_name: DisplayName
+    display_name: UserName = ""
     """The user's name, for people."""
 
 

@@ -1,7 +1,8 @@
 """Project: integration code, its environments, and what runs in each of them."""
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, StringConstraints
 
@@ -103,6 +104,16 @@ class Runtime(Shape):
     """An image of your own, based on Tieline's runtime image."""
 
 
+def merged_fields(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """A runtime as plain data with what an environment sets over it, field by field."""
+    result = dict(base)
+    for key, value in over.items():
+        below = base.get(key)
+        nested = isinstance(value, Mapping) and isinstance(below, Mapping)
+        result[key] = merged_fields(below, value) if nested and isinstance(below, Mapping) else value
+    return result
+
+
 class EnvironmentSpec(Shape):
     """A place where the project runs."""
 
@@ -180,6 +191,8 @@ class EnvironmentStatus(Shape):
     """When the environment was first seen."""
     updated_at: Timestamp
     """When what runs, or its status, last changed."""
+    deployed_at: Timestamp | None = None
+    """When the version that should serve was chosen."""
 
 
 class ProjectStatus(Status):
@@ -231,4 +244,5 @@ __all__ = [
     "ResourceAmounts",
     "Runtime",
     "RuntimeResources",
+    "merged_fields",
 ]

@@ -13,8 +13,10 @@ from tieline_api.conversion.connections import (
     connection_to_rest,
     credential_id,
     plan_credential,
+    stored_item,
 )
 from tieline_api.conversion.credential_values import from_secret, to_secret
+from tieline_api.conversion.lists import readable
 from tieline_api.conversion.projects import project_item, project_to_rest, version_to_rest
 from tieline_api.conversion.systems import system_to_rest
 from tieline_api.conversion.times import remember_update, updated_at
@@ -22,7 +24,8 @@ from tieline_api.errors import ApiError
 from tieline_api.models.auth_schemes import SUB_OBJECTS, AuthSchemeConfig
 from tieline_api.models.connections import ConnectionCredential
 from tieline_api.models.credential_data import CredentialData, data_key
-from tieline_core.ids import new_id
+from tieline_core.ids import client_credential_id, credential_item_id, new_id, parse_id
+from tieline_core.oauth.linking import canonical
 from tieline_core.resources.auth_schemes import AuthSchemeConfig as CoreScheme
 from tieline_core.resources.auth_schemes import AuthSchemeType
 from tieline_core.resources.connections import CredentialType
@@ -84,6 +87,18 @@ ITEMS: dict[str, dict[str, Any]] = {
 }
 
 
+ORGANISATION = "01JD3Y000000000000000000RG"
+OWNER = auth_schemes.SchemeOwner(id="01JD3Y7M5RZX9KQW8T2V4N6P0A", organisation=ORGANISATION)
+
+
+def _shown(item: dict[str, Any]) -> AuthSchemeConfig:
+    return auth_schemes.to_rest(item, owner=OWNER)
+
+
+def _same(config: AuthSchemeConfig, item: dict[str, Any]) -> bool:
+    return auth_schemes.same(config, item, owner=OWNER)
+
+
 def _wire(config: AuthSchemeConfig) -> AuthSchemeConfig:
     """``config`` as a client gets it and sends it back."""
     sent = json.loads(config.model_dump_json(by_alias=True, exclude_none=True))
@@ -94,12 +109,12 @@ def _wire(config: AuthSchemeConfig) -> AuthSchemeConfig:
 def test_a_scheme_that_is_sent_back_is_the_same_scheme(kind: str) -> None:
     item = ITEMS[kind]
     CoreScheme.model_validate(item)
-    back = auth_schemes.to_item(_wire(auth_schemes.to_rest(item)))
-    assert auth_schemes.to_rest(back) == auth_schemes.to_rest(item)
+    back = auth_schemes.to_item(_wire(_shown(item)))
+    assert _shown(back) == _shown(item)
     assert CoreScheme.model_validate(back) == CoreScheme.model_validate(
         {"description": "", **item, **_defaults(back, item)}
     )
-    assert auth_schemes.same(_wire(auth_schemes.to_rest(item)), item)
+    assert _same(_wire(_shown(item)), item)
 
 
 def _defaults(back: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]:
@@ -124,9 +139,7 @@ def _holds(bigger: Any, smaller: Any) -> bool:
 @pytest.mark.parametrize(("kind", "key"), [("oauth2", "clientSecret"), ("oauth1", "consumerSecret")])
 def test_secrets_leave_a_scheme_and_only_a_reference_stays(kind: str, key: str) -> None:
     body = json.loads(
-        json.dumps(
-            auth_schemes.to_rest(ITEMS[kind]).model_dump(mode="json", by_alias=True, exclude_none=True)
-        )
+        json.dumps(_shown(ITEMS[kind]).model_dump(mode="json", by_alias=True, exclude_none=True))
     )
     holder = body["oauth2"]["grant"]["password"] if kind == "oauth2" else body["oauth1"]
     holder[key] = "s3cr3t"
@@ -138,15 +151,15 @@ def test_secrets_leave_a_scheme_and_only_a_reference_stays(kind: str, key: str) 
     assert "somebody-elses" not in str(item), "a client cannot point at a Secret"
     auth_schemes.refer_to_secret(item, "mine")
     assert auth_schemes.secret_name_of(item) == "mine"
-    assert "mine" not in str(auth_schemes.to_rest(item))
+    assert "mine" not in str(_shown(item))
     assert "mine" not in str(auth_schemes.without_references(item))
     # Sent back without the secret, the reference stays.
-    again = auth_schemes.to_item(_wire(auth_schemes.to_rest(item)), item)
+    again = auth_schemes.to_item(_wire(_shown(item)), item)
     assert auth_schemes.secret_name_of(again) == "mine"
 
 
 def test_a_stored_scheme_of_another_type_leaves_nothing_behind() -> None:
-    item = auth_schemes.to_item(_wire(auth_schemes.to_rest(ITEMS["api-key"])), ITEMS["oauth2"])
+    item = auth_schemes.to_item(_wire(_shown(ITEMS["api-key"])), ITEMS["oauth2"])
     assert "oauth2" not in item
 
 
@@ -157,7 +170,7 @@ def test_a_stored_scheme_of_another_type_leaves_nothing_behind() -> None:
 def test_a_scheme_is_the_systems_when_all_that_is_said_agrees(changes: dict[str, str], same: bool) -> None:
     body = {"type": "api-key", "apiKey": {"id": "a", "name": "X-Key", "in": "cookie", **changes}}
     config = AuthSchemeConfig.model_validate(body, by_alias=True, by_name=False)
-    assert auth_schemes.same(config, ITEMS["api-key"]) is same
+    assert _same(config, ITEMS["api-key"]) is same
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -245,7 +258,7 @@ CONNECTION = {
 
 
 def test_a_system_shows_the_findings_about_its_schemes() -> None:
-    shown = system_to_rest(SYSTEM)
+    shown = system_to_rest(SYSTEM, organisation=ORGANISATION)
     assert shown.auth_scheme_configs[0].api_key is not None
     assert shown.auth_scheme_configs[0].api_key.validation_messages == []
     assert shown.auth_scheme_configs[1].oauth2 is not None
@@ -253,7 +266,7 @@ def test_a_system_shows_the_findings_about_its_schemes() -> None:
 
 
 def test_a_connection_shows_schemes_findings_and_nothing_of_its_secrets() -> None:
-    shown = connection_to_rest(CONNECTION, organisation="O", system=SYSTEM, template=None)
+    shown = connection_to_rest(CONNECTION, organisation=ORGANISATION, system=SYSTEM, template=None)
     one, two, three = shown.credentials
     assert one.auth_scheme_config is not None
     assert one.auth_scheme_config.id == "a"
@@ -262,15 +275,19 @@ def test_a_connection_shows_schemes_findings_and_nothing_of_its_secrets() -> Non
     assert one.credential.errors == []
     assert two.credential is not None
     assert two.credential.errors == ["bad"]
-    assert three.auth_scheme_config is None
+    assert three.auth_scheme_config is not None, "what typed clients need is there"
+    assert (three.auth_scheme_config.type, three.auth_scheme_config.id) == ("none", "gone")
+    missing = three.auth_scheme_config.none
+    assert missing is not None
+    assert [str(one.severity) for one in missing.validation_messages] == ["error"]
     assert three.credential is not None
     assert three.credential.errors is None
     assert "secretRef" not in shown.model_dump_json()
 
 
 def test_a_connection_that_is_sent_back_stays_the_same() -> None:
-    shown = connection_to_rest(CONNECTION, organisation="O", system=SYSTEM, template=None)
-    for given_back, item in zip(shown.credentials[:2], CONNECTION["spec"]["credentials"], strict=False):
+    shown = connection_to_rest(CONNECTION, organisation=ORGANISATION, system=SYSTEM, template=None)
+    for given_back, item in zip(shown.credentials, CONNECTION["spec"]["credentials"], strict=False):
         sent = json.loads(given_back.model_dump_json(by_alias=True, exclude_none=True))
         planned = plan_credential(
             ConnectionCredential.model_validate(sent, by_alias=True, by_name=False),
@@ -278,6 +295,7 @@ def test_a_connection_that_is_sent_back_stays_the_same() -> None:
             mine=item,
             system=SYSTEM,
             connection=CONNECTION_ID,
+            organisation=ORGANISATION,
             path="credentials[0]",
         )
         assert planned.secrets == ()
@@ -298,7 +316,9 @@ def test_a_certificate_that_was_found_is_shown_and_may_be_sent_back() -> None:
         "spec": {**CONNECTION["spec"], "credentials": [item]},
         "status": {"credentials": [{"id": "one", "errors": [], "mtlsCredentialId": "FOUND"}]},
     }
-    shown = connection_to_rest(connection, organisation="O", system=system, template=None).credentials[0]
+    shown = connection_to_rest(
+        connection, organisation=ORGANISATION, system=system, template=None
+    ).credentials[0]
     sent = json.loads(shown.model_dump_json(by_alias=True, exclude_none=True))
     assert sent["authSchemeConfig"]["oauth2"]["mtlsCredentialId"] == "FOUND"
 
@@ -311,6 +331,7 @@ def test_a_certificate_that_was_found_is_shown_and_may_be_sent_back() -> None:
             mine=item,
             system=system,
             connection=CONNECTION_ID,
+            organisation=ORGANISATION,
             path="credentials[0]",
             linked="FOUND",
         ).item
@@ -330,9 +351,28 @@ def test_a_new_credential_needs_scheme_and_values(body: dict[str, Any], field: s
     given_credential = ConnectionCredential.model_validate(body, by_alias=True, by_name=False)
     with pytest.raises(ApiError) as caught:
         plan_credential(
-            given_credential, live=None, mine=None, system=SYSTEM, connection=CONNECTION_ID, path="c"
+            given_credential,
+            live=None,
+            mine=None,
+            system=SYSTEM,
+            connection=CONNECTION_ID,
+            organisation=ORGANISATION,
+            path="c",
         )
     assert [item.field for item in caught.value.fields] == [field]
+
+
+VERSIONS = {
+    "v": {
+        "metadata": {
+            **SYSTEM["metadata"],
+            "name": "v",
+            "uid": "2",
+            "creationTimestamp": "2026-11-21T11:30:00Z",
+        },
+        "spec": {"versionName": "First"},
+    }
+}
 
 
 def _project(**spec: Any) -> dict[str, Any]:
@@ -340,7 +380,7 @@ def _project(**spec: Any) -> dict[str, Any]:
 
 
 def test_an_environment_before_the_operators_first_visit_is_a_draft() -> None:
-    shown = project_item(_project())
+    shown = project_item(_project(), versions=VERSIONS.get)
     assert [(item.name, item.status, item.created_at) for item in shown.environments] == [
         ("production", "draft", "2026-11-21T10:00:00Z")
     ]
@@ -361,13 +401,20 @@ def test_an_environment_shows_what_the_operator_saw_and_what_is_deployed() -> No
         ]
     }
     shown = project_to_rest(
-        project, files=[("m", b"\xff")], deployed={"a": ([("main.py", b"1")], {"l": "1"})}
+        project,
+        versions=VERSIONS.get,
+        files=[("m", b"\xff")],
+        deployed={"a": ([("main.py", b"1")], {"l": "1"})},
     )
     first, second = shown.environments
     assert (first.status, first.message, first.public_url) == ("error", "It crashed", "https://a")
     assert first.files is not None
     assert first.files[0].content == "1"
-    assert (second.status, second.files) == ("draft", None)
+    assert (second.status, second.files, second.public_url) == ("draft", None, "")
+    assert first.deployed_version is not None
+    assert first.deployed_version.name == "First"
+    assert first.last_deployed_at == "2026-11-21T11:30:00Z", "the version's, where nobody noted more"
+    assert (second.deployed_version, second.last_deployed_at) == (None, "2026-11-21T10:00:00Z")
     assert shown.current_files.files[0].content == "\ufffd"
     assert shown.current_files.labels == {"x": "y"}
 
@@ -392,3 +439,62 @@ def test_the_operators_own_writes_are_no_update() -> None:
     remembered = remember_update(obj)
     del remembered["metadata"]["managedFields"]
     assert updated_at(remembered) == "2026-11-21T11:00:00Z"
+
+
+def test_ids_that_are_free_text_are_answered_as_one_ulid_and_may_be_sent_back() -> None:
+    client = {"credentialId": "shop-client", "organisationId": "", "clientId": "me"}
+    grant = {"type": "authorizationCode", "authorizationCode": client}
+    item = {"id": "a", "type": "oauth2", "oauth2": {"tokenUrl": "https://x.example/token", "grant": grant}}
+    sent = _wire(_shown(item))
+    assert sent.oauth2 is not None
+    shown = sent.oauth2.grant.client()
+    assert shown is not None
+    assert parse_id(shown.credential_id) == shown.credential_id == canonical("shop-client")
+    assert shown.organisation_id == ORGANISATION
+    stored = auth_schemes.to_item(sent, item, owners=(OWNER.id,))["oauth2"]["grant"]["authorizationCode"]
+    assert stored["credentialId"] == "shop-client"
+    assert _same(sent, item)
+
+
+@pytest.mark.parametrize("kind", ["oauth2", "oauth1"])
+def test_a_client_given_with_the_scheme_is_answered_with_the_credential_made_for_it(kind: str) -> None:
+    item = ITEMS[kind]
+    sent = _wire(_shown(item))
+    holder = sent.oauth1 if sent.oauth1 else sent.oauth2.grant.client() if sent.oauth2 else None
+    assert holder is not None
+    assert holder.credential_id == client_credential_id(OWNER.id, "a")
+    stored = auth_schemes.to_item(sent, item, owners=(OWNER.id,))
+    assert holder.credential_id not in str(stored), "an id that is only shown is not stored"
+    assert _same(sent, item)
+
+
+def test_a_scheme_that_does_not_fit_its_type_leaves_the_system_readable() -> None:
+    broken = [{"id": "x", "type": "oauth2", "oauth2": {"grant": None}}, {"id": "y", "type": "oauth3"}]
+    system = {**SYSTEM, "spec": {**SYSTEM["spec"], "authSchemeConfigs": [*broken, ITEMS["api-key"]]}}
+    shown = system_to_rest(system, organisation=ORGANISATION).auth_scheme_configs
+    assert [(one.type, one.id) for one in shown] == [("none", "x"), ("none", "y"), ("api-key", "a")]
+    assert shown[0].none is not None
+    assert "correct it" in shown[0].none.validation_messages[0].text
+
+
+def test_a_credential_is_found_by_the_id_of_answers_and_by_that_of_the_manifest() -> None:
+    items = CONNECTION["spec"]["credentials"]
+    shown = credential_item_id(CONNECTION_ID, "two")
+    for given_id in ("two", shown, shown.lower()):
+        assert stored_item(given_id, items, connection=CONNECTION_ID) is items[1]
+    assert stored_item(new_id(), items, connection=CONNECTION_ID) is None
+
+
+def test_when_a_credential_ends_is_told_in_utc() -> None:
+    item = {**CONNECTION["spec"]["credentials"][0], "expiresAt": "2027-01-01T00:30:00.5+02:00"}
+    connection = {**CONNECTION, "spec": {**CONNECTION["spec"], "credentials": [item]}}
+    shown = connection_to_rest(connection, organisation=ORGANISATION, system=SYSTEM, template=None)
+    assert '"expires_at":"2026-12-31T22:30:00.500000Z"' in shown.model_dump_json()
+
+
+def test_one_object_that_does_not_fit_leaves_the_rest_of_a_list_readable() -> None:
+    broken = {**SYSTEM, "kind": "System", "spec": {"name": None}}
+    shown = readable([SYSTEM, broken], lambda obj: system_to_rest(obj, organisation=ORGANISATION))
+    assert [one.name for one in shown.items] == ["Shop"]
+    (warning,) = shown.warnings
+    assert "System" in warning
