@@ -199,7 +199,7 @@ def _plan_values(
     if kind == CredentialType.OAUTH2_TOKEN and old == CredentialType.OAUTH2_CODE and data is None:
         kind = old  # what was exchanged is shown as tokens, and stays the code that it came from
     item["type"] = kind.value
-    if given.name is not None:
+    if given.name or (given.name is not None and "name" in item):
         item["name"] = given.name
     if given.expires_at is not None:
         item["expiresAt"] = format_time(given.expires_at)

@@ -144,7 +144,8 @@ def _multipart(metadata: Json) -> Json:
 def _description(operation: Operation) -> str:
     needs = " and ".join(f"`{permission}`" for permission in operation.permissions)
     return (
-        f"{' '.join((operation.handler.__doc__ or '').split())} Needs the permission {needs} (tieline.dev)."
+        f"{' '.join((operation.handler.__doc__ or '').split())} Requires the Kubernetes permission {needs} "
+        "(API group tieline.dev) in the organisation's namespace."
     )
 
 

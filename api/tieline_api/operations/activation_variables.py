@@ -18,12 +18,12 @@ _VARIABLE = re.compile(r"[^\x00-\x1f]{1,256}")
 
 
 async def patch_variables(call: Call[None, rest.Variables]) -> Reply:
-    """S18: merges variables over those that are set."""
+    """Merges variables over those that are set, by top-level name, and validates the result against the schema."""
     return await _merge(call, call.path["activation_id"], call.body.root)
 
 
 async def put_variable(call: Call[None, rest.VariableValue]) -> Reply:
-    """Sets one variable."""
+    """Sets one variable and validates all of them against the schema."""
     name = call.path["name"]
     if not _VARIABLE.fullmatch(name):
         raise errors.invalid("name", "must have 1 to 256 printable characters")
@@ -31,7 +31,7 @@ async def put_variable(call: Call[None, rest.VariableValue]) -> Reply:
 
 
 async def patch_static_variables(call: Call[None, rest.Variables]) -> Reply:
-    """Merges variables over those of the environment's static activation."""
+    """Merges variables over those of the environment's static activation and validates the result."""
     return await _merge(call, static_activation_id(need_place(call).id), call.body.root)
 
 

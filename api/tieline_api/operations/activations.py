@@ -96,7 +96,7 @@ async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
 
 
 async def list_activations(call: Call[rest.ActivationsQuery, None]) -> Reply:
-    """The activations of users on an environment; a Link header leads on."""
+    """Returns the activations of users on an environment, oldest first. The header Link leads to the next page."""
     place, query = need_place(call), call.query
     page = orders.page(
         activations_at(call, place), kind=f"activations/{place.id}", first=query.first, after=query.after
@@ -110,7 +110,7 @@ async def list_activations(call: Call[rest.ActivationsQuery, None]) -> Reply:
 
 
 async def list_user_activations(call: Call[None, None]) -> Reply:
-    """The activations of one user on an environment; an empty list for a user that nobody has created yet."""
+    """Returns a user's activations on an environment. The list is empty for a user that nobody has created yet."""
     place = need_place(call)
     user = call.platform.world.user(call.namespace, call.path["external_user_id"])
     found = activations_of(call, place, user) if user else []
@@ -125,7 +125,7 @@ def _with_users(call: Call[Any, Any], activations: Iterable[Obj]) -> list[Obj]:
 
 
 async def get_activation(call: Call[None, None]) -> Reply:
-    """One activation; the static one exists by definition."""
+    """Returns an activation. The environment's static activation, which has no user, always exists."""
     place = need_place(call)
     obj = find_activation(call, place, call.path["activation_id"])
     # What it shows of the environment, and of the variables that no longer fit, changes with the project.
@@ -133,7 +133,7 @@ async def get_activation(call: Call[None, None]) -> Reply:
 
 
 async def delete_activation(call: Call[None, None]) -> Reply:
-    """S19: ends an activation; the static one only loses its variables."""
+    """Ends an activation. The static activation only loses its variables."""
     obj = find_activation(call, need_place(call), call.path["activation_id"])
     if obj is not None:
         await call.platform.writer.delete(call.platform.world.activations, obj)
@@ -141,7 +141,7 @@ async def delete_activation(call: Call[None, None]) -> Reply:
 
 
 async def get_activation_connection(call: Call[None, None]) -> Reply:
-    """Which connection an activation uses for a template."""
+    """Returns the connection that an activation uses for a dynamic template."""
     world = call.platform.world
     template = world.need(world.templates, call.namespace, call.path["connection_template_id"])
     activation = world.need(world.activations, call.namespace, call.path["activation_id"])

@@ -54,7 +54,7 @@ def page_of_connections(world: World, page: Slice[Obj], *, organisation: str) ->
 
 
 async def list_connections(call: Call[rest.ConnectionsQuery, None]) -> Reply:
-    """A page of connections, of a system or of a user where asked for."""
+    """Returns a page of connections, oldest first; of one system or one user if you filter."""
     query = call.query
     page = orders.page(
         _chosen(call), kind="connections", first=query.first, after=query.after, before=query.before
@@ -63,13 +63,17 @@ async def list_connections(call: Call[rest.ConnectionsQuery, None]) -> Reply:
 
 
 async def get_connection(call: Call[None, None]) -> Reply:
-    """One connection."""
+    """Returns a connection. Values of credentials are never returned."""
     world = call.platform.world
     return _reply(call, world.need(world.connections, call.namespace, call.path["connection_id"]))
 
 
 async def create_connection(call: Call[None, rest.ConnectionCreate]) -> Reply:
-    """A connection for a template's system; a static template without a connection is linked to it."""
+    """Creates a connection to the system of a connection template.
+
+    A static template that has no connection yet is linked to the new one. A connection with externalId belongs to that
+    user, who is created if the external id is new, and is linked to no static template.
+    """
     world = call.platform.world
     template = world.need(world.templates, call.namespace, call.body.connection_template_id)
     external = call.body.connection.external_id
@@ -93,7 +97,8 @@ async def create_connection(call: Call[None, rest.ConnectionCreate]) -> Reply:
 
 
 async def update_connection(call: Call[None, rest.ConnectionUpdate]) -> Reply:
-    """S4: name, credentials and base URL; what is left out stays."""
+    """Updates name, credentials and base URL. Fields and values that you leave out stay; credentials that you do not
+    list are removed."""
     platform, body = call.platform, call.body
     world = platform.world
     obj = world.need(world.connections, call.namespace, call.path["connection_id"])
@@ -117,7 +122,7 @@ async def update_connection(call: Call[None, rest.ConnectionUpdate]) -> Reply:
 
 
 async def delete_connection(call: Call[None, None]) -> Reply:
-    """Deletes a connection; templates that were linked with it are linked with none."""
+    """Deletes a connection and unlinks it from its templates."""
     world = call.platform.world
     obj = world.need(world.connections, call.namespace, call.path["connection_id"])
     name = obj["metadata"]["name"]
@@ -128,7 +133,7 @@ async def delete_connection(call: Call[None, None]) -> Reply:
 
 
 async def link_connection(call: Call[None, rest.LinkBody]) -> Reply:
-    """S5: makes a static template use this connection (instead of another one, if it had one)."""
+    """Links a static template to this connection; it replaces the one that the template had."""
     world = call.platform.world
     obj = world.need(world.connections, call.namespace, call.path["connection_id"])
     template = world.need(world.templates, call.namespace, call.body.connection_template_id)
@@ -148,7 +153,7 @@ async def link_connection(call: Call[None, rest.LinkBody]) -> Reply:
 
 
 async def unlink_connection(call: Call[None, rest.LinkBody]) -> Reply:
-    """Takes the connection from a template; 404 when it was not linked with it."""
+    """Unlinks the connection from a template. The answer is 404 when they are not linked."""
     world = call.platform.world
     obj = world.need(world.connections, call.namespace, call.path["connection_id"])
     template = world.need(world.templates, call.namespace, call.body.connection_template_id)

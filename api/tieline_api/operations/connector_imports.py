@@ -36,7 +36,7 @@ class Refused(errors.ApiError):
 
 
 async def import_description(call: Call[None, rest.ImportMetadata]) -> Reply:
-    """S20: imports an OpenAPI description as a new version of a connector.
+    """Imports an OpenAPI description as a new version of a connector.
 
     A connector that is not there yet is made, with the id of the path and the API's own name. The answer
     holds everything; the same can be had in pages below /connectors. Importing the same bytes again gives

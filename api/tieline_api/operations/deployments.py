@@ -37,14 +37,14 @@ VERSIONS = f"{PROJECT}/versions"
 
 
 async def get_files(call: Call[None, None]) -> Reply:
-    """The current files."""
+    """Returns the current files, which may differ from what environments serve."""
     obj = need_project(call)
     files = await call.platform.files.current(obj)
     return Reply(body=files_to_rest(files, obj["spec"].get("labels") or {}))
 
 
 async def put_files(call: Call[None, rest.FilesBody]) -> Reply:
-    """Replaces the current files; deploys nothing."""
+    """Replaces the current files, without deploying them."""
     platform = call.platform
     obj = need_project(call)
     files = given_files(call.body.files)
@@ -63,7 +63,11 @@ async def put_files(call: Call[None, rest.FilesBody]) -> Reply:
 
 
 async def deploy(call: Call[rest.DeployQuery, rest.DeployBody]) -> Reply:
-    """S9: makes a version of the files and points the environment at it."""
+    """Creates a version of the files and deploys it to an environment.
+
+    Without files in the body, the current files are deployed. The answer is 422 with the findings when the files
+    cannot run. The environment serves the version before until the new one is ready.
+    """
     platform, body = call.platform, call.body
     obj = need_project(call)
     environment = need_environment(obj, name=call.query.project_env, identifier=call.query.env_id)
@@ -103,7 +107,7 @@ async def deploy(call: Call[rest.DeployQuery, rest.DeployBody]) -> Reply:
 
 
 async def suspend(call: Call[rest.SuspendQuery, None]) -> Reply:
-    """S10: tells an environment to stop."""
+    """Stops an environment. Deploy to it to start it again."""
     platform = call.platform
     obj = need_project(call)
     environment = environment_named_or_identified(obj, call.query.environment)
@@ -118,7 +122,7 @@ async def suspend(call: Call[rest.SuspendQuery, None]) -> Reply:
 
 
 async def list_versions(call: Call[PageQuery, None]) -> Reply:
-    """The versions that are kept, newest first."""
+    """Returns a page of the versions that are kept, newest first."""
     world, query = call.platform.world, call.query
     obj = need_project(call)
     found = world.referring(world.versions, "project", call.namespace, obj["metadata"]["name"])
@@ -136,14 +140,14 @@ async def list_versions(call: Call[PageQuery, None]) -> Reply:
 
 
 async def get_version_files(call: Call[None, None]) -> Reply:
-    """The files of a version."""
+    """Returns the files and labels of a version."""
     version = _need_version(call, need_project(call))
     files = await call.platform.files.of_version(version)
     return Reply(body=files_to_rest(files, version["spec"].get("labels") or {}))
 
 
 async def deploy_version(call: Call[rest.DeployQuery, None]) -> Reply:
-    """Rolls back or promotes: points an environment at a version that is there."""
+    """Deploys an existing version to an environment: roll back, or promote from another environment."""
     platform = call.platform
     obj = need_project(call)
     version = _need_version(call, obj)

@@ -27,7 +27,10 @@ _FINISHABLE = (CredentialType.OAUTH1,)
 
 
 async def initialise(call: Call[None, rest.OAuth1Initialise]) -> Reply:
-    """Asks for temporary credentials; answers the URL to send a user to, which is good once and for minutes."""
+    """Obtains temporary credentials and returns the URL that a user opens in a browser to authorise.
+
+    The user comes back with a token and a verifier. Store them with the state as a credential of type oauth1.
+    """
     platform, body = call.platform, call.body
     beginning = Beginning.of(call, _FINISHABLE)
     if body.credential.organisation_id not in (None, call.organisation.id):

@@ -19,7 +19,11 @@ _FINISHABLE = (CredentialType.OAUTH2_CODE, CredentialType.OAUTH2_TOKEN)
 
 
 async def initialise(call: Call[None, rest.OAuth2Initialise]) -> Reply:
-    """S3: the URL to send a user to. Its state is good once, for minutes, and for this credential alone."""
+    """Returns the URL that a user opens in a browser to authorise.
+
+    The user comes back with a code and a state. Store both as a credential of type oauth2-code; the service exchanges
+    them for tokens. The state is good once, for ten minutes unless configured otherwise, and for this credential only.
+    """
     body = call.body
     beginning = Beginning.of(call, _FINISHABLE)
     _check_credential(call)

@@ -15,7 +15,7 @@ Obj = dict[str, Any]
 
 
 async def list_projects(call: Call[None, None]) -> Reply:
-    """S7: all projects, oldest first."""
+    """Returns all projects of the organisation, oldest first, without their files."""
     world = call.platform.world
     found = world.ordered.projects.objects(call.namespace)
     shown = readable(found, lambda obj: convert.project_item(obj, versions=versions_of(world, obj)))
@@ -23,7 +23,7 @@ async def list_projects(call: Call[None, None]) -> Reply:
 
 
 async def create_project(call: Call[None, rest.ProjectCreate]) -> Reply:
-    """S6: a project with one draft environment; 409 when the id that was asked for is taken."""
+    """Creates a project with one draft environment named production. The answer is 409 when the id is taken."""
     platform = call.platform
     obj = await platform.writer.create(
         platform.world.projects,
@@ -36,12 +36,12 @@ async def create_project(call: Call[None, rest.ProjectCreate]) -> Reply:
 
 
 async def get_project(call: Call[None, None]) -> Reply:
-    """One project with its files."""
+    """Returns a project with its current files and the files that each environment serves."""
     return await project_reply(call.platform, need_project(call))
 
 
 async def update_project(call: Call[None, rest.ProjectUpdate]) -> Reply:
-    """S8: name and settings; never the files or what runs."""
+    """Updates name and settings. Files and running environments stay as they are."""
     body = call.body
 
     def change(_live: Obj, mine: Obj) -> None:
@@ -60,10 +60,8 @@ async def update_project(call: Call[None, rest.ProjectUpdate]) -> Reply:
 
 
 async def delete_project(call: Call[None, None]) -> Reply:
-    """Deletes a project with its templates and activations; what it runs goes with it.
-
-    The project goes last: a deletion that was cut off can be asked for again.
-    """
+    """Stops what a project runs and deletes it with its templates and activations. You can repeat the request if it
+    was interrupted."""
     platform = call.platform
     world = platform.world
     obj = need_project(call)

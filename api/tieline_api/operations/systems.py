@@ -27,7 +27,7 @@ _KIND = "System"
 
 
 async def list_systems(call: Call[SearchQuery, None]) -> Reply:
-    """S1: a page of systems, oldest first."""
+    """Returns a page of the organisation's systems, oldest first."""
     query = call.query
     rows = call.platform.world.ordered.systems.rows(call.namespace, search=query.search)
     page = orders.page(rows, kind="systems", first=query.first, after=query.after, before=query.before)
@@ -40,13 +40,13 @@ async def list_systems(call: Call[SearchQuery, None]) -> Reply:
 
 
 async def get_system(call: Call[None, None]) -> Reply:
-    """One system."""
+    """Returns a system with its auth schemes and the findings about them."""
     obj = call.platform.world.need(call.platform.world.systems, call.namespace, call.path["system_id"])
     return _system(call, obj)
 
 
 async def create_system(call: Call[None, rest.SystemCreate]) -> Reply:
-    """A new system; secrets of its schemes go into Secrets that belong to it."""
+    """Creates a system. Client secrets of its auth schemes are stored in Kubernetes Secrets and never returned."""
     _refuse_duplicates(call.body.auth_scheme_configs)
     identifier = new_id()
     spec = convert.new_system_spec(call.body)
@@ -66,7 +66,7 @@ async def create_system(call: Call[None, rest.SystemCreate]) -> Reply:
 
 
 async def update_system(call: Call[None, rest.SystemUpdate]) -> Reply:
-    """S2: name, domain and base URL; what is left out stays."""
+    """Updates name, domain and base URL. Fields that you leave out keep their values."""
     world = call.platform.world
     obj = world.need(world.systems, call.namespace, call.path["system_id"])
     changes = convert.system_changes(call.body)
@@ -82,7 +82,7 @@ async def update_system(call: Call[None, rest.SystemUpdate]) -> Reply:
 
 
 async def delete_system(call: Call[None, None]) -> Reply:
-    """Refused while templates or connections use the system."""
+    """Deletes a system. The answer is 409 and lists them in usedBy while templates or connections use it."""
     world = call.platform.world
     obj = world.need(world.systems, call.namespace, call.path["system_id"])
     name = obj["metadata"]["name"]
@@ -103,7 +103,7 @@ async def delete_system(call: Call[None, None]) -> Reply:
 
 
 async def put_auth_scheme(call: Call[None, AuthSchemeConfig]) -> Reply:
-    """Adds an auth scheme, or updates the one with this id."""
+    """Adds an auth scheme to a system, or updates the one with this id. A client secret that you leave out stays."""
     world, identifier = call.platform.world, call.path["id"]
     config = call.body if call.body.has_own_id else call.body.with_id(identifier)
     if config.id != identifier:
@@ -150,7 +150,7 @@ async def put_auth_scheme(call: Call[None, AuthSchemeConfig]) -> Reply:
 
 
 async def delete_auth_scheme(call: Call[None, None]) -> Reply:
-    """Removes an auth scheme that the API owns; one of Git's is a conflict."""
+    """Deletes an auth scheme. The answer is 409 for a scheme that another manager, such as a GitOps tool, owns."""
     world, identifier = call.platform.world, call.path["id"]
     obj = world.need(world.systems, call.namespace, call.path["system_id"])
     name = obj["metadata"]["name"]

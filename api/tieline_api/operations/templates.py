@@ -28,7 +28,8 @@ SYSTEMS = f"{PROJECT}/systems"
 
 
 async def list_templates(call: Call[EnvironmentQuery, None]) -> Reply:
-    """The templates of an environment, or of all; those whose system does not exist are left out."""
+    """Returns the connection templates of an environment, or of all environments. Templates whose system does not exist
+    are left out."""
     world = call.platform.world
     known = [
         template
@@ -42,7 +43,7 @@ async def list_templates(call: Call[EnvironmentQuery, None]) -> Reply:
 
 
 async def list_static_connections(call: Call[EnvironmentPageQuery, None]) -> Reply:
-    """S13: the connections that static templates are linked with."""
+    """Returns a page of the connections that static templates are linked to."""
     world = call.platform.world
     linked = [
         connection
@@ -64,19 +65,19 @@ async def list_static_connections(call: Call[EnvironmentPageQuery, None]) -> Rep
 
 
 async def create_template(call: Call[None, rest.TemplateCreate]) -> Reply:
-    """S14: adds a system to an environment."""
+    """Adds a system to an environment under the name by which code refers to it."""
     template, system = await _create(call)
     return Reply(body=_shown(call, template, system))
 
 
 async def add_system(call: Call[None, rest.TemplateCreate]) -> Reply:
-    """The same, without an answer."""
+    """Adds a system to an environment, as createConnectionTemplate does, and returns nothing."""
     await _create(call)
     return Reply()
 
 
 async def update_template(call: Call[None, rest.TemplateUpdate]) -> Reply:
-    """S15: name and dynamic; what is left out stays."""
+    """Updates name, dynamic and the auth schemes that the template offers. Fields that you leave out stay."""
     platform, body = call.platform, call.body
     world = platform.world
     project = need_project(call)
@@ -106,14 +107,14 @@ async def update_template(call: Call[None, rest.TemplateUpdate]) -> Reply:
 
 
 async def delete_template(call: Call[None, None]) -> Reply:
-    """S16: removes a template."""
+    """Deletes a connection template. Its connections stay."""
     template = _need_template(call, need_project(call))
     await call.platform.writer.delete(call.platform.world.templates, template)
     return Reply()
 
 
 async def remove_system(call: Call[None, rest.TemplateCreate]) -> Reply:
-    """Removes the template of a system and a name from an environment."""
+    """Removes a system from an environment: deletes the template with this system and name."""
     world = call.platform.world
     project = need_project(call)
     environment = need_environment(

@@ -19,7 +19,7 @@ USERS = f"{ORGANISATION}/users"
 
 
 async def create_user(call: Call[None, rest.UserCreate]) -> Reply:
-    """A new user; 409 when the external id is taken."""
+    """Creates a user. The answer is 409 when the external id is taken."""
     world, external = call.platform.world, call.body.external_id
     if world.users.by_index("external", indexes.key(call.namespace, external)):
         raise errors.conflict(f'There is a user with the external id "{external[:100]}" already')
@@ -30,7 +30,7 @@ async def create_user(call: Call[None, rest.UserCreate]) -> Reply:
 
 
 async def list_users(call: Call[rest.UsersQuery, None]) -> Reply:
-    """A page of users, oldest first."""
+    """Returns a page of users, oldest first."""
     world, query = call.platform.world, call.query
     rows = world.ordered.users.rows(call.namespace, search=query.search)
     if query.activated is not None:
@@ -43,12 +43,12 @@ async def list_users(call: Call[rest.UsersQuery, None]) -> Reply:
 
 
 async def get_user(call: Call[None, None]) -> Reply:
-    """One user, by id or by external id."""
+    """Returns a user by id or external id."""
     return _user(call, need_user(call, call.path["user_id"]))
 
 
 async def delete_user(call: Call[None, None]) -> Reply:
-    """Deletes a user with the activations and connections that REST made for it."""
+    """Deletes a user with the activations and connections that this API made for the user."""
     platform, world = call.platform, call.platform.world
     obj = need_user(call, call.path["user_id"])
     name = obj["metadata"]["name"]

@@ -29,18 +29,18 @@ _AT_ONCE = 200
 
 
 async def get_schema(call: Call[None, None]) -> Reply:
-    """The schema; the empty one for a project that has none."""
+    """Returns the JSON Schema of the project's variables; an empty object schema for a project that has none."""
     obj = need_project(call)
     return Reply(body=rest.VariablesSchema(_schema(obj)), etag=etag(obj))
 
 
 async def put_schema(call: Call[None, rest.VariablesSchema]) -> Reply:
-    """S11: replaces the schema."""
+    """Replaces the JSON Schema of the project's variables. Values that are set stay; a Warning counts those that no longer fit."""
     return await _write(call, lambda _old: call.body.root)
 
 
 async def patch_schema(call: Call[None, rest.SchemaPatch]) -> Reply:
-    """S12: one operation of JSON Patch."""
+    """Applies one JSON Patch operation (RFC 6902) to the schema of the project's variables."""
     body = call.body
     if body.op != "remove" and "value" not in body.model_fields_set:
         raise errors.invalid("value", f"is required for {body.op}")

@@ -236,6 +236,7 @@ SYSTEM = {
     },
 }
 CONNECTION_ID = new_id()
+FOUND = new_id()
 CONNECTION = {
     "metadata": {**SYSTEM["metadata"], "labels": {"tieline.dev/id": CONNECTION_ID}},
     "spec": {
@@ -314,13 +315,13 @@ def test_a_certificate_that_was_found_is_shown_and_may_be_sent_back() -> None:
     connection = {
         **CONNECTION,
         "spec": {**CONNECTION["spec"], "credentials": [item]},
-        "status": {"credentials": [{"id": "one", "errors": [], "mtlsCredentialId": "FOUND"}]},
+        "status": {"credentials": [{"id": "one", "errors": [], "mtlsCredentialId": FOUND}]},
     }
     shown = connection_to_rest(
         connection, organisation=ORGANISATION, system=system, template=None
     ).credentials[0]
     sent = json.loads(shown.model_dump_json(by_alias=True, exclude_none=True))
-    assert sent["authSchemeConfig"]["oauth2"]["mtlsCredentialId"] == "FOUND"
+    assert sent["authSchemeConfig"]["oauth2"]["mtlsCredentialId"] == FOUND
 
     def planned(certificate: str) -> dict[str, Any]:
         sent["authSchemeConfig"]["oauth2"]["mtlsCredentialId"] = certificate
@@ -333,10 +334,10 @@ def test_a_certificate_that_was_found_is_shown_and_may_be_sent_back() -> None:
             connection=CONNECTION_ID,
             organisation=ORGANISATION,
             path="credentials[0]",
-            linked="FOUND",
+            linked=FOUND,
         ).item
 
-    assert planned("FOUND") == item
+    assert planned(FOUND) == item
     assert planned("ANOTHER")["authSchemeConfig"]["oauth2"]["mtlsCredentialId"] == "ANOTHER"
 
 

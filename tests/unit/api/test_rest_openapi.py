@@ -1,5 +1,6 @@
 """The OpenAPI document is valid, complete, and its examples are true."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -61,6 +62,14 @@ def test_examples_are_true(operation: Operation, openapi: dict[str, Any]) -> Non
     if operation.response is not None:
         assert operation.response_example is not None, "an answer needs an example"
         _check(openapi, described["responses"][str(operation.success)]["content"]["application/json"])
+
+
+def test_descriptions_speak_to_users(openapi: dict[str, Any]) -> None:
+    for operation in _operations(openapi):
+        text = operation["description"]
+        assert not re.search(r"\bS\d+\b", text), f"a number of a specification: {text}"
+        assert not text.lower().startswith("the same"), f"refers to another operation's text: {text}"
+        assert text.partition(" Requires the Kubernetes permission ")[0].endswith("."), text
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
