@@ -71,9 +71,7 @@ def _authorised(world: World, connection: Obj, item: Obj, data: Json) -> Json:
     return data
 
 
-def _consumer(
-    world: World, namespace: str, oauth1: Obj, *, scheme_of: str | None
-) -> Mapping[str, str]:
+def _consumer(world: World, namespace: str, oauth1: Obj, *, scheme_of: str | None) -> Mapping[str, str]:
     """What the scheme's Secret, or else the credential that the scheme names, has of the consumer.
 
     ``scheme_of`` is the name of the Connection that brings the scheme; None for a scheme of the system.

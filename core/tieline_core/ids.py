@@ -32,8 +32,9 @@ def new_id() -> str:
 
 def parse_id(text: str) -> str | None:
     """The canonical form of a ULID in either case, or None when ``text`` is no ULID."""
-    upper = text.upper()
-    return upper if _ULID.match(upper) else None
+    # Of other alphabets some letters are ASCII's in upper case ("ſ"); and "$" would let a line end pass.
+    upper = text.upper() if text.isascii() else ""
+    return upper if _ULID.fullmatch(upper) else None
 
 
 def derived_id(*, created: datetime, seed: str) -> str:

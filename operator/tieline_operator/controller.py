@@ -22,6 +22,7 @@ from tieline_operator.config import Config
 from tieline_operator.connections import Connections, Troubles
 from tieline_operator.connector_imports import Imports
 from tieline_operator.connectors import Connectors
+from tieline_operator.identity import told_of_id
 from tieline_operator.indexes import OWN
 from tieline_operator.metrics import Metrics
 from tieline_operator.plans import Key, Object, Plan
@@ -113,7 +114,7 @@ class Controller:
 
         async def plan() -> Plan:
             try:
-                return await self._by_kind[key.kind](self._world, obj, now)
+                return told_of_id(obj, await self._by_kind[key.kind](self._world, obj, now))
             except ValidationError as error:
                 return Plan(outcome=invalid(error, key.kind))
 

@@ -53,7 +53,7 @@ def _outcome(observed: Observed, problems: Sequence[Problem]) -> Outcome:
         return failed(
             "NotAnOrganisation",
             f"Namespace {observed.grant.namespace} is no organisation, so nobody can name its credentials; "
-            "label it with tieline.dev/organisation",
+            "label it with tieline.dev/organisation, and an id that no older namespace has",
         )
     if problems:
         return failed(problems[0].reason, "; ".join(problem.message for problem in problems))

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from tieline_core.ids import ORGANISATION_LABEL, object_id, parse_id
+from tieline_core.ids import object_id
 from tieline_core.kube import Resource
 from tieline_core.kube import resources as r
 from tieline_core.names import PROJECT_LABEL, label_value
 from tieline_core.oauth.linking import canonical, credential_ids, lent_certificates
+from tieline_core.organisations import labelled_id
 from tieline_operator.plans import Object
 
 Index = Callable[[Object], Iterable[str]]
@@ -125,7 +126,7 @@ def _tokens_of(obj: Object) -> Iterable[str]:
 
 
 def _organisation(obj: Object) -> Iterable[str]:
-    found = parse_id(obj["metadata"].get("labels", {}).get(ORGANISATION_LABEL, ""))
+    found = labelled_id(obj)
     return [found] if found else []
 
 

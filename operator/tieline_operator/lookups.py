@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from tieline_core.ids import ORGANISATION_LABEL, parse_id
 from tieline_core.kube import Resource
 from tieline_core.kube import resources as r
+from tieline_core.organisations import holder
 from tieline_operator.indexes import BY_ID, joined
+from tieline_operator.organisations import organisation
 from tieline_operator.plans import Object
 from tieline_operator.world import View
 
@@ -41,10 +42,8 @@ class CacheDirectory:
         return self._stores[r.CREDENTIAL_GRANTS].list(namespace)
 
     def organisation_of(self, namespace: str) -> str | None:
-        found = self._stores[r.NAMESPACES].get("", namespace)
-        return parse_id(found["metadata"].get("labels", {}).get(ORGANISATION_LABEL, "")) if found else None
+        found = organisation(self._stores[r.NAMESPACES], namespace)
+        return found.id if found and not found.older else None
 
     def namespace_of(self, organisation: str) -> str | None:
-        found = self._stores[r.NAMESPACES].by_index("organisation", organisation)
-        names = [(obj["metadata"]["creationTimestamp"], obj["metadata"]["name"]) for obj in found]
-        return str(min(names)[1]) if names else None
+        return holder(self._stores[r.NAMESPACES].by_index("organisation", organisation))

@@ -14,6 +14,7 @@ from tieline_core.kube import Resource
 from tieline_core.kube.resources import PROJECTS
 from tieline_core.resources.projects import EnvironmentState
 from tieline_operator.conditions import find
+from tieline_operator.organisations import Claim
 from tieline_operator.plans import Object
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -87,6 +88,10 @@ class Metrics:
         """Takes up what is read when somebody asks: the objects there are, and the environments."""
         self.registry.register(_Objects(objects))
 
+    def watch_organisations(self, duplicates: Callable[[], Mapping[str, Claim]]) -> None:
+        """Takes up what is read when somebody asks: the namespaces that carry the id of an older one."""
+        self.registry.register(_Duplicates(duplicates))
+
     def watch_refreshes(self, *, waiting: Callable[[], float], late: Callable[[], float]) -> None:
         """Takes up what is read when somebody asks: the tokens that are kept fresh."""
         for name, told, read in (
@@ -135,6 +140,21 @@ class _Read(Collector):
         for (verb, resource), count in dict(self._requests()).items():
             requests.add_metric((verb, resource), count)
         yield requests
+
+
+class _Duplicates(Collector):
+    def __init__(self, duplicates: Callable[[], Mapping[str, Claim]]) -> None:
+        self._read = duplicates
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        found = GaugeMetricFamily(
+            "tieline_operator_duplicate_organisations",
+            "Namespaces that carry the organisation of an older namespace: 1 for each",
+            labels=("namespace", "older"),
+        )
+        for name, claim in self._read().items():
+            found.add_metric((name, claim.older or ""), 1)
+        yield found
 
 
 _READY = {"True": "true", "False": "false"}

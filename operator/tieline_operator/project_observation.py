@@ -5,11 +5,9 @@ from datetime import datetime
 
 from tieline_core.files import FilesMissing
 from tieline_core.ids import (
-    ORGANISATION_LABEL,
     derived_id,
     environment_id,
     object_name,
-    parse_id,
     parse_time,
     project_connector_id,
 )
@@ -40,6 +38,7 @@ from tieline_operator.code import Analysis, Code
 from tieline_operator.config import Config
 from tieline_operator.elders import id_taken
 from tieline_operator.indexes import CHILDREN, joined
+from tieline_operator.organisations import Claim, organisation
 from tieline_operator.ownership import may_write
 from tieline_operator.plans import Object, Plan
 from tieline_operator.pods import deployed_version
@@ -75,11 +74,12 @@ class Projects:
         source = await self._source(project)
         environments = self._environments(world, obj, project, source, label)
         source = await self._with_files(project, source, versions, packs.keys(), environments)
-        organisation, suggestion = _organisation(world, namespace)
+        claim, suggestion = _organisation(world, namespace)
         return ProjectView(
             config=self._config,
             project=project,
-            organisation_id=organisation,
+            organisation_id=claim.id if claim and not claim.older else None,
+            older_namespace=claim.older if claim else None,
             suggested_id=suggestion,
             taken=id_taken(obj, world[PROJECTS]),
             source=source,
@@ -219,14 +219,14 @@ def _strays(
     ]
 
 
-def _organisation(world: World, namespace: str) -> tuple[str | None, str]:
-    """The organisation's id from the namespace's label, and an id that the namespace could get."""
+def _organisation(world: World, namespace: str) -> tuple[Claim | None, str]:
+    """What the namespace's label says, and an id that the namespace could get."""
     found = world[NAMESPACES].get(None, namespace)
     if found is None:
         return None, ""
     metadata = found["metadata"]
     suggestion = derived_id(created=parse_time(metadata["creationTimestamp"]), seed=metadata["uid"])
-    return parse_id(metadata.get("labels", {}).get(ORGANISATION_LABEL, "")), suggestion
+    return organisation(world[NAMESPACES], namespace), suggestion
 
 
 def _stays(obj: Object) -> bool:

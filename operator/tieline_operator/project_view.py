@@ -50,6 +50,8 @@ class ProjectView:
     project: Project
     organisation_id: str | None
     """The id of the organisation that the namespace is; None when it is none."""
+    older_namespace: str | None = None
+    """The namespace that has the organisation's id, where this one only carries it as well."""
     suggested_id: str = ""
     """An id that the namespace could get."""
     taken: Outcome | None = None

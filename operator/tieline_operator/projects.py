@@ -106,6 +106,13 @@ def _not_an_organisation(view: ProjectView) -> Outcome | None:
     if view.organisation_id:
         return None
     namespace = view.project.namespace
+    if view.older_namespace:
+        return failed(
+            "OrganisationTaken",
+            f"Namespace {namespace} carries the id of the organisation that the older namespace "
+            f"{view.older_namespace} is, so it is none; give it an id of its own with "
+            f"`kubectl label --overwrite namespace {namespace} tieline.dev/organisation={view.suggested_id}`",
+        )
     return failed(
         "OrganisationMissing",
         f"Namespace {namespace} is no organisation: give it an id with "

@@ -7,6 +7,7 @@ from tieline_core.ids import object_id
 from tieline_core.kube import Change, Resource
 from tieline_core.kube import resources as r
 from tieline_core.names import PROJECT_LABEL
+from tieline_core.organisations import labelled_id
 from tieline_operator.borrowing import concerned_by_connection, concerned_by_grant
 from tieline_operator.conditions import find
 from tieline_operator.indexes import BY_ID, CHILDREN, OWN, joined, namespace_of, ref
@@ -186,8 +187,15 @@ def _secret(views: Views, obj: Object) -> Iterator[Key]:
 
 
 def _namespace(views: Views, obj: Object) -> Iterator[Key]:
-    for project in views[r.PROJECTS].list(obj["metadata"]["name"]):
-        yield key_of(r.PROJECTS, project)
+    names = {obj["metadata"]["name"]}
+    identifier = labelled_id(obj)
+    if identifier:
+        # Of several with one id the oldest has it: where one comes or goes, another one may be that.
+        names |= {one["metadata"]["name"] for one in views[r.NAMESPACES].by_index("organisation", identifier)}
+    for name in sorted(names):
+        for resource in (r.PROJECTS, r.CREDENTIAL_GRANTS):
+            for found in views[resource].list(name):
+                yield key_of(resource, found)
 
 
 def _routes() -> Iterable[tuple[Resource, Route]]:

@@ -17,6 +17,7 @@ from tieline_core.kube.resources import (
     CONFIG_MAPS,
     CONNECTIONS,
     HTTP_ROUTES,
+    NAMESPACES,
     PODS,
     PROJECT_VERSIONS,
     PROJECTS,
@@ -33,6 +34,7 @@ from tieline_operator.fencing import Fenced
 from tieline_operator.indexes import CHILDREN, OWN
 from tieline_operator.latecomers import Latecomers
 from tieline_operator.metrics import Metrics
+from tieline_operator.organisations import Duplicates, duplicates
 from tieline_operator.own_writes import OwnWrites
 from tieline_operator.plans import Key
 from tieline_operator.routes import affected, key_of
@@ -99,6 +101,8 @@ class Service:
             requests=lambda: kube.requests,
         )
         metrics.watch_objects(lambda: {kind: self.world[kind].list() for kind in OWN})
+        metrics.watch_organisations(lambda: duplicates(self.world[NAMESPACES]))
+        self._duplicates = Duplicates(self.world[NAMESPACES])
 
     async def start(self) -> None:
         """Starts watching, and begins to work as soon as this replica leads."""
@@ -107,6 +111,7 @@ class Service:
         )
         for resource, store in self.world.items():
             store.subscribe(partial(self._changed, resource))
+        self.world[NAMESPACES].subscribe(self._duplicates.changed)
         if self._config.exposure.way is not Way.HTTP_ROUTE:
             # Of earlier settings there may be some; many clusters do not know them.
             await self.world.leave_out_unserved(HTTP_ROUTES)

@@ -4,13 +4,14 @@ In this order, so that nobody learns anything they may not know: who calls (401)
 may they (403, or 404 for strangers), what do they say (400, 413, 415, 422), then the operation itself.
 """
 
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any, BinaryIO
 
 from aiohttp import web
 from pydantic import BaseModel
 
 from tieline_api import errors
+from tieline_api.auth.callers import Caller
 from tieline_api.engine.operation import Call, Operation, Reply
 from tieline_api.engine.pieces import Pieces
 from tieline_api.engine.reading import parse_json, read_body, validate, validate_query, warning_header
@@ -19,7 +20,8 @@ from tieline_api.platform import Platform
 from tieline_api.sizes import MIB, Sizes
 from tieline_api.store import revisions
 from tieline_api.store.etags import unchanged
-from tieline_api.store.organisations import Organisation
+from tieline_api.store.organisations import Organisation, nowhere
+from tieline_core.ids import parse_id
 
 OPERATION = web.RequestKey("operation", str)
 USER = web.RequestKey("user", str)
@@ -42,11 +44,8 @@ class Dispatcher:
         caller = await platform.authentication.caller(request.headers, key_as_bearer=operation.key_as_bearer)
         request[USER] = caller.username
         platform.rates.hit(caller)
-        organisation = platform.world.organisation(request.match_info["organisation_id"])
-        if caller.organisations is not None and organisation.id not in caller.organisations:
-            raise errors.organisation_not_found(organisation.id)
+        organisation = await self._organisation(caller, operation, request.match_info["organisation_id"])
         request[ORGANISATION] = organisation.id
-        await platform.access.check(caller, organisation, operation.permissions)
         await self._catch_up(request, organisation)
         async with AsyncExitStack() as closing:
             upload = await closing.enter_async_context(self._room.file()) if operation.upload else None
@@ -68,6 +67,26 @@ class Dispatcher:
         if revision := writes.header():
             response.headers[revisions.HEADER] = revision
         return response
+
+    async def _organisation(self, caller: Caller, operation: Operation, given: str) -> Organisation:
+        """The organisation that the path names. ApiError: 403, and 404 where there is none.
+
+        One that there is and that the caller must not know of is answered as one that there is not, word by word
+        and after the same questions to Kubernetes.
+        """
+        platform, identifier = self._platform, parse_id(given)
+        platform.world.need_sync()
+        if identifier is None:
+            raise errors.organisation_not_found(given)
+        if caller.organisations is not None and identifier not in caller.organisations:
+            raise errors.organisation_not_found(identifier)
+        organisation = platform.world.organisation(identifier)
+        if organisation is not None:
+            await platform.access.check(caller, organisation, operation.permissions)
+            return organisation
+        with suppress(errors.ApiError):
+            await platform.access.check(caller, nowhere(identifier), operation.permissions)
+        raise errors.organisation_not_found(identifier)
 
     async def _catch_up(self, request: web.Request, organisation: Organisation) -> None:
         """Waits until this replica knows the writes that the client has made through another."""

@@ -9,8 +9,9 @@ from tieline_api.models import connections as rest
 from tieline_api.models.credential_data import CredentialData
 from tieline_api.operations.connection_writes import update_connection_object
 from tieline_api.platform import Platform
-from tieline_core.kube import KubeError
-from tieline_core.oauth.states import StateRefusedError, organisation_of
+from tieline_api.store.organisations import Organisation, nowhere
+from tieline_core.kube import Forbidden, KubeError
+from tieline_core.oauth.states import Pending, StateRefusedError, organisation_of, unknown_state
 from tieline_core.resources.connections import CredentialType
 
 Obj = Mapping[str, Any]
@@ -33,12 +34,11 @@ async def complete(platform: Platform, *, state: str, brought: CredentialData) -
     """
     world = platform.world
     world.need_sync()
-    organisation = organisation_of(state) or ""
-    namespace = (world.namespace_of(organisation) if organisation else None) or ""
     try:
-        pending = await platform.oauth_states.look(state, namespace=namespace)
+        organisation, pending = await _look(platform, state)
     except StateRefusedError as error:
         raise errors.invalid("state", str(error)) from None
+    namespace = organisation.namespace
     if bool(pending.oauth1_token) != bool(brought.oauth1):
         raise errors.invalid("state", "This authorisation was begun in another way; connect again")
     connection = world.connections.get(namespace, pending.connection) if pending.connection else None
@@ -56,23 +56,40 @@ async def complete(platform: Platform, *, state: str, brought: CredentialData) -
             for item in connection["spec"].get("credentials") or ()
         ]
     )
-    await update_connection_object(platform, body, obj=connection, system=system, organisation=organisation)
+    await update_connection_object(
+        platform, body, obj=connection, system=system, organisation=organisation.id
+    )
     return Finished(
-        organisation_id=organisation, connection=connection["spec"]["name"], system=system["spec"]["name"]
+        organisation_id=organisation.id, connection=connection["spec"]["name"], system=system["spec"]["name"]
     )
 
 
 async def give_up(platform: Platform, state: str) -> None:
     """Forgets a state with which the user has come back with an error."""
-    organisation = organisation_of(state)
-    namespace = platform.world.namespace_of(organisation) if organisation else None
-    if not namespace:
-        return
     try:
-        await platform.oauth_states.look(state, namespace=namespace)
-        await platform.oauth_states.drop(state, namespace=namespace)
+        organisation, _ = await _look(platform, state)
+        await platform.oauth_states.drop(state, namespace=organisation.namespace)
     except (StateRefusedError, KubeError):
         return
+
+
+async def _look(platform: Platform, state: str) -> tuple[Organisation, Pending]:
+    """What is kept under a state, and in which organisation. StateRefusedError where nothing is.
+
+    Nobody has signed in here: whether there is an organisation shows neither in the answer nor in its time.
+    """
+    platform.world.need_sync()
+    identifier = organisation_of(state)
+    if identifier is None:
+        raise unknown_state()
+    found = platform.world.organisation(identifier)
+    organisation = found or nowhere(identifier)
+    try:
+        return organisation, await platform.oauth_states.look(state, namespace=organisation.namespace)
+    except Forbidden:
+        if found:
+            raise
+        raise unknown_state() from None
 
 
 def _with(item: Obj, brought: CredentialData) -> rest.ConnectionCredential:

@@ -100,7 +100,10 @@ def place(
     organisation = platform.world.organisation_of(namespace)
     found = environment_of_workload(platform.world, namespace, workload) if organisation else None
     if organisation is None or found is None:
-        raise errors.forbidden("This ServiceAccount belongs to no environment of a project")
+        raise errors.forbidden(
+            "This ServiceAccount belongs to no environment of a project in an organisation: the namespace needs the "
+            "label tieline.dev/organisation, with an id that no older namespace has"
+        )
     request[ORGANISATION] = organisation.id
     return organisation, *found
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tieline_core.ids import ORGANISATION_LABEL, parse_id
+from tieline_core.organisations import labelled_id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,5 +17,14 @@ class Organisation:
 
 def organisation_keys(namespace: Mapping[str, Any]) -> Iterable[str]:
     """The index of namespaces by the organisation's id."""
-    label = parse_id((namespace["metadata"].get("labels") or {}).get(ORGANISATION_LABEL, ""))
+    label = labelled_id(namespace)
     return (label,) if label else ()
+
+
+def nowhere(identifier: str) -> Organisation:
+    """Stands for the organisation with this id where there is none: a namespace that nobody has rights in.
+
+    What is asked of Kubernetes for one that there is, is asked for this one too, so that nobody learns by time
+    which there are.
+    """
+    return Organisation(id=identifier, namespace=f"tieline-no-organisation-{identifier.lower()}")

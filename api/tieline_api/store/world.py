@@ -17,6 +17,7 @@ from tieline_core.kube import Cache, Change, Kube, KubeError, Resource
 from tieline_core.kube import resources as kube
 from tieline_core.kube.cache import lean
 from tieline_core.names import API_KEY_TYPE, CREDENTIAL_TYPE
+from tieline_core.organisations import holder, labelled_id
 from tieline_core.systems import filled
 
 Obj = dict[str, Any]
@@ -157,27 +158,25 @@ class World:
             raise errors.unavailable(_NOT_READY)
 
     def organisation_of(self, namespace: str) -> Organisation | None:
-        """The organisation that a namespace is, if it is one."""
+        """The organisation that a namespace is, if it is one: it carries an id, and no older one carries the same."""
         found = self.namespaces.get("", namespace)
-        identifier = (
-            parse_id((found["metadata"].get("labels") or {}).get(ORGANISATION_LABEL, "")) if found else None
-        )
-        return Organisation(id=identifier, namespace=namespace) if identifier else None
+        identifier = labelled_id(found) if found else None
+        if identifier is None or self._holder(identifier) != namespace:
+            return None
+        return Organisation(id=identifier, namespace=namespace)
 
-    def organisation(self, identifier: str) -> Organisation:
-        """The organisation with this id; ApiError 404 when there is none, 503 before the first sync."""
-        self.need_sync()
-        canonical = parse_id(identifier)
-        namespace = self.namespace_of(canonical) if canonical else None
-        if canonical is None or namespace is None:
-            raise errors.organisation_not_found(identifier)
-        return Organisation(id=canonical, namespace=namespace)
+    def organisation(self, identifier: str) -> Organisation | None:
+        """The organisation with this id, if there is one; ApiError 503 before the first sync."""
+        namespace = self.namespace_of(identifier)
+        return Organisation(id=identifier, namespace=namespace) if namespace else None
 
     def namespace_of(self, organisation: str) -> str | None:
         """The namespace that is the organisation with this id; ApiError 503 before the first sync."""
         self.need_sync()
-        found = _oldest(self.namespaces.by_index("organisation", organisation))
-        return found["metadata"]["name"] if found else None
+        return self._holder(organisation)
+
+    def _holder(self, organisation: str) -> str | None:
+        return holder(self.namespaces.by_index("organisation", organisation))
 
     def find(self, cache: Cache, namespace: str, identifier: str) -> Obj | None:
         """The object with this id in a namespace; where two have one id, the oldest has it."""

@@ -18,7 +18,9 @@ def url_problem(url: str) -> str | None:
     if not usable or not url.isprintable() or any(letter in url for letter in ' \\"<>^`|'):
         return "is not a URL that requests can be sent to; write it as https://host/path"
     if not is_host(host):
-        return "has a host that cannot be one; its parts, between dots, have 1 to 63 letters, digits or hyphens"
+        return (
+            "has a host that cannot be one; its parts, between dots, have 1 to 63 letters, digits or hyphens"
+        )
     if "@" in parts.netloc:
         return "must not hold a user's name and password; put them into a credential"
     if parts.fragment:

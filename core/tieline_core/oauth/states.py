@@ -184,13 +184,13 @@ class OAuthStates:
     async def _found(self, state: str, *, namespace: str, holder: str) -> dict[str, Any]:
         organisation = organisation_of(state)
         if organisation is None:
-            raise _unknown()
+            raise unknown_state()
         try:
             found = await self._kube.get(SECRETS, _name(state), namespace)
         except NotFound:
-            raise _unknown() from None
+            raise unknown_state() from None
         if found.get("type") != STATE_TYPE or _pending(found).organisation_id != organisation:
-            raise _unknown()
+            raise unknown_state()
         bound = _bound_to(found)
         if bound and bound != holder:
             raise StateRefusedError(
@@ -211,7 +211,8 @@ class OAuthStates:
             return True
 
 
-def _unknown() -> StateRefusedError:
+def unknown_state() -> StateRefusedError:
+    """The refusal of a state under which nothing is kept."""
     return StateRefusedError(
         "This authorisation is not known here: it was used already, has expired, or was begun elsewhere; "
         "connect again",

@@ -47,7 +47,46 @@ def test_another_organisation_is_404_for_every_operation(
     assert answer.status == 404
     missing = neighbour.at(_some_path(operation, unknown := new_id()), method=operation.method, body={})
     # Word for word what an organisation that does not exist answers.
-    assert answer.json["message"].replace(client.organisation, unknown) == missing.json["message"]
+    assert answer.raw.decode().replace(client.organisation, unknown) == missing.raw.decode()
+    assert set(answer.headers) == set(missing.headers)
+
+
+@pytest.mark.parametrize("form", [str.lower, str.swapcase, str.capitalize])
+def test_the_case_of_an_id_tells_nobody_whether_there_is_an_organisation(
+    client: Client, neighbour: Client, form: Callable[[str], str]
+) -> None:
+    unknown = new_id()
+    answers = [neighbour.at(f"/api/v2/o/{form(one)}/projects") for one in (client.organisation, unknown)]
+    assert [answer.status for answer in answers] == [404, 404]
+    assert answers[0].raw.decode().replace(client.organisation, unknown) == answers[1].raw.decode()
+
+
+def test_of_two_namespaces_with_one_id_the_older_is_the_organisation(
+    client: Client, kubectl: Kubectl, org: Organisation
+) -> None:
+    before = client.ok("GET", "/systems?first=200")["totalCount"]
+    name = f"{org.namespace}-copy"
+    copy = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name, "labels": {"tieline.dev/organisation": org.id}},
+    }
+    theirs = {
+        "apiVersion": "tieline.dev/v1alpha1",
+        "kind": "System",
+        "metadata": {"name": "copied", "namespace": name},
+        "spec": {"name": "Copied", "domain": "shop.example", "templateBaseUrl": "https://shop.example"},
+    }
+    try:
+        kubectl("apply", "-f", "-", stdin=json.dumps(copy))
+        kubectl("apply", "-f", "-", stdin=json.dumps(theirs))
+        for _ in range(3):
+            make_system(client)
+        page = client.ok("GET", "/systems?first=200")
+        assert page["totalCount"] == before + 3
+        assert "Copied" not in {item["name"] for item in page["items"]}
+    finally:
+        kubectl("delete", "namespace", name, "--wait=false")
 
 
 @pytest.mark.parametrize(

@@ -242,7 +242,8 @@ def test_what_the_configuration_opens_is_open_for_the_platform_too(tools: Manife
     done = helm(
         tools,
         "--set-string",
-        r"configuration.TIELINE_EGRESS_ALLOWED=10.5.0.0/16\, fd00::1\,10.0.0.9\,shop.Acme.svc\,*.svc.cluster.local\,*.corp.example",
+        r"configuration.TIELINE_EGRESS_ALLOWED=10.5.0.0/16\, fd00::1\,10.0.0.9\,shop.Acme.svc"
+        r"\,*.svc.cluster.local\,*.corp.example",
         "--set-string",
         r"configuration.TIELINE_CLUSTER_DNS=dns\,169.254.169.254",
         "--set",

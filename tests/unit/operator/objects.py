@@ -89,13 +89,16 @@ def project(name: str = "order-sync", *, status: Any = None, **spec: Any) -> dic
     return obj("Project", name, spec={**base, **spec}, status=status or {})
 
 
-def namespace(name: str = NAMESPACE, *, organisation: str | None = ORGANISATION) -> dict[str, Any]:
+def namespace(
+    name: str = NAMESPACE, *, organisation: str | None = ORGANISATION, age: float = 0
+) -> dict[str, Any]:
+    """A Namespace; ``age`` in seconds."""
     labels = {"tieline.dev/organisation": organisation} if organisation else {}
     metadata = {
         "name": name,
         "uid": "ns",
         "resourceVersion": "1",
-        "creationTimestamp": format_time(NOW),
+        "creationTimestamp": format_time(NOW - timedelta(seconds=age)),
         "labels": labels,
     }
     return {"metadata": metadata}
