@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from importlib.metadata import version
-from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -26,6 +25,7 @@ from tieline_api.operations import OPERATIONS
 from tieline_api.platform import Platform
 from tieline_api.service.callback import add_callback
 from tieline_api.service.documentation import add_documentation
+from tieline_api.service.headers import add_standard_headers
 from tieline_api.service.internal import add_internal
 from tieline_api.service.internal_documents import add_documents
 from tieline_api.service.internal_tokens import add_internal_tokens
@@ -53,8 +53,6 @@ from tieline_core.oauth.states import OAuthStates
 from tieline_core.oauth.tokens import TokenClient
 
 TITLE = "Tieline"
-# aiohttp answers longer ones by itself, in words that are not ours; tokens alone may have 16 KiB.
-HTTP_LIMITS: dict[str, Any] = {"max_line_size": 32768, "max_field_size": 32768}
 STALE_HEADER = "X-Tieline-Stale"
 
 
@@ -177,6 +175,7 @@ def make_app(kube: Kube, platform: Platform, operations: Iterable[Operation] = O
     app.cleanup_ctx.append(caches)
     app.on_shutdown.append(stop)
     app.on_response_prepare.append(tell_staleness)
+    app.on_response_prepare.append(add_standard_headers)
     return app
 
 

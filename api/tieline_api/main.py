@@ -9,10 +9,11 @@ import uvloop
 from aiohttp import web
 
 from tieline_api import create_key
-from tieline_api.app import HTTP_LIMITS, make_app, make_platform
+from tieline_api.app import make_app, make_platform
 from tieline_api.auth.issuers import IssuersError
 from tieline_api.service import logs
 from tieline_api.service.leaving import Leaving
+from tieline_api.service.listening import Runner
 from tieline_api.settings import Settings, SettingsError
 from tieline_core import heap
 from tieline_core.kube import Kube
@@ -53,12 +54,7 @@ async def serve(settings: Settings) -> None:
         platform = make_platform(kube, settings)
         app, leaving = make_app(kube, platform), Leaving()
         app.middlewares.insert(0, leaving.middleware())
-        runner = web.AppRunner(
-            app,
-            access_log=None,
-            shutdown_timeout=settings.shutdown_seconds,
-            **HTTP_LIMITS,
-        )
+        runner = Runner(app, shutdown_timeout=settings.shutdown_seconds)
         await runner.setup()
         await web.TCPSite(runner, settings.listen_host, settings.listen_port).start()
         logger.info("Listening", extra={"host": settings.listen_host, "port": settings.listen_port})

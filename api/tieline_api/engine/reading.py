@@ -1,6 +1,5 @@
 """Reading a request: body with a limit, query, unknown fields."""
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
@@ -9,6 +8,7 @@ from aiohttp import web
 from pydantic import BaseModel, RootModel, ValidationError
 
 from tieline_api import errors
+from tieline_api.engine.pace import Pace
 from tieline_api.models.auth_schemes import FOREIGN
 
 M = TypeVar("M", bound=BaseModel)
@@ -27,14 +27,17 @@ async def read_body(request: web.Request, *, limit: int, seconds: float = BODY_S
     chunks: list[bytes] = []
     size = 0
     try:
-        async with asyncio.timeout(seconds):
+        async with Pace(seconds) as pace:
             async for chunk in request.content.iter_any():
                 size += len(chunk)
+                pace.arrived(size)
                 if size > limit:
                     raise errors.too_large("The body", limit=limit)
                 chunks.append(chunk)
     except TimeoutError:
-        raise errors.ApiError(408, "timeout", f"The body did not arrive within {seconds:g} s") from None
+        raise errors.ApiError(
+            408, "timeout", f"The body arrived too slowly, or not within {seconds:g} s"
+        ) from None
     except web.RequestPayloadError:
         raise errors.malformed(
             "The body cannot be read: its encoding or length is not what its headers say"

@@ -15,6 +15,7 @@ from aiohttp import BodyPartReader, MultipartReader, web
 from pydantic import BaseModel
 
 from tieline_api import errors
+from tieline_api.engine.pace import Pace
 from tieline_api.engine.reading import validate
 from tieline_api.sizes import MIB
 
@@ -72,12 +73,15 @@ async def read_upload(
     too_large = errors.too_large("The file", limit=limit)
     if request.content_length is not None and request.content_length > limit + _AROUND_BYTES:
         raise too_large
-    counted = _Counted(request.content, too_large=too_large)
+    pace = Pace(seconds)
+    counted = _Counted(request.content, too_large=too_large, pace=pace)
     try:
-        async with asyncio.timeout(seconds):
+        async with pace:
             raw = await _parts(request, counted, file, limit=limit, room=room)
     except TimeoutError:
-        raise errors.ApiError(408, "timeout", f"The body did not arrive within {seconds:g} s") from None
+        raise errors.ApiError(
+            408, "timeout", f"The body arrived too slowly, or not within {seconds:g} s"
+        ) from None
     except (ValueError, AssertionError, web.RequestPayloadError):
         raise errors.malformed("The body is no multipart/form-data as its headers say") from None
     try:
@@ -136,11 +140,12 @@ async def _copy(part: BodyPartReader, file: BinaryIO, *, limit: int, room: Room)
 class _Counted:
     """A stream that stops with an error once more than ``limit`` bytes were read."""
 
-    def __init__(self, stream: Any, *, too_large: errors.ApiError) -> None:
+    def __init__(self, stream: Any, *, too_large: errors.ApiError, pace: Pace) -> None:
         self.limit = 0
         self._stream = stream
         self._too_large = too_large
         self._count = 0
+        self._pace = pace
 
     async def read(self, size: int = -1) -> bytes:
         return self._counted(await self._stream.read(size))
@@ -160,6 +165,7 @@ class _Counted:
 
     def _counted(self, data: bytes) -> bytes:
         self._count += len(data)
+        self._pace.arrived(self._count)
         if self._count > self.limit:
             raise self._too_large
         return data

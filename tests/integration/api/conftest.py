@@ -15,7 +15,8 @@ from aiohttp import web
 
 from tests.harness.kubectl import Kubectl, Organisation, an_organisation
 from tests.harness.waiting import eventually
-from tieline_api.app import HTTP_LIMITS, make_app, make_platform
+from tieline_api.app import make_app, make_platform
+from tieline_api.service.listening import Runner
 from tieline_api.settings import Settings
 from tieline_core.kube import Kube
 from tieline_core.oauth.egress import Egress
@@ -130,7 +131,7 @@ class Server:
         settings = Settings(**chosen)
         self.platform = make_platform(self._kube, settings)
         app = make_app(self._kube, self.platform)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=2, **HTTP_LIMITS)
+        self._runner = Runner(app, shutdown_timeout=2)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
