@@ -3,6 +3,9 @@
 An object's id is its label ``tieline.dev/id`` when it has one (REST and restores set it), and otherwise
 derived: the time is the object's ``creationTimestamp``, the 80 random bits are a hash of its uid. So the
 API can answer with an id before the operator has written the label, and two replicas never disagree.
+
+The operator records the id in ``status.id`` as well, which no apply of a manifest reaches: when a tool removes the
+label, the id stays and the operator writes the label again.
 """
 
 import hashlib
@@ -86,11 +89,14 @@ def credential_id(connection_id: str, item: Mapping[str, Any]) -> str:
 
 
 def object_id(obj: Mapping[str, Any]) -> str:
-    """The id of a Kubernetes object as read from the API server (its label, or derived from its uid)."""
+    """The id of a Kubernetes object as read from the API server: its label, its status, or derived from its uid."""
     metadata = obj["metadata"]
     label = parse_id(metadata.get("labels", {}).get(ID_LABEL, ""))
     if label:
         return label
+    recorded = parse_id((obj.get("status") or {}).get("id") or "")
+    if recorded:
+        return recorded
     return _derived(metadata["creationTimestamp"], metadata["uid"])
 
 

@@ -6,10 +6,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tieline_core.ids import format_time
+from tieline_core.ids import format_time, object_id
 from tieline_operator.plans import Object, Outcome, Plan, failed
 
 READY = "Ready"
+ID_TAKEN = "IdTaken"
+"""The reason of an object that has the id of an older one."""
 _MAX_MESSAGE = 8192
 _MAX_ERRORS = 5
 
@@ -17,7 +19,8 @@ _MAX_ERRORS = 5
 def full_status(obj: Object, plan: Plan, now: datetime) -> dict[str, Any]:
     """The status that ``obj`` should have after ``plan``.
 
-    Ready is always there. ``lastTransitionTime`` moves only when a condition's status does.
+    Ready is always there. ``lastTransitionTime`` moves only when a condition's status does. The id is recorded once
+    it is the object's alone: one whose id is taken gets another when the label is removed.
     """
     generation = obj["metadata"].get("generation", 0)
     previous = obj.get("status", {}).get("conditions", [])
@@ -27,7 +30,9 @@ def full_status(obj: Object, plan: Plan, now: datetime) -> dict[str, Any]:
         wanted.append(_condition("Reconciling", "True", outcome, generation, previous, now))
     if outcome.status == "False":
         wanted.append(_condition("Stalled", "True", outcome, generation, previous, now))
-    return {**plan.status, "observedGeneration": generation, "conditions": wanted}
+    content = {key: value for key, value in plan.status.items() if key != "id"}
+    recorded = {} if outcome.reason == ID_TAKEN else {"id": object_id(obj)}
+    return {**recorded, **content, "observedGeneration": generation, "conditions": wanted}
 
 
 def find(obj: Object, kind: str = READY) -> Mapping[str, Any] | None:

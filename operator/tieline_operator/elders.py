@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from tieline_core.ids import object_id
+from tieline_operator.conditions import ID_TAKEN
 from tieline_operator.indexes import BY_ID, joined, namespace_of
 from tieline_operator.plans import Object, Outcome, failed
 from tieline_operator.world import View
@@ -21,7 +22,7 @@ def id_taken(obj: Object, view: View) -> Outcome | None:
     if other is None:
         return None
     return failed(
-        "IdTaken",
+        ID_TAKEN,
         f'The older object "{other["metadata"]["name"]}" has the id {identifier} too; '
         "remove the label tieline.dev/id here to get another",
     )

@@ -151,6 +151,8 @@ class Condition(Shape):
 class Status(Shape):
     """What the operator saw of an object. Written by the operator only."""
 
+    id: Ulid | None = None
+    """The object's id, kept here for when the label tieline.dev/id is removed."""
     observed_generation: Annotated[int, Field(ge=0)] | None = None
     """The metadata.generation that the operator last acted on."""
     conditions: Annotated[list[Condition], Field(max_length=16, json_schema_extra=list_map("type"))] = []

@@ -88,10 +88,10 @@ class CustomResource(Shape):
 
     @property
     def id(self) -> str:
-        """The object's ULID: its label, or derived from its uid."""
-        label = ids.parse_id(self.metadata.labels.get(ids.ID_LABEL, ""))
-        if label:
-            return label
+        """The object's ULID: its label, else the one that its status records, else derived from its uid."""
+        known = ids.parse_id(self.metadata.labels.get(ids.ID_LABEL, "")) or ids.parse_id(self.status.id or "")
+        if known:
+            return known
         created = self.metadata.creation_timestamp
         if created is None:
             raise ValueError(f"{self.kind_info.name} {self.name} was never stored: it has no id yet")

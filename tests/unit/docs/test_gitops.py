@@ -18,7 +18,8 @@ GITOPS = ROOT / "deploy" / "gitops"
 SCRIPT = (GITOPS / "argocd-health.lua").read_text()
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
-NEVER_SEEN: dict[str, Any] = {"metadata": {"name": "shop", "generation": 1}, "spec": {}}
+_METADATA = {"name": "shop", "uid": "u", "creationTimestamp": "2026-11-21T00:00:00Z", "generation": 1}
+NEVER_SEEN: dict[str, Any] = {"metadata": _METADATA, "spec": {}}
 
 
 def seen(outcome: Outcome, *, changed_since: bool = False) -> dict[str, Any]:
