@@ -44,7 +44,10 @@ while [ "$(jq length "$work/left.json")" -gt 0 ]; do
         jq -r '.later[] | "  \(.kind) \(.metadata.name)"' "$work/split.json" >&2
         break
     fi
-    jq '{apiVersion: "v1", kind: "List", items: [.now[] | del(.status, .metadata.managedFields)]}' \
+    # kubectl would write the annotation of "kubectl apply" anew, with all that an object has: it comes last.
+    jq '{apiVersion: "v1", kind: "List", items: [.now[]
+            | del(.status, .metadata.managedFields)
+            | del(.metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"])]}' \
         "$work/split.json" >"$work/create.json"
     kubectl create -f "$work/create.json" >/dev/null
     jq -s '.[0] + .[1].now' "$work/restored.json" "$work/split.json" >"$work/more.json"
@@ -52,9 +55,13 @@ while [ "$(jq length "$work/left.json")" -gt 0 ]; do
     jq .later "$work/split.json" >"$work/left.json"
 done
 
-# What the operator remembers in the status: which files a pinned environment left, the last valid variables.
+# What the operator remembers in the status: the id, which files a pinned environment left, the last valid variables.
 jq '{apiVersion: "v1", kind: "List", items: [.[]
-        | select((.apiVersion | startswith("tieline.dev/")) and .status) | del(.metadata.managedFields)]}' \
+        | select((.apiVersion | startswith("tieline.dev/")) and .status)
+        | .status.id = (.metadata.labels["tieline.dev/id"] // .status.id)
+        | if .status.id then . else del(.status.id) end
+        | del(.metadata.managedFields)
+        | del(.metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"])]}' \
     "$work/restored.json" >"$work/status.json"
 if [ "$(jq '.items | length' "$work/status.json")" -gt 0 ]; then
     kubectl replace --subresource=status -f "$work/status.json" >/dev/null
@@ -62,9 +69,26 @@ fi
 
 # Whose the fields are: without this, all would be kubectl's, and the REST API could change none of them.
 jq '{apiVersion: "v1", kind: "List", items: [.[]
-        | select((.apiVersion | startswith("tieline.dev/")) and .metadata.managedFields)]}' \
+        | select((.apiVersion | startswith("tieline.dev/")) and .metadata.managedFields)
+        | del(.metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"])]}' \
     "$work/restored.json" >"$work/fields.json"
 if [ "$(jq '.items | length' "$work/fields.json")" -gt 0 ]; then
     kubectl replace -f "$work/fields.json" >/dev/null
 fi
+
+# What "kubectl apply" applied last, just as it was: the next apply removes what it names and the manifest does not.
+# Ids never belong there (earlier releases of this script put them in).
+jq -c '.[]
+    | (.metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"] // empty) as $last
+    | {object: {apiVersion, kind, metadata: {name: .metadata.name, namespace: .metadata.namespace}},
+       patch: {metadata: {annotations: {"kubectl.kubernetes.io/last-applied-configuration":
+            ($last | if contains("tieline.dev/id") then
+                (fromjson | del(.metadata.labels["tieline.dev/id"]) | tojson) + "\n" else . end)}}}}' \
+    "$work/restored.json" >"$work/applied.jsonl"
+while IFS= read -r line; do
+    printf '%s' "$line" | jq .object >"$work/object.json"
+    printf '%s' "$line" | jq .patch >"$work/patch.json"
+    kubectl patch -f "$work/object.json" --type=merge --field-manager=kubectl-client-side-apply \
+        --patch-file="$work/patch.json" >/dev/null
+done <"$work/applied.jsonl"
 echo "Restored $(jq length "$work/restored.json") objects of organisation $namespace"

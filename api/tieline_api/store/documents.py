@@ -17,8 +17,9 @@ from tieline_api import errors
 from tieline_api.store.field_managers import MANAGER
 from tieline_core.ids import format_time
 from tieline_core.kube import AlreadyExists, Conflict, Kube, NotFound
-from tieline_core.kube.resources import CONFIG_MAPS
+from tieline_core.kube.resources import CONFIG_MAPS, PROJECTS
 from tieline_core.names import STATE_LABEL
+from tieline_core.owners import controller_of, is_owned
 from tieline_core.spreading import spread
 
 Obj = Mapping[str, Any]
@@ -116,7 +117,11 @@ class Documents:
         changed: dict[str, str | None] = {place.key: text}
         if text is not None:
             changed |= dict.fromkeys(_forgotten(place, there, text))
-        patch = {"metadata": {"resourceVersion": there["metadata"]["resourceVersion"]}, "data": changed}
+        metadata: dict[str, Any] = {"resourceVersion": there["metadata"]["resourceVersion"]}
+        if not is_owned(there, place.owner["uid"]):
+            # After a restore the Project holds it, until the environment's new ServiceAccount does.
+            metadata["ownerReferences"] = [dict(place.owner)]
+        patch = {"metadata": metadata, "data": changed}
         await self._kube.patch(CONFIG_MAPS, place.name, place.namespace, patch, field_manager=MANAGER)
 
     async def _config_map(self, place: Place) -> Obj | None:
@@ -124,7 +129,9 @@ class Documents:
             found = await self._kube.get(CONFIG_MAPS, place.name, place.namespace)
         except NotFound:
             return None
-        if STATE_LABEL not in (found["metadata"].get("labels") or {}):
+        controller = controller_of(found)
+        restored = controller is None or controller.get("kind") == PROJECTS.kind
+        if STATE_LABEL not in (found["metadata"].get("labels") or {}) or not restored:
             raise errors.conflict(f"A ConfigMap {place.name} that is not Tieline's is in the way: rename it")
         return found
 

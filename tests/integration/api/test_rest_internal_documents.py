@@ -1,5 +1,6 @@
 """What pods keep between runs: documents with compare-and-swap, each environment's and each user's own."""
 
+import json
 import threading
 from typing import Any
 from urllib.parse import quote
@@ -130,6 +131,25 @@ def test_users_and_environments_have_values_of_their_own(
         namespace=org.namespace,
     )
     assert owners.stdout == "ServiceAccount"
+
+    # A restore gives it to the project, since the ServiceAccount is made again: the next write gives it back.
+    found = json.loads(
+        kubectl("get", "project", project["id"].lower(), "-ojson", namespace=org.namespace).stdout
+    )
+    reference = {key: found["metadata"][key] for key in ("name", "uid")}
+    patch = {
+        "metadata": {
+            "ownerReferences": [
+                {"apiVersion": found["apiVersion"], "kind": "Project", "controller": True, **reference}
+            ]
+        }
+    }
+    static = state_name(workload, None)
+    kubectl("patch", "configmap", static, "--type=merge", "-p", json.dumps(patch), namespace=org.namespace)
+    assert _send(client, own, "GET", "/state/cursor").json["value"] == "static"
+    assert _send(client, own, "PUT", "/state/cursor", {"value": "again"}).status == 200
+    shown = json.loads(kubectl("get", "configmap", static, "-ojson", namespace=org.namespace).stdout)
+    assert [one["kind"] for one in shown["metadata"]["ownerReferences"]] == ["ServiceAccount"]
 
 
 def test_values_are_bounded_in_size_and_number(client: Client, kubectl: Kubectl, org: Organisation) -> None:

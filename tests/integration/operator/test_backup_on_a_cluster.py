@@ -123,6 +123,51 @@ def furnish(acting: Acting, provider: RotatingProvider) -> None:
     )
     acting.kubectl(*arguments, stdin=json.dumps(manifest))
     acting.apply("EndUser", "ann", {"externalId": "ann", "displayName": "Ann"})
+    by_kubectl(acting, BEN)
+
+
+BEN = {
+    "apiVersion": "tieline.dev/v1alpha1",
+    "kind": "EndUser",
+    "metadata": {"name": "ben", "labels": {"team": "shop"}},
+    "spec": {"externalId": "ben", "displayName": "Ben"},
+}
+
+
+def by_kubectl(acting: Acting, manifest: dict[str, Any]) -> None:
+    """Applies a manifest as people at a terminal do, and Argo CD by default: the client computes what goes."""
+    acting.kubectl("apply", "-f", "-", namespace=acting.namespace, stdin=json.dumps(manifest))
+
+
+def by_server(acting: Acting, manifest: dict[str, Any], manager: str) -> None:
+    """Applies a manifest as Argo CD with ServerSideApply=true and Flux do."""
+    arguments = ("apply", "--server-side", "--force-conflicts", f"--field-manager={manager}", "-f", "-")
+    acting.kubectl(*arguments, namespace=acting.namespace, stdin=json.dumps(manifest))
+
+
+def as_flux_takes_over(acting: Acting, kind: str, name: str) -> None:
+    """What Flux does before it applies: it makes what kubectl managers own its own, so that it can remove it.
+
+    See ``PatchReplaceFieldsManagers`` of fluxcd/pkg/ssa.
+    """
+    shown = acting.run("get", kind, name, "-o", "json", "--show-managed-fields")
+    entries = json.loads(shown)["metadata"]["managedFields"]
+    for entry in entries:
+        if entry["manager"].startswith("kubectl") and not entry.get("subresource"):
+            entry |= {"manager": "kustomize-controller", "operation": "Apply"}
+    merged = {(entry["manager"], entry["operation"], entry.get("subresource")): entry for entry in entries}
+    patch = {"metadata": {"managedFields": list(merged.values())}}
+    acting.run("patch", kind, name, "--type=merge", "-p", json.dumps(patch))
+
+
+def keep_state(acting: Acting) -> None:
+    """What an integration keeps between runs belongs to its ServiceAccount."""
+    (account,) = acting.workload("serviceaccount", "orders")
+    name = account["metadata"]["name"]
+    owner = {"apiVersion": "v1", "kind": "ServiceAccount", "name": name, "uid": account["metadata"]["uid"]}
+    metadata = {"name": f"{name}-state", "labels": {"tieline.dev/state": "true"}, "ownerReferences": [owner]}
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"cursor": "7"}}
+    acting.kubectl("create", "-f", "-", namespace=acting.namespace, stdin=json.dumps(manifest))
 
 
 KINDS = (
@@ -147,6 +192,7 @@ def summary(acting: Acting) -> dict[str, Any]:
                 for entry in found["metadata"]["managedFields"]
                 if not entry.get("subresource")
             },
+            found["metadata"].get("annotations"),
         )
         for kind in KINDS
         for found in json.loads(acting.run("get", kind, "-o", "json", "--show-managed-fields"))["items"]
@@ -242,6 +288,7 @@ def test_an_organisation_comes_back_with_its_ids_workloads_and_credentials(
             ),
         )
         eventually("all is ready", lambda: settled(acting), seen=lambda: acting.list("connections"))
+        keep_state(acting)
         running.at_rest()
         before = summary(acting)
         assert rotating.asked == ["first"]
@@ -276,6 +323,31 @@ def test_an_organisation_comes_back_with_its_ids_workloads_and_credentials(
         refused = kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(changed), check=False)
         assert 'conflict with "tieline-api"' in refused.stderr
         kubectl("apply", "--server-side", "--field-manager=tieline-api", "-f", "-", stdin=json.dumps(changed))
+
+        # No way of applying the same manifest again takes the id away.
+        identity = before["objects"]["endusers/ben"][0]
+        by_kubectl(acting, BEN)
+        assert acting.get("enduser", "ben")["metadata"]["labels"]["tieline.dev/id"] == identity
+        by_server(acting, BEN, "argocd-controller")
+        assert acting.get("enduser", "ben")["metadata"]["labels"]["tieline.dev/id"] == identity
+        as_flux_takes_over(acting, "enduser", "ben")
+        by_server(acting, BEN, "kustomize-controller")
+        assert acting.get("enduser", "ben")["metadata"]["labels"]["tieline.dev/id"] == identity
+        without = {**BEN, "metadata": {"name": "ben"}}
+        by_kubectl(acting, without)
+        by_server(acting, without, "kustomize-controller")
+        by_server(acting, without, "argocd-controller")
+        left = acting.get("enduser", "ben")["metadata"]["labels"]
+        assert left == {"tieline.dev/id": identity}, "what the manifest no longer names goes, the id stays"
+
+        # Who takes the label away all the same finds it again, with the same id.
+        acting.run("label", "enduser", "ben", "tieline.dev/id-")
+        eventually(
+            "the label is back",
+            lambda: (
+                acting.get("enduser", "ben")["metadata"].get("labels", {}).get("tieline.dev/id") == identity
+            ),
+        )
 
         # What belongs together goes together again.
         acting.run("delete", "connection", "by-rest", "renewed")

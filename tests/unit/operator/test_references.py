@@ -214,6 +214,33 @@ async def test_of_two_objects_with_one_id_the_oldest_keeps_it() -> None:
     assert there.ready(r.END_USERS, "younger")[:2] == ("False", "IdTaken")
 
 
+async def test_who_gives_up_a_taken_id_gets_another() -> None:
+    there = Reconciling(world())
+    for name, age in (("older", 900), ("younger", 10)):
+        user = o.end_user(name, age=age, external=name)
+        user["metadata"]["labels"] = {ID_LABEL: "01ARZ3NDEKTSV4RRFFQ69G5FAV"}
+        there.world.put(r.END_USERS, user)
+    await there.until_quiet()
+    there.world.edited(r.END_USERS, "younger")["metadata"]["labels"] = {}
+    await there.until_quiet()
+    assert there.ready(r.END_USERS, "younger")[0] == "True"
+    (own,) = there.world.objects[r.END_USERS][o.NAMESPACE, "younger"]["metadata"]["labels"].values()
+    assert own != "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+
+
+async def test_a_label_that_was_removed_comes_back_with_the_same_id() -> None:
+    there = Reconciling(world())
+    restored = o.end_user("bob", external="7")
+    restored["metadata"]["labels"] = {ID_LABEL: "01ARZ3NDEKTSV4RRFFQ69G5FAV"}
+    there.world.put(r.END_USERS, restored)
+    await there.until_quiet()
+    there.world.edited(r.END_USERS, "bob")["metadata"]["labels"] = {}
+    await there.until_quiet()
+    bob = there.world.objects[r.END_USERS][o.NAMESPACE, "bob"]
+    assert bob["metadata"]["labels"] == {ID_LABEL: "01ARZ3NDEKTSV4RRFFQ69G5FAV"}
+    assert bob["status"]["id"] == "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+
+
 async def test_every_object_gets_its_id_as_a_label_and_one_that_has_one_keeps_it() -> None:
     there = Reconciling(world())
     own = o.end_user("bob", external="7")

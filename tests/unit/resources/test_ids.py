@@ -14,10 +14,21 @@ MOMENTS = st.datetimes(min_value=datetime(2000, 1, 1), max_value=datetime(2100, 
 )
 
 
+OTHER = "01M80JXM4R3ZHNXPA4H0RGWEFG"
+
+
 def stored(**metadata):
     return {
         "metadata": {"name": "shop", "uid": "u-1", "creationTimestamp": "2026-11-01T10:00:00Z", **metadata}
     }
+
+
+def test_an_id_outlives_its_label():
+    recorded = {**stored(), "status": {"id": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}}
+    assert ids.object_id(recorded) == "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+    labelled = {**stored(labels={ids.ID_LABEL: OTHER}), "status": recorded["status"]}
+    assert ids.object_id(labelled) == OTHER, "the label wins"
+    assert ids.object_id({**stored(), "status": {"id": "mine"}}) == ids.object_id(stored())
 
 
 def test_an_object_without_a_label_has_the_time_of_its_creation_in_its_id():
