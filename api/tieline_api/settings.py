@@ -9,7 +9,7 @@
 | TIELINE_NAMESPACES | (all) | one namespace: the API sees that organisation alone; several are served like all |
 | TIELINE_PUBLIC_API_URL | (none) | base URL that browsers reach the API at; OAuth redirects to <it>/oauth2/callback |
 | TIELINE_REDIRECT_URLS | (none) | pages of applications that OAuth may redirect to instead, separated by commas |
-| TIELINE_LOOPBACK_REDIRECTS | true | whether OAuth may redirect to native applications on the user's machine: true or false |
+| TIELINE_LOOPBACK_REDIRECTS | true | whether OAuth may redirect to programs on the user's own machine: true or false |
 | TIELINE_OAUTH_STATE_SECONDS | 600 | how long a user may take to authorise (60 to 3600) |
 | TIELINE_ISSUERS_FILE | (none) | file with the issuers of JWTs (docs/api.md); read again when it changes |
 | TIELINE_RATE_LIMIT | 6000 | requests a minute of one caller at one replica; 0 for no limit (0 to 1000000) |

@@ -1,7 +1,7 @@
-"""``make demo``: from nothing to an order that goes through a running integration into a shop.
+"""``make demo``: from nothing to an order that goes through a running integration into a shop, and a member's sign-in.
 
 Everything is real: the cluster, the images built from this checkout, the manifests that users apply, and the
-shop, a small service that knows nothing of Tieline.
+shop and the club, small services that know nothing of Tieline. The club has an OAuth 2.0 provider for trying.
 """
 
 import argparse
@@ -19,13 +19,16 @@ from tieline_cluster.platform import Deployed, deploy, request, until, with_imag
 from tieline_cluster.progress import Lines, Progress
 from tieline_cluster.providers import ClusterProvider, choose_provider
 from tieline_cluster.reach import stop
+from tieline_cluster.signing_in import Club, connect, find_club
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 WORK = CHECKOUT / ".tieline"
 QUICKSTART = CHECKOUT / "examples" / "quickstart"
+LOGIN = CHECKOUT / "examples" / "login"
 CLUSTER = "demo"
 ORGANISATION = "acme"
 PROJECT = "order-sync"
+MEMBERSHIP = "membership"
 TOKEN_DURATION = "24h"  # noqa: S105  (a duration)
 ORDER: dict[str, Any] = {
     "number": "S-1001",
@@ -43,6 +46,13 @@ class Shown:
     orders: Any
     token: str
     organisation: str
+    member: str
+    """The webhook that reads a member's record."""
+    record: dict[str, Any]
+    initialise: str
+    """The path that begins another authorisation, below the API's base URL."""
+    body: dict[str, Any]
+    """What is sent there."""
 
 
 def up(provider: ClusterProvider, progress: Progress) -> None:
@@ -63,7 +73,7 @@ def down(provider: ClusterProvider, progress: Progress) -> None:
     stop(WORK / "platform" / "forwards")
     if provider.provider == "existing":
         kubectl = kubectl_for(provider.up(), progress)
-        for applied in ("quickstart", "platform"):
+        for applied in ("login", "quickstart", "platform"):
             if (WORK / applied).exists():
                 with progress.step(f"Deleting what was applied from {applied}"):
                     kubectl("delete", "--ignore-not-found", "-k", str(WORK / applied), timeout=300)
@@ -79,10 +89,10 @@ def _show(deployed: Deployed, progress: Progress) -> Shown:
         kubectl("apply", "-k", str(with_images(QUICKSTART, images=runtime, work=WORK / "quickstart")))
         token = _token(kubectl)
     with progress.step("Waiting until the integration runs"):
-        until("the environment runs", lambda: _running(kubectl), within=240)
+        until("the environment runs", lambda: _running(kubectl, PROJECT), within=240)
         _run(kubectl, "rollout", "status", "deployment/shop", "--timeout=120s")
     with progress.step("Sending an order to the integration's webhook"):
-        webhook = f"{deployed.reach.url(ORGANISATION, _service(kubectl))}/orders"
+        webhook = f"{deployed.reach.url(ORGANISATION, _service(kubectl, PROJECT))}/orders"
         answer = json.loads(
             until("the webhook answers", lambda: request("POST", webhook, body=ORDER), within=30)
         )
@@ -93,31 +103,68 @@ def _show(deployed: Deployed, progress: Progress) -> Shown:
     if ORDER["number"] not in json.dumps(orders):
         raise ClusterError(f"The shop did not receive order {ORDER['number']}; it has {orders}")
     namespace = json.loads(kubectl("get", "namespace", ORGANISATION, "-o", "json"))
+    organisation = namespace["metadata"]["labels"]["tieline.dev/organisation"]
+    member, record, club, connection = _sign_in(deployed, token, organisation, progress)
+    (credential,) = connection["credentials"]
     return Shown(
         webhook=webhook,
         answer=answer,
         orders=orders,
         token=token,
-        organisation=namespace["metadata"]["labels"]["tieline.dev/organisation"],
+        organisation=organisation,
+        member=member,
+        record=record,
+        initialise=f"systems/{club.system}/oauth2/initialise",
+        body=club.initialise_body(credential["credential"]["id"]),
     )
 
 
-def _service(kubectl: Kubectl) -> str:
+def _sign_in(
+    deployed: Deployed, token: str, organisation: str, progress: Progress
+) -> tuple[str, dict[str, Any], Club, dict[str, Any]]:
+    """A member of the club signs in; the webhook that then reads her record, the record, and the connection."""
+    kubectl, reach = deployed.kubectl, deployed.reach
+    with progress.step("Applying examples/login"):
+        callback = f"{reach.address('tieline-system', 'tieline-api')}/oauth2/callback"
+        manifests = with_images(
+            LOGIN,
+            images={"runtime": deployed.images["runtime"]},
+            work=WORK / "login",
+            secrets={"club-settings": {"REDIRECT_URIS": callback}},
+            namespace=ORGANISATION,
+        )
+        kubectl("apply", "-k", str(manifests))
+        _run(kubectl, "rollout", "status", "deployment/club", "--timeout=120s")
+        until("the environment runs", lambda: _running(kubectl, MEMBERSHIP), within=240)
+    with progress.step("Signing in as a member of the club, by OAuth 2.0"):
+        url = reach.url(ORGANISATION, "club")
+        club: Club = until(
+            "the API knows the club",
+            lambda: find_club(api=deployed.url, token=token, organisation=organisation, url=url),
+            within=30,
+        )
+        connection = connect(club, member="ann", password="anns-password")  # noqa: S106  (of the example)
+        member = f"{reach.url(ORGANISATION, _service(kubectl, MEMBERSHIP))}/me"
+        record = json.loads(until("the webhook answers", lambda: request("GET", member), within=60))
+    return member, record, club, connection
+
+
+def _service(kubectl: Kubectl, project: str) -> str:
     """The name of the environment's Service."""
     return _run(
         kubectl,
         "get",
         "services",
         "-l",
-        f"tieline.dev/project={PROJECT}",
+        f"tieline.dev/project={project}",
         "-o",
         "jsonpath={.items[0].metadata.name}",
     ).strip()
 
 
-def _running(kubectl: Kubectl) -> dict[str, Any] | None:
-    project = json.loads(_run(kubectl, "get", "project", PROJECT, "-o", "json"))
-    environment: dict[str, Any] = project["status"]["environments"][0]
+def _running(kubectl: Kubectl, project: str) -> dict[str, Any] | None:
+    found = json.loads(_run(kubectl, "get", "project", project, "-o", "json"))
+    environment: dict[str, Any] = found["status"]["environments"][0]
     if environment["status"] == "error":
         raise ValueError(environment["message"])
     return environment if environment["status"] == "running" else None
@@ -175,6 +222,8 @@ def _summary(deployed: Deployed, shown: Shown, elapsed: float) -> str:
 An order was sent to {shown.webhook}
   the integration answered  {json.dumps(shown.answer)}
   and the shop now has      {json.dumps(shown.orders)}
+Ann, a member of the club, signed in by OAuth 2.0 (the demo clicked for her). With her token {shown.member}
+  answers                   {json.dumps(shown.record)}
 
 API            {deployed.url}/api/v2/o/{shown.organisation}/projects
 Documentation  {deployed.url}/docs
@@ -185,6 +234,11 @@ Try next:
   kubectl -n {ORGANISATION} get tieline
   kubectl -n {ORGANISATION} describe project {PROJECT}
   curl -H 'Content-Type: application/json' -d '{json.dumps(ORDER)}' {shown.webhook}
+  # Sign in yourself, as ben with bens-password: open the URL that this answers in a browser on this machine,
+  # wait ten seconds on the page that you come back to, and ask {shown.member} again.
+  curl -H "Authorization: Bearer $TIELINE_TOKEN" -H 'Content-Type: application/json' \\
+    -d '{json.dumps(shown.body)}' \\
+    $TIELINE_URL/api/v2/o/$TIELINE_ORGANISATION/{shown.initialise}
   make demo-down            # removes everything again
 
 Done in {elapsed:.0f} s."""

@@ -50,17 +50,36 @@ def deploy(
         kubectl("apply", "--server-side", "--force-conflicts", "-k", str(checkout / "crds"))
         overlay = with_images(checkout / OVERLAY, images=images, work=work / "platform", configure=True)
         kubectl("apply", "--server-side", "--force-conflicts", "-k", str(overlay))
+        # OAuth sends users back to the API: it has to know the address that their browsers reach it at.
+        reach = reach_of(cluster, kubectl, work / "platform" / "forwards")
+        address = reach.address(NAMESPACE, "tieline-api")
+        with_images(
+            checkout / OVERLAY, images=images, work=work / "platform", configure=True, public_url=address
+        )
+        kubectl("apply", "--server-side", "--force-conflicts", "-k", str(overlay))
     with progress.step("Waiting until operator and API are ready"):
         for deployment in ("tieline-operator", "tieline-api"):
             _rolled_out(kubectl, deployment)
-        reach = reach_of(cluster, kubectl, work / "platform" / "forwards")
         url = reach.url(NAMESPACE, "tieline-api")
         until("the API is ready", lambda: _get(f"{url}/readyz"), within=120)
     return Deployed(kubectl=kubectl, url=url, images=images, reach=reach)
 
 
-def with_images(base: Path, *, images: Mapping[str, str], work: Path, configure: bool = False) -> Path:
-    """A kustomization over ``base`` that names these images; with ``configure`` the operator's too."""
+def with_images(
+    base: Path,
+    *,
+    images: Mapping[str, str],
+    work: Path,
+    configure: bool = False,
+    public_url: str = "",
+    secrets: Mapping[str, Mapping[str, str]] | None = None,
+    namespace: str = "",
+) -> Path:
+    """A kustomization over ``base`` that names these images; with ``configure`` the operator's too.
+
+    ``public_url`` is the address that browsers reach the API at. ``secrets`` are values for Secrets that ``base``
+    generates in ``namespace``, by their names.
+    """
     renamed = []
     for target, name in images.items():
         new_name, _, tag = name.rpartition(":")
@@ -73,12 +92,36 @@ def with_images(base: Path, *, images: Mapping[str, str], work: Path, configure:
     }
     if configure:
         patch = [{"op": "replace", "path": "/data/TIELINE_RUNTIME_IMAGE", "value": images["runtime"]}]
-        kustomization["patches"] = [
-            {"target": {"kind": "ConfigMap", "name": "tieline"}, "patch": json.dumps(patch)}
+        patches = [{"target": {"kind": "ConfigMap", "name": "tieline"}, "patch": json.dumps(patch)}]
+        if public_url:
+            address = [{"op": "add", "path": "/data/TIELINE_PUBLIC_API_URL", "value": public_url}]
+            patches.append({"target": {"kind": "ConfigMap", "name": "tieline"}, "patch": json.dumps(address)})
+            patches.append({"patch": json.dumps(_restarting("tieline-api", public_url))})
+        kustomization["patches"] = patches
+    if secrets:
+        kustomization["secretGenerator"] = [
+            {
+                "name": name,
+                "namespace": namespace,
+                "behavior": "merge",
+                "literals": [f"{key}={value}" for key, value in values.items()],
+            }
+            for name, values in secrets.items()
         ]
     work.mkdir(parents=True, exist_ok=True)
     (work / "kustomization.yaml").write_text(json.dumps(kustomization, indent=2), encoding="utf-8")
     return work
+
+
+def _restarting(deployment: str, public_url: str) -> dict[str, Any]:
+    """A patch with which pods that were started for another public address are replaced."""
+    annotations = {"tieline.dev/public-api-url": public_url}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": deployment, "namespace": NAMESPACE},
+        "spec": {"template": {"metadata": {"annotations": annotations}}},
+    }
 
 
 def until(what: str, probe: Callable[[], Any], *, within: float) -> Any:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 import time
 from pathlib import Path
 from typing import Protocol
@@ -22,6 +23,10 @@ class Reach(Protocol):
         """A base URL of port 80 of the Service. Raises ClusterError."""
         ...
 
+    def address(self, namespace: str, service: str) -> str:
+        """What ``url`` will be, for a Service that may have no ready pods yet."""
+        ...
+
 
 class Direct:
     """The Services' own addresses."""
@@ -36,6 +41,10 @@ class Direct:
         )
         return f"http://{address.strip()}"
 
+    def address(self, namespace: str, service: str) -> str:
+        """The Service's cluster IP."""
+        return self.url(namespace, service)
+
 
 class Forwarded:
     """Ports of this machine, by ``kubectl port-forward`` in the background until ``stop``."""
@@ -44,6 +53,20 @@ class Forwarded:
         self._kubectl = kubectl
         self._folder = folder
         self._records = Records(folder)
+
+    def address(self, namespace: str, service: str) -> str:
+        """The port that ``url`` forwards; it stays the same for the Service."""
+        return f"http://127.0.0.1:{self._port(f'{namespace}.{service}')}"
+
+    def _port(self, name: str) -> int:
+        """The Service's port on this machine: a free one, noted when it is first asked for."""
+        note = self._folder / f"{name}.port"
+        if not note.exists():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                note.write_text(str(probe.getsockname()[1]))
+        return int(note.read_text())
 
     def url(self, namespace: str, service: str) -> str:
         """A forwarded port; the forwarding that an earlier call began goes on."""
@@ -58,7 +81,7 @@ class Forwarded:
                 "-n",
                 namespace,
                 f"service/{service}",
-                ":80",
+                f"{self._port(name)}:80",
             )
             environment = {**os.environ, "KUBECONFIG": str(self._kubectl.kubeconfig)}
             self._records.start(name, argv, fingerprint="", log=log, env=environment)
@@ -87,3 +110,5 @@ def stop(folder: Path) -> None:
     end(found.values(), grace=2)
     for name in found:
         records.forget(name)
+    for note in folder.glob("*.port"):
+        note.unlink(missing_ok=True)

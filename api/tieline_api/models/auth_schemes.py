@@ -111,6 +111,9 @@ class Grant(Rest):
         return None
 
 
+MtlsCredentialId = Annotated[str, StringConstraints(max_length=64)]
+
+
 class _Lenient(Rest):
     """Takes null for what has a default, in a part that custom resources have as well."""
 
@@ -126,16 +129,18 @@ class OAuth1Parameter(_Lenient, core.OAuth1Parameter):
 class OAuth1Endpoint(_Lenient, core.OAuth1Endpoint):
     """One of the three endpoints of OAuth 1.0."""
 
-    additional_param_configs: Annotated[list[OAuth1Parameter], Field(max_length=32)] = []  # type: ignore[assignment]
+    additional_param_configs: Annotated[  # type: ignore[assignment]
+        list[OAuth1Parameter], Field(max_length=32, default_factory=list)
+    ]
     """Extra parameters."""
 
 
 class OAuth2Scheme(SchemeFields, core.OAuth2):
     """OAuth 2.0, where client id and secret are part of the system's configuration."""
 
-    scopes: Annotated[list[OAuth2Scope], Field(max_length=512)] = []  # type: ignore[assignment]
+    scopes: Annotated[list[OAuth2Scope], Field(max_length=512, default_factory=list)]  # type: ignore[assignment]
     """All scopes that the application supports; the user chooses among them."""
-    mtls_credential_id: Annotated[str | None, StringConstraints(max_length=64), MaybeId] = None  # type: ignore[assignment]
+    mtls_credential_id: Annotated[MtlsCredentialId | None, MaybeId] = None  # type: ignore[assignment]
     """The credential with the client certificate; found by itself among the certificate schemes when absent."""
     grant: Grant  # type: ignore[assignment]  # the same, with the secret's value instead of a reference
     """The flow."""

@@ -35,7 +35,10 @@ async def get_schema(call: Call[None, None]) -> Reply:
 
 
 async def put_schema(call: Call[None, rest.VariablesSchema]) -> Reply:
-    """Replaces the JSON Schema of the project's variables. Values that are set stay; a Warning counts those that no longer fit."""
+    """Replaces the JSON Schema of the project's variables.
+
+    Values that are set stay. A Warning header counts the activations whose values no longer fit.
+    """
     return await _write(call, lambda _old: call.body.root)
 
 

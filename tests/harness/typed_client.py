@@ -1,0 +1,351 @@
+"""A strict reader of answers, as clients are whose types were generated from the contract.
+
+The types stand here by hand, from the contract, so that they do not change along with the models of the API. Ids parse
+as ULIDs, times as RFC 3339 in UTC, required fields are there, enumerations are known, and nothing is null.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter
+from pydantic.alias_generators import to_camel
+
+Json = dict[str, Any]
+Ulid = Annotated[str, StringConstraints(pattern=r"^[0-7][0-9A-HJKMNP-TV-Z]{25}$")]
+Time = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z$")]
+
+
+class Strict(BaseModel):
+    """A type without coercion; fields that it does not know are newer than it."""
+
+    model_config = ConfigDict(strict=True, extra="allow", alias_generator=to_camel)
+
+
+class Message(Strict):
+    text: str
+    severity: Literal["info", "warning", "error"]
+    detail: list[str]
+
+
+class Scheme(Strict):
+    id: Annotated[str, StringConstraints(min_length=1)]
+    description: str
+    validation_messages: list[Message]
+
+
+class ApiKey(Scheme):
+    name: str
+
+
+class Hmac(Scheme):
+    name: str
+    algorithm: Literal["sha1", "sha256", "sha512"]
+    digest_inputs: list[Literal["body", "url"]]
+
+
+class Client(Strict):
+    credential_id: Ulid
+    organisation_id: Ulid
+    client_id: str
+
+
+class Grant(Strict):
+    type: Literal["authorizationCode", "clientCredentials", "password"]
+    authorization_code: Client | None = None
+    password: Client | None = None
+    client_credentials: Json | None = None
+
+    @property
+    def client(self) -> Client | None:
+        """The client of the grant's own type."""
+        return self.password if self.type == "password" else self.authorization_code
+
+
+class Scope(Strict):
+    name: str
+    description: str
+
+
+class OAuth2(Scheme):
+    token_url: str
+    scopes: list[Scope]
+    default_scopes: list[str]
+    grant: Grant
+    mtls_enabled: bool
+    mtls_credential_id: Ulid | None = None
+    pkce: bool
+
+
+class OAuth1(Scheme):
+    consumer_key: str
+    signature_method: str
+    credential_id: Ulid
+
+
+SUB_OBJECTS: Mapping[str, tuple[str, type[Scheme]]] = {
+    "none": ("none", Scheme),
+    "api-key": ("apiKey", ApiKey),
+    "basic-auth": ("basicAuth", Scheme),
+    "oauth2": ("oauth2", OAuth2),
+    "hmac": ("hmac", Hmac),
+    "jwt-bearer": ("jwtBearer", Scheme),
+    "certificate": ("certificate", Scheme),
+    "oauth1": ("oauth1", OAuth1),
+    "secret": ("secret", Scheme),
+}
+
+
+class SchemeConfig(Strict):
+    type: Literal[
+        "none", "api-key", "basic-auth", "oauth2", "hmac", "jwt-bearer", "certificate", "oauth1", "secret"
+    ]
+
+    def model_post_init(self, _context: object) -> None:
+        key, model = SUB_OBJECTS[self.type]
+        found = model.model_validate((self.model_extra or {})[key])
+        if isinstance(found, OAuth2) and found.grant.type != "clientCredentials":
+            assert found.grant.client is not None, "the grant has its client"
+
+
+class System(Strict):
+    id: Ulid
+    name: str
+    domain: str
+    auth_scheme_configs: list[SchemeConfig]
+    template_base_url: str
+
+
+class Credential(Strict):
+    id: Ulid
+    organisation_id: Ulid
+    type: Literal[
+        "none", "string", "binary", "basic-auth", "oauth2-client", "oauth2-code", "oauth2-password", "oauth2-token",
+        "oauth1", "certificate", "jwt-bearer",
+    ]  # fmt: skip
+    name: str
+    errors: list[str] | None = None
+    expires_at: Time | None = None
+
+
+class ConnectionCredential(Strict):
+    id: Ulid
+    auth_scheme_config: SchemeConfig
+    credential: Credential
+
+
+class Variable(Strict):
+    name: str
+    value: str
+
+
+class Connection(Strict):
+    id: Ulid
+    name: str
+    credentials: list[ConnectionCredential]
+    variables: list[Variable]
+    created_at: Time
+    updated_at: Time
+    base_url: str | None = None
+    system_id: Ulid | None = None
+    connection_template_id: Ulid | None = None
+
+
+class Template(Strict):
+    id: Ulid
+    name: str
+    domain: str
+    dynamic: bool
+    auth_scheme_configs: list[SchemeConfig]
+    template_base_url: str
+    connection_template_id: Ulid
+
+
+class File(Strict):
+    filename: str
+    content: str
+
+
+class Files(Strict):
+    files: list[File]
+    labels: dict[str, str]
+
+
+class DeploymentSpec(Strict):
+    replicas: int
+    resources: Json
+
+
+class Config(Strict):
+    deployment_spec: DeploymentSpec
+
+
+class Deployed(Strict):
+    id: Ulid
+    name: str
+
+
+class Environment(Strict):
+    id: Ulid
+    name: str
+    status: Literal["running", "suspended", "error", "draft"]
+    created_at: Time
+    updated_at: Time
+    public_url: str
+    last_deployed_at: Time
+    config: Config
+    deployed_version: Deployed | None = None
+    message: str | None = None
+
+
+class ProjectItem(Strict):
+    id: Ulid
+    name: str
+    created_at: Time
+    updated_at: Time
+    environments: list[Environment]
+
+
+class Settings(Strict):
+    accept_code_changes_automatically: bool
+
+
+class Project(ProjectItem):
+    current_files: Files
+    settings: Settings
+    dynamic_variables_schema: Json | None = None
+
+
+class ProjectList(Strict):
+    projects: list[ProjectItem]
+
+
+class Version(Strict):
+    id: Ulid
+    name: str
+    state: Literal["draft", "ready", "failed", "superseded"]
+    created_at: Time
+    labels: dict[str, str]
+
+
+class EndUser(Strict):
+    id: Ulid
+    external_id: str
+    display_name: str
+    organisation_id: Ulid
+    created_at: Time
+    updated_at: Time
+
+
+class StaticActivation(Strict):
+    id: Ulid
+    environment: Environment
+    connections: list[Connection]
+    dynamic_variables: Json
+
+
+class Activation(StaticActivation):
+    user: EndUser
+
+
+class Page(Strict):
+    total_count: int
+    next: str | None = None
+    prev: str | None = None
+
+
+class Systems(Page):
+    items: list[System]
+
+
+class Connections(Page):
+    items: list[Connection]
+
+
+class Templates(Page):
+    items: list[Template]
+
+
+class Versions(Page):
+    items: list[Version]
+
+
+class Users(Page):
+    users: list[EndUser]
+
+
+class FieldError(Strict):
+    field: str
+    message: str
+
+
+class Error(Strict):
+    """Any answer from 400 on."""
+
+    code: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z_]*$")]
+    message: str
+    fields: list[FieldError] | None = None
+    details: str | None = None
+
+
+ANSWERS: Mapping[str, Any] = {
+    "listSystems": Systems,
+    "createSystem": System,
+    "getSystem": System,
+    "updateSystem": System,
+    "putAuthSchemeConfig": SchemeConfig,
+    "listConnections": Connections,
+    "createConnection": Connection,
+    "getConnection": Connection,
+    "updateConnection": Connection,
+    "createProject": Project,
+    "listProjects": ProjectList,
+    "getProject": Project,
+    "updateProject": Project,
+    "getFiles": Files,
+    "updateFiles": Files,
+    "deployProject": Project,
+    "suspendProject": Project,
+    "listVersions": Versions,
+    "getVersionFiles": Files,
+    "deployVersion": Project,
+    "listStaticConnections": Connections,
+    "createConnectionTemplate": Template,
+    "listConnectionTemplates": Templates,
+    "updateConnectionTemplate": Template,
+    "listEnvironmentSystems": Templates,
+    "createUser": EndUser,
+    "listUsers": Users,
+    "getUser": EndUser,
+    "activateUser": Activation,
+    "listActivations": list[Activation],
+    "getActivation": StaticActivation,
+    "listUserActivations": list[Activation],
+    "getActivationConnection": Connection,
+}
+"""What clients read of an operation's good answer, by the operation's id."""
+
+# Where anything that JSON can say may stand.
+_FREE = ("dynamicVariables", "lastValidVariables", "dynamicVariablesSchema", "payload")
+
+
+def read(operation: str, answer: Any) -> Any:
+    """A good answer as its type; AssertionError where a field is null, ValidationError where one does not fit."""
+    nulls = list(_nulls(answer, operation))
+    assert not nulls, f"null at {nulls}"
+    parse: Callable[[Any], Any] = TypeAdapter(ANSWERS[operation]).validate_python
+    return parse(answer)
+
+
+def _nulls(value: Any, path: str) -> list[str]:
+    if value is None:
+        return [path]
+    if isinstance(value, dict):
+        return [
+            found
+            for name, one in value.items()
+            if name not in _FREE
+            for found in _nulls(one, f"{path}.{name}")
+        ]
+    if isinstance(value, list):
+        return [found for index, one in enumerate(value) for found in _nulls(one, f"{path}[{index}]")]
+    return []
