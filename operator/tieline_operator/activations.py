@@ -1,6 +1,6 @@
 """Activation: do project, environment, user and connections exist, and do the variables fit the schema?"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,10 +15,10 @@ from tieline_core.kube.resources import (
 )
 from tieline_core.resources import Activation, ConnectionTemplate, Project
 from tieline_core.resources.activations import ActivationConnection
-from tieline_core.variables import InvalidSchema, variable_errors
+from tieline_core.variables_checker import FIT, VariablesChecker, Verdict
 from tieline_operator.elders import elder, id_taken
 from tieline_operator.indexes import joined, ref
-from tieline_operator.plans import Object, Outcome, Plan, failed, ready
+from tieline_operator.plans import Deferred, Key, Object, Outcome, Plan, failed, ready
 from tieline_operator.readings import PROJECT, TEMPLATE
 from tieline_operator.world import World
 
@@ -37,13 +37,38 @@ class Observed:
     """The environment's templates, and those that the activation names, by object name."""
     connections: Mapping[str, Object]
     """The connections that the activation names, by object name."""
+    verdict: Verdict = FIT
+    """What came out of checking the variables against the project's schema."""
 
 
-async def reconcile(world: World, obj: Object, now: datetime) -> Plan:
-    """Looks at the Activation and decides."""
-    activation = Activation.read(obj)
+class Activations:
+    """Reconciles activations."""
+
+    def __init__(self, checker: VariablesChecker, look_again: Callable[[Key], None]) -> None:
+        self._checker = checker
+        self._look_again = look_again
+
+    async def reconcile(self, world: World, obj: Object, _now: datetime) -> Plan | Deferred:
+        """Looks at the Activation and decides, once it is known whether its variables follow the schema."""
+        activation = Activation.read(obj)
+        project = world[PROJECTS].get(activation.namespace, activation.spec.project_ref.name)
+        verdict: Verdict | None = FIT
+        if project is not None:
+            key = Key(ACTIVATIONS.kind, activation.namespace, activation.name)
+            verdict = self._checker.request(
+                activation.namespace,
+                project["spec"].get("dynamicVariablesSchema"),
+                activation.spec.variables,
+                lambda: self._look_again(key),
+            )
+        return Deferred() if verdict is None else plan(observe(world, obj, activation, project, verdict))
+
+
+def observe(
+    world: World, obj: Object, activation: Activation, project: Object | None, verdict: Verdict
+) -> Observed:
+    """All that the plan needs."""
     spec, namespace = activation.spec, activation.namespace
-    project = world[PROJECTS].get(namespace, spec.project_ref.name)
     user = spec.end_user_ref.name if spec.end_user_ref else None
     place = joined(namespace, spec.project_ref.name, spec.environment)
     twin = elder(obj, world[ACTIVATIONS].by_index("target", joined(place, user)))
@@ -52,16 +77,15 @@ async def reconcile(world: World, obj: Object, now: datetime) -> Plan:
     )
     templates = [*world[CONNECTION_TEMPLATES].by_index("environment", place), *filter(None, named)]
     connections = (world[CONNECTIONS].get(namespace, item.connection_ref.name) for item in spec.connections)
-    return plan(
-        Observed(
-            activation=activation,
-            taken=id_taken(obj, world[ACTIVATIONS]),
-            twin=twin["metadata"]["name"] if twin else None,
-            project=PROJECT.of(project) if project else None,
-            user_found=user is None or world[END_USERS].get(namespace, user) is not None,
-            templates={item["metadata"]["name"]: TEMPLATE.of(item) for item in templates},
-            connections={item["metadata"]["name"]: item for item in filter(None, connections)},
-        )
+    return Observed(
+        activation=activation,
+        taken=id_taken(obj, world[ACTIVATIONS]),
+        twin=twin["metadata"]["name"] if twin else None,
+        project=PROJECT.of(project) if project else None,
+        user_found=user is None or world[END_USERS].get(namespace, user) is not None,
+        templates={item["metadata"]["name"]: TEMPLATE.of(item) for item in templates},
+        connections={item["metadata"]["name"]: item for item in filter(None, connections)},
+        verdict=verdict,
     )
 
 
@@ -74,7 +98,7 @@ def plan(observed: Observed) -> Plan:
     )
     if project and found:
         status["environmentId"] = environment_id(project.id, activation.spec.environment)
-    variables, variable_problem = _variables(activation, project)
+    variables, variable_problem = _variables(activation, project, observed.verdict)
     problem = observed.taken or next(_problems(observed, found=found), None) or variable_problem
     return Plan(
         outcome=problem or ready("Active", f'The environment "{activation.spec.environment}" runs for it'),
@@ -82,23 +106,27 @@ def plan(observed: Observed) -> Plan:
     )
 
 
-def _variables(activation: Activation, project: Project | None) -> tuple[dict[str, Any], Outcome | None]:
+def _variables(
+    activation: Activation, project: Project | None, verdict: Verdict
+) -> tuple[dict[str, Any], Outcome | None]:
     """The part of the status about variables. The last valid ones stay while the new ones are not."""
     last = activation.status.last_valid_variables
     kept = {"lastValidVariables": last} if last else {}
     if project is None:
         return kept, None
-    try:
-        errors = variable_errors(project.spec.dynamic_variables_schema, activation.spec.variables)
-    except InvalidSchema as error:
+    if verdict.problem is not None:
         message = (
-            f'The schema of project "{project.name}" is invalid ({error}); correct dynamicVariablesSchema'
+            f'The schema of project "{project.name}" cannot be used: {verdict.problem}; '
+            "correct the project's spec.dynamicVariablesSchema"
         )
-        return kept, failed("SchemaInvalid", message)
-    if not errors:
+        return kept, failed("SchemaTooCostly" if verdict.costly else "SchemaInvalid", message)
+    if not verdict.errors:
         valid = activation.spec.variables
         return ({"lastValidVariables": valid} if valid else {}), None
-    told = [str(error) for error in errors]
+    told = [str(error) for error in verdict.errors]
+    if verdict.costly:
+        message = f"The variables cannot be used: {told[0]}"
+        return {**kept, "variableErrors": told}, failed("VariablesTooCostly", message)
     message = f"The variables break the project's schema: {'; '.join(told[:5])}; correct spec.variables"
     return {**kept, "variableErrors": told}, failed("VariablesInvalid", message)
 

@@ -9,12 +9,9 @@ from pydantic import ValidationError
 
 from tieline_core.kube import KubeError, Resource
 from tieline_core.kube import resources as r
-from tieline_operator import (
-    activations,
-    connection_templates,
-    credential_grants,
-    end_users,
-)
+from tieline_core.variables_checker import VariablesChecker
+from tieline_operator import connection_templates, credential_grants, end_users
+from tieline_operator.activations import Activations
 from tieline_operator.applying import Applier
 from tieline_operator.code import Code
 from tieline_operator.conditions import invalid
@@ -25,7 +22,7 @@ from tieline_operator.connectors import Connectors
 from tieline_operator.identity import told_of_id
 from tieline_operator.indexes import OWN
 from tieline_operator.metrics import Metrics
-from tieline_operator.plans import Key, Object, Plan
+from tieline_operator.plans import Deferred, Key, Object, Plan
 from tieline_operator.project_observation import Projects
 from tieline_operator.system_connectors import Systems
 from tieline_operator.versions import Versions
@@ -33,7 +30,7 @@ from tieline_operator.world import World
 
 logger = logging.getLogger(__name__)
 
-Reconcile = Callable[[World, Object, datetime], Awaitable[Plan]]
+Reconcile = Callable[[World, Object, datetime], Awaitable[Plan | Deferred]]
 
 _OUTCOMES = {"True": "ready", "False": "failed", "Unknown": "in_progress"}
 _BY_KIND: Mapping[str, Resource] = {resource.kind: resource for resource in OWN}
@@ -44,20 +41,25 @@ def reconcilers(
     code: Code,
     troubles: Troubles = lambda _namespace, _name: {},
     imported: Callable[[str], None] = lambda _outcome: None,
+    *,
+    checker: VariablesChecker | None = None,
+    look_again: Callable[[Key], None] = lambda _key: None,
 ) -> Mapping[str, Reconcile]:
     """One reconciler a kind.
 
     ``troubles`` tells of connections whose provider cannot be asked; ``imported`` is told how imports came out.
+    ``checker`` checks variables; where it takes its time, ``look_again`` has the object reconciled afterwards.
     """
+    checker = checker or VariablesChecker()
     imports = Imports(ended=imported)
     connectors = Connectors(imports, code)
     return {
         r.SYSTEMS.kind: Systems(imports).reconcile,
         r.CONNECTIONS.kind: Connections(troubles).reconcile,
         r.CONNECTION_TEMPLATES.kind: connection_templates.reconcile,
-        r.PROJECTS.kind: Projects(config, code).reconcile,
+        r.PROJECTS.kind: Projects(config, code, checker, look_again).reconcile,
         r.PROJECT_VERSIONS.kind: Versions(code).reconcile,
-        r.ACTIVATIONS.kind: activations.reconcile,
+        r.ACTIVATIONS.kind: Activations(checker, look_again).reconcile,
         r.END_USERS.kind: end_users.reconcile,
         r.CONNECTORS.kind: connectors.reconcile,
         r.CONNECTOR_VERSIONS.kind: connectors.reconcile_version,
@@ -99,11 +101,10 @@ class Controller:
             raise
         finally:
             self._metrics.seconds.labels(key.kind).observe(time.perf_counter() - began)
-        outcome = _OUTCOMES[plan.outcome.status] if plan else "gone"
-        self._metrics.reconciles.labels(key.kind, outcome).inc()
-        return plan.requeue_after if plan else None
+        self._metrics.reconciles.labels(key.kind, _told(plan)).inc()
+        return plan.requeue_after if isinstance(plan, Plan) else None
 
-    async def _reconcile(self, key: Key) -> Plan | None:
+    async def _reconcile(self, key: Key) -> Plan | Deferred | None:
         resource = _BY_KIND[key.kind]
         obj = self._world[resource].get(key.namespace, key.name)
         if obj is None or _is_going(obj) or _is_going(self._world[r.NAMESPACES].get(None, key.namespace)):
@@ -112,15 +113,30 @@ class Controller:
             return None
         now = self._now()
 
-        async def plan() -> Plan:
+        async def plan() -> Plan | Deferred:
             try:
                 return told_of_id(obj, await self._by_kind[key.kind](self._world, obj, now))
             except ValidationError as error:
                 return Plan(outcome=invalid(error, key.kind))
 
+        planned = await plan()
+        if isinstance(planned, Deferred):
+            return planned
+
         # Only of a Project does what is to be said follow from its children.
-        again = plan if resource == r.PROJECTS else None
-        return await self._applier.carry_out(resource, obj, await plan(), now, again)
+        async def again() -> Plan:
+            found = await plan()
+            return found if isinstance(found, Plan) else planned
+
+        return await self._applier.carry_out(
+            resource, obj, planned, now, again if resource == r.PROJECTS else None
+        )
+
+
+def _told(plan: Plan | Deferred | None) -> str:
+    if plan is None:
+        return "gone"
+    return "deferred" if isinstance(plan, Deferred) else _OUTCOMES[plan.outcome.status]
 
 
 def _is_going(obj: Object | None) -> bool:

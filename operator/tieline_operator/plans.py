@@ -24,6 +24,10 @@ class Key(NamedTuple):
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
+class Deferred:
+    """Nothing can be said of an object yet; it comes back into the queue by itself once something can."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What Ready will say."""

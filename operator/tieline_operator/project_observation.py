@@ -1,6 +1,6 @@
 """Project: the one look at everything, from the caches, before the plan is made."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
 from tieline_core.files import FilesMissing
@@ -33,6 +33,7 @@ from tieline_core.names import (
 )
 from tieline_core.owners import controlled_by_another, controller_of, is_owned
 from tieline_core.resources import Project, ProjectVersion
+from tieline_core.variables_checker import VariablesChecker
 from tieline_operator.choices import Choice, choose, current_version
 from tieline_operator.code import Analysis, Code
 from tieline_operator.config import Config
@@ -40,7 +41,7 @@ from tieline_operator.elders import id_taken
 from tieline_operator.indexes import CHILDREN, joined
 from tieline_operator.organisations import Claim, organisation
 from tieline_operator.ownership import may_write
-from tieline_operator.plans import Object, Plan
+from tieline_operator.plans import Key, Object, Plan
 from tieline_operator.pods import deployed_version
 from tieline_operator.project_view import EnvironmentView, ProjectView, Source, source_of
 from tieline_operator.projects import plan
@@ -51,9 +52,18 @@ from tieline_operator.world import World
 class Projects:
     """Reconciles projects."""
 
-    def __init__(self, config: Config, code: Code) -> None:
+    def __init__(
+        self,
+        config: Config,
+        code: Code,
+        checker: VariablesChecker | None = None,
+        look_again: Callable[[Key], None] = lambda _key: None,
+    ) -> None:
+        """``look_again`` has a project reconciled once more, when its schema has been checked."""
         self._config = config
         self._code = code
+        self._checker = checker or VariablesChecker()
+        self._look_again = look_again
 
     async def reconcile(self, world: World, obj: Object, now: datetime) -> Plan:
         """Looks at the Project and decides."""
@@ -83,6 +93,12 @@ class Projects:
             suggested_id=suggestion,
             taken=id_taken(obj, world[PROJECTS]),
             source=source,
+            schema=self._checker.request(
+                namespace,
+                obj["spec"].get("dynamicVariablesSchema"),
+                {},
+                lambda: self._look_again(Key(PROJECTS.kind, namespace, name)),
+            ),
             versions=versions,
             analyses=await self._analyses(versions, environments, source),
             config_maps=packs,

@@ -8,6 +8,7 @@ from tieline_core.files import version_digest
 from tieline_core.kube import Resource
 from tieline_core.resources import Project, ProjectVersion
 from tieline_core.resources.projects import EnvironmentStatus
+from tieline_core.variables_checker import FIT, Verdict
 from tieline_operator.choices import Choice
 from tieline_operator.code import Analysis
 from tieline_operator.config import Config
@@ -56,6 +57,8 @@ class ProjectView:
     """An id that the namespace could get."""
     taken: Outcome | None = None
     source: Source
+    schema: Verdict | None = FIT
+    """Whether the schema of variables can be used; None while it is being checked."""
     versions: Sequence[ProjectVersion] = ()
     analyses: Mapping[str, Analysis] = field(default_factory=dict)
     """What is in the versions that may be rolled out now, by name."""

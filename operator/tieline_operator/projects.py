@@ -8,6 +8,7 @@ from typing import Any
 from tieline_core.resources.projects import EnvironmentState
 from tieline_operator.applying import part_of
 from tieline_operator.choices import current_version
+from tieline_operator.conditions import READY
 from tieline_operator.environments import Judged, judge, status_of
 from tieline_operator.ownership import NOT_OWNED
 from tieline_operator.plans import (
@@ -28,6 +29,7 @@ from tieline_operator.rollouts import Rollout, rollout
 from tieline_operator.snapshots import missing_packs, new_version, superfluous_objects
 
 _MAX_SUMMARY = 256
+_SCHEMA_INVALID, _SCHEMA_TOO_COSTLY = "SchemaInvalid", "SchemaTooCostly"
 
 
 @dataclass(frozen=True)
@@ -177,10 +179,34 @@ def _outcome(view: ProjectView, environments: Sequence[_Environment]) -> Outcome
             return outcome
     if view.source.problem:
         return failed("FilesMissing", view.source.problem)
+    schema = _schema_problem(view)
+    if schema is not None and schema.status == "False":
+        return schema
     for outcome in outcomes:
         if outcome.status == "Unknown":
             return in_progress(outcome.reason, outcome.message)
+    if schema is not None:
+        return schema
     running = [item for item in environments if item.judged.state is EnvironmentState.RUNNING]
     if running:
         return ready("Running", "; ".join(item.judged.outcome.message for item in environments)[:1024])
     return ready(outcomes[0].reason, "; ".join(outcome.message for outcome in outcomes)[:1024])
+
+
+def _schema_problem(view: ProjectView) -> Outcome | None:
+    """What keeps the schema of variables from being used. Environments that serve keep the last valid variables."""
+    if view.schema is not None:
+        if view.schema.problem is None:
+            return None
+        return failed(
+            _SCHEMA_TOO_COSTLY if view.schema.costly else _SCHEMA_INVALID,
+            f"The schema of variables cannot be used: {view.schema.problem}; correct spec.dynamicVariablesSchema. "
+            "Code runs with the last variables that were valid",
+        )
+    before = next((item for item in view.project.status.conditions if item.type == READY), None)
+    if before is None or view.project.status.observed_generation != view.project.metadata.generation:
+        return in_progress("SchemaUnchecked", "The schema of variables is being checked")
+    # It was checked before a restart: what was said stays until there is something new to say.
+    if before.reason in (_SCHEMA_INVALID, _SCHEMA_TOO_COSTLY):
+        return failed(before.reason, before.message)
+    return None

@@ -23,6 +23,7 @@ from tieline_core.kube.resources import (
     PROJECTS,
 )
 from tieline_core.oauth.linking import Problem
+from tieline_core.variables_checker import VariablesChecker
 from tieline_operator.applying import Applier
 from tieline_operator.code import Code
 from tieline_operator.config import Config
@@ -68,6 +69,7 @@ class Service:
         self._events = QueuedEvents(writes, busy=lambda: len(self.queue) > 0)
         self._own_writes = OwnWrites()
         self._code = Code(self.world)
+        self._checker = VariablesChecker(condemned=self._look_at_projects)
         self._drifts = Drifts(kube, self._events, lambda kind, what: metrics.drifts.labels(kind, what).inc())
         controller = Controller(
             self.world,
@@ -78,6 +80,8 @@ class Service:
                 self._code,
                 self._troubles,
                 lambda outcome: metrics.imports.labels(outcome).inc(),
+                checker=self._checker,
+                look_again=self._enqueue,
             ),
         )
         self._controller = controller
@@ -134,6 +138,7 @@ class Service:
         if self._tokens:
             await self._tokens.close()
         await self._events.stop()
+        await self._checker.close()
         await self.world.stop()
         await self._kube.close()
 
@@ -183,6 +188,10 @@ class Service:
 
     def _look_at(self, namespace: str, name: str) -> None:
         self.queue.add(Key(CONNECTIONS.kind, namespace, name))
+
+    def _look_at_projects(self, namespace: str) -> None:
+        for project in self.world[PROJECTS].list(namespace):
+            self._enqueue(key_of(PROJECTS, project))
 
     async def _lead(self) -> None:
         if self._lease is None:

@@ -125,8 +125,8 @@ class Pool:
         try:
             end = await worker.run(request, job.answered)
         except BaseException:
-            self._workers.discard(worker)
             worker.kill()
+            self._end(worker)
             raise
         if end is End.DONE and worker.jobs < _MOST_JOBS:
             self._idle.append(worker)
@@ -148,8 +148,11 @@ class Pool:
 
     def _retire(self) -> None:
         for worker in self._idle:
-            self._workers.discard(worker)
-            task = asyncio.create_task(worker.close(), name="end an idle process")
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            self._end(worker)
         self._idle.clear()
+
+    def _end(self, worker: Worker) -> None:
+        self._workers.discard(worker)
+        task = asyncio.create_task(worker.close(), name="end a process")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)

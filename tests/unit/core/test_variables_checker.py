@@ -140,7 +140,7 @@ async def test_a_schema_that_took_too_much_three_times_is_the_problem_and_its_or
     told: list[str] = []
     now = 0.0
     checker = VariablesChecker(
-        Pool("variables", Limits(cpu_seconds=0.1)), condemned=told.append, clock=lambda: now
+        Pool("variables", Limits(cpu_seconds=0.5)), condemned=told.append, clock=lambda: now
     )
     schema = slow()
     try:
