@@ -10,13 +10,13 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, TextIO
 
-from tieline.redaction import Redactor
+from tieline.redaction import Redactor, replaced
 
 current_execution: ContextVar[str | None] = ContextVar("tieline_execution", default=None)
 """The id of the execution that the current task or thread works for."""
@@ -24,11 +24,10 @@ current_execution: ContextVar[str | None] = ContextVar("tieline_execution", defa
 current_activation: ContextVar[str | None] = ContextVar("tieline_activation", default=None)
 """The id of the activation that it runs for, once that is known."""
 
-current_redactor: ContextVar[Callable[[], Redactor] | None] = ContextVar("tieline_redactor", default=None)
-"""Knows secrets that only the current task or thread has to do with: those of the run's user."""
-
 _run_logger = logging.getLogger("tieline.run")
 _PRINTED_LINE_LIMIT = 64 * 1024
+_MASKED = frozenset({"message", "error", "httpRequest", "fields", "logger"})
+"""Parts of an entry that code or callers choose."""
 # Made once: json.dumps makes a new encoder on each call that is given options.
 _encode = json.JSONEncoder(ensure_ascii=False, skipkeys=True, default=str).encode
 
@@ -70,9 +69,15 @@ class JsonFormatter(logging.Formatter):
                 entry[name] = value
         if record.name not in {"root", "tieline", _run_logger.name}:
             entry["logger"] = record.name
-        line = self._redact(_encode(entry))
-        own = current_redactor.get()
-        return own()(line) if own else line
+        line = _encode(entry)
+        return line if not self._redact.suspects(line) else self._masked(line)
+
+    def _masked(self, line: str) -> str:
+        """The line with the texts in it masked, each by itself: what is around them stays JSON, and keeps its names."""
+        entry = json.loads(line)
+        for name in _MASKED & entry.keys():
+            entry[name] = self._redact.masked(entry[name])
+        return _encode(entry)
 
 
 class RunLines:
@@ -93,9 +98,7 @@ class RunLines:
         if second != self._second:
             self._second, self._prefix = second, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
         # The path is the only part that a caller chooses; looking through all of the line costs ten times as much.
-        path = self._redact(path)
-        if own := current_redactor.get():
-            path = own()(path)
+        path = self._redact.for_run(path)
         line = (
             f'{{"timestamp": "{self._prefix}.{int((now - second) * 1000):03d}Z", "severity": "INFO", '
             f'"message": "Ran webhook {_name(webhook)}", "executionId": "{current_execution.get()}", {_of_activation()}'
@@ -162,26 +165,123 @@ class Log:
         _run_logger.log(level, "%s", message, exc_info=exc_info, extra=extra)
 
 
-class PrintedLines(io.TextIOBase):
-    """Stands in for ``sys.stdout`` or ``sys.stderr`` and turns each printed line into a log entry."""
+class _Unfinished:
+    """What was printed since the last line break: a list of parts, so that many small ones cost no more than one."""
 
-    def __init__(self, level: int) -> None:
+    __slots__ = ("parts", "redact", "size")
+
+    def __init__(self, redact: Redactor) -> None:
+        self.redact = redact
+        self.parts: list[str] = []
+        self.size = 0
+
+    def add(self, text: str) -> None:
+        self.parts.append(text)
+        self.size += len(text)
+
+    def take(self) -> str:
+        text = "".join(self.parts)
+        self.parts, self.size = [], 0
+        return text
+
+
+class _Printing:
+    """What one run prints, each of its threads by itself: neither runs nor threads share a line."""
+
+    __slots__ = ("levels",)
+
+    def __init__(self) -> None:
+        self.levels: dict[tuple[int, int], _Unfinished] = {}
+
+    def unfinished(self, level: int, redact: Redactor) -> _Unfinished:
+        key = level, threading.get_ident()
+        found = self.levels.get(key)
+        if found is None:
+            found = self.levels[key] = _Unfinished(redact)
+        return found
+
+
+_of_process = _Printing()
+_printing: ContextVar[_Printing] = ContextVar("tieline_printing", default=_of_process)
+
+
+def begin_run(execution_id: str) -> None:
+    """From now on what the current task logs and prints belongs to this execution."""
+    current_execution.set(execution_id)
+    _printing.set(_Printing())
+
+
+def end_run() -> None:
+    """Write what the run has printed without a line break at its end."""
+    printing = _printing.get()
+    if printing is _of_process or not printing.levels:
+        return
+    for (level, _), unfinished in list(printing.levels.items()):
+        if unfinished.size:
+            _print_lines(level, unfinished.redact.for_run(unfinished.take()))
+    printing.levels.clear()
+
+
+def _print_lines(level: int, text: str) -> None:
+    for line in text.split("\n"):
+        if line.strip():
+            _run_logger.log(level, "%s", line)
+
+
+class PrintedLines(io.TextIOBase):
+    """Stands in for ``sys.stdout`` or ``sys.stderr`` and turns each printed line into a log entry.
+
+    A secret may have several lines, and come in parts. So texts are looked through before they are split, and line
+    breaks within a secret do not end a line.
+    """
+
+    def __init__(self, level: int, redact: Redactor) -> None:
         self._level = level
-        # Lines are put together per thread, so that two threads never share one.
-        self._pending = threading.local()
+        self._redact = redact
 
     def writable(self) -> bool:
         return True
 
     def write(self, text: str) -> int:
-        *lines, rest = (getattr(self._pending, "text", "") + text).split("\n")
-        if len(rest) > _PRINTED_LINE_LIMIT:
-            lines, rest = [*lines, rest], ""
-        self._pending.text = rest
-        for line in lines:
-            if line.strip():
-                _run_logger.log(self._level, "%s", line)
+        unfinished = _printing.get().unfinished(self._level, self._redact)
+        unfinished.add(text)
+        if "\n" in text:
+            self._end_lines(unfinished)
+        elif unfinished.size > _PRINTED_LINE_LIMIT + self._redact.reach:
+            self._cut(unfinished)
         return len(text)
+
+    def _end_lines(self, unfinished: _Unfinished) -> None:
+        text = unfinished.take()
+        end = text.rindex("\n")
+        if text.find("\n") == end:
+            # One line, which is masked when it is written.
+            unfinished.add(text[end + 1 :])
+            _print_lines(self._level, text[:end])
+            return
+        spans = self._redact.spans(text)
+        for begin, beyond in sorted(spans, reverse=True):
+            if begin <= end < beyond:
+                end = text.rfind("\n", 0, begin)
+        if end >= 0:
+            done = [span for span in spans if span[0] < end]
+            _print_lines(self._level, replaced(text[:end], done))
+        if rest := text[end + 1 :]:
+            unfinished.add(rest)
+            if unfinished.size > _PRINTED_LINE_LIMIT + self._redact.reach:
+                self._cut(unfinished)
+
+    def _cut(self, unfinished: _Unfinished) -> None:
+        """End a line that is too long, before anything that may turn out to be the beginning of a secret."""
+        text = unfinished.take()
+        end = len(text) - self._redact.reach
+        spans = self._redact.spans(text)
+        for begin, beyond in sorted(spans):
+            if begin < end < beyond:
+                end = beyond
+        _print_lines(self._level, replaced(text[:end], [span for span in spans if span[0] < end]))
+        if rest := text[end:]:
+            unfinished.add(rest)
 
 
 run_lines: RunLines | None = None
@@ -196,8 +296,8 @@ def configure(redact: Redactor, *, level: str = "INFO", stream: TextIO | None = 
     handler.setFormatter(JsonFormatter(redact))
     logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.captureWarnings(True)
-    sys.stdout = PrintedLines(logging.INFO)
-    sys.stderr = PrintedLines(logging.WARNING)
+    sys.stdout = PrintedLines(logging.INFO, redact)
+    sys.stderr = PrintedLines(logging.WARNING, redact)
 
 
 def leave_out_unused() -> None:

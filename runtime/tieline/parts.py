@@ -94,6 +94,11 @@ def exporter_of(settings: Settings, redactor: Redactor) -> Exporter:
         "deployment.environment.name": settings.environment,
     }
     target = destination(os.environ, api_url=settings.api_url, token_file=settings.token_file)
+    if target is not None:
+        # "Bearer <key>" is a secret, and so is the key.
+        redactor.replace(
+            "collector", [part for value in target.given.values() for part in (value, *value.split()[1:])]
+        )
     return Exporter(target, resource=resource, redact=redactor)
 
 

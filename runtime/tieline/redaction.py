@@ -1,68 +1,405 @@
-"""Keeps known secret values out of what is written: logs and the termination message."""
+"""Keeps known secrets out of what is written: logs, spans, error texts and the termination message.
+
+Texts are masked before they are split or cut: half a secret is no longer recognised. Every step takes time in
+proportion to the text, whatever the text is: callers choose parts of it.
+"""
 
 import base64
+import html
 import json
 import re
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from functools import lru_cache
+from itertools import chain
+from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus
 
 MASK = "***"
+
 # Signed tokens are made anew all the time, here (jwt-bearer) and elsewhere; all begin with '{"' in base64url.
 _JWT_BEGIN = "eyJ"
-_JWT = re.compile(r"eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{16,}", re.ASCII)
+_JWT_RUN = re.compile(r"[\w.-]*", re.ASCII)
+_JWT_PARTS = (len(_JWT_BEGIN) + 8, 8, 16)
+_LONGEST_JWT = 8192
+
 # Shorter values would blank out ordinary words and say nothing about where they came from.
 _SHORTEST = 4
+# The same for a line of a longer secret, and for what is left of an encoded one between its neighbours.
+_SHORTEST_PART = 8
+_MOST_LINES = 2000
+_LINE_BREAKS = re.compile(r"\r\n|\r|\n|\\r\\n|\\n")
 # Rotated values stay known for a while: what uses the old one may still log it.
 _REMEMBERED = 1000
+# Up to so many forms, looking for each is quicker than one expression for all, which also has to be compiled.
+_FEW = 100
+_PREFIX = 8
+
+Span = tuple[int, int]
+"""Begin and end of a part of a text."""
+
+
+_SameLength = tuple[int, str, frozenset[str]]
+"""Texts of one length: the only one, or else all of them."""
+
+
+class _Secret(NamedTuple):
+    value: str | bytes
+    word: bool = False
+    """A user name: masked where it stands alone, not as a part of another word."""
+
+
+class _Forms(NamedTuple):
+    """The texts by which a secret is recognised."""
+
+    anywhere: frozenset[str] = frozenset()
+    words: frozenset[str] = frozenset()
+    telling: frozenset[str] = frozenset()
+    """Those of both that contain no other one: a text without these has none of them."""
+
+
+current_redactor: ContextVar[Callable[[], "Redactor"] | None] = ContextVar("tieline_redactor", default=None)
+"""Knows secrets that only the current task or thread has to do with: those of the run's user."""
 
 
 class Redactor:
-    """Replaces every secret value it was told of, in the forms in which they travel.
+    """Replaces every secret that it was told of, in the forms in which secrets travel.
 
-    A value is recognised as it is, as JSON writes it, percent-encoded (once or twice), and (for user
-    names with passwords) as the base64 of HTTP's basic authentication. JWTs are recognised by their form.
+    A value is recognised as it is; as JSON, Python, HTML and URLs write it; in hexadecimal; in base64 and base64url,
+    also inside of a longer encoded text; and each longer line of a value with several lines by itself. JWTs are
+    recognised by their form. User names are masked where they stand as a word of their own.
     """
 
     def __init__(self) -> None:
-        self._forms: dict[str, None] = {}
-        self._pattern: re.Pattern[str] | None = None
+        self._current: dict[str, frozenset[_Secret]] = {}
+        self._former: OrderedDict[_Secret, None] = OrderedDict()
+        self._known: frozenset[_Secret] = frozenset()
+        self._matcher = _Matcher((), (), ())
 
-    def learn(self, secrets: Iterable[str], basic: Iterable[tuple[str, str]] = ()) -> None:
-        """Remember ``secrets`` and the pairs (user name, password) of ``basic``."""
-        learnt = [form for secret in secrets if len(secret) >= _SHORTEST for form in _forms(secret)]
-        learnt += [
-            base64.b64encode(f"{user}:{password}".encode()).decode() for user, password in basic if password
-        ]
-        if all(form in self._forms for form in learnt):
+    def learn(self, secrets: Iterable[str | bytes]) -> None:
+        """Remember ``secrets``, with the 1,000 last ones that came this way."""
+        self._remember(_Secret(secret) for secret in secrets)
+        self._refresh()
+
+    def replace(self, source: str, secrets: Iterable[str | bytes], names: Iterable[str] = ()) -> None:
+        """Know what ``source`` holds now: ``secrets``, and the user ``names`` to them. Former ones are remembered."""
+        new = frozenset(chain(map(_Secret, secrets), (_Secret(name, word=True) for name in names)))
+        old = self._current.get(source, frozenset())
+        if new == old:
             return
-        for form in learnt:
-            self._forms.pop(form, None)
-            self._forms[form] = None
-        for form in list(self._forms)[:-_REMEMBERED]:
-            del self._forms[form]
-        longest_first = sorted(self._forms, key=len, reverse=True)
-        self._pattern = re.compile("|".join(re.escape(form) for form in longest_first))
+        self._current[source] = new
+        self._remember(old - new)
+        self._refresh()
+
+    def _remember(self, secrets: Iterable[_Secret]) -> None:
+        for secret in secrets:
+            self._former[secret] = None
+            self._former.move_to_end(secret)
+        while len(self._former) > _REMEMBERED:
+            self._former.popitem(last=False)
+
+    def _refresh(self) -> None:
+        known = frozenset(self._former).union(*self._current.values())
+        if known == self._known:
+            return
+        forms = [_forms(secret) for secret in known]
+        self._matcher = _Matcher(
+            frozenset(chain.from_iterable(each.anywhere for each in forms)),
+            frozenset(chain.from_iterable(each.words for each in forms)),
+            frozenset(chain.from_iterable(each.telling for each in forms)),
+        )
+        self._known = known
 
     def __call__(self, text: str) -> str:
         """``text`` with every known secret and every JWT replaced."""
-        masked = self._pattern.sub(MASK, text) if self._pattern else text
-        return _JWT.sub(MASK, masked) if _JWT_BEGIN in masked else masked
+        spans = self._matcher.spans(text)
+        spans += jwts(text)
+        return replaced(text, spans)
+
+    def for_run(self, text: str, *, longest: int | None = None) -> str:
+        """The same, with the secrets of the current run's user; not more than ``longest`` letters of it."""
+        if longest is None or len(text) <= longest:
+            spans = self.spans(text)
+            masked = replaced(text, spans)
+            return masked if longest is None else masked[:longest]
+        # What begins before the end is looked for beyond it; nothing more of a long text has to be read.
+        window = text[: longest + self.reach]
+        spans = [span for span in self.spans(window) if span[0] < longest]
+        end = max([longest, *(span[1] for span in spans)])
+        return replaced(window[:end], spans)[:longest]
+
+    def spans(self, text: str) -> list[Span]:
+        """Where secrets of the process and of the current run's user are; they may overlap."""
+        spans = self._matcher.spans(text)
+        spans += jwts(text)
+        if (own := current_redactor.get()) and (other := own()) is not self:
+            spans += other._matcher.spans(text)
+        return spans
+
+    def suspects(self, text: str) -> bool:
+        """Whether ``text`` may hold a secret: quicker than masking it, and true rather too often."""
+        if self._matcher.suspects(text) or _JWT_BEGIN in text:
+            return True
+        own = current_redactor.get()
+        return own is not None and own()._matcher.suspects(text)
+
+    def masked(self, value: Any) -> Any:
+        """JSON-like data with all its texts masked, names as well, and numbers that are secrets."""
+        if isinstance(value, str):
+            return self.for_run(value)
+        if isinstance(value, Mapping):
+            return {self.masked(name): self.masked(item) for name, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.masked(item) for item in value]
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            text = str(value)
+            return MASK if (0, len(text)) in self.spans(text) else value
+        return value
+
+    @property
+    def reach(self) -> int:
+        """How many letters the longest thing has that is recognised."""
+        own = current_redactor.get()
+        return max(self._matcher.longest, own()._matcher.longest if own else 0, _LONGEST_JWT)
 
 
-def _forms(secret: str) -> set[str]:
-    stripped = secret.strip()
-    forms = {
-        secret,
-        stripped if len(stripped) >= _SHORTEST else secret,
-        _escaped(secret),
-        json.dumps(secret)[1:-1],
-        repr(secret)[1:-1],
-        quote(secret, safe=""),
-        quote_plus(secret),
-        quote(quote(secret, safe=""), safe=""),  # OAuth 1.0's PLAINTEXT signatures
+class _Matcher:
+    """Finds all occurrences of texts, overlapping ones too, in time proportional to the text."""
+
+    def __init__(self, anywhere: Collection[str], words: Collection[str], telling: Collection[str]) -> None:
+        self._words = frozenset(words).difference(anywhere)
+        self._all = (*anywhere, *self._words)
+        self.longest = max(map(len, self._all), default=0)
+        # By length: a short text, such as a path, is compared with those alone that fit into it.
+        self._telling = sorted(telling, key=len)
+        self._lengths = [len(form) for form in self._telling]
+        self._pattern: re.Pattern[str] | None = None
+        self._by_prefix: dict[str, list[_SameLength]] = {}
+        if len(self._all) > _FEW:
+            self._by_prefix = _by_prefix(self._all)
+            self._pattern = re.compile(_expression(self._by_prefix))
+
+    def suspects(self, text: str) -> bool:
+        """Whether one of the texts is there, word or not."""
+        if self._pattern is None:
+            # A loop over `in` is the quickest that Python has for some tens of texts.
+            for form in self._telling[: bisect_right(self._lengths, len(text))]:  # noqa: SIM110
+                if form in text:
+                    return True
+            return False
+        return next(self._candidates(text, self._pattern), None) is not None
+
+    def spans(self, text: str) -> list[Span]:
+        """Where they are."""
+        if self._pattern is not None:
+            found = list(self._candidates(text, self._pattern))
+        elif self.suspects(text):
+            found = [span for form in self._all for span in _occurrences(text, form)]
+        else:
+            found = []
+        if not self._words or not found:
+            return found
+        return [span for span in found if text[slice(*span)] not in self._words or _stands_alone(text, span)]
+
+    def _candidates(self, text: str, pattern: re.Pattern[str]) -> Iterator[Span]:
+        place = 0
+        while found := pattern.search(text, place):
+            begin = found.start()
+            for length, only, forms in self._by_prefix[found[0]]:
+                # Comparing in place ends at the first letter that differs; several are looked up at once.
+                if text.startswith(only, begin) if only else text[begin : begin + length] in forms:
+                    yield begin, begin + length
+            place = begin + 1
+
+
+def _occurrences(text: str, form: str) -> Iterator[Span]:
+    place = text.find(form)
+    while place >= 0:
+        yield place, place + len(form)
+        place = text.find(form, place + 1)
+
+
+def _stands_alone(text: str, span: Span) -> bool:
+    begin, end = span
+    before, after = text[begin - 1 : begin], text[end : end + 1]
+    return not (_of_word(before) or _of_word(after))
+
+
+def _of_word(letter: str) -> bool:
+    return letter.isalnum() or letter == "_"
+
+
+def _by_prefix(forms: Iterable[str]) -> dict[str, list[_SameLength]]:
+    """The forms that a text may have where it has a prefix: those that begin with it, and those that it begins with.
+
+    By their lengths: keys of one issuer have a prefix in common, and a length.
+    """
+    found: dict[str, list[str]] = {}
+    for form in forms:
+        found.setdefault(form[:_PREFIX], []).append(form)
+    return {
+        prefix: _by_length(
+            chain(own, *(found.get(prefix[:size], ()) for size in range(_SHORTEST, len(prefix))))
+        )
+        for prefix, own in found.items()
+    }
+
+
+def _by_length(forms: Iterable[str]) -> list[_SameLength]:
+    found: dict[int, set[str]] = {}
+    for form in forms:
+        found.setdefault(len(form), set()).add(form)
+    return [
+        (length, next(iter(same)), frozenset()) if len(same) == 1 else (length, "", frozenset(same))
+        for length, same in found.items()
+    ]
+
+
+def _expression(prefixes: Iterable[str]) -> str:
+    """A regular expression for the longest of ``prefixes`` that a text has at a place, as a tree of letters.
+
+    >>> _expression(["abcd", "abef", "abcdxy"])
+    'ab(?:cd(?:xy)?|ef)'
+    """
+    root: dict[str, Any] = {}
+    for prefix in prefixes:
+        node = root
+        for letter in prefix:
+            node = node.setdefault(letter, {})
+        node[""] = {}
+    return _branches(root)
+
+
+def _branches(node: Mapping[str, Any]) -> str:
+    ways = [re.escape(letter) + _branches(further) for letter, further in sorted(node.items()) if letter]
+    if not ways:
+        return ""
+    if "" in node:
+        return f"(?:{'|'.join(ways)})?"
+    return ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})"
+
+
+def jwts(text: str) -> list[Span]:
+    """Where JWTs are: three parts in base64url, the first of which begins with ``eyJ`` somewhere."""
+    spans: list[Span] = []
+    place = text.find(_JWT_BEGIN)
+    while place >= 0:
+        run = _JWT_RUN.match(text, place)
+        end = run.end() if run else place
+        spans += _jwts_of_run(text[place:end], place)
+        # The run is as long as can be, so no later token begins within it.
+        place = text.find(_JWT_BEGIN, end)
+    return spans
+
+
+def _jwts_of_run(run: str, offset: int) -> Iterator[Span]:
+    parts = run.split(".")
+    begins = [offset]
+    for part in parts[:-1]:
+        begins.append(begins[-1] + len(part) + 1)
+    index = 0
+    while index + 2 < len(parts):
+        begin = parts[index].find(_JWT_BEGIN)
+        lengths = (len(parts[index]) - begin, len(parts[index + 1]), len(parts[index + 2]))
+        if begin >= 0 and all(length >= least for length, least in zip(lengths, _JWT_PARTS, strict=True)):
+            yield begins[index] + begin, begins[index + 2] + lengths[2]
+            index += 3
+        else:
+            index += 1
+
+
+def replaced(text: str, spans: Sequence[Span]) -> str:
+    """``text`` with one mask for each part that ``spans`` cover together."""
+    if not spans:
+        return text
+    spans = sorted(spans)
+    parts: list[str] = []
+    begin, end = spans[0]
+    place = 0
+    for span in spans:
+        if span[0] > end:
+            parts += (text[place:begin], MASK)
+            place, (begin, end) = end, span
+        elif span[1] > end:
+            end = span[1]
+    parts += (text[place:begin], MASK, text[end:])
+    return "".join(parts)
+
+
+@lru_cache(maxsize=2 * _REMEMBERED)
+def _forms(secret: _Secret) -> _Forms:
+    """Whitespace at both ends is left out: it says nothing, and is often lost on the way."""
+    value = secret.value.strip() if isinstance(secret.value, str) else secret.value
+    if len(value) < _SHORTEST:
+        return _Forms()
+    if isinstance(value, bytes):
+        anywhere, words = {*_written(repr(value)[2:-1]), *_encoded(value)}, set[str]()
+    else:
+        anywhere, words = set(_encoded(value.encode(errors="surrogatepass"))), set(_written(value))
+        if not secret.word:
+            anywhere, words = {*anywhere, *words, *_of_lines(value)}, set()
+    forms = sorted(anywhere | words, key=len)
+    telling: list[str] = []
+    for form in forms:
+        if not any(other in form for other in telling):
+            telling.append(form)
+    return _Forms(frozenset(anywhere), frozenset(words), frozenset(telling))
+
+
+def _of_lines(text: str) -> Iterator[str]:
+    """The forms of each line by itself, and of all together without breaks: keys in PEM are printed so.
+
+    Line breaks may be escaped already, as in a JSON file that holds such a key.
+    """
+    lines = [line.strip() for line in _LINE_BREAKS.split(text, maxsplit=_MOST_LINES)[:_MOST_LINES]]
+    if len(lines) < 2:
+        return
+    # What stands around a key in PEM is no secret.
+    inner = [line for line in lines if line and not line.startswith("-----")]
+    for part in (*inner, "".join(inner)):
+        if len(part) >= _SHORTEST_PART:
+            yield from _written(part)
+
+
+def _written(text: str) -> Iterator[str]:
+    """``text`` as it is, and as JSON, Python, HTML and URLs write it."""
+    path = quote(text, safe="")
+    ways = {
+        text,
+        _escaped(text),
+        json.dumps(text)[1:-1],
+        # PHP escapes slashes, Go what HTML would take for its own.
+        json.dumps(text)[1:-1].replace("/", r"\/"),
+        _escaped(text).replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e"),
+        repr(text)[1:-1],
+        html.escape(text),
+        path,
+        re.sub("%..", lambda found: found[0].lower(), path),
+        quote(text),
+        quote_plus(text),
+        quote(path, safe=""),  # OAuth 1.0's PLAINTEXT signatures
     }
     # Log lines are JSON themselves: each form also as it looks within a line.
-    return forms | {_escaped(form) for form in forms}
+    for way in ways:
+        yield way
+        yield _escaped(way)
+
+
+def _encoded(content: bytes) -> Iterator[str]:
+    """In hexadecimal and base64; the latter as it is, and as it is inside of a longer encoded text."""
+    if len(content) >= _SHORTEST:
+        yield content.hex()
+    for shift in range(3):
+        whole = base64.b64encode(bytes(shift) + content).decode()
+        # Of the letters at both ends some bits belong to the neighbours.
+        begin, size = (0, 2, 3)[shift], shift + len(content)
+        forms = {whole[begin : size // 3 * 4], whole[begin : size * 8 // 6], *([] if shift else [whole])}
+        for form in forms:
+            if len(form) >= _SHORTEST_PART:
+                yield form
+                yield form.replace("+", "-").replace("/", "_")
 
 
 def _escaped(text: str) -> str:

@@ -84,7 +84,7 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
             client=client,
             surroundings=parts.surroundings_of(settings),
             users=users,
-            tracer=Tracer(exporter.take),
+            tracer=Tracer(exporter.take, redactor),
             documents=documents,
         )
         scheduled = ScheduledRuns(

@@ -9,13 +9,16 @@ from tieline.redaction import Redactor
 _LIMIT = 2048
 
 
-def message(error: BaseException) -> str:
-    """The error in a sentence, then the last lines of the code's own traceback; at most 2 KiB in UTF-8."""
-    headline = str(error)
+def message(error: BaseException, redact: Redactor) -> str:
+    """The error in a sentence, then the last lines of the code's own traceback; at most 2 KiB in UTF-8.
+
+    Both are masked before they are cut.
+    """
+    headline = redact(str(error))
     cause = error.__cause__
     if cause is None:
         return _cut_end(headline)
-    trace = "".join(traceback.format_exception(cause)).strip()
+    trace = redact("".join(traceback.format_exception(cause)).strip())
     room = _LIMIT - len(headline.encode()) - 2
     return _cut_end(f"{headline}\n\n{_tail(trace, room)}")
 
@@ -23,7 +26,7 @@ def message(error: BaseException) -> str:
 def write(path: Path, error: BaseException, redact: Redactor) -> None:
     """Write the message to ``path`` if that can be written to; elsewhere than in a pod it is not there."""
     try:
-        path.write_text(_cut_end(redact(message(error))))
+        path.write_text(message(error, redact))
     except OSError:
         return
 

@@ -30,7 +30,8 @@ class Configuration:
             self.arrived.set()
         self.tokens: AccessTokens | None = None
         """Where other access tokens come from after a 401; None where nobody can be asked."""
-        self._redactor = redactor
+        self.redactor = redactor
+        """Knows the secrets of the environment's connections."""
 
     @property
     def obtained(self) -> bool:
@@ -39,7 +40,7 @@ class Configuration:
 
     def publish(self, snapshot: Snapshot) -> None:
         """Make ``snapshot`` the current one; its secrets are redacted before any run can use them."""
-        self._redactor.learn(snapshot.secrets(), snapshot.basic_pairs())
+        self.redactor.replace("configuration", snapshot.secrets(), snapshot.user_names())
         before, self.current = self.current, snapshot
         self.arrived.set()
         changes.tell(before.changes, snapshot.changes)

@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import unquote
 
 from tieline.errors import (
     ConfigurationError,
@@ -33,9 +34,9 @@ _PUBLIC_FIELDS = frozenset(
         "scopes",
         "tokenType",
         "tokenUrl",
-        "username",
     }
 )
+_USER_NAME = "username"
 
 
 def _frozen() -> Mapping[str, Any]:
@@ -56,14 +57,27 @@ class Credential:
     expires_at: datetime | None = None
     """When the platform deletes it: from then on nothing is sent with it."""
 
-    def secrets(self) -> Iterator[str]:
+    def secrets(self) -> Iterator[str | bytes]:
         """The values in ``data`` that must never be written anywhere."""
         for name, value in self.data.items():
-            if name in _PUBLIC_FIELDS or not isinstance(value, str):
+            if name in _PUBLIC_FIELDS or name == _USER_NAME or not isinstance(value, str):
                 continue
             yield value
             if name == "valueBase64":
-                yield from _decoded_text(value)
+                yield from _decoded(value)
+        user, password = self.data.get(_USER_NAME), self.data.get("password")
+        if isinstance(user, str) and isinstance(password, str):
+            # As basic authentication sends them: their base64 is one text.
+            yield f"{user}:{password}"
+            if not password:
+                # Keys are sent as user names, too.
+                yield user
+
+    @property
+    def user_name(self) -> str | None:
+        """Who logs in with it, where it has a user name."""
+        name = self.data.get(_USER_NAME)
+        return name if isinstance(name, str) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +89,15 @@ class Connection:
     template: str
     base_url: str
     credentials: tuple[Credential, ...]
+
+    def secrets(self) -> Iterator[str | bytes]:
+        """The values that must never be written anywhere: the credentials', and a password in the URL."""
+        for credential in self.credentials:
+            yield from credential.secrets()
+        authority = self.base_url.partition("://")[2].partition("/")[0]
+        if password := authority.rpartition("@")[0].partition(":")[2]:
+            yield password
+            yield unquote(password)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +149,7 @@ class Activation:
         """Knows the secrets of the user's connections; made when the first line of a run is written."""
         redactor = Redactor()
         connections = self.connections.values()
-        redactor.learn(secrets_of(connections), basic_pairs_of(connections))
+        redactor.replace("activation", secrets_of(connections), user_names_of(connections))
         return redactor
 
 
@@ -169,32 +192,27 @@ class Snapshot:
             raise NoConnectionOfUserError(template, activation.user.external_id)
         raise DynamicTemplateError(template)
 
-    def secrets(self) -> list[str]:
+    def secrets(self) -> list[str | bytes]:
         """All secret values, for redaction."""
         return secrets_of(self.connections.values())
 
-    def basic_pairs(self) -> list[tuple[str, str]]:
-        """User names with their passwords, which travel as one base64 text."""
-        return basic_pairs_of(self.connections.values())
+    def user_names(self) -> list[str]:
+        """The names that its credentials log in with, for redaction."""
+        return user_names_of(self.connections.values())
 
 
-def secrets_of(connections: Iterable[Connection]) -> list[str]:
+def secrets_of(connections: Iterable[Connection]) -> list[str | bytes]:
     """All secret values of ``connections``, for redaction."""
-    return [
-        secret
-        for connection in connections
-        for credential in connection.credentials
-        for secret in credential.secrets()
-    ]
+    return [secret for connection in connections for secret in connection.secrets()]
 
 
-def basic_pairs_of(connections: Iterable[Connection]) -> list[tuple[str, str]]:
-    """User names with their passwords, which travel as one base64 text."""
+def user_names_of(connections: Iterable[Connection]) -> list[str]:
+    """The names that credentials of ``connections`` log in with, for redaction."""
     return [
-        (str(credential.data.get("username", "")), str(credential.data["password"]))
+        name
         for connection in connections
         for credential in connection.credentials
-        if "password" in credential.data
+        if (name := credential.user_name)
     ]
 
 
@@ -320,8 +338,12 @@ def _as_mapping(value: Any, where: str) -> dict[str, Any]:
     return value
 
 
-def _decoded_text(value: str) -> Iterator[str]:
+def _decoded(value: str) -> Iterator[str | bytes]:
     try:
-        yield base64.b64decode(value, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
+        content = base64.b64decode(value, validate=True)
+    except binascii.Error:
         return
+    try:
+        yield content.decode()
+    except UnicodeDecodeError:
+        yield content

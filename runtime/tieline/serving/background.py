@@ -10,6 +10,7 @@ from contextvars import copy_context
 from typing import Any
 
 from tieline.errors import TielineError
+from tieline.logs import end_run
 from tieline.serving.counts import Counts, Outcome
 from tieline.serving.turns import Slot, Turns
 from tieline.tracing.spans import Span, Tracer
@@ -103,6 +104,7 @@ class BackgroundWork:
                 outcome = await self._limited(name, span, self._begun(slot, work, args, kwargs))
         finally:
             slot.release()
+            end_run()
             self._counts.add("background", name, outcome, time.perf_counter() - started)
 
     async def _limited(self, name: str, span: Span, work: Awaitable[Any]) -> Outcome:

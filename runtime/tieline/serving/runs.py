@@ -17,7 +17,8 @@ from tieline.configuration.users import ConfiguredUsers, Users, UsersUnavailable
 from tieline.context import Context, Surroundings
 from tieline.errors import TielineError
 from tieline.integration import Webhook
-from tieline.logs import current_activation, current_execution, current_redactor
+from tieline.logs import current_activation
+from tieline.redaction import current_redactor
 from tieline.serving.answers import EXECUTION_ID_HEADER, answer, error_answer
 from tieline.serving.background import BackgroundWork
 from tieline.serving.bodies import bounded, read_bounded, unreadable
@@ -113,7 +114,7 @@ class Runner:
         """
         self.leaving.came()
         execution_id = new_ulid()
-        current_execution.set(execution_id)
+        logs.begin_run(execution_id)
         started = time.perf_counter()
         # Those of an activation that has many waiting wait for those of the others.
         key = request.match_info.get("external_id") or ""
@@ -125,6 +126,7 @@ class Runner:
             response.headers[EXECUTION_ID_HEADER] = execution_id
             if self.leaving.begun:
                 response.force_close()
+        logs.end_run()
         seconds = time.perf_counter() - started
         self.counts.add("webhook", webhook.name, _outcome(response.status), seconds)
         if logs.run_lines:

@@ -4,10 +4,12 @@ import asyncio
 import logging
 import time
 
+from tieline import logs
 from tieline.configuration.snapshot import Activation
 from tieline.configuration.users import Users, UsersUnavailableError
 from tieline.context import activation_key
-from tieline.logs import current_activation, current_execution, current_redactor
+from tieline.logs import current_activation
+from tieline.redaction import current_redactor
 from tieline.scheduling.records import STATIC
 from tieline.scheduling.schedules import Schedule, ScheduledRun
 from tieline.serving.calls import Calls
@@ -41,7 +43,7 @@ class ScheduledRuns:
 
     async def _alone(self, schedule: Schedule, run: ScheduledRun, external_id: str) -> None:
         execution_id = new_ulid()
-        current_execution.set(execution_id)
+        logs.begin_run(execution_id)
         started = time.perf_counter()
         outcome: Outcome = "interrupted"
         try:
@@ -65,6 +67,7 @@ class ScheduledRuns:
             )
             outcome = "failed"
         finally:
+            logs.end_run()
             if outcome != "refused":
                 self._told(schedule, run, outcome, time.perf_counter() - started)
 

@@ -101,7 +101,7 @@ class Project:
             configuration=self._configuration,
             client=self._client,
             surroundings=_surroundings(self._folder.name),
-            tracer=Tracer(self.spans.append),
+            tracer=Tracer(self.spans.append, self._redactor),
             documents=self._documents,
         )
         self._scheduled = ScheduledRuns(

@@ -5,6 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
 
+from yarl import URL
+
+from tieline.tracing.outbound import shown
+
 API_PATH = "/internal/v1/traces"
 
 
@@ -17,6 +21,11 @@ class Destination:
     """The pod's own token; only ever for the API."""
     given: Mapping[str, str] = field(default_factory=dict)
     """Headers for a collector."""
+
+    @property
+    def shown(self) -> str:
+        """The URL for people: without user, password and query, in which collectors are sent keys."""
+        return shown(URL(self.url))
 
     def headers(self) -> dict[str, str]:
         """Headers of a request; the token is read anew, since it is replaced before it expires. OSError."""

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from tieline.redaction import MASK
 from tieline.tracing.spans import Span, Value
 
 Redact = Callable[[str], str]
@@ -11,6 +12,7 @@ _KINDS = {"INTERNAL": 1, "SERVER": 2, "CLIENT": 3, "CONSUMER": 5}
 _OK, _ERROR = 1, 2
 _KEPT = frozenset({str, int})
 _REMOTE, _LOCAL = 0x301, 0x101
+_MASKED = f'"{MASK}"'
 # Made once: json.dumps makes a new encoder on each call that is given options.
 _json = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -63,19 +65,26 @@ class _Attributes(dict[tuple[str, Value], str]):
 
     def _value(self, value: Value) -> str:
         if isinstance(value, str):
-            return f'{{"stringValue":{self._texts[value]}}}'
+            return _string(self._texts[value])
         if isinstance(value, bool):
             return f'{{"boolValue":{"true" if value else "false"}}}'
         if isinstance(value, int) and -(2**63) <= value < 2**63:
+            # A number can be a secret, too.
+            if self._texts[f"{value:d}"] == _MASKED:
+                return _string(_MASKED)
             return f'{{"intValue":"{value:d}"}}'
         if isinstance(value, float) and math.isfinite(value):
             return f'{{"doubleValue":{_json(value)}}}'
-        return f'{{"stringValue":{self._texts[str(value)]}}}'
+        return _string(self._texts[str(value)])
+
+
+def _string(quoted: str) -> str:
+    return f'{{"stringValue":{quoted}}}'
 
 
 def _span(span: Span, texts: _Texts, attributes: _Attributes) -> str:
     parent = f'"parentSpanId":"{span.parent_id}",' if span.parent_id else ""
-    state = f'"traceState":{_json(span.state)},' if span.state else ""
+    state = f'"traceState":{texts[span.state]},' if span.state else ""
     status = f'"code":{_OK}' if span.error is None else f'"code":{_ERROR},"message":{texts[span.error]}'
     return (
         f'{{"traceId":"{span.trace_id}","spanId":"{span.span_id}",{parent}{state}'

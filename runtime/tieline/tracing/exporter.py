@@ -80,7 +80,7 @@ class Exporter:
                 failures = 0
             else:
                 if not failures:
-                    logger.warning("Cannot send traces to %s, trying again", destination.url)
+                    logger.warning("Cannot send traces to %s, trying again", destination.shown)
                 failures += 1
             if self.dropped > told:
                 logger.warning("Dropped %d spans", self.dropped - told)
@@ -122,7 +122,7 @@ class Exporter:
             if 200 <= status < 300:
                 self.sent += len(batch)
             else:
-                logger.warning("%s refused traces: it answered %d", destination.url, status)
+                logger.warning("%s refused traces: it answered %d", destination.shown, status)
                 self.dropped += len(batch)
         return True
 

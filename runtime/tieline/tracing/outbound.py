@@ -20,6 +20,8 @@ def sending(tracer: Tracer, request: ClientRequest, *, template: str, connection
     attributes = span.attributes
     attributes["http.request.method"] = span.name
     attributes.update(_place(request.url))
+    if len(str(attributes["url.full"])) > LONGEST_VALUE:
+        attributes["url.full"] = tracer.redact.for_run(str(attributes["url.full"]), longest=LONGEST_VALUE)
     attributes["connection.template"] = template
     if connection_id:
         attributes["connection"] = connection_id
@@ -42,7 +44,7 @@ def _place(url: URL) -> Mapping[str, Value]:
     return {
         "server.address": (url.host or "")[:LONGEST_VALUE],
         "server.port": url.port or 0,
-        "url.full": shown(url)[:LONGEST_VALUE],
+        "url.full": shown(url),
     }
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal
 
+from tieline.redaction import Redactor, current_redactor
 from tieline.tracing.w3c import SpanContext, incoming, new_ids, new_span_id
 
 Value = str | bool | int | float
@@ -42,6 +43,7 @@ class Span:
     """What all spans of a run tell: its execution, task and activation."""
     remote_parent: bool
     _take: "Callable[[Span], None]" = field(repr=False)
+    _redact: Redactor = field(repr=False)
     start: int = 0
     end: int = 0
     error: str | None = None
@@ -63,7 +65,17 @@ class Span:
             self.fail(error)
         # A clock that is set meanwhile does not change how long it took.
         self.end = self.start + time.perf_counter_ns() - self._began
+        if (own := current_redactor.get()) is not None:
+            # Who sends the spans knows what the whole process does, and not whose run this was.
+            self._mask(own())
         self._take(self)
+
+    def _mask(self, redact: Redactor) -> None:
+        self.name = redact(self.name)
+        self.error = self.error and redact(self.error)
+        for key, value in self.attributes.items():
+            if isinstance(value, str):
+                self.attributes[key] = redact(value)
 
     @property
     def context(self) -> SpanContext:
@@ -84,15 +96,19 @@ class Span:
         own = self.attributes
         for key, value in attributes.items():
             if key in own or len(own) < _MAX_ATTRIBUTES:
-                own[key] = value if isinstance(value, bool | int | float) else str(value)[:LONGEST_VALUE]
+                own[key] = value if isinstance(value, bool | int | float) else self._bounded(str(value))
 
     def fail(self, error: BaseException | str) -> None:
         """Mark it as failed. Of an exception only the type is told: its text may hold what is secret."""
         if isinstance(error, str):
-            self.error = error[:LONGEST_VALUE]
+            self.error = self._bounded(error)
             return
         self.error = type(error).__name__
         self.update({"exception.type": f"{type(error).__module__}.{type(error).__qualname__}"})
+
+    def _bounded(self, text: str) -> str:
+        """All of it, which is masked when it is sent; of a longer text the masked beginning."""
+        return text if len(text) <= LONGEST_VALUE else self._redact.for_run(text, longest=LONGEST_VALUE)
 
 
 _current: ContextVar[Span | None] = ContextVar("tieline_span", default=None)
@@ -106,8 +122,10 @@ def current_span() -> Span | None:
 class Tracer:
     """Makes spans, and hands them over when they end. Nothing here raises or waits."""
 
-    def __init__(self, take: Callable[[Span], None]) -> None:
+    def __init__(self, take: Callable[[Span], None], redact: Redactor | None = None) -> None:
+        """``redact`` masks what has to be cut; all else is masked by whoever sends it."""
         self._take = take
+        self.redact = redact or Redactor()
 
     def run(
         self,
@@ -131,7 +149,10 @@ class Tracer:
     ) -> Span:
         """A part of the current span (without one: of a trace of its own)."""
         outer = _current.get()
-        span = self._new(str(name)[:_MAX_NAME], kind, outer, outer.inherited if outer else {}, remote=False)
+        text = str(name)
+        if len(text) > _MAX_NAME:
+            text = self.redact.for_run(text, longest=_MAX_NAME)
+        span = self._new(text, kind, outer, outer.inherited if outer else {}, remote=False)
         if attributes:
             span.update(attributes)
         return span
@@ -151,5 +172,6 @@ class Tracer:
         else:
             trace_id, span_id, parent_id, state = parent.trace_id, new_span_id(), parent.span_id, parent.state
         return Span(
-            name, kind, trace_id, span_id, parent_id, state, inherited.copy(), inherited, remote, self._take
-        )
+            name, kind, trace_id, span_id, parent_id, state, inherited.copy(), inherited, remote,
+            self._take, self.redact,
+        )  # fmt: skip
