@@ -15,7 +15,9 @@ import orjson
 _FIXED = 30
 """Letters of ``2026-11-21T10:00:00.123456789Z``: of one length, such texts sort as the times do."""
 _KNOWN = frozenset({"timestamp", "severity", "message", "error", "httpRequest", "fields"})
-_SEVERITIES = frozenset({"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"})
+SEVERITIES = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+"""What an entry's severity can be, the least one first."""
+RANKS = {severity: rank for rank, severity in enumerate(SEVERITIES)}
 
 Key = tuple[str, str, int]
 """Where a line stands: its time, its source, and its number among the source's lines of that time."""
@@ -87,7 +89,7 @@ def entry(line: Line) -> Entry:
         more = {**more, **fields}
     return Entry(
         timestamp=timestamp,
-        severity=severity if severity in _SEVERITIES else "INFO",
+        severity=severity if severity in RANKS else "INFO",
         message=str(found["message"]),
         error=error if isinstance(error, str) else None,
         http_request=request if isinstance(request, dict) else None,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tieline_api.errors import malformed
-from tieline_api.logs.lines import Entry, Key, Line, entry
+from tieline_api.logs.lines import RANKS, Entry, Key, Line, entry
 from tieline_api.opaque import seal, unseal
 
 Order = Literal["asc", "desc"]
@@ -23,6 +23,8 @@ class Wanted:
     start: str = ""
     end: str = ""
     search: str = ""
+    severity: str = ""
+    """The least severity; empty for all."""
     beyond: Key | None = None
     """The last line of the page before."""
 
@@ -63,11 +65,11 @@ def page(readings: Iterable[Reading], wanted: Wanted) -> Page:
     if horizon is not None and wanted.order == "asc":
         lines = [line for line in lines if line.key <= horizon]
     lines.sort(key=_key, reverse=wanted.order == "desc")
-    needle = wanted.search.casefold()
+    needle, least = wanted.search.casefold(), RANKS.get(wanted.severity, 0)
     entries: list[Entry] = []
     for number, line in enumerate(lines, 1):
         said = entry(line)
-        if needle and not said.has(needle):
+        if RANKS[said.severity] < least or (needle and not said.has(needle)):
             continue
         entries.append(said)
         if len(entries) == wanted.first:

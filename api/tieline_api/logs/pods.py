@@ -153,7 +153,7 @@ async def _read(kube: Logs, source: Source, wanted: Wanted, budget: int) -> Read
 
 
 async def _newest(kube: Logs, source: Source, wanted: Wanted, budget: int) -> Reading:
-    plain = not (wanted.search or wanted.end or wanted.beyond)
+    plain = not (wanted.search or wanted.severity or wanted.end or wanted.beyond)
     tail = wanted.first + 1 if plain else TAIL
     while True:
         text, whole = await _text(kube, source, since=wanted.start, tail=tail, limit=budget)

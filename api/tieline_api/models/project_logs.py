@@ -35,6 +35,9 @@ TimeIn = Annotated[
 ]
 
 
+Severity = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
+
+
 class LogsQuery(Query):
     """Which log lines."""
 
@@ -48,6 +51,8 @@ class LogsQuery(Query):
     """Only lines before this time."""
     search: Annotated[str, StringConstraints(max_length=200)] | None = None
     """Text to look for in message, error and fields, in upper or lower case."""
+    severity: Severity | None = None
+    """Only lines of this severity, or of a greater one: ERROR leaves out DEBUG, INFO and WARNING."""
     build: bool = False
     """What the checks of the project's versions found, in place of what its code wrote."""
     latest: bool = False
@@ -79,6 +84,7 @@ class LogPage(Rest):
     """A part of a project's log."""
 
     logs: list[LogEntry]
-    """The lines; with ``search`` a page may hold fewer than asked for, or none, and still have a next one."""
+    """The lines; with ``search`` or ``severity`` a page may hold fewer than asked for, or none, and still have a next
+    one."""
     next_token: str | None = None
     """Pass it as ``next_token`` for the next page; absent on the last."""

@@ -23,11 +23,36 @@ class TracesQuery(Query):
     """``attribute:value`` pairs separated by spaces, all of which some span of the trace must have exactly;
     what holds spaces goes in double quotes. ``executionId`` and ``task`` are those of the run."""
     error: bool | None = None
-    """Only traces with an error in any span (true), or with none (false)."""
+    """Only runs that failed (true), or that did not (false). A run that copes with a failed request has not failed."""
     task: Annotated[str, StringConstraints(max_length=128)] | None = None
     """Only runs of this webhook or schedule."""
     first: Annotated[int, Field(ge=1, le=1000)] = 100
     """How many runs, 1 to 1000."""
+
+
+class SpanStatus(Rest):
+    """How a span ended."""
+
+    code: str
+    """UNSET, OK or ERROR."""
+    message: str | None = None
+    """What went wrong."""
+
+
+class RunError(Rest):
+    """What a run failed by."""
+
+    type: str | None = None
+    """The exception's type, where there was one."""
+    message: str
+    """What went wrong; the log has all of it under the execution's id."""
+
+
+class RunUser(Rest):
+    """The user that a run was for."""
+
+    external_id: str
+    """The user's id in the customer's own application."""
 
 
 class TraceItem(Rest):
@@ -45,6 +70,14 @@ class TraceItem(Rest):
     """When it began."""
     duration: float
     """How long it took, in milliseconds."""
+    status: SpanStatus
+    """How the run ended: ERROR when it failed."""
+    error: RunError | None = None
+    """What it failed by; absent when it did not."""
+    user: RunUser | None = None
+    """Whom it was for; absent for runs of the static activation."""
+    activation_id: str | None = None
+    """The activation that it was for."""
     execution_id: str | None = None
     """The run's id, as in logs and in answers."""
 
@@ -66,15 +99,6 @@ class SpanAttribute(Rest):
     """Its name."""
     value: str
     """Its value; what is no text is written as JSON."""
-
-
-class SpanStatus(Rest):
-    """How a span ended."""
-
-    code: str
-    """UNSET, OK or ERROR."""
-    message: str | None = None
-    """What went wrong."""
 
 
 class TraceSpan(Rest):

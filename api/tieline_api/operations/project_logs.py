@@ -50,6 +50,7 @@ def _wanted(query: rest.LogsQuery, scope: str) -> paging.Wanted:
         start=query.start or "",
         end=query.end or "",
         search=query.search or "",
+        severity=query.severity or "",
         beyond=paging.decode(scope, query.order, query.next_token) if query.next_token else None,
     )
 

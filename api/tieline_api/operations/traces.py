@@ -15,7 +15,7 @@ from tieline_core.names import current_workload
 from tieline_core.traces.filters import BadFilterError, parse_filter
 from tieline_core.traces.origins import Origin
 from tieline_core.traces.questions import Position, Wanted
-from tieline_core.traces.spans import Owner, Span
+from tieline_core.traces.spans import ACTIVATION, EXCEPTION_TYPE, USER, Owner, Span
 
 _MAX_INT = 2**63 - 1
 _TRACE_ID = re.compile("[0-9a-fA-F]{32}")
@@ -80,6 +80,10 @@ def _item(span: Span) -> rest.TraceItem:
         service_name=span.service,
         start_time=_time(span.start),
         duration=(span.end - span.start) / 1_000_000,
+        status=_status(span),
+        error=_error(span),
+        user=rest.RunUser(external_id=user) if (user := span.attributes.get(USER)) else None,
+        activation_id=span.attributes.get(ACTIVATION) or None,
         execution_id=span.execution_id or None,
     )
 
@@ -92,8 +96,19 @@ def _span(span: Span) -> rest.TraceSpan:
         start_time=_time(span.start),
         end_time=_time(span.end),
         attributes=[rest.SpanAttribute(key=key, value=value) for key, value in span.attributes.items()],
-        status=rest.SpanStatus(code=span.status, message=span.message or None),
+        status=_status(span),
     )
+
+
+def _status(span: Span) -> rest.SpanStatus:
+    return rest.SpanStatus(code=span.status, message=span.message or None)
+
+
+def _error(span: Span) -> rest.RunError | None:
+    if span.status != "ERROR":
+        return None
+    kind = span.attributes.get(EXCEPTION_TYPE)
+    return rest.RunError(type=kind, message=span.message or kind or "The run failed")
 
 
 def _time(nanoseconds: int) -> str:
@@ -145,6 +160,13 @@ OPERATIONS = (
                     "serviceName": "Shop sync",
                     **_TIMES,
                     "duration": 12.5,
+                    "status": {"code": "ERROR", "message": "UpstreamError: shop answered 422"},
+                    "error": {
+                        "type": "tieline.errors.UpstreamError",
+                        "message": "UpstreamError: shop answered 422",
+                    },
+                    "user": {"externalId": "ann"},
+                    "activationId": "01JD3YEKHBZX9KQW8T2V4N6P0K",
                     "executionId": "01JD3YEKHBZX9KQW8T2V4N6P0J",
                 }
             ]

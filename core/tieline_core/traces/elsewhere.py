@@ -132,14 +132,13 @@ def _is_from(span: Span, owner: Owner) -> bool:
 
 def _fits(spans: Sequence[Span], wanted: Wanted) -> bool:
     """Whether a trace has what is looked up in all of its spans."""
-    failed = any(span.status == "ERROR" for span in spans)
-    if wanted.error is not None and wanted.error is not failed:
-        return False
     return all(any(span.attributes.get(key) == value for span in spans) for key, value in wanted.filter)
 
 
 def _is_wanted(span: Span, wanted: Wanted) -> bool:
     if wanted.task is not None and (span.task != wanted.task or not span.task):
+        return False
+    if wanted.error is not None and wanted.error is not (span.status == "ERROR"):
         return False
     if wanted.start is not None and span.start < wanted.start:
         return False

@@ -1,7 +1,8 @@
 """Spans as plain rows, bounded in size, whatever form they arrived in.
 
-Names and meanings are OpenTelemetry's (trace.proto 1.x). Four attributes have a meaning of their own here:
-``executionId`` and ``task`` are indexed, ``activation`` and ``connection`` are shown like any other.
+Names and meanings are OpenTelemetry's (trace.proto 1.x). Some attributes have a meaning of their own here:
+``executionId`` and ``task`` are indexed; ``activation`` and ``user`` tell whom a run was for, ``exception.type`` what
+it failed by; ``connection`` is shown like any other.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,6 +11,9 @@ from typing import Literal
 
 EXECUTION_ID = "executionId"
 TASK = "task"
+ACTIVATION = "activation"
+USER = "user"
+EXCEPTION_TYPE = "exception.type"
 SERVICE_NAME = "service.name"
 UNKNOWN_SERVICE = "unknown_service"
 

@@ -32,6 +32,7 @@ def test_a_project_that_never_ran_has_no_lines(client: Client) -> None:
         ("?first=0", 422, "first"),
         ("?first=1001", 422, "first"),
         ("?order=up", 422, "order"),
+        ("?severity=loud", 422, "severity"),
         ("?build=perhaps", 422, "build"),
         ("?next_token=x", 400, None),
         ("?project_env=nowhere", 404, None),
@@ -71,6 +72,8 @@ def test_findings_of_versions_are_the_build_log(client: Client, kubectl: Kubectl
     assert len(_logs(client, project, "?build=true")["logs"]) == 2
     found = _logs(client, project, "?build=true&search=LISTENS")["logs"]
     assert [line["severity"] for line in found] == ["WARNING"]
+    found = _logs(client, project, "?build=true&severity=ERROR")["logs"]
+    assert [line["severity"] for line in found] == ["ERROR"]
 
 
 _WRITES = """

@@ -27,7 +27,7 @@ def test_what_a_pod_sends_is_seen_in_list_and_trace(
 ) -> None:
     project = make_project(client)
     token = account_token(kubectl, org, project)
-    mine = [attribute("executionId", "E1"), attribute("task", "orders")]
+    mine = [attribute("executionId", "E1"), attribute("task", "orders"), attribute("user", "ann")]
     run = span_json(1, attributes=mine, traceId="0A" * 16)
     inner = span_json(
         2,
@@ -48,19 +48,21 @@ def test_what_a_pod_sends_is_seen_in_list_and_trace(
         "serviceName": "Shop sync",
         "startTime": "2025-11-21T10:00:00.000000001Z",
         "duration": 0.001,
+        "status": {"code": "UNSET"},
+        "user": {"externalId": "ann"},
         "executionId": "E1",
     }
     base = f"/projects/{project['id']}/traces"
     assert client.ok("GET", base) == {"items": [item]}
     for query in (
         "project_env=production",
-        "error=true",
+        "error=false",
         "task=orders",
         "filter=executionId:E1%20task:orders",
     ):
         assert client.ok("GET", f"{base}?{query}") == {"items": [item]}, query
     for query in (
-        "error=false",
+        "error=true",
         "task=x",
         "filter=a:b",
         "start=2026-01-01T00:00:00Z",
@@ -74,11 +76,31 @@ def test_what_a_pod_sends_is_seen_in_list_and_trace(
         "name": "orders",
         "startTime": "2025-11-21T10:00:00.000000001Z",
         "endTime": "2025-11-21T10:00:00.000001001Z",
-        "attributes": [{"key": "executionId", "value": "E1"}, {"key": "task", "value": "orders"}],
+        "attributes": [
+            {"key": "executionId", "value": "E1"},
+            {"key": "task", "value": "orders"},
+            {"key": "user", "value": "ann"},
+        ],
         "status": {"code": "UNSET"},
     }
     assert trace["spans"][1]["parentSpanId"] == run["spanId"]
-    assert trace["spans"][1]["status"] == {"code": "ERROR", "message": "x"}
+    assert trace["spans"][1]["status"] == {"code": "ERROR", "message": "x"}, "with which the run has coped"
+
+
+def test_a_run_that_failed_tells_by_what_and_for_whom(
+    client: Client, server: Server, kubectl: Kubectl, org: Organisation
+) -> None:
+    project = make_project(client)
+    told = [attribute("exception.type", "builtins.ValueError"), attribute("activation", "A1")]
+    failed = span_json(1, attributes=told, status={"code": 2, "message": "ValueError"})
+    send(client, account_token(kubectl, org, project), body_json(failed, span_json(2)))
+    assert server.platform.traces.store.flush()
+    (item,) = client.ok("GET", f"/projects/{project['id']}/traces?error=true")["items"]
+    assert item["spanId"] == failed["spanId"]
+    assert item["status"] == {"code": "ERROR", "message": "ValueError"}
+    assert item["error"] == {"type": "builtins.ValueError", "message": "ValueError"}
+    assert item["activationId"] == "A1"
+    assert "user" not in item
 
 
 def test_pages_hold_each_run_once(

@@ -178,10 +178,12 @@ async def _both_tenants(traces: Traces) -> None:
     )
     begin = (time.time_ns() // 1000 - 10 * 10**6) * 1000  # Jaeger lists in microseconds.
     runs = [_run(number, begin + number * 10**6) for number in range(1, 26)]
+    runs[24]["status"] = {"code": 2, "message": "ValueError"}
+    # Run 24 has coped with it.
     inner = {
-        **_run(100, begin + 25 * 10**6 + 10),
-        "traceId": runs[24]["traceId"],
-        "parentSpanId": runs[24]["spanId"],
+        **_run(100, begin + 24 * 10**6 + 10),
+        "traceId": runs[23]["traceId"],
+        "parentSpanId": runs[23]["spanId"],
         "kind": 3,
         "name": "GET",
         "status": {"code": 2, "message": "500"},

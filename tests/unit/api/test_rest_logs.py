@@ -122,6 +122,7 @@ async def _pages(cluster: Cluster, wanted: Wanted) -> list[list[str]]:
             start=wanted.start,
             end=wanted.end,
             search=wanted.search,
+            severity=wanted.severity,
             beyond=key,
         )
 
@@ -169,6 +170,21 @@ async def test_start_end_and_search_choose_lines() -> None:
     wanted = Wanted(order="asc", first=10, start=_stamp(2), end=_stamp(5))
     assert await _pages(cluster, wanted) == [["Line 2", "Line 3", "Line 4"]]
     assert await _pages(cluster, Wanted(order="desc", first=10, search="LINE 7")) == [["Line 7"]]
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+async def test_severity_chooses_lines_however_few_of_them_there_are(order: Any) -> None:
+    words = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
+    rows = [
+        (_stamp(second), f'{{"severity": "{word}", "message": "{word}"}}')
+        for second, word in enumerate(words)
+    ]
+    rows += [(_stamp(5 + index // 20, index), "a plain line") for index in range(900)]
+    cluster = Cluster({"pod": rows})
+    for number, word in enumerate(words[2:], 2):
+        pages = await _pages(cluster, Wanted(order=order, first=2, severity=word))
+        found = [message for page in pages for message in page]
+        assert found == (words[number:] if order == "asc" else words[: number - 1 : -1])
 
 
 async def test_of_the_latest_version_are_its_own_pods_lines_only() -> None:

@@ -233,7 +233,10 @@ async def test_every_filter_holds_whatever_the_store_finds(played: tuple[TempoPl
     held, tempo = played
     good = span_json(1, attributes=[attribute("task", "orders"), attribute("executionId", "X1")])
     bad = span_json(2, status={"code": 2}, attributes=[attribute("task", "stock")])
-    held.keep(good, bad)
+    coped_with = span_json(
+        3, traceId=good["traceId"], parentSpanId=good["spanId"], kind=3, status={"code": 2}
+    )
+    held.keep(good, coped_with, bad)
 
     async def numbers(**wanted: Any) -> list[int]:
         page = await elsewhere.runs(tempo, ORIGIN, Wanted(first=10, start=wanted.pop("start", 0), **wanted))

@@ -140,7 +140,7 @@ def test_pages_hold_every_run_exactly_once_whatever_is_written_meanwhile(
 def test_each_filter_chooses(make_store: MakeStore) -> None:
     store = make_store()
     plain = make(1, attributes=[("task", "orders"), ("executionId", "E1"), ("colour", "red")])
-    failed = make(2, attributes=[("task", "sync"), ("executionId", "E2")])
+    failed = make(2, status=2, attributes=[("task", "sync"), ("executionId", "E2")])
     inner = make(
         20,
         trace_id=failed.trace_id,
@@ -149,13 +149,14 @@ def test_each_filter_chooses(make_store: MakeStore) -> None:
         status=2,
         attributes=[("http.response.status_code", "500"), ('we"ird', 'a "b" \\')],
     )
-    keep(store, plain, failed, inner)
+    coped_with = make(21, trace_id=plain.trace_id, parent_id=plain.span_id, kind=3, status=2)
+    keep(store, plain, failed, inner, coped_with)
 
     def found(**wanted: object) -> list[Span]:
         return all_pages(store, Wanted(first=1, **wanted))  # type: ignore[arg-type]
 
     assert found() == [failed, plain]
-    assert found(error=True) == [failed], "an error anywhere in the trace"
+    assert found(error=True) == [failed], "not the run that has coped with a failed request"
     assert found(error=False) == [plain]
     assert found(task="orders") == [plain]
     assert found(task="none") == []
