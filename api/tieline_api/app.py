@@ -15,6 +15,7 @@ from tieline_api.auth.issuers import IssuersFile
 from tieline_api.auth.jwts import JwtAuthenticator
 from tieline_api.auth.key_sets import KeySets
 from tieline_api.auth.rates import RateLimit
+from tieline_api.auth.references import References
 from tieline_api.auth.token_review import TokenReviewer
 from tieline_api.engine.dispatch import Dispatcher
 from tieline_api.engine.openapi import document
@@ -74,6 +75,7 @@ def make_platform(kube: Kube, settings: Settings) -> Platform:
     outgoing = aiohttp.ClientSession(
         connector=settings.egress.connector(), cookie_jar=aiohttp.DummyCookieJar()
     )
+    access = Access(kube, seconds=settings.access_cache_seconds, away_seconds=settings.away_seconds)
     return Platform(
         settings=settings,
         kube=kube,
@@ -92,7 +94,8 @@ def make_platform(kube: Kube, settings: Settings) -> Platform:
         ),
         jwts=jwts,
         rates=RateLimit(settings.rate_limit),
-        access=Access(kube, seconds=settings.access_cache_seconds, away_seconds=settings.away_seconds),
+        access=access,
+        references=References(access, secret_reads),
         oauth_states=states,
         keeper=Keeper(
             KeptSecrets(kube, world.secrets), client=TokenClient(outgoing), lookups=lookups, states=states

@@ -9,6 +9,7 @@ from tieline_api.auth.access import Access
 from tieline_api.auth.callers import Authenticator, Chain
 from tieline_api.auth.jwts import JwtAuthenticator
 from tieline_api.auth.rates import RateLimit
+from tieline_api.auth.references import References
 from tieline_api.settings import Settings
 from tieline_api.store.connector_results import ConnectorResults
 from tieline_api.store.project_files import ProjectFiles
@@ -42,6 +43,8 @@ class Platform:
     connectors: ConnectorResults
     authentication: Chain
     access: Access
+    references: References
+    """Checks what callers may do with Secrets that their writes send elsewhere."""
     oauth_states: OAuthStates
     keeper: Keeper
     """Obtains and refreshes the tokens of credentials."""

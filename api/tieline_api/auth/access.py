@@ -66,15 +66,18 @@ class Access:
         return await self._cache.get((caller.key(), namespace, permission), ask)
 
     async def _review(self, caller: Caller, namespace: str, permission: Permission) -> bool:
+        attributes = {
+            "namespace": namespace,
+            "verb": permission.verb,
+            "group": permission.group,
+            "resource": permission.resource,
+        }
+        if permission.name:
+            attributes["name"] = permission.name
         spec: dict[str, Any] = {
             "user": caller.username,
             "groups": list(caller.groups),
-            "resourceAttributes": {
-                "namespace": namespace,
-                "verb": permission.verb,
-                "group": GROUP,
-                "resource": permission.resource,
-            },
+            "resourceAttributes": attributes,
         }
         if caller.uid:
             spec["uid"] = caller.uid

@@ -1,6 +1,8 @@
-"""What one may need: a verb of Kubernetes RBAC on one of our kinds."""
+"""What one may need: a verb of Kubernetes RBAC on one of our kinds, or on one Secret."""
 
 from dataclasses import dataclass
+
+from tieline_core.resources.kinds import GROUP
 
 
 @dataclass(frozen=True)
@@ -9,6 +11,10 @@ class Permission:
 
     verb: str
     resource: str
+    group: str = GROUP
+    """The kind's API group; empty for Kubernetes' core kinds."""
+    name: str = ""
+    """The one object that it is about; empty for all of the kind."""
 
     def __str__(self) -> str:
         return f"{self.verb} {self.resource}"

@@ -27,6 +27,11 @@ class Chosen:
     field: str
     secret: str = ""
     """The consumer's secret, where the request brings it."""
+    scheme_of: str | None = None
+    """The name of the Connection that the scheme belongs to ("" while it is still to be made); None for one of the
+    system's schemes."""
+    given: bool = False
+    """Whether the request itself says where requests are sent."""
 
     def endpoints(self) -> tuple[OAuth1Endpoint, OAuth1Endpoint, OAuth1Endpoint]:
         """For temporary credentials, the user's consent and tokens; ApiError 422 where one is missing."""
@@ -40,6 +45,12 @@ class Chosen:
             "tokenEndpoint: add them",
         )
 
+    def stored_secrets(self, held: Sequence[Holder]) -> list[str]:
+        """The names of the Secrets that ``consumer`` reads."""
+        own = held[0].item.get("secretRef") if len(held) == 1 else None
+        scheme = self.oauth1.secret_ref
+        return [*([own["name"]] if own else []), *([scheme.name] if scheme else [])]
+
     async def consumer(self, lookups: Lookups, namespace: str, held: Sequence[Holder]) -> Consumer:
         """Who signs; what the credential's own Secret says goes first. ApiError 422 where something is missing."""
         reference = (held[0].item.get("secretRef") or {}) if len(held) == 1 else {}
@@ -47,7 +58,7 @@ class Chosen:
         own = {key: value.decode("utf-8", "replace") for key, value in (data or {}).items()}
         if self.secret and not own.get("consumerSecret"):
             own["consumerSecret"] = self.secret
-        found = await consumer_of(lookups, namespace, self.oauth1, own)
+        found = await consumer_of(lookups, namespace, self.oauth1, own, scheme_of=self.scheme_of)
         if isinstance(found, Problem):
             raise errors.invalid(self.field, found.message)
         return found
@@ -65,20 +76,20 @@ def choose(system: Obj, held: Sequence[Holder], body: OAuth1Initialise, *, organ
         if body.auth_scheme_config_id not in (None, body.auth_scheme_config.id):
             raise errors.invalid(_ID, f"contradicts {_GIVEN}: give one of the two")
         owner = scheme_owner(system, organisation=organisation)
-        return _given(body.auth_scheme_config, of_system, inline, owner)
+        return _given(body.auth_scheme_config, of_system, inline, held, owner)
     if body.auth_scheme_config_id is not None:
         fitting = [one for one in known if one["id"] == body.auth_scheme_config_id]
-        return _only(fitting)
+        return _only(fitting, of_system, held)
     used = _signing(found for one in held if (found := scheme_item(one.item, system)))
     if used:
-        return _only(used)
+        return _only(used, of_system, held)
     wanted = canonical(body.credential.id)
     naming = [
         one
         for one in known
         if wanted in (_consumer_id(one), client_credential_id(object_id(system), one["id"]))
     ]
-    return _only(naming or known)
+    return _only(naming or known, of_system, held)
 
 
 def _consumer_id(scheme: Obj) -> str:
@@ -87,7 +98,11 @@ def _consumer_id(scheme: Obj) -> str:
 
 
 def _given(
-    config: AuthSchemeConfig, of_system: Sequence[Obj], inline: Sequence[Obj], owner: auth_schemes.SchemeOwner
+    config: AuthSchemeConfig,
+    of_system: Sequence[Obj],
+    inline: Sequence[Obj],
+    held: Sequence[Holder],
+    owner: auth_schemes.SchemeOwner,
 ) -> Chosen:
     """The scheme in a request, as a connection takes it: the system's very one, or else the credential's own."""
     if config.type is not AuthSchemeType.OAUTH1:
@@ -97,15 +112,39 @@ def _given(
     stored = next((one for one in inline if one["id"] == config.id), None)
     item = same or auth_schemes.to_item(config, stored, owners=(owner.id,))
     return Chosen(
-        oauth1=OAuth1.model_validate(item["oauth1"]), field=_GIVEN, secret=secret[1] if secret else ""
+        oauth1=OAuth1.model_validate(item["oauth1"]),
+        field=_GIVEN,
+        secret=secret[1] if secret else "",
+        scheme_of=None if same else _holder(held),
+        given=same is None and not _is_stored(config, stored, held, organisation=owner.organisation),
     )
 
 
-def _only(fitting: Sequence[Obj]) -> Chosen:
+def _is_stored(
+    config: AuthSchemeConfig, stored: Obj | None, held: Sequence[Holder], *, organisation: str
+) -> bool:
+    """Whether the request repeats the scheme that the one connection has."""
+    if stored is None or len(held) != 1:
+        return False
+    return auth_schemes.same(
+        config, stored, owner=scheme_owner(held[0].connection, organisation=organisation)
+    )
+
+
+def _holder(held: Sequence[Holder]) -> str:
+    """The name of the one connection that a scheme is for; "" where it is still to be made, or one of several."""
+    return str(held[0].connection["metadata"]["name"]) if len(held) == 1 else ""
+
+
+def _only(fitting: Sequence[Obj], of_system: Sequence[Obj], held: Sequence[Holder]) -> Chosen:
     distinct = {one["id"]: one for one in fitting}
     if len(distinct) == 1:
         (found,) = distinct.values()
-        return Chosen(oauth1=OAuth1.model_validate(found["oauth1"]), field=_ID)
+        return Chosen(
+            oauth1=OAuth1.model_validate(found["oauth1"]),
+            field=_ID,
+            scheme_of=None if any(found is one for one in of_system) else _holder(held),
+        )
     if distinct:
         names = ", ".join(distinct)
         raise errors.invalid(_ID, f"is required: several oauth1 auth schemes are possible: {names}")

@@ -1,10 +1,13 @@
 """How connections that are there, and their Secrets, are changed."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tieline_api import errors
+from tieline_api.auth.callers import Caller
+from tieline_api.auth.references import merged, secrets_sent
 from tieline_api.conversion import auth_schemes
 from tieline_api.conversion.connections import PlannedSecret, linked_certificate, plan_credential, stored_item
 from tieline_api.models import connections as rest
@@ -30,10 +33,13 @@ async def update_connection_object(
     obj: Mapping[str, Any],
     system: Mapping[str, Any] | None,
     organisation: str,
+    caller: Caller | None = None,
     if_match: str | None = None,
 ) -> Obj:
     """Writes new Secrets, then the Connection that refers to them, then exchanges its codes.
 
+    ``caller`` must be allowed to get or use each Secret of others that the change sends elsewhere. It is None where
+    nobody calls: an authorisation that comes back brings its code, and changes nothing else.
     What is stored stays when a code cannot be exchanged, and so do the tokens of others: the credential tells why,
     and is tried again where that can help.
     """
@@ -46,6 +52,9 @@ async def update_connection_object(
         await checks.check(given, planned, change.secrets, path="credentials", live=obj)
 
     async def stage() -> None:
+        if caller is not None:
+            names = [secret.name for secret in change.secrets]
+            await platform.references.check(caller, obj, change.sent, staged=names)
         staged.update(secret.name for secret in change.secrets)
         owner = made_for(CONNECTION_KIND, metadata["name"])
         await platform.credentials.stage(metadata["namespace"], owner, change.secrets, owner=obj)
@@ -94,8 +103,17 @@ class _Change:
         """The names of the Secrets that were referred to before."""
         self.before: Sequence[Obj] = ()
         """The credentials that there were before."""
+        self.sent: Sequence[str] = ()
+        """The names of the Secrets whose values go elsewhere from now on."""
 
     def __call__(self, live: Obj, mine: Obj) -> None:
+        owned = copy.deepcopy(mine["spec"])
+        self._apply(live, mine)
+        bases = [secret.base for secret in self.secrets if secret.base]
+        after = merged(live["spec"], mine["spec"])
+        self.sent = [*secrets_sent(live["spec"], after), *secrets_sent(owned, mine["spec"]), *bases]
+
+    def _apply(self, live: Obj, mine: Obj) -> None:
         body = self._body
         if body.name is not None:
             mine["spec"]["name"] = body.name

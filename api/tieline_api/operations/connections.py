@@ -116,7 +116,13 @@ async def update_connection(call: Call[None, rest.ConnectionUpdate]) -> Reply:
             "The connection's system does not exist: credentials cannot be checked against it"
         )
     changed = await update_connection_object(
-        platform, body, obj=obj, system=system, organisation=call.organisation.id, if_match=call.if_match
+        platform,
+        body,
+        obj=obj,
+        system=system,
+        organisation=call.organisation.id,
+        caller=call.caller,
+        if_match=call.if_match,
     )
     return _reply(call, changed)
 

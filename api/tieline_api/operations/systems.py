@@ -4,6 +4,7 @@ from typing import Any
 
 from tieline_api import errors
 from tieline_api.auth.permissions import permission
+from tieline_api.auth.references import merged, secrets_sent
 from tieline_api.conversion import auth_schemes as schemes
 from tieline_api.conversion import systems as convert
 from tieline_api.conversion.connections import PlannedSecret
@@ -116,6 +117,7 @@ async def put_auth_scheme(call: Call[None, AuthSchemeConfig]) -> Reply:
     credentials, edition = call.platform.credentials, new_edition()
     secrets: list[PlannedSecret] = []
     before: set[str] = set()
+    sent: list[str] = []
 
     def change(live: dict[str, Any], mine: dict[str, Any]) -> None:
         before.update(secret_references(live))
@@ -129,8 +131,11 @@ async def put_auth_scheme(call: Call[None, AuthSchemeConfig]) -> Reply:
             items.append(item)
         else:
             items[items.index(stored)] = item
+        sent[:] = secrets_sent(live["spec"], merged(live["spec"], mine["spec"]))
 
     async def stage() -> None:
+        names = [secret.name for secret in secrets]
+        await call.platform.references.check(call.caller, obj, sent, staged=names)
         await credentials.stage(call.namespace, made_for(_KIND, name), secrets, owner=obj)
 
     try:
