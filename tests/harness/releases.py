@@ -80,7 +80,7 @@ def previous_release(provider: ClusterProvider, folder: Path) -> Release:
 
 def _twin(folder: Path) -> None:
     """This release with other images: the same code, in files that differ."""
-    for name in _KEPT:
+    for name in (*_KEPT, "deploy/policies"):
         shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=_COMPILED)
     for package in ("core/tieline_core", "runtime/tieline"):
         with (folder / package / "__init__.py").open("a") as file:

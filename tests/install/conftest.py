@@ -51,7 +51,10 @@ def kubectl(empty_cluster: Cluster) -> Iterator[Kubectl]:
 
 def _sweep(kubectl: Kubectl, *, wait: bool) -> None:
     """Without ``wait`` for the deletions: the next test does, if there is one."""
-    kinds = "clusterroles,clusterrolebindings,customresourcedefinitions,namespaces"
+    kinds = (
+        "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings,"
+        "customresourcedefinitions,namespaces"
+    )
     ours = [
         name
         for name in kubectl("get", kinds, "-o", "name").stdout.split()

@@ -92,7 +92,10 @@ def test_a_release_is_installed_upgraded_under_load_removed_and_brought_back_wit
 def _only_definitions_stay(kubectl: Kubectl) -> None:
     """As docs/install.md says."""
     label = "app.kubernetes.io/part-of=tieline"
-    kinds = "clusterroles,clusterrolebindings,customresourcedefinitions"
+    kinds = (
+        "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings,"
+        "customresourcedefinitions"
+    )
     left = kubectl("get", kinds, "-l", label, "-o", "name").stdout.split()
     assert left
     assert all(name.startswith("customresourcedefinition.") for name in left)

@@ -8,18 +8,25 @@ from pathlib import Path
 import pytest
 
 from tests.harness.accounts import ROLES, confined
-from tests.harness.kubectl import Kubectl
+from tests.harness.kubectl import ROOT, Kubectl
+from tests.harness.policies import install_policies
 from tests.integration.api.oauth_provider import Provider
 from tests.integration.oauth.signing_provider import signing_provider
 from tests.unit.oauth.oauth1_provider import OAuth1Provider
 
 
 @pytest.fixture(scope="session")
+def policies_installed(kubectl: Kubectl, crds_installed: None) -> None:
+    """The admission policies of this checkout, in force."""
+    kubectl("apply", "-f", str(ROLES / "roles.yaml"))
+    install_policies(kubectl, ROOT / "deploy" / "policies")
+
+
+@pytest.fixture(scope="session")
 def api_kubeconfig(
-    kubectl: Kubectl, kubeconfig: Path, crds_installed: None, tmp_path_factory: pytest.TempPathFactory
+    kubectl: Kubectl, kubeconfig: Path, policies_installed: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
     """A kubeconfig with just the rights of deploy/base/api-rbac.yaml."""
-    kubectl("apply", "-f", str(ROLES / "roles.yaml"))
     folder = tmp_path_factory.mktemp("api")
     with confined("api", kubectl=kubectl, kubeconfig=kubeconfig, folder=folder) as made:
         yield made
@@ -27,7 +34,7 @@ def api_kubeconfig(
 
 @pytest.fixture(scope="session")
 def operator_kubeconfig(
-    kubectl: Kubectl, kubeconfig: Path, crds_installed: None, tmp_path_factory: pytest.TempPathFactory
+    kubectl: Kubectl, kubeconfig: Path, policies_installed: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
     """A kubeconfig with just the rights of deploy/base/operator-rbac.yaml."""
     folder = tmp_path_factory.mktemp("operator-account")

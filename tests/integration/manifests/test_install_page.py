@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import subprocess
@@ -95,7 +96,11 @@ def test_the_pages_overlay_names_images_and_its_namespace_is_restricted(
 def test_what_the_page_deletes_by_label_is_all_that_is_not_in_the_namespace(
     from_overlay: list[dict[str, Any]],
 ) -> None:
-    outside = [one for one in from_overlay if not one["metadata"].get("namespace")]
-    by_label = {"ClusterRole", "ClusterRoleBinding"}
+    policies = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    outside = [one for one in from_overlay if not one["metadata"].get("namespace") or one["kind"] in policies]
+    by_label = {"ClusterRole", "ClusterRoleBinding", *policies}
     assert {one["kind"] for one in outside} == {*by_label, "Namespace", "CustomResourceDefinition"}
     assert all(one["metadata"]["labels"]["app.kubernetes.io/part-of"] == "tieline" for one in outside)
+    (command,) = re.findall(r"kubectl delete (\S+) -l app.kubernetes.io/part-of=tieline", PAGE.text)
+    plurals = {kind.lower().removesuffix("y") + ("ies" if kind.endswith("y") else "s") for kind in by_label}
+    assert set(command.split(",")) == plurals

@@ -21,6 +21,8 @@ KEEP = "helm.sh/resource-policy"
 CHECKSUM = "checksum/configuration"
 TWO_OF_EACH = ("--set", "api.replicas=2,operator.replicas=2")
 ONE_ORGANISATION = ("--set", "organisation=acme")
+# kustomize does not know that these have no namespace, and Kubernetes ignores one.
+WITHOUT_NAMESPACE = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 
 Objects = dict[tuple[str, str, str], dict[str, Any]]
 
@@ -46,6 +48,8 @@ def objects(text: str) -> Objects:
     for document in yaml.safe_load_all(text):
         if document:
             metadata = document["metadata"]
+            if document["kind"] in WITHOUT_NAMESPACE:
+                metadata.pop("namespace", None)
             found[document["kind"], metadata.get("namespace", ""), metadata["name"]] = document
     return found
 
@@ -103,7 +107,7 @@ def test_values_that_nothing_reads_are_refused(tools: ManifestTools, setting: st
 
 
 def test_values_reach_the_objects(tools: ManifestTools) -> None:
-    left_out = "networkPolicies=false,crds=false,roles=false"
+    left_out = "networkPolicies=false,crds=false,roles=false,policies=false"
     values = f"images.platform=registry.example/p:1,images.runtime=registry.example/r:1,{left_out}"
     done = helm(
         tools, "--set", values, "--set-string", "images.pullSecrets={pull},configuration.TIELINE_WORKERS=4"
@@ -115,7 +119,11 @@ def test_values_reach_the_objects(tools: ManifestTools) -> None:
     assert pod["imagePullSecrets"] == [{"name": "pull"}]
     data = found["ConfigMap", NAMESPACE, "tieline"]["data"]
     assert (data["TIELINE_RUNTIME_IMAGE"], data["TIELINE_WORKERS"]) == ("registry.example/r:1", "4")
-    assert not {kind for kind, _, _ in found} & {"NetworkPolicy", "CustomResourceDefinition"}
+    assert not {kind for kind, _, _ in found} & {
+        "NetworkPolicy",
+        "CustomResourceDefinition",
+        *WITHOUT_NAMESPACE,
+    }
     assert not {name for _, _, name in found} & {"tieline-viewer", "tieline-editor", "tieline-admin"}
 
 
