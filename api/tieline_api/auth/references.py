@@ -65,7 +65,9 @@ class References:
 
     async def _may(self, caller: Caller, namespace: str, name: str) -> bool:
         for verb in _VERBS:
-            if await self._access.allowed(caller, namespace, Permission(verb, "secrets", group="", name=name)):
+            if await self._access.allowed(
+                caller, namespace, Permission(verb, "secrets", group="", name=name)
+            ):
                 return True
         return False
 
