@@ -115,9 +115,10 @@ class Controller:
 
         async def plan() -> Plan | Deferred:
             try:
-                return told_of_id(obj, await self._by_kind[key.kind](self._world, obj, now))
+                found = await self._by_kind[key.kind](self._world, obj, now)
             except ValidationError as error:
                 return Plan(outcome=invalid(error, key.kind))
+            return told_of_id(obj, found) if isinstance(found, Plan) else found
 
         planned = await plan()
         if isinstance(planned, Deferred):
