@@ -55,6 +55,9 @@ def name_problem(path: str) -> str | None:
     segments = path.split("/")
     if ".." in segments:
         return 'the path has "..", which could leave the project; write it without'
+    if path.startswith(".."):
+        # The kubelet keeps such names for how it replaces a volume's files.
+        return 'the path starts with "..", and Kubernetes mounts no such file; rename it'
     if "" in segments or "." in segments:
         return 'the path has empty parts or "."; write it without'
     if any(len(segment.encode("utf-8", "replace")) > MAX_SEGMENT_BYTES for segment in segments):

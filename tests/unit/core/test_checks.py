@@ -21,7 +21,14 @@ def check(
 
 
 def test_sound_files_have_no_findings() -> None:
-    assert check({**GOOD, "shop/orders.py": b"", "data/é.json": b"{"}, {"team": "ops"}, ["shop"]) == []
+    assert (
+        check(
+            {**GOOD, "shop/orders.py": b"", "data/é.json": b"{", ".env": b"", "a/..b": b""},
+            {"team": "ops"},
+            ["shop"],
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -29,6 +36,9 @@ def test_sound_files_have_no_findings() -> None:
     [
         ("../main.py", '".."'),
         ("a/../b.py", '".."'),
+        ("..data", 'starts with ".."'),
+        ("..2026/x.py", 'starts with ".."'),
+        ("...", 'starts with ".."'),
         ("/etc/passwd", "absolute"),
         ("C:/x.py", "absolute"),
         ("a\\b.py", "backslash"),
