@@ -16,6 +16,7 @@ from tieline_core.kube.resources import (
 from tieline_core.resources import Activation, ConnectionTemplate, Project
 from tieline_core.resources.activations import ActivationConnection
 from tieline_core.variables_checker import FIT, VariablesChecker, Verdict
+from tieline_operator.conditions import find, has_failed
 from tieline_operator.elders import elder, id_taken
 from tieline_operator.indexes import joined, ref
 from tieline_operator.plans import Deferred, Key, Object, Outcome, Plan, failed, ready
@@ -195,6 +196,12 @@ def _connection_problems(item: ActivationConnection, observed: Observed) -> Iter
         yield failed(
             "ConnectionOfAnotherUser",
             f'Connection "{item.connection_ref.name}" belongs to the EndUser "{owner}"; use one of this user\'s',
+        )
+    condition = find(connection)
+    if has_failed(connection) and condition:
+        yield failed(
+            "ConnectionNotReady",
+            f'Connection "{item.connection_ref.name}" cannot be used: {condition["message"][:1024]}',
         )
 
 

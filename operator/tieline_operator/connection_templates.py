@@ -14,6 +14,11 @@ from tieline_operator.plans import Object, Outcome, Plan, failed, ready
 from tieline_operator.readings import PROJECT
 from tieline_operator.world import World
 
+UNUSABLE = frozenset(
+    {"SystemNotFound", "TemplateNotLinked", "ConnectionNotFound", "SystemDiffers", "ConnectionNotReady"}
+)
+"""The reasons for which code that names a static template gets no connection."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Observed:
@@ -77,7 +82,7 @@ def _problems(observed: Observed, *, found: bool) -> Iterator[Outcome]:
         yield failed(
             "SystemNotFound",
             f'System "{spec.system_ref.name}" does not exist in namespace {namespace}; '
-            "create it or correct spec.systemRef.name",
+            "create it, or delete this template and create one for another system",
         )
     if observed.namesake:
         yield failed(

@@ -148,7 +148,7 @@ def _problems(observed: Observed) -> Iterator[Finding]:
         yield Finding(
             "SystemNotFound",
             f'System "{spec.system_ref.name}" does not exist in namespace {namespace}; '
-            "create it or correct spec.systemRef.name",
+            "create it, or delete this connection and create one for another system",
         )
     if not observed.user_found and spec.end_user_ref:
         yield Finding(

@@ -40,6 +40,8 @@ class Wanted:
     """Why the version cannot be rolled out (it was refused, or does not exist)."""
     waiting: str = ""
     """What must happen before the Deployment is touched."""
+    impaired: Failure | None = None
+    """Why code that runs cannot do its work: a connection that it needs cannot be used."""
     in_sync: bool = True
     """Whether the Deployment in the cluster is the one asked for."""
     pinned_version: str | None = None
@@ -153,9 +155,13 @@ def _serving(wanted: Wanted, seen: Seen, serving: Sequence[Pod], failure: Failur
             f"version {wanted.version} does not start"
             if keeps
             else f"only {len(serving)} of {wanted.replicas} pods serve"
+            if len(serving) < wanted.replicas
+            else "new pods do not start, and earlier ones keep serving"
         )
         return failed(failure.reason, f"{wanted.name}: {does}: {failure.message}{keeps}")
     if wanted.in_sync and rollout_complete(seen.deployment, wanted.replicas) and not keeps:
+        if wanted.impaired:
+            return failed(wanted.impaired.reason, f"{wanted.name}: {wanted.impaired.message}")
         return ready("Running", f"{wanted.name} runs version {version}")
     return in_progress("RollingOut", f"{wanted.name}: rolling out version {wanted.version}{keeps}")
 

@@ -36,13 +36,15 @@ from tieline_core.resources import Project, ProjectVersion
 from tieline_core.variables_checker import VariablesChecker
 from tieline_operator.choices import Choice, choose, current_version
 from tieline_operator.code import Analysis, Code
+from tieline_operator.conditions import find, has_failed
 from tieline_operator.config import Config
+from tieline_operator.connection_templates import UNUSABLE
 from tieline_operator.elders import id_taken
 from tieline_operator.indexes import CHILDREN, joined
 from tieline_operator.organisations import Claim, organisation
 from tieline_operator.ownership import may_write
 from tieline_operator.plans import Key, Object, Plan
-from tieline_operator.pods import deployed_version
+from tieline_operator.pods import Failure, deployed_version
 from tieline_operator.project_view import EnvironmentView, ProjectView, Source, source_of
 from tieline_operator.projects import plan
 from tieline_operator.readings import PROJECT, VERSION
@@ -208,14 +210,32 @@ def _environment(
         if found is not None and _stays(found) and may_write(found, uid, labels):
             children[resource] = found
     place = joined(namespace, project.name, name)
-    templates = world[CONNECTION_TEMPLATES].by_index("environment", place)
+    templates = [item for item in world[CONNECTION_TEMPLATES].by_index("environment", place) if _stays(item)]
     return EnvironmentView(
         choice=choice,
         workload=workload,
         children=children,
         pods=[pod for pod in pods if _is_pod_of(pod, workload, name)],
-        templates=frozenset(item["spec"]["name"] for item in templates if _stays(item)),
+        templates=frozenset(item["spec"]["name"] for item in templates),
+        impaired=_impaired(templates),
     )
+
+
+def _impaired(templates: Sequence[Object]) -> Failure | None:
+    """Why a static template, which all runs share, cannot be used. Users bring the connections of dynamic ones."""
+    for item in sorted(templates, key=lambda item: str(item["spec"]["name"])):
+        condition = find(item)
+        if (
+            condition
+            and has_failed(item)
+            and condition["reason"] in UNUSABLE
+            and not item["spec"].get("dynamic")
+        ):
+            name, message = item["spec"]["name"], condition["message"][:1024]
+            return Failure(
+                condition["reason"], f'code cannot use the connection template "{name}": {message}'
+            )
+    return None
 
 
 def _is_pod_of(pod: Object, workload: str, environment: str) -> bool:

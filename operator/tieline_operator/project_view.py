@@ -13,6 +13,7 @@ from tieline_operator.choices import Choice
 from tieline_operator.code import Analysis
 from tieline_operator.config import Config
 from tieline_operator.plans import Object, Outcome
+from tieline_operator.pods import Failure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,8 @@ class EnvironmentView:
     pods: Sequence[Object] = ()
     templates: frozenset[str] = frozenset()
     """Names of its connection templates."""
+    impaired: Failure | None = None
+    """Why one of them leads to no connection that can be used."""
 
 
 @dataclass(frozen=True, kw_only=True)

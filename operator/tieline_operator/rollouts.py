@@ -70,6 +70,7 @@ def rollout(view: ProjectView, spec: EnvironmentSpec, *, current: str | None) ->
         version=target.name,
         problem=target.problem,
         waiting=target.waiting,
+        impaired=there.impaired,
         public_url=workload.public_url,
     )
     return _with_manifests(view, there, Rollout(wanted=wanted, seen=seen), workload, target)

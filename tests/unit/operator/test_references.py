@@ -76,7 +76,7 @@ CASES = [
     ("all is there: connection", CONNECTION, (), "Valid", "shop"),
     ("all is there: template", TEMPLATE, (), "Linked", "login"),
     ("all is there: activation", ACTIVATION, (), "Active", "production"),
-    ("the system is missing", CONNECTION, (without("system"),), "SystemNotFound", "create it or correct spec.systemRef.name"),
+    ("the system is missing", CONNECTION, (without("system"),), "SystemNotFound", "delete this connection"),
     ("the scheme is missing", CONNECTION, (credential(authSchemeConfigId="nope"),), "AuthSchemeNotFound", '"nope"'),
     ("the secret is missing", CONNECTION, (no_secret,), "SecretNotFound", "tieline.dev/credential"),
     ("the secret lacks a key", CONNECTION, (secret("username"),), "SecretKeyMissing", "password"),
@@ -85,7 +85,7 @@ CASES = [
     ("the connection's user is missing", CONNECTION, (spec("connection", endUserRef={"name": "bob"}),), "EndUserNotFound", '"bob"'),
     ("the project is missing", TEMPLATE, (without("project"),), "ProjectNotFound", "order-sync"),
     ("the environment is missing", TEMPLATE, (spec("template", environment="nope"),), "EnvironmentNotFound", "it has production"),
-    ("the template's system is missing", TEMPLATE, (without("system"),), "SystemNotFound", "shop"),
+    ("the template's system is missing", TEMPLATE, (without("system"),), "SystemNotFound", "delete this template"),
     ("nothing is linked", TEMPLATE, (lambda t: t["template"]["spec"].pop("connectionRef"),), "TemplateNotLinked", "spec.connectionRef"),
     ("the linked connection is missing", TEMPLATE, (without("connection"),), "ConnectionNotFound", "login"),
     ("the linked connection cannot be used", TEMPLATE, (no_secret,), "ConnectionNotReady", "Secret"),
@@ -101,6 +101,7 @@ CASES = [
     ("the named template is missing", ACTIVATION, (without("template"), spec("activation", connections=[ACTIVATED])), "TemplateNotFound", "shop-template"),
     ("the named connection is missing", ACTIVATION, (dynamic, without("connection"), spec("activation", connections=[ACTIVATED])), "ConnectionNotFound", "login"),
     ("the connection is for another system", ACTIVATION, (dynamic, spec("connection", systemRef={"name": "mail"}), spec("activation", connections=[ACTIVATED])), "SystemDiffers", "login"),
+    ("the connection cannot be used", ACTIVATION, (dynamic, no_secret, spec("activation", connections=[ACTIVATED])), "ConnectionNotReady", "Secret"),
     ("the connection is another user's", ACTIVATION, (dynamic, spec("connection", endUserRef={"name": "bob"}), spec("activation", connections=[ACTIVATED])), "ConnectionOfAnotherUser", "bob"),
 ]  # fmt: skip
 
@@ -122,6 +123,35 @@ async def test_what_is_missing_is_told_and_heals(
             for obj in stored.values():
                 await there.changed(resource, obj)
         assert there.ready(*which)[0] == "True"
+
+
+UNUSABLE = [
+    ((no_secret,), "ConnectionNotReady", "Secret"),
+    ((without("connection"),), "ConnectionNotFound", "login"),
+    ((without("system"),), "SystemNotFound", "shop"),
+    ((lambda t: t["template"]["spec"].pop("connectionRef"),), "TemplateNotLinked", "spec.connectionRef"),
+]
+
+
+@pytest.mark.parametrize(("changes", "reason", "words"), UNUSABLE, ids=[case[1] for case in UNUSABLE])
+async def test_a_project_that_needs_an_unusable_connection_is_not_ready_until_it_can_be_used(
+    changes: Any, reason: str, words: str
+) -> None:
+    deployed = spec("project", environments=[{"name": "production", "version": "latest"}])
+    there = Reconciling(world(deployed, *changes))
+    await there.until_quiet()
+    there.kubelet()
+    await there.until_quiet()
+    status, got, message = there.ready(r.PROJECTS, "order-sync")
+    assert (status, got) == ("False", reason)
+    assert 'connection template "shop"' in message
+    assert words in message
+    assert there.environment()["status"] == "running", "its pods serve"
+    for resource, stored in world().objects.items():
+        for obj in stored.values():
+            if resource not in (r.PROJECTS, r.NAMESPACES):
+                await there.changed(resource, obj)
+    assert there.ready(r.PROJECTS, "order-sync")[:2] == ("True", "Running")
 
 
 async def test_a_secret_of_another_type_is_refused_with_what_to_do() -> None:
