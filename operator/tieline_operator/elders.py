@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from tieline_core.ids import object_id
 from tieline_operator.conditions import ID_TAKEN
-from tieline_operator.indexes import BY_ID, joined, namespace_of
+from tieline_operator.indexes import BY_ID, BY_ID_ANYWHERE, joined, namespace_of
 from tieline_operator.plans import Object, Outcome, failed
 from tieline_operator.world import View
 
@@ -25,6 +25,26 @@ def id_taken(obj: Object, view: View) -> Outcome | None:
         ID_TAKEN,
         f'The older object "{other["metadata"]["name"]}" has the id {identifier} too; '
         "remove the label tieline.dev/id here to get another",
+    )
+
+
+def id_taken_elsewhere(obj: Object, projects: View) -> Outcome | None:
+    """The outcome when an older Project of another organisation has the same id.
+
+    Nothing is said about that organisation.
+    """
+    identifier, namespace = object_id(obj), namespace_of(obj)
+    others = [
+        other
+        for other in projects.by_index(BY_ID_ANYWHERE, identifier)
+        if namespace_of(other) != namespace and "deletionTimestamp" not in other["metadata"]
+    ]
+    if elder(obj, others) is None:
+        return None
+    return failed(
+        ID_TAKEN,
+        f"An older Project of another organisation has the id {identifier} too; remove the label tieline.dev/id "
+        "here to get another (the ids of the environments follow from it)",
     )
 
 

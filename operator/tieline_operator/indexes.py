@@ -9,9 +9,14 @@ from tieline_core.names import PROJECT_LABEL, label_value
 from tieline_core.oauth.linking import canonical, credential_ids, lent_certificates
 from tieline_core.organisations import labelled_id
 from tieline_operator.plans import Object
+from tieline_operator.public_urls import address_key
 
 Index = Callable[[Object], Iterable[str]]
 BY_ID = "id"
+BY_ID_ANYWHERE = "id anywhere"
+"""Projects by id in all organisations: ids of environments, and hosts made of them, follow from it."""
+BY_ADDRESS = "address"
+"""Projects by where their environments are reached."""
 
 OWN = (
     r.SYSTEMS,
@@ -130,6 +135,12 @@ def _organisation(obj: Object) -> Iterable[str]:
     return [found] if found else []
 
 
+def public_urls(obj: Object) -> Iterable[str]:
+    """Where the environments of a Project are reached, as its status says."""
+    environments = obj.get("status", {}).get("environments") or ()
+    return [url for item in environments if (url := item.get("publicUrl"))]
+
+
 def _activation_connections(obj: Object) -> Iterable[str | None]:
     return ((item.get("connectionRef") or {}).get("name") for item in obj["spec"].get("connections", []))
 
@@ -186,6 +197,8 @@ INDEXES: Mapping[Resource, Mapping[str, Index]] = {
     },
     r.PROJECTS: {
         BY_ID: _ID,
+        BY_ID_ANYWHERE: lambda obj: [object_id(obj)],
+        BY_ADDRESS: lambda obj: {address_key(url) for url in public_urls(obj)},
         "config-map": _each(_source_config_maps),
         "label": _by(lambda obj: label_value(obj["metadata"]["name"])),
     },

@@ -1,6 +1,7 @@
 """Project: the one look at everything, from the caches, before the plan is made."""
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from tieline_core.files import FilesMissing
@@ -39,7 +40,9 @@ from tieline_operator.code import Analysis, Code
 from tieline_operator.conditions import find, has_failed
 from tieline_operator.config import Config
 from tieline_operator.connection_templates import UNUSABLE
-from tieline_operator.elders import id_taken
+from tieline_operator.elders import id_taken, id_taken_elsewhere
+from tieline_operator.exposure import Way
+from tieline_operator.hosts import address_taken
 from tieline_operator.indexes import CHILDREN, joined
 from tieline_operator.organisations import Claim, organisation
 from tieline_operator.ownership import may_write
@@ -48,6 +51,7 @@ from tieline_operator.pods import Failure, deployed_version
 from tieline_operator.project_view import EnvironmentView, ProjectView, Source, source_of
 from tieline_operator.projects import plan
 from tieline_operator.readings import PROJECT, VERSION
+from tieline_operator.rollouts import public_url
 from tieline_operator.world import World
 
 
@@ -87,13 +91,17 @@ class Projects:
         environments = self._environments(world, obj, project, source, label)
         source = await self._with_files(project, source, versions, packs.keys(), environments)
         claim, suggestion = _organisation(world, namespace)
+        taken, duplicate = id_taken(obj, world[PROJECTS]), id_taken_elsewhere(obj, world[PROJECTS])
+        if not _runs_under_its_id(project):
+            taken = taken or duplicate
         return ProjectView(
             config=self._config,
             project=project,
             organisation_id=claim.id if claim and not claim.older else None,
             older_namespace=claim.older if claim else None,
             suggested_id=suggestion,
-            taken=id_taken(obj, world[PROJECTS]),
+            taken=taken,
+            duplicate=duplicate,
             source=source,
             schema=self._checker.request(
                 namespace,
@@ -150,7 +158,11 @@ class Projects:
                 current=source.digest,
             )
             workload = _workload(world, obj, project, spec.name)
-            views[spec.name] = _environment(world, project, spec.name, workload, choice, pods)
+            view = _environment(world, project, spec.name, workload, choice, pods)
+            if self._config.exposure.way is not Way.NONE and not choice.draft:
+                url = public_url(self._config, project, spec.name, workload, view.children)
+                view = replace(view, address_taken=address_taken(obj, spec.name, url, world[PROJECTS]))
+            views[spec.name] = view
         return views
 
     async def _analyses(
@@ -172,6 +184,11 @@ class Projects:
                 except FilesMissing:
                     continue
         return analyses
+
+
+def _runs_under_its_id(project: Project) -> bool:
+    """Whether it was accepted with its id before. What runs is not stopped when an id turns up a second time."""
+    return any(item.id == environment_id(project.id, item.name) for item in project.status.environments)
 
 
 def _workload(world: World, obj: Object, project: Project, name: str) -> str:

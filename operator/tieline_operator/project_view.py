@@ -42,6 +42,8 @@ class EnvironmentView:
     pods: Sequence[Object] = ()
     templates: frozenset[str] = frozenset()
     """Names of its connection templates."""
+    address_taken: str = ""
+    """Why it cannot have its address: another environment has it."""
     impaired: Failure | None = None
     """Why one of them leads to no connection that can be used."""
 
@@ -59,6 +61,8 @@ class ProjectView:
     suggested_id: str = ""
     """An id that the namespace could get."""
     taken: Outcome | None = None
+    duplicate: Outcome | None = None
+    """That another organisation's project has the id, where both run under it already."""
     source: Source
     schema: Verdict | None = FIT
     """Whether the schema of variables can be used; None while it is being checked."""

@@ -10,6 +10,7 @@ from tieline_operator.applying import part_of
 from tieline_operator.choices import current_version
 from tieline_operator.conditions import READY
 from tieline_operator.environments import Judged, judge, status_of
+from tieline_operator.hosts import HOST_TAKEN, LOOK_AGAIN
 from tieline_operator.ownership import NOT_OWNED
 from tieline_operator.plans import (
     Child,
@@ -37,6 +38,13 @@ class _Environment:
     planned: Rollout
     judged: Judged
 
+    @property
+    def look_again(self) -> float | None:
+        """Seconds after which to look again: who gives up an address tells nobody who waits for it."""
+        problem = self.planned.wanted.problem
+        waits = LOOK_AGAIN if problem and problem.reason == HOST_TAKEN else None
+        return min((one for one in (waits, self.judged.requeue_after) if one is not None), default=None)
+
 
 def plan(view: ProjectView, now: datetime, refusals: Mapping[str | None, Refusal] | None = None) -> Plan:
     """Everything that follows from a view of a project. No I/O.
@@ -62,7 +70,7 @@ def plan(view: ProjectView, now: datetime, refusals: Mapping[str | None, Refusal
         requeue_after=min(
             (
                 seconds
-                for seconds in (look_again, *(item.judged.requeue_after for item in environments))
+                for seconds in (look_again, *(item.look_again for item in environments))
                 if seconds is not None
             ),
             default=None,
@@ -177,6 +185,8 @@ def _outcome(view: ProjectView, environments: Sequence[_Environment]) -> Outcome
     for outcome in outcomes:
         if outcome.status == "False":
             return outcome
+    if view.duplicate:
+        return view.duplicate
     if view.source.problem:
         return failed("FilesMissing", view.source.problem)
     schema = _schema_problem(view)

@@ -41,6 +41,16 @@ def address(url: str) -> Address:
     return Address(host.lower(), parts.path.rstrip("/"), parts.scheme == "https")
 
 
+def address_key(url: str) -> str:
+    """One text for all URLs that lead to the same place: host and path.
+
+    >>> address_key("https://Hooks.example:8443/acme/orders/") == address_key("http://hooks.example/acme/orders")
+    True
+    """
+    found = address(url)
+    return found.host + found.path
+
+
 def in_lower_case(url: str) -> str:
     """The URL with its host as proxies know it (an id in it has capitals).
 

@@ -1,20 +1,22 @@
 """One environment of a project: what should run, and the manifests for it. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tieline_core.checks import missing_templates, summary
 from tieline_core.ids import environment_id
 from tieline_core.kube import Resource
 from tieline_core.kube import resources as r
-from tieline_core.resources import ProjectVersion
+from tieline_core.resources import Project, ProjectVersion
 from tieline_core.resources.project_versions import VersionState
 from tieline_core.resources.projects import EnvironmentSpec
 from tieline_operator import workloads
+from tieline_operator.config import Config
 from tieline_operator.differences import contained
 from tieline_operator.environments import Seen, Wanted
 from tieline_operator.exposure import Way
-from tieline_operator.plans import Child, Deletion
+from tieline_operator.hosts import HOST_TAKEN
+from tieline_operator.plans import Child, Deletion, Object
 from tieline_operator.pods import Failure, deployed_version, read_pod
 from tieline_operator.project_view import EnvironmentView, ProjectView
 from tieline_operator.public_urls import filled, in_lower_case
@@ -63,6 +65,8 @@ def rollout(view: ProjectView, spec: EnvironmentSpec, *, current: str | None) ->
         return Rollout(wanted=wanted, seen=seen, deletions=gone)
     target = _target(view, there, spec, current)
     workload = _workload(view, there, spec)
+    if there.address_taken and not target.problem:
+        target = replace(target, problem=Failure(HOST_TAKEN, there.address_taken))
     wanted = replace(
         wanted,
         suspended=spec.suspended,
@@ -71,7 +75,7 @@ def rollout(view: ProjectView, spec: EnvironmentSpec, *, current: str | None) ->
         problem=target.problem,
         waiting=target.waiting,
         impaired=there.impaired,
-        public_url=workload.public_url,
+        public_url="" if there.address_taken else workload.public_url,
     )
     return _with_manifests(view, there, Rollout(wanted=wanted, seen=seen), workload, target)
 
@@ -100,7 +104,8 @@ def _with_manifests(
             revision=annotations[REVISION_ANNOTATION],
             in_sync=contained(manifest, there.children.get(r.DEPLOYMENTS)),
         )
-    desired.update(workloads.entrances(workload))
+    if not there.address_taken:
+        desired.update(workloads.entrances(workload))
     children = tuple(
         Child(resource=resource, desired=manifest, actual=there.children.get(resource))
         for resource, manifest in desired.items()
@@ -166,16 +171,6 @@ def _workload(view: ProjectView, there: EnvironmentView, spec: EnvironmentSpec) 
     replicas = 1 if runtime.replicas is None else runtime.replicas
     identifier = environment_id(project.id, spec.name)
     name = there.workload
-    service = there.children.get(r.SERVICES)
-    values = {
-        "clusterIP": service["spec"].get("clusterIP", "") if service else "",
-        "name": name,
-        "namespace": project.namespace,
-        "environmentId": identifier,
-        "environment": spec.name,
-        "project": project.name,
-    }
-    public_url = filled(config.public_url_template, values)
     return Workload(
         name=name,
         namespace=project.namespace,
@@ -191,9 +186,31 @@ def _workload(view: ProjectView, there: EnvironmentView, spec: EnvironmentSpec) 
         api_url=config.api_url,
         otlp_endpoint=config.otlp_endpoint,
         egress=config.egress,
-        public_url=public_url if config.exposure.way is Way.NONE else in_lower_case(public_url),
+        public_url=public_url(config, project, spec.name, name, there.children),
         metrics_namespaces=config.metrics_namespaces,
         cluster_dns=config.cluster_dns,
         exposure=config.exposure,
-        tls_secret=filled(config.exposure.tls_secret, values),
+        tls_secret=filled(config.exposure.tls_secret, _url_values(project, spec.name, name, there.children)),
     )
+
+
+def public_url(
+    config: Config, project: Project, environment: str, workload: str, children: Mapping[Resource, Object]
+) -> str:
+    """Where an environment is to be reached; empty while that is not known."""
+    url = filled(config.public_url_template, _url_values(project, environment, workload, children))
+    return url if config.exposure.way is Way.NONE else in_lower_case(url)
+
+
+def _url_values(
+    project: Project, environment: str, workload: str, children: Mapping[Resource, Object]
+) -> Mapping[str, str]:
+    service = children.get(r.SERVICES)
+    return {
+        "clusterIP": service["spec"].get("clusterIP", "") if service else "",
+        "name": workload,
+        "namespace": project.namespace,
+        "environmentId": environment_id(project.id, environment),
+        "environment": environment,
+        "project": project.name,
+    }

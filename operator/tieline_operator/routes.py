@@ -10,8 +10,19 @@ from tieline_core.names import PROJECT_LABEL
 from tieline_core.organisations import labelled_id
 from tieline_operator.borrowing import concerned_by_connection, concerned_by_grant
 from tieline_operator.conditions import find
-from tieline_operator.indexes import BY_ID, CHILDREN, OWN, joined, namespace_of, ref
+from tieline_operator.indexes import (
+    BY_ADDRESS,
+    BY_ID,
+    BY_ID_ANYWHERE,
+    CHILDREN,
+    OWN,
+    joined,
+    namespace_of,
+    public_urls,
+    ref,
+)
 from tieline_operator.plans import Key, Object
+from tieline_operator.public_urls import address_key
 from tieline_operator.world import View
 
 Views = Mapping[Resource, View]
@@ -43,7 +54,7 @@ def gist(resource: Resource, obj: Object) -> tuple[Any, ...]:
     condition = (find(obj) if resource != r.PROJECTS else None) or {}
     status = obj.get("status", {})
     environments = [
-        (item.get("name"), item.get("version"), item.get("desiredVersion"))
+        (item.get("name"), item.get("version"), item.get("desiredVersion"), item.get("publicUrl"))
         for item in status.get("environments", [])
     ]
     return (
@@ -115,7 +126,11 @@ def _project(views: Views, obj: Object) -> Iterator[Key]:
     yield from _found(views, r.ACTIVATIONS, "project", *place)
     yield from _found(views, r.PROJECT_VERSIONS, "project", *place)
     yield from _found(views, r.CONNECTORS, "project", *place)
-    yield from _same_id(views, r.PROJECTS, obj)
+    for other in views[r.PROJECTS].by_index(BY_ID_ANYWHERE, object_id(obj)):
+        yield key_of(r.PROJECTS, other)
+    for url in public_urls(obj):
+        for other in views[r.PROJECTS].by_index(BY_ADDRESS, address_key(url)):
+            yield key_of(r.PROJECTS, other)
 
 
 def _version(views: Views, obj: Object) -> Iterator[Key]:
