@@ -53,7 +53,7 @@ class References:
         if missing:
             more = f" and {len(missing) - _MAX_NAMED} more" if len(missing) > _MAX_NAMED else ""
             raise errors.forbidden(
-                f"This decides where credentials are sent, and they are in the Secrets "
+                f"This decides where credentials are sent or used, and they are in the Secrets "
                 f"{', '.join(missing[:_MAX_NAMED])}{more}: it needs the permission to get or use each of them in "
                 f"the namespace {namespace}. Ask for a Role with the verb get or use on these secrets, or send the "
                 "values of the credentials in the same request"

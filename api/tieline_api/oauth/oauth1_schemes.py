@@ -110,7 +110,8 @@ def _given(
     secret = auth_schemes.secret_of(config)
     same = next((one for one in of_system if auth_schemes.same(config, one, owner=owner)), None)
     stored = next((one for one in inline if one["id"] == config.id), None)
-    item = same or auth_schemes.to_item(config, stored, owners=(owner.id,))
+    owners = (owner.id, *(object_id(one.connection) for one in held))
+    item = same or auth_schemes.to_item(config, stored, owners=owners)
     return Chosen(
         oauth1=OAuth1.model_validate(item["oauth1"]),
         field=_GIVEN,
