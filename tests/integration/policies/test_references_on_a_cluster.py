@@ -12,6 +12,7 @@ import yaml
 
 from tests.harness.kubectl import Kubectl, Organisation, an_organisation
 from tests.harness.reference_changes import CASES, Case, connection, key
+from tests.unit.docs.reading_pages import page
 from tieline_core.ids import new_id
 
 pytestmark = pytest.mark.cluster
@@ -207,6 +208,20 @@ def test_who_may_get_or_use_them_may_refer_to_them(
     assert ("More than 12 at once" in told) is named
     told = able.tries("create", resource("Project", project(*maps[1:], another)))
     assert ("s12:" in told) is named
+
+
+def test_the_pages_role_lets_a_pipeline_use_a_secret_that_it_may_not_read(
+    kubectl: Kubectl, place: Organisation
+) -> None:
+    (block,) = [one for one in page("docs/security.md").blocks("yaml") if one.mark == "role"]
+    pipeline = Someone(kubectl, place.namespace, role="tieline-editor")
+    manifest = block.text.replace("namespace: acme", f"namespace: {place.namespace}")
+    kubectl("apply", "-f", "-", stdin=manifest.replace("name: pipeline", f"name: {pipeline.name}"))
+    shop = resource("Connection", connection(key(secret="shop-api-key")))
+    assert pipeline.tries("create", shop) == ""
+    assert "another" in pipeline.tries("create", resource("Connection", connection(key(secret="another"))))
+    asked = ("auth", "can-i", "get", "secrets/shop-api-key", f"--as={pipeline.name}")
+    assert kubectl(*asked, namespace=place.namespace, check=False).stdout.strip() == "no"
 
 
 def test_as_many_references_as_an_object_can_have_are_decided(
