@@ -23,11 +23,13 @@ from tieline.errors import (
     ForeignRedirectError,
     InvalidPathError,
     NoConnectionOfUserError,
+    RequestTimeoutError,
     TemplateNotLinkedError,
     TielineError,
     UnknownTemplateError,
     UnknownVariableError,
     UnsupportedAuthSchemeError,
+    UpstreamError,
 )
 from tieline.integration import Integration
 from tieline.logs import Log
@@ -55,6 +57,7 @@ __all__ = [
     "Log",
     "NoConnectionOfUserError",
     "Request",
+    "RequestTimeoutError",
     "Response",
     "ScheduledRun",
     "Session",
@@ -75,5 +78,6 @@ __all__ = [
     "UnknownTemplateError",
     "UnknownVariableError",
     "UnsupportedAuthSchemeError",
+    "UpstreamError",
     "Variables",
 ]

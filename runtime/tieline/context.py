@@ -160,6 +160,7 @@ class Context(Generic[V]):
             lambda: self._configuration.current.connection(template, self.activation),
             self._tracer,
             self._configuration.tokens,
+            self._configuration.redactor,
         )
 
     def trace(self, name: str, **attributes: Value) -> AbstractContextManager[Span]:
@@ -202,13 +203,15 @@ class Context(Generic[V]):
 
         ``url`` is a path under the connection's base URL (or an absolute URL of its origin); ``options``
         are aiohttp's: ``params``, ``headers``, ``json``, ``data``, ``timeout``, … The time-out is 30
-        seconds unless given. Redirects to another origin are followed without credentials.
+        seconds unless given. A redirect within the origin is followed; one to another origin is not, and raises
+        ForeignRedirectError (``allow_redirects=False`` returns the redirect itself).
 
         What is safe to repeat is sent again up to ``retries`` times (2 unless given, 0 for never): GET, HEAD,
         OPTIONS, PUT and DELETE after lost connections and after 429, 502, 503 and 504, every method when there
         was no connection. ``Retry-After`` is respected up to 10 seconds; what asks for more is returned.
 
-        Raises the errors of tieline.errors about templates, credentials and URLs, and aiohttp's.
+        Raises the errors of tieline.errors about templates, credentials and URLs, RequestTimeoutError, and aiohttp's.
+        ``response.raise_for_status()`` raises an UpstreamError, which has the beginning of what the system answered.
 
         >>> async def orders(ctx: Context) -> list[str]:
         ...     response = await ctx.fetch("shop", "/orders", params={"state": "open"})

@@ -1,6 +1,19 @@
 """What can go wrong, in sentences that say what to do about it."""
 
+import sysconfig
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
+
+import aiohttp
+from multidict import CIMultiDictProxy
+
+_NOT_THE_AUTHORS = (
+    sysconfig.get_path("stdlib"),
+    sysconfig.get_path("purelib"),
+    sysconfig.get_path("platlib"),
+    str(Path(__file__).parent),
+)
 
 
 class TielineError(Exception):
@@ -200,3 +213,85 @@ class InvalidPathError(TielineError):
     >>> run(order)
     'percent-encode what callers give'
     """
+
+
+class UpstreamError(TielineError, aiohttp.ClientResponseError):
+    """The system answered with a status of 400 or above, and the code called ``raise_for_status()``.
+
+    >>> async def order(ctx: Context) -> str:
+    ...     response = await ctx.fetch("shop", "/refused", method="POST", json={"lines": []})
+    ...     try:
+    ...         response.raise_for_status()
+    ...     except UpstreamError as error:
+    ...         return f"{error.status}: {error.body}"
+    ...     return "taken"
+    >>> run(order)
+    '422: {"error": "an order needs lines"}'
+    """
+
+    def __init__(
+        self,
+        *,
+        template: str,
+        body: str,
+        method: str,
+        url: str,
+        reason: str,
+        status: int,
+        request_info: aiohttp.RequestInfo,
+        history: tuple[aiohttp.ClientResponse, ...] = (),
+        headers: CIMultiDictProxy[str] | None = None,
+    ) -> None:
+        super().__init__(request_info, history, status=status, message=reason, headers=headers)
+        self.template = template
+        """The connection template that the request went through."""
+        self.body = body
+        """The beginning of the answer's body (2,048 characters), with known secrets replaced."""
+        self._request = f"{method} {url}"
+
+    def __str__(self) -> str:
+        said = f": {self.body}" if self.body else ", and nothing in its body"
+        return f"{self.template} answered {self._request} with {self.status} {self.message}{said}"
+
+    def __repr__(self) -> str:
+        # aiohttp's shows the request's headers, which hold the credentials.
+        return f"{type(self).__name__}({str(self)!r})"
+
+
+class RequestTimeoutError(TielineError, TimeoutError):
+    """The system did not answer a request in the time that it had.
+
+    >>> async def orders(ctx: Context) -> str:
+    ...     try:
+    ...         return await (await ctx.fetch("shop", "/orders", timeout=5)).text()
+    ...     except RequestTimeoutError:
+    ...         return "the shop is slow today"
+    >>> run(orders) != "the shop is slow today"
+    True
+    """
+
+    def __init__(self, *, template: str, method: str, url: str, seconds: float | None) -> None:
+        limit = f"within {seconds:g} seconds" if seconds else "in time"
+        super().__init__(
+            f"{template} did not answer {method} {url} {limit}; pass timeout= for another limit, "
+            "or ask for less at once"
+        )
+
+
+def reason(error: BaseException) -> str:
+    """The error in one text that is never empty: its own, or else its type and where it was raised.
+
+    >>> reason(ValueError("no order")), reason(TimeoutError())
+    ('no order', 'TimeoutError')
+    """
+    kind = type(error).__name__
+    text = str(error).strip()
+    if text:
+        # A KeyError's own text is the key alone.
+        return f"{kind}: {text}" if type(error) is KeyError else text
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(_NOT_THE_AUTHORS)] or frames
+    if not own:
+        return kind
+    place = f"{kind} at {Path(own[-1].filename).name}:{own[-1].lineno}"
+    return f"{place}: {own[-1].line}" if own[-1].line else place

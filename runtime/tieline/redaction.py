@@ -138,6 +138,13 @@ class Redactor:
             spans += other._matcher.spans(text)
         return spans
 
+    def unfinished(self, text: str) -> int:
+        """Where the last part of ``text`` begins that may be the beginning of a secret; its length without one."""
+        own = current_redactor.get()
+        forms = chain(self._matcher.forms, own()._matcher.forms if own else ())
+        ends = (_begun(text, form) for form in forms)
+        return min(ends, default=len(text))
+
     def suspects(self, text: str) -> bool:
         """Whether ``text`` may hold a secret: quicker than masking it, and true rather too often."""
         if self._matcher.suspects(text) or _JWT_BEGIN in text:
@@ -181,6 +188,11 @@ class _Matcher:
             self._by_prefix = _by_prefix(self._all)
             self._pattern = re.compile(_expression(self._by_prefix))
 
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """All texts that are looked for."""
+        return self._all
+
     def suspects(self, text: str) -> bool:
         """Whether one of the texts is there, word or not."""
         if self._pattern is None:
@@ -219,6 +231,16 @@ def _occurrences(text: str, form: str) -> Iterator[Span]:
     while place >= 0:
         yield place, place + len(form)
         place = text.find(form, place + 1)
+
+
+def _begun(text: str, form: str) -> int:
+    """Where ``text`` ends with the beginning of ``form``; its length when it does not."""
+    place = text.find(form[:_SHORTEST], max(0, len(text) - len(form)))
+    while place >= 0:
+        if form.startswith(text[place:]):
+            return place
+        place = text.find(form[:_SHORTEST], place + 1)
+    return len(text)
 
 
 def _stands_alone(text: str, span: Span) -> bool:

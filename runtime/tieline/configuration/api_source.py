@@ -10,7 +10,7 @@ import aiohttp
 
 from tieline.configuration.current import Publish
 from tieline.configuration.snapshot import parse
-from tieline.errors import ConfigurationError
+from tieline.errors import ConfigurationError, reason
 
 logger = logging.getLogger("tieline.configuration")
 
@@ -64,7 +64,7 @@ class ApiSource:
                     await self._poll(client, publish)
                 except _NotObtainedError as error:
                     if not failures:
-                        logger.warning("Lost the API, serving with the last configuration: %s", error)
+                        logger.warning("Lost the API, serving with the last configuration: %s", reason(error))
                     failures += 1
                     await asyncio.sleep(self._backoff(failures))
                     continue

@@ -17,7 +17,7 @@ from tieline.api_headers import api_headers
 from tieline.configuration import changes
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Activation, parse_activation
-from tieline.errors import ConfigurationError
+from tieline.errors import ConfigurationError, reason
 
 logger = logging.getLogger("tieline.configuration")
 
@@ -122,7 +122,7 @@ class ApiUsers:
             ValueError,
             ConfigurationError,
         ) as error:
-            logger.warning("Could not ask the API for the users: %s", error)
+            logger.warning("Could not ask the API for the users: %s", reason(error))
             raise UsersUnavailableError from error
 
     def _headers(self) -> dict[str, str]:
@@ -153,7 +153,7 @@ class ApiUsers:
             found = parse_activation(json.loads(body)) if status == 200 else None
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError, ConfigurationError) as error:
             if asked >= self._away_until:
-                logger.warning("Could not ask the API for a user's activation: %s", error)
+                logger.warning("Could not ask the API for a user's activation: %s", reason(error))
             self._away_until = self.now() + _PAUSE
             return
         self._known[external_id] = _Known(found, etag, asked)

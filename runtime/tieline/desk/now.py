@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from tieline.scheduling.records import STATIC
@@ -10,6 +11,34 @@ from tieline.scheduling.schedules import Schedule, ScheduledRun
 from tieline.serving.counts import Outcome
 from tieline.serving.runs import Runner
 from tieline.serving.scheduled import ScheduledRuns
+
+_MOST_NAMED = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How the runs of a schedule ended."""
+
+    runs: int
+    failures: Mapping[str, Outcome] = field(default_factory=dict)
+    """How those ended that did not succeed, by their users' external ids; that of the static activation is empty."""
+
+    def __str__(self) -> str:
+        """Which users' runs did not succeed, and how.
+
+        >>> str(Ended(runs=3, failures={"ann": "failed", "ben": "timed_out"}))
+        'failed for ann; timed out for ben (2 of 3 runs)'
+        >>> str(Ended(runs=1, failures={"": "failed"}))
+        'failed'
+        """
+        texts = []
+        for outcome, count in sorted(Counter(self.failures.values()).items()):
+            users = [user for user, ended in self.failures.items() if ended == outcome and user]
+            more = f" and {count - _MOST_NAMED} more" if count > _MOST_NAMED else ""
+            names = f" for {', '.join(users[:_MOST_NAMED])}{more}" if users else ""
+            texts.append(f"{outcome.replace('_', ' ')}{names}")
+        counted = f" ({len(self.failures)} of {self.runs} runs)" if any(self.failures) else ""
+        return "; ".join(texts) + counted
 
 
 async def run_now(
@@ -21,36 +50,29 @@ async def run_now(
     user: str | None = None,
     due: datetime | None = None,
     attempt: int = 1,
-) -> Counter[Outcome]:
+) -> Ended:
     """How the runs ended: for one user, or for all that the schedule is for, as many at once as it says.
 
     What they left in the background is waited for.
     """
     run = ScheduledRun(schedule=schedule.name, due=due or datetime.now(schedule.cron.zone), attempt=attempt)
     names = [user] if user is not None else [STATIC] if schedule.activations == "static" else list(users)
-    before = _outcomes(runner, schedule)
     places = asyncio.Semaphore(schedule.parallel)
+    failures: dict[str, Outcome] = {}
 
     async def in_place(name: str) -> None:
         async with places:
-            await scheduled.run(schedule, run, name)
+            outcome = await scheduled.run(schedule, run, name)
+        if outcome not in ("succeeded", "refused"):
+            failures[name] = outcome
 
     await asyncio.gather(*map(in_place, names))
     await settled(runner)
-    return _outcomes(runner, schedule) - before
+    # In the order of the users, whatever run ended first.
+    return Ended(runs=len(names), failures={name: failures[name] for name in names if name in failures})
 
 
 async def settled(runner: Runner) -> None:
     """Wait until nothing runs in the background any more."""
     while runner.background.pending:  # noqa: ASYNC110  (it knows no events)
         await asyncio.sleep(0.002)
-
-
-def _outcomes(runner: Runner, schedule: Schedule) -> Counter[Outcome]:
-    return Counter(
-        {
-            outcome: count
-            for (kind, task, outcome), count in runner.counts.runs.items()
-            if (kind, task) == ("schedule", schedule.name)
-        }
-    )

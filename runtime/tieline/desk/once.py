@@ -71,7 +71,10 @@ async def _once(schedule: Schedule, user: str | None, settings: Settings, redact
             )
         finally:
             runner.close()
-    return 0 if ended.keys() <= {"succeeded"} else 1
+    if ended.failures:
+        logger.error("Schedule %s %s", schedule.name, ended)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -10,8 +10,10 @@ from tieline.configuration.snapshot import Connection
 from tieline.configuration.tokens import AccessTokens
 from tieline.errors import ForeignRedirectError
 from tieline.outbound.prepared import PreparedRequest, UnusableValueError
+from tieline.outbound.responses import Response
 from tieline.outbound.schemes import authenticate
 from tieline.outbound.urls import origin, shown
+from tieline.redaction import Redactor
 from tieline.tracing.outbound import answered, sending
 from tieline.tracing.spans import Tracer
 
@@ -27,19 +29,31 @@ class Applying:
     there: a request that was not let in has done nothing.
     """
 
-    __slots__ = ("_connection", "_given", "_repeated", "_target", "_tokens", "_tracer")
+    __slots__ = ("_connection", "_given", "_redact", "_repeated", "_target", "_tokens", "_tracer")
 
     def __init__(
-        self, connection: Connection, target: URL, tracer: Tracer | None, tokens: AccessTokens | None
+        self,
+        connection: Connection,
+        target: URL,
+        tracer: Tracer | None,
+        tokens: AccessTokens | None,
+        redact: Redactor,
     ) -> None:
         self._connection = connection
         self._target = target
         self._tracer = tracer
         self._tokens = tokens
+        self._redact = redact
         self._given: BytesPayload | None = None
         self._repeated = False
 
     async def __call__(self, request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
+        response = await self._traced(request, send)
+        if isinstance(response, Response):
+            response.describe(template=self._connection.template, redact=self._redact)
+        return response
+
+    async def _traced(self, request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
         if self._tracer is None:
             return await self._let_in(request, send)
         connection = self._connection

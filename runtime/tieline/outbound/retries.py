@@ -19,6 +19,7 @@ RETRIES = 2
 _IDEMPOTENT = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PUT"})
 _TEMPORARY = frozenset({429, 502, 503, 504})
 _FIRST_WAIT = 0.25
+_DOUBLED = 10
 _PLAIN = (str, bytes, int, float)
 # What asks for more patience than this is for the code to decide about: a run has a time-out.
 _LONGEST_WAIT = 10.0
@@ -39,7 +40,7 @@ async def send_again(
     An idempotent method is repeated after 429, 502, 503 and 504, lost connections and cut bodies; any method when
     there was no connection at all, since nothing was sent. A body that can be read only once is never
     repeated. The wait is what ``Retry-After`` says (an answer that asks for more than 10 seconds is
-    returned), or else doubles from a quarter of a second, give or take a half.
+    returned), or else doubles from a quarter of a second, give or take a half, up to 10 seconds.
     """
     for attempt in range(retries):
         try:
@@ -99,8 +100,9 @@ def _repeatable(options: Mapping[str, Any]) -> bool:
 
 
 def _backoff(attempt: int) -> float:
-    doubled: float = 2**attempt
-    return doubled * _FIRST_WAIT * random.uniform(0.5, 1.5)  # noqa: S311  (spreads retries, hides nothing)
+    doubled: float = 2 ** min(attempt, _DOUBLED)
+    wait = doubled * _FIRST_WAIT * random.uniform(0.5, 1.5)  # noqa: S311  (spreads retries, hides nothing)
+    return min(wait, _LONGEST_WAIT)
 
 
 def _seconds(text: str) -> float:

@@ -1,6 +1,7 @@
 """Requests through a connection: base URL and credentials are applied to each, and nowhere else."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import aiohttp
@@ -10,10 +11,14 @@ from yarl import URL
 
 from tieline.configuration.snapshot import Connection
 from tieline.configuration.tokens import AccessTokens
+from tieline.errors import RequestTimeoutError
 from tieline.outbound.applying import Applying
+from tieline.outbound.responses import Response
 from tieline.outbound.retries import RETRIES, send_again
 from tieline.outbound.schemes import check
 from tieline.outbound.urls import join
+from tieline.redaction import Redactor
+from tieline.tracing.outbound import shown
 from tieline.tracing.spans import Tracer
 from tieline_rules.egress import Egress
 
@@ -29,7 +34,9 @@ def new_client(egress: Egress | None = None) -> aiohttp.ClientSession:
     With ``egress`` each address is checked when its socket is made, that of every redirect as well.
     """
     connector = egress.connector() if egress is not None else None
-    return aiohttp.ClientSession(timeout=TIMEOUT, cookie_jar=aiohttp.DummyCookieJar(), connector=connector)
+    return aiohttp.ClientSession(
+        timeout=TIMEOUT, cookie_jar=aiohttp.DummyCookieJar(), connector=connector, response_class=Response
+    )
 
 
 class Session:
@@ -51,7 +58,7 @@ class Session:
     ['A-1', 'A-2', 'A-1', 'A-2']
     """
 
-    __slots__ = ("_client", "_look_up", "_tokens", "_tracer")
+    __slots__ = ("_client", "_look_up", "_redact", "_tokens", "_tracer")
 
     def __init__(
         self,
@@ -59,11 +66,13 @@ class Session:
         look_up: LookUp,
         tracer: Tracer | None = None,
         tokens: AccessTokens | None = None,
+        redact: Redactor | None = None,
     ) -> None:
         self._client = client
         self._look_up = look_up
         self._tracer = tracer
         self._tokens = tokens
+        self._redact = redact or Redactor()
 
     async def __aenter__(self) -> "Session":
         return self
@@ -79,9 +88,12 @@ class Session:
         Raises the errors of tieline.errors about templates, credentials and URLs, and aiohttp's.
         """
         check(self._look_up())
+        if options.get("raise_for_status") is True:
+            options["raise_for_status"] = _raise_with_body
 
         async def send() -> ClientResponse:
-            return await self._once(method, url, options)
+            with self._timed(method, url, options):
+                return await self._once(method, url, options)
 
         return _RequestContextManager(send_again(send, method=method, options=options, retries=retries))
 
@@ -90,9 +102,27 @@ class Session:
         connection = self._look_up()
         check(connection)
         target = join(base=connection.base_url, path=url, template=connection.template)
-        applying = Applying(connection, target, self._tracer, self._tokens)
+        applying = Applying(connection, target, self._tracer, self._tokens, self._redact)
         middlewares = (*(options.get("middlewares") or ()), applying)
         return self._client.request(method, target, **{**options, "middlewares": middlewares})
+
+    @contextmanager
+    def _timed(self, method: str, url: str | URL, options: Mapping[str, Any]) -> Iterator[None]:
+        """Tell which request it was that took too long; aiohttp's error for that has no text."""
+        try:
+            yield
+        except TimeoutError as error:
+            if str(error):
+                raise
+            connection = self._look_up()
+            target = join(base=connection.base_url, path=url, template=connection.template)
+            limit = options.get("timeout", TIMEOUT)
+            raise RequestTimeoutError(
+                template=connection.template,
+                method=method,
+                url=shown(target),
+                seconds=limit.total if isinstance(limit, aiohttp.ClientTimeout) else limit,
+            ) from error
 
     def get(self, url: str | URL = "", **options: Any) -> _RequestContextManager:
         """GET."""
@@ -123,6 +153,12 @@ class Session:
         return self.request("OPTIONS", url, **options)
 
 
+async def _raise_with_body(response: ClientResponse) -> None:
+    if isinstance(response, Response):
+        await response.raise_with_body()
+    response.raise_for_status()
+
+
 async def fetch(
     session: Session, url: str | URL, *, method: str, retries: int = RETRIES, **options: Any
 ) -> ClientResponse:
@@ -131,13 +167,20 @@ async def fetch(
     What is safe to repeat is sent again after failures that pass; see tieline.outbound.retries.
     """
 
+    raising = options.pop("raise_for_status", None)
+    if raising not in (None, False, True):
+        options["raise_for_status"] = raising  # a function of the author's own
+
     async def send() -> ClientResponse:
-        response = await session._once(method, url, options)
-        try:
-            await response.read()
-        except BaseException:
-            response.close()
-            raise
+        with session._timed(method, url, options):
+            response = await session._once(method, url, options)
+            try:
+                await response.read()
+            except BaseException:
+                response.close()
+                raise
+        if raising is True:
+            response.raise_for_status()
         # Its connection went back to the pool at the body's end; a released response could not be read again.
         return response
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from tieline.errors import reason
 from tieline.scheduling.claims import Claim, Terms
 from tieline.scheduling.clock import Clock
 from tieline.scheduling.deciding import Wait, Watch, Work, decide
@@ -92,7 +93,9 @@ class Scheduler:
                 pause = await self._step(schedule, seen)
             except (StateUnavailableError, StateRefusedError) as error:
                 if not failures:
-                    logger.warning("Schedule %s cannot be claimed, trying again: %s", schedule.name, error)
+                    logger.warning(
+                        "Schedule %s cannot be claimed, trying again: %s", schedule.name, reason(error)
+                    )
                 failures += 1
                 pause = min(_FIRST_BACKOFF * 2 ** min(failures - 1, 10), _LONGEST_BACKOFF)
                 # What was seen before says nothing about the time in which nobody could renew a claim.

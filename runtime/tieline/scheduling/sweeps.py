@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from tieline.configuration.users import UsersUnavailableError
+from tieline.errors import reason
 from tieline.scheduling.claims import Claim, ClaimLostError, Terms
 from tieline.scheduling.clock import Clock
 from tieline.scheduling.deciding import next_runs, settled
@@ -19,7 +20,7 @@ logger = logging.getLogger("tieline.schedules")
 _PAUSE = 2.0
 _LAST_WRITE = 3.0
 
-Run = Callable[[Schedule, ScheduledRun, str], Awaitable[None]]
+Run = Callable[[Schedule, ScheduledRun, str], Awaitable[object]]
 """Runs a schedule's function for an activation (by external id, or STATIC); raises nothing but cancellation."""
 
 
@@ -135,7 +136,9 @@ class Sweeping:
             async with asyncio.timeout(_LAST_WRITE):
                 await self._claim.write(self._outcome())
         except (ClaimLostError, StateRefusedError, StateUnavailableError, TimeoutError) as error:
-            logger.warning("Could not write down where schedule %s stands: %s", self._schedule.name, error)
+            logger.warning(
+                "Could not write down where schedule %s stands: %s", self._schedule.name, reason(error)
+            )
 
     def _outcome(self) -> Record:
         """The due time settled, or the rest given back for another pod."""

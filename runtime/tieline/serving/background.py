@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any
 
-from tieline.errors import TielineError
+from tieline.errors import TielineError, reason
 from tieline.logs import end_run
 from tieline.serving.counts import Counts, Outcome
 from tieline.serving.turns import Slot, Turns
@@ -119,7 +119,7 @@ class BackgroundWork:
             if isinstance(error, TimeoutError) and deadline.expired():
                 logger.error("Background work %s was stopped after %g seconds", name, self._timeout)
                 return "timed_out"
-            logger.exception("Background work %s failed: %s", name, error)
+            logger.exception("Background work %s failed: %s", name, reason(error))
             return "failed"
         return "succeeded"
 

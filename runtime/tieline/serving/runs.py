@@ -15,7 +15,7 @@ from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Activation
 from tieline.configuration.users import ConfiguredUsers, Users, UsersUnavailableError
 from tieline.context import Context, Surroundings
-from tieline.errors import TielineError
+from tieline.errors import TielineError, reason
 from tieline.integration import Webhook
 from tieline.logs import current_activation
 from tieline.redaction import current_redactor
@@ -31,7 +31,7 @@ from tieline.serving.refusals import RefusedError
 from tieline.serving.turns import NoTurnError, Slot, Turns
 from tieline.state.documents import Documents, MemoryDocuments
 from tieline.sync import SyncContext, SyncRequest
-from tieline.tracing.spans import Span, Tracer
+from tieline.tracing.spans import Span, Tracer, Value
 from tieline.ulids import new_ulid
 
 logger = logging.getLogger("tieline.run")
@@ -76,7 +76,7 @@ class Runner:
         self._configuration = configuration
         self._surroundings = surroundings
         self._users = users or ConfiguredUsers(configuration)
-        self._tracer = tracer or Tracer(_let_go)
+        self._tracer = tracer or Tracer(_let_go, configuration.redactor)
         self.turns = Turns(
             most=limits.max_runs,
             share=limits.max_runs_of_one,
@@ -174,7 +174,7 @@ class Runner:
                 activation = await self._admit(webhook, request)
                 if activation.id:
                     current_activation.set(activation.id)
-                    span.tell(activation=activation.id)
+                    span.tell(activation=activation.id, **_user(activation))
                 context = self.calls.context(execution_id, activation)
                 if webhook.is_async:
                     return answer(await webhook.handler(*(context, request)[: webhook.arguments]))
@@ -190,7 +190,7 @@ class Runner:
                 logger.warning("Webhook %s was called in vain: %s", webhook.name, unread)
                 return _refused(unread, execution_id)
             span.fail(error)
-            logger.exception("Webhook %s failed: %s", webhook.name, error)
+            logger.exception("Webhook %s failed: %s", webhook.name, reason(error))
             return error_answer(
                 500,
                 "execution_failed",
@@ -264,6 +264,10 @@ class Runner:
         content = await request.read()
         arguments = (SyncContext(context, asyncio.get_running_loop()), SyncRequest(request, content))
         return await self.calls.in_thread(slot, webhook.handler, *arguments[: webhook.arguments])
+
+
+def _user(activation: Activation) -> dict[str, Value]:
+    return {"user": activation.user.external_id} if activation.user else {}
 
 
 def _let_go(_: Span) -> None:

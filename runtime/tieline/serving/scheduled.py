@@ -8,6 +8,7 @@ from tieline import logs
 from tieline.configuration.snapshot import Activation
 from tieline.configuration.users import Users, UsersUnavailableError
 from tieline.context import activation_key
+from tieline.errors import reason
 from tieline.logs import current_activation
 from tieline.redaction import current_redactor
 from tieline.scheduling.records import STATIC
@@ -34,14 +35,16 @@ class ScheduledRuns:
         self._counts = counts
         self._timeout = timeout
 
-    async def run(self, schedule: Schedule, run: ScheduledRun, external_id: str) -> None:
-        """Run it for a user's activation, or the static one. Raises nothing, but lets itself be cancelled.
+    async def run(self, schedule: Schedule, run: ScheduledRun, external_id: str) -> Outcome:
+        """Run it for a user's activation, or the static one, and return how it ended.
+
+        Raises nothing, but lets itself be cancelled.
 
         In a task of its own, since it says there which execution its log lines belong to.
         """
-        await asyncio.create_task(self._alone(schedule, run, external_id))
+        return await asyncio.create_task(self._alone(schedule, run, external_id))
 
-    async def _alone(self, schedule: Schedule, run: ScheduledRun, external_id: str) -> None:
+    async def _alone(self, schedule: Schedule, run: ScheduledRun, external_id: str) -> Outcome:
         execution_id = new_ulid()
         logs.begin_run(execution_id)
         started = time.perf_counter()
@@ -51,7 +54,7 @@ class ScheduledRuns:
             if activation is None:
                 # It was deleted since the users were listed.
                 outcome = "refused"
-                return
+                return outcome
             current_activation.set(activation.id or None)
             key = activation_key(activation)
             await self._calls.turns.wait(key, bounded=False)
@@ -69,7 +72,8 @@ class ScheduledRuns:
         finally:
             logs.end_run()
             if outcome != "refused":
-                self._told(schedule, run, outcome, time.perf_counter() - started)
+                self._told(schedule, run, external_id, outcome, time.perf_counter() - started)
+        return outcome
 
     async def _activation(self, external_id: str) -> Activation | None:
         if external_id == STATIC:
@@ -101,6 +105,7 @@ class ScheduledRuns:
                 task=schedule.name,
                 kind="INTERNAL",
                 activation=activation.id,
+                user=activation_key(activation),
             ) as span:
                 span.attributes.update(attributes)
                 return await self._limited(schedule, run, activation, execution_id, slot, span)
@@ -117,15 +122,16 @@ class ScheduledRuns:
         span: Span,
     ) -> Outcome:
         seconds = self._timeout if schedule.timeout is None else schedule.timeout
+        whose = {"fields": _of_user(activation_key(activation))}
         try:
             async with asyncio.timeout(seconds or None) as deadline:
                 await self._call(schedule, run, activation, execution_id, slot)
         except Exception as error:
             span.fail(error)
             if isinstance(error, TimeoutError) and deadline.expired():
-                logger.error("Schedule %s was stopped after %g seconds", schedule.name, seconds)
+                logger.error("Schedule %s was stopped after %g seconds", schedule.name, seconds, extra=whose)
                 return "timed_out"
-            logger.exception("Schedule %s failed: %s", schedule.name, error)
+            logger.exception("Schedule %s failed: %s", schedule.name, reason(error), extra=whose)
             return "failed"
         return "succeeded"
 
@@ -139,13 +145,20 @@ class ScheduledRuns:
         arguments = (SyncContext(context, asyncio.get_running_loop()), run)
         await self._calls.in_thread(slot, schedule.handler, *arguments[: schedule.arguments])
 
-    def _told(self, schedule: Schedule, run: ScheduledRun, outcome: Outcome, seconds: float) -> None:
+    def _told(
+        self, schedule: Schedule, run: ScheduledRun, external_id: str, outcome: Outcome, seconds: float
+    ) -> None:
         self._counts.add("schedule", schedule.name, outcome, seconds)
         fields = {
             "schedule": schedule.name,
             "due": run.due.isoformat(),
             "attempt": run.attempt,
             "outcome": outcome,
+            **_of_user(external_id),
             "durationMs": round(seconds * 1000, 3),
         }
         logger.info("Ran schedule %s", schedule.name, extra={"fields": fields})
+
+
+def _of_user(external_id: str) -> dict[str, str]:
+    return {"user": external_id} if external_id != STATIC else {}

@@ -2,7 +2,6 @@
 
 import dataclasses
 import logging
-from collections import Counter
 from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import ExitStack
 from datetime import datetime
@@ -25,7 +24,6 @@ from tieline.outbound import retries
 from tieline.outbound.session import Session, new_client
 from tieline.redaction import Redactor
 from tieline.serving.applications import webhook_application
-from tieline.serving.counts import Outcome
 from tieline.serving.runs import Limits, Runner
 from tieline.serving.scheduled import ScheduledRuns
 from tieline.state.documents import MemoryDocuments
@@ -47,7 +45,12 @@ _logger = logging.getLogger("tieline")
 
 
 class RunFailedError(AssertionError):
-    """A schedule's run did not succeed; the message has its errors."""
+    """A schedule's run did not succeed; the message names the users, and has the errors."""
+
+    def __init__(self, message: str, *, users: Mapping[str, str]) -> None:
+        super().__init__(message)
+        self.users = dict(users)
+        """How the runs that did not succeed ended, by their users' external ids; the static activation's is empty."""
 
 
 class Project:
@@ -227,11 +230,13 @@ class Project:
             )
         )
         self.check()
-        if ended.keys() - {"succeeded"}:
+        if ended.failures:
             errors = [
                 entry.error or entry.message for entry in self.logs[logged:] if entry.severity == "ERROR"
             ]
-            raise RunFailedError(f"The schedule {name!r} {_told(ended)}:\n" + "\n".join(errors))
+            raise RunFailedError(
+                f"The schedule {name!r} {ended}:\n" + "\n".join(errors), users=ended.failures
+            )
 
     @property
     def state(self) -> "ProjectState":
@@ -277,10 +282,6 @@ class Project:
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         return self._threads.run(work, timeout=_LONGEST)
-
-
-def _told(ended: Counter[Outcome]) -> str:
-    return ", ".join(f"{outcome.replace('_', ' ')} {count} times" for outcome, count in sorted(ended.items()))
 
 
 async def _listen(server: web.AppRunner) -> str:

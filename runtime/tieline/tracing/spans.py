@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal
 
+from tieline.errors import UpstreamError
 from tieline.redaction import Redactor, current_redactor
 from tieline.tracing.w3c import SpanContext, incoming, new_ids, new_span_id
 
@@ -104,6 +105,10 @@ class Span:
             self.error = self._bounded(error)
             return
         self.error = type(error).__name__
+        if isinstance(error, UpstreamError):
+            # What the system said is masked already.
+            self.error = f"{self.error}: {error.template} answered {error.status}"
+            self.update({"upstream.status_code": error.status, "upstream.body": error.body})
         self.update({"exception.type": f"{type(error).__module__}.{type(error).__qualname__}"})
 
     def _bounded(self, text: str) -> str:
@@ -136,11 +141,14 @@ class Tracer:
         kind: Kind = "SERVER",
         headers: Mapping[str, str] | None = None,
         activation: str = "",
+        user: str = "",
     ) -> Span:
         """The span of a run's trigger: part of the caller's trace when ``headers`` tell one."""
         inherited: dict[str, Value] = {"executionId": execution_id, "task": task}
         if activation:
             inherited["activation"] = activation
+        if user:
+            inherited["user"] = user
         parent = incoming(headers) if headers is not None else None
         return self._new(name, kind, parent, inherited, remote=parent is not None)
 

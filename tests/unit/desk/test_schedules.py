@@ -52,6 +52,10 @@ def test_a_users_schedule_is_run_for_all_or_for_one_and_its_failure_is_the_comma
     project(tmp_path, {"main.py": MAIN, "connections.yaml": CONNECTIONS})
     everyone = tieline("run", str(tmp_path), "--once", "remind")
     assert everyone.returncode == 1
+    lines = [json.loads(line) for line in everyone.stdout.splitlines()]
+    assert lines[-1]["message"] == "Schedule remind failed for ben (1 of 2 runs)"
+    (failed,) = [line for line in lines if line["message"].startswith("Schedule remind failed: ")]
+    assert failed["fields"] == {"user": "ben"}
     assert {str(found["user"]) for found in fields(everyone.stdout, "Reminding")} == {"ann", "ben"}
     ann = tieline("run", str(tmp_path), "--once", "remind", "--user", "ann")
     assert (ann.returncode, fields(ann.stdout, "Reminding")) == (0, [{"user": "ann"}])

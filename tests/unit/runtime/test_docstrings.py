@@ -60,6 +60,8 @@ def project(tmp_path: Path) -> Iterator[Project]:
         shop = made.connection("shop")
         for method in ("GET", "POST"):
             shop.on(method, "*").answer(json={"id": "7", "orders": [{"id": "A-1"}, {"id": "A-2"}]})
+        refused = {"error": "an order needs lines"}
+        shop.on("POST", "/refused").answer(422, json=refused)
         made.connection("crm", user="ann").on("GET", "/people")
         yield made
 
