@@ -8,7 +8,7 @@ import aiohttp
 from tieline.configuration.api_source import ApiSource
 from tieline.configuration.current import Configuration, Source
 from tieline.configuration.file_source import FileSource
-from tieline.configuration.tokens import ApiTokens
+from tieline.configuration.tokens import AccessTokens, ApiTokens
 from tieline.configuration.users import ApiUsers, ConfiguredUsers, Users
 from tieline.context import Named, Surroundings
 from tieline.redaction import Redactor
@@ -39,11 +39,18 @@ def users_of(settings: Settings, configuration: Configuration, client: aiohttp.C
     return ApiUsers(client, settings.api_url, settings.token_file, time.monotonic)
 
 
-def tokens_of(settings: Settings, redactor: Redactor, client: aiohttp.ClientSession) -> ApiTokens | None:
-    """Who is asked for other access tokens after a 401."""
-    if settings.connections_file is not None or settings.api_url is None:
+def tokens_of(
+    settings: Settings, redactor: Redactor, client: aiohttp.ClientSession, to_api: aiohttp.ClientSession
+) -> AccessTokens | None:
+    """Who obtains access tokens: the platform, or at one's own desk the process itself."""
+    if settings.connections_file is not None:
+        # Pods load no more than they need.
+        from tieline.configuration.desk_tokens import DeskTokens  # noqa: PLC0415
+
+        return DeskTokens(client, redactor.learn)
+    if settings.api_url is None:
         return None
-    return ApiTokens(client, settings.api_url, settings.token_file, redactor.learn, time.monotonic)
+    return ApiTokens(to_api, settings.api_url, settings.token_file, redactor.learn, time.monotonic)
 
 
 def documents_of(settings: Settings, client: aiohttp.ClientSession) -> Documents:

@@ -75,7 +75,7 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
     exporter = parts.exporter_of(settings, redactor)
     # The API is inside of the cluster, where connections may not go.
     async with new_client(settings.egress) as client, new_client() as to_api:
-        configuration.tokens = parts.tokens_of(settings, redactor, to_api)
+        configuration.tokens = parts.tokens_of(settings, redactor, client, to_api)
         users = parts.users_of(settings, configuration, to_api)
         documents = parts.documents_of(settings, to_api)
         runner = Runner(

@@ -65,6 +65,7 @@ class Credential:
             yield value
             if name == "valueBase64":
                 yield from _decoded(value)
+        yield from _client_secrets(self.options)
         user, password = self.data.get(_USER_NAME), self.data.get("password")
         if isinstance(user, str) and isinstance(password, str):
             # As basic authentication sends them: their base64 is one text.
@@ -295,13 +296,14 @@ def _connection(template: str, body: dict[str, Any]) -> Connection:
         template=template,
         base_url=str(body.get("baseUrl") or ""),
         credentials=tuple(
-            _credential(_as_mapping(item, f"{where}.credentials[{index}]"))
+            parse_credential(_as_mapping(item, f"{where}.credentials[{index}]"))
             for index, item in enumerate(credentials)
         ),
     )
 
 
-def _credential(body: dict[str, Any]) -> Credential:
+def parse_credential(body: Mapping[str, Any]) -> Credential:
+    """A connection's credential; raises ConfigurationError."""
     scheme = _mapping(body, "authScheme")
     kind = str(scheme.get("type") or "")
     return Credential(
@@ -328,7 +330,7 @@ def _moment(value: Any) -> datetime | None:
     return found if found and found.tzinfo else None
 
 
-def _mapping(body: dict[str, Any], key: str) -> dict[str, Any]:
+def _mapping(body: Mapping[str, Any], key: str) -> dict[str, Any]:
     return _as_mapping(body.get(key) or {}, key)
 
 
@@ -336,6 +338,15 @@ def _as_mapping(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ConfigurationError(f"The configuration's {where} is not an object")
     return value
+
+
+def _client_secrets(options: Mapping[str, Any]) -> Iterator[str]:
+    """Those of a scheme in a connections file; schemes that the API sends have none."""
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            yield from _client_secrets(value)
+        elif name in ("clientSecret", "consumerSecret") and isinstance(value, str):
+            yield value
 
 
 def _decoded(value: str) -> Iterator[str | bytes]:

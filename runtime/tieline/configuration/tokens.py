@@ -40,6 +40,9 @@ class AccessTokens(Protocol):
     def newest(self, connection: Connection) -> Connection:
         """The connection with the tokens that are known to be newer than its own."""
 
+    async def ready(self, connection: Connection) -> Connection:
+        """The same, after tokens that are not there yet were obtained, where that is done here."""
+
     async def instead_of(self, connection: Connection) -> Connection | None:
         """The connection with other tokens than these, which were rejected; None where there are none."""
 
@@ -68,6 +71,10 @@ class ApiTokens:
             if found == [*connection.credentials]
             else replace(connection, credentials=tuple(found))
         )
+
+    async def ready(self, connection: Connection) -> Connection:
+        """See AccessTokens. The platform obtains them before it hands out the connection."""
+        return self.newest(connection)
 
     async def instead_of(self, connection: Connection) -> Connection | None:
         """See AccessTokens."""

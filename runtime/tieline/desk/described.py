@@ -10,6 +10,9 @@ import yaml
 
 from tieline.configuration import connections_file
 from tieline.configuration.connections_file import ConnectionsFileError
+from tieline.configuration.desk_tokens import problem_of
+from tieline.configuration.snapshot import parse_credential
+from tieline.errors import ConfigurationError
 from tieline.outbound.schemes import SCHEMES
 from tieline_rules.findings import Finding
 from tieline_rules.variables import InvalidSchema, schema_problem, variable_errors
@@ -122,6 +125,18 @@ def _credential(credential: Any, path: Path_) -> Iterator[tuple[Path_, str]]:
     if scheme not in SCHEMES:
         known = ", ".join(sorted(SCHEMES))
         yield (*path, "authScheme", "type"), f"authScheme.type is {scheme!r}; it must be one of {known}"
+    elif scheme == "oauth2":
+        yield from _oauth2(credential, path)
+
+
+def _oauth2(credential: Mapping[str, Any], path: Path_) -> Iterator[tuple[Path_, str]]:
+    try:
+        problem = problem_of(parse_credential(credential))
+    except ConfigurationError as error:
+        yield path, str(error)
+        return
+    if problem:
+        yield path, f"no access token can be obtained for this credential: {problem}"
 
 
 def _unknown(body: Any, path: Path_, known: frozenset[str]) -> Iterator[tuple[Path_, str]]:

@@ -13,7 +13,7 @@ from tieline.desk.now import run_now
 from tieline.errors import CodeError, ConfigurationError
 from tieline.loading import load
 from tieline.outbound.session import new_client
-from tieline.parts import limits_of, surroundings_of
+from tieline.parts import limits_of, surroundings_of, tokens_of
 from tieline.redaction import Redactor
 from tieline.scheduling.schedules import Schedule
 from tieline.serving.runs import Runner
@@ -51,6 +51,7 @@ async def _once(schedule: Schedule, user: str | None, settings: Settings, redact
         raise ConfigurationError(f"The connections file has no user {user!r}; add it under users")
     documents: Documents = FileDocuments(settings.state_file) if settings.state_file else MemoryDocuments()
     async with new_client(settings.egress) as client:
+        configuration.tokens = tokens_of(settings, redactor, client, client)
         runner = Runner(
             limits=limits_of(settings),
             configuration=configuration,

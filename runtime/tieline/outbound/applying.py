@@ -80,7 +80,7 @@ class Applying:
     async def _let_in_by_token(
         self, request: ClientRequest, send: ClientHandlerType, tokens: AccessTokens
     ) -> ClientResponse:
-        connection = tokens.newest(self._connection)
+        connection = await tokens.ready(self._connection)
         url, headers = request.url, request.headers.copy()
         await self._apply(request, connection)
         response = await send(request)

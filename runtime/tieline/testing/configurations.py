@@ -61,6 +61,16 @@ def connections(body: Body) -> Iterator[tuple[str | None, str, Body]]:
             yield external_id, name, connection
 
 
+def with_access_tokens(connection: Body) -> None:
+    """Give OAuth 2.0 credentials without one the access token ``test-access-token``: tests ask no token URL."""
+    connection["credentials"] = [
+        {**item, "data": {"accessToken": "test-access-token", **(item.get("data") or {})}}
+        if (item.get("authScheme") or {}).get("type") == "oauth2"
+        else item
+        for item in connection.get("credentials") or ()
+    ]
+
+
 def base_path(connection: Mapping[str, Any]) -> str:
     """The path of the connection's base URL, which its fake has too; none where a stand-in is no URL."""
     url = URL(str(connection.get("baseUrl") or ""))

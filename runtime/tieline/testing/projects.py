@@ -275,6 +275,7 @@ class Project:
                 self._stack.callback(partial(self._stop, fake))
                 self._fakes[key] = fake
             connection["baseUrl"] = self._fakes[key].url
+            made.with_access_tokens(connection)
         self._configuration.publish(parse(self._body))
 
     def _stop(self, fake: FakeConnection) -> None:
