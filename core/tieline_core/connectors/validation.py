@@ -6,33 +6,32 @@ meta-schema are used every day.
 
 import re
 from collections.abc import Iterator
-from functools import cache
-from importlib.util import find_spec
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
-import jsonschema_rs
 import orjson
 
 from tieline_core.connectors.document import Document, Json
 from tieline_core.connectors.findings import cut, pointer
+from tieline_core.connectors.meta_schemas import check_against_meta_schema
+from tieline_core.connectors.patterns import Patterns
 
 _REFERENCE = b'"$ref":"'
 _PATTERN = b'"pattern":"'
 _REST_OF_STRING = re.compile(rb'(?:[^"\\]|\\.)*"')
 _NOT_SCHEMAS = frozenset({"example", "examples", "default", "enum", "const"})
 _MAX_FINDINGS = 50
-_MAX_PATTERN = 4096
 
 
 def check(document: Document, text: bytes) -> None:
     """Adds findings about the whole description; ``text`` is it as compact JSON."""
-    _against_meta_schema(document)
+    check_against_meta_schema(document, size=len(text))
     references = {raw.decode("utf-8", "replace") for raw in _references(text)}
     broken = {reference for reference in references if not _leads_somewhere(document, reference)}
-    patterns = {_decoded(raw) for raw in _patterns(text)}
-    wrong = {pattern for pattern in patterns if not _is_pattern(pattern)}
+    patterns = Patterns()
+    wrong = patterns.invalid(_decoded(raw) for raw in _patterns(text))
+    if patterns.unchecked:
+        document.findings.info(f"{patterns.unchecked} patterns were not checked: there are too many")
     if not broken and not wrong:
         return
     # Only now is the tree walked, to tell places; examples may hold what they like.
@@ -51,38 +50,16 @@ def _tell(document: Document, place: str, key: str, value: str) -> None:
         )
 
 
-def _against_meta_schema(document: Document) -> None:
-    validator = jsonschema_rs.validator_for(_meta_schema(document.version), offline=True, mask="the value")
-    try:
-        for error in islice(validator.iter_errors(document.root), _MAX_FINDINGS):
-            text = f"Not as OpenAPI {document.version} has it: {cut(error.message, 300)}"
-            document.findings.warning(text, pointer(error.instance_path))
-    except ValueError as error:
-        document.findings.info(f"Not checked against the meta-schema: {cut(str(error), 200)}")
-
-
-@cache
-def _meta_schema(version: str) -> Json:
-    """The meta-schema as openapi-spec-validator ships it (that package itself is not imported: it is slow)."""
-    spec = find_spec("openapi_spec_validator")
-    places = spec.submodule_search_locations if spec else None
-    if not places:
-        raise RuntimeError("openapi-spec-validator is not installed: its meta-schemas are needed")
-    path = Path(places[0]) / "resources" / "schemas" / f"v{version}" / "schema.json"
-    found: Json = orjson.loads(path.read_bytes())
-    return found
-
-
 def _references(text: bytes) -> set[bytes]:
     """All references of a JSON text; splitting is several times faster than a regular expression."""
     found = {piece[: piece.find(b'"')] for piece in text.split(_REFERENCE)[1:]}
     return {reference for reference in found if b"\\" not in reference}
 
 
-def _patterns(text: bytes) -> set[bytes]:
-    """All patterns of a JSON text, as JSON strings."""
+def _patterns(text: bytes) -> list[bytes]:
+    """All patterns of a JSON text, as JSON strings, in their order."""
     found = (_REST_OF_STRING.match(piece) for piece in text.split(_PATTERN)[1:])
-    return {b'"' + match[0] for match in found if match}
+    return list(dict.fromkeys(b'"' + match[0] for match in found if match))
 
 
 def _leads_somewhere(document: Document, reference: str) -> bool:
@@ -99,16 +76,6 @@ def _decoded(raw: bytes) -> str:
         return ""
 
 
-def _is_pattern(pattern: str) -> bool:
-    if len(pattern) > _MAX_PATTERN:
-        return False
-    try:
-        jsonschema_rs.validator_for({"type": "string", "pattern": pattern}, offline=True)
-    except ValueError:
-        return False
-    return True
-
-
 def _suspects(
     root: Json, broken: set[str], wrong: set[str]
 ) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
@@ -116,7 +83,9 @@ def _suspects(
     while waiting:
         steps, node = waiting.pop()
         if isinstance(node, list):
-            waiting += [((*steps, index), item) for index, item in enumerate(node)]
+            waiting += [
+                ((*steps, index), item) for index, item in enumerate(node) if isinstance(item, dict | list)
+            ]
             continue
         if not isinstance(node, dict):
             continue
