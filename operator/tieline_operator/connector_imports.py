@@ -3,10 +3,10 @@
 import asyncio
 import hashlib
 import os
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 from tieline_core.connectors.findings import Unreadable
 from tieline_core.connectors.limits import Busy, Importer
@@ -22,6 +22,7 @@ from tieline_operator.world import World
 _REMEMBERED = 1024
 _WAITING = 4
 _MAX_BYTES = 64 * 1024 * 1024
+_SMALL = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,14 @@ class Imports:
         self, importer: Importer | None = None, *, ended: Callable[[str], None] = lambda _outcome: None
     ) -> None:
         """``ended`` is told how each import came out: imported, refused or busy."""
-        self._importer = importer or Importer(waiting=1024)
+        self._importer = importer or Importer(waiting=1024, waiting_of_one=256)
         self._ended = ended
         self._running: dict[str, asyncio.Task[list[Map] | Refusal]] = {}
         self._refused: OrderedDict[str, Refusal] = OrderedDict()
         self._digests: OrderedDict[tuple[str, ...], str] = OrderedDict()
         self._heads: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._held: Counter[str] = Counter()
+        """Bytes of the descriptions that wait or run, by owner."""
 
     async def digest(self, world: World, connector: Connector, description: ConnectorDescription) -> str:
         """SHA-256 of the description as it is now. Raises FilesMissing."""
@@ -57,10 +60,13 @@ class Imports:
         self._digests.move_to_end(stamp)
         return self._digests[stamp]
 
-    async def result(self, digest: str, read: Callable[[], Awaitable[bytes]]) -> list[Map] | Refusal | None:
+    async def result(
+        self, digest: str, read: Callable[[], Awaitable[bytes]], *, owner: str
+    ) -> list[Map] | Refusal | None:
         """The result of importing what has this digest; None while it is being imported.
 
-        ``read`` gives the description, and may raise FilesMissing.
+        ``owner`` is the namespace that it is for: namespaces take turns. ``read`` gives the description, and may
+        raise FilesMissing.
         """
         if digest in self._refused:
             return self._refused[digest]
@@ -68,7 +74,14 @@ class Imports:
         if task is None:
             self._let_go()
             data = await read()
-            self._running[digest] = asyncio.create_task(self._run(data), name=f"import {digest[:12]}")
+            if not self._has_room(owner, len(data)):
+                return Refusal("Other descriptions are being imported: this one waits for them", again=True)
+            file = os.fdopen(os.memfd_create("description"), "w+b")
+            file.write(data)
+            file.flush()
+            self._held[owner] += len(data)
+            run = self._run(file, owner=owner, size=len(data))
+            self._running[digest] = asyncio.create_task(run, name=f"import {digest[:12]}")
             return None
         if not task.done():
             return None
@@ -104,20 +117,28 @@ class Imports:
         for digest in done[:-_WAITING]:
             del self._running[digest]
 
-    async def _run(self, data: bytes) -> list[Map] | Refusal:
-        with os.fdopen(os.memfd_create("description"), "w+b") as file:
-            file.write(data)
-            file.flush()
-            try:
-                maps = await self._importer.run(file)
-            except Busy as busy:
-                self._ended("busy")
-                return Refusal(str(busy), again=True)
-            except Unreadable as refused:
-                self._ended("refused")
-                return Refusal(str(refused))
-            self._ended("imported")
-            return maps
+    def _has_room(self, owner: str, size: int) -> bool:
+        """Whether a description may wait in memory: one namespace's leave room for those of others."""
+        own, all_of_them = self._held[owner], self._held.total()
+        if not own and size <= _SMALL:
+            return True
+        return own + size <= _MAX_BYTES and all_of_them + size <= 2 * _MAX_BYTES
+
+    async def _run(self, file: BinaryIO, *, owner: str, size: int) -> list[Map] | Refusal:
+        try:
+            with file:
+                maps = await self._importer.run(file, owner=owner)
+        except Busy as busy:
+            self._ended("busy")
+            return Refusal(str(busy), again=True)
+        except Unreadable as refused:
+            self._ended("refused")
+            return Refusal(str(refused))
+        finally:
+            self._held[owner] -= size
+            self._held += Counter()  # drops those that hold nothing
+        self._ended("imported")
+        return maps
 
     async def read(self, world: World, connector: Connector, description: ConnectorDescription) -> bytes:
         """The description that a Connector refers to, joined. Raises FilesMissing."""

@@ -85,7 +85,9 @@ class Connectors:
         if version is not None and not missing_config_maps(world, version):
             self._imports.forget(digest)
             return await imported(self._imports, world, version, status)
-        result = await self._imports.result(digest, lambda: self._imports.read(world, connector, description))
+        result = await self._imports.result(
+            digest, lambda: self._imports.read(world, connector, description), owner=connector.namespace
+        )
         if result is None:
             outcome = in_progress("Importing", f'The description is being imported as version "{name}"')
             return Plan(outcome=outcome, status=status, requeue_after=LOOK_AGAIN)

@@ -148,7 +148,7 @@ class ProjectConnectors:
         async def read() -> bytes:
             return (await self._code.interface(served)).description
 
-        found = await self._imports.result(interface.digest, read)
+        found = await self._imports.result(interface.digest, read, owner=connector.namespace)
         if found is None or (isinstance(found, Refusal) and found.again):
             return found
         whole = await self._code.interface(served)

@@ -57,7 +57,7 @@ async def import_description(call: Call[None, rest.ImportMetadata]) -> Reply:
     if world.find(world.connector_versions, call.namespace, version_id(identifier, name)):
         raise version_exists(name)
     try:
-        maps = await platform.importer.run(call.file)
+        maps = await platform.importer.run(call.file, owner=call.organisation.id)
     except Busy as busy:
         raise errors.too_many_requests(str(busy), retry_after=5) from None
     except TooMuch as refused:

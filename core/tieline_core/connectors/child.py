@@ -2,7 +2,8 @@
 
 ``python -m tieline_core.connectors.child <memory bytes> <CPU seconds>``. It limits itself before it reads
 anything. The answer is frames of a length (8 bytes, big endian) and that many bytes: first a JSON object,
-``{"maps": [[keys]]}`` or ``{"refused": …, "too_large": …}``, then the maps' values.
+``{"maps": [[keys]]}``, ``{"refused": …, "too_large": …}`` or ``{"memory": true}`` (it was not enough), then the maps'
+values.
 """
 
 import gc
@@ -32,7 +33,7 @@ def main() -> None:
     # A description makes no circles, and the process ends soon: looking for garbage costs a third of its time.
     gc.disable()
     limit(memory=int(sys.argv[1]), cpu=int(sys.argv[2]))
-    frames = _answer(sys.stdin.buffer.read(MAX_BYTES + 1))
+    frames = _answer()
     for frame in frames:
         _write(sys.stdout.buffer, frame)
     sys.stdout.buffer.flush()
@@ -42,21 +43,22 @@ def limit(*, memory: int, cpu: int) -> None:
     """Sets what the process may use; no files are written and no core is dumped."""
     reserved = memory + _RESERVED_PER_BYTE * os.fstat(sys.stdin.fileno()).st_size
     resource.setrlimit(resource.RLIMIT_DATA, (reserved, reserved))
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu))
+    # At the first one comes SIGXCPU, which tells the parent why the process ended.
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # Where memory ends all the same, this process is the one to go, and not the server.
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
-def _answer(data: bytes) -> list[bytes]:
+def _answer() -> list[bytes]:
     try:
-        maps = pack(import_description(data))
+        # Held by nobody but its reader, who lets go of it early.
+        maps = pack(import_description(sys.stdin.buffer.read(MAX_BYTES + 1)))
     except Unreadable as refused:
         return [orjson.dumps({"refused": str(refused), "too_large": isinstance(refused, TooMuch)})]
     except (MemoryError, RecursionError):
-        text = "The description needs more memory than an import may use: split it"
-        return [orjson.dumps({"refused": text, "too_large": True})]
+        return [orjson.dumps({"memory": True})]
     if len(maps) > MAX_MAPS:
         text = "What the description says is larger than can be stored: split it"
         return [orjson.dumps({"refused": text, "too_large": True})]

@@ -2,7 +2,6 @@
 
 import re
 from typing import Any
-from urllib.parse import unquote
 
 import orjson
 
@@ -18,11 +17,12 @@ class Definitions:
     """All definitions of a description, by the place where they stand."""
 
     def __init__(self, document: Document) -> None:
-        self._document = document
+        self.document = document
         steps = ("definitions",) if document.is_swagger else ("components", "schemas")
         named, place = document.part(*steps)
         self._prefix = f"{place}/"
         self._by_place: dict[str, Json] = {}
+        self._accepted: set[tuple[str, str]] = set()
         for name, schema in named.items():
             self._new(f"{place}/{escaped(name)}", name, schema)
 
@@ -31,12 +31,12 @@ class Definitions:
 
         A reference to a named schema is that one; any other schema becomes a definition called ``name``.
         """
-        document = self._document
+        document = self.document
         if not _MEDIA_TYPE.match(media_type):
             document.findings.warning(f'"{cut(media_type, 80)}" is no media type', place)
         if isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
-            reference = canonical(schema["$ref"])
-            target = document.find(reference)
+            reference = document.canonical(schema["$ref"])
+            target = document.find(schema["$ref"])
             if target is None:
                 return None
             if reference.startswith(self._prefix) and reference not in self._by_place:
@@ -45,9 +45,10 @@ class Definitions:
         found = self._by_place.get(place)
         if found is None:
             found = self._new(place, name, schema)
-        accept = found["accept"]
-        if media_type and media_type not in accept:
-            accept.append(media_type[:_NAME])
+        media_type = media_type[:_NAME]
+        if media_type and (place, media_type) not in self._accepted:
+            self._accepted.add((place, media_type))
+            found["accept"].append(media_type)
         return {"id": found["id"], "definition": {"$ref": found["url"]}}
 
     def all(self) -> list[Json]:
@@ -60,10 +61,12 @@ class Definitions:
 
     def _targets(self, schema: Any) -> list[Json]:
         # Searching the JSON text is several times faster than walking the tree, and finds the same.
-        places = dict.fromkeys(_REFERENCE.findall(orjson.dumps(schema)))
+        text = orjson.dumps(schema)
+        self.document.spend(len(text))
+        places = dict.fromkeys(_REFERENCE.findall(text))
         found: dict[str, Json] = {}
         for raw in places:
-            reference = canonical(raw.decode())
+            reference = self.document.canonical(raw.decode())
             if not reference.startswith(self._prefix):
                 continue
             place = self._prefix + reference.removeprefix(self._prefix).partition("/")[0]
@@ -75,7 +78,7 @@ class Definitions:
     def _new(self, place: str, name: str, schema: Any) -> Json:
         text = schema.get("description") if isinstance(schema, dict) else None
         definition: Json = {
-            "id": self._document.id_of(place),
+            "id": self.document.id_of(place),
             "name": name[:_NAME],
             "accept": [],
             "description": text[:4096] if isinstance(text, str) else "",
@@ -85,8 +88,3 @@ class Definitions:
         }
         self._by_place[place] = definition
         return definition
-
-
-def canonical(reference: str) -> str:
-    """A local reference without percent-encoding, as places are written here."""
-    return unquote(reference) if "%" in reference else reference

@@ -5,7 +5,7 @@ import re
 from typing import Any
 from urllib.parse import unquote
 
-from tieline_core.connectors.findings import Findings, Unreadable, cut, pointer
+from tieline_core.connectors.findings import Findings, TooMuch, Unreadable, cut, pointer
 
 Json = dict[str, Any]
 _MAX_HOPS = 64
@@ -14,13 +14,18 @@ _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 # Base 32 as ULIDs write it (Crockford's letters), two letters at a time.
 _PAIRS = [one + two for one in _CROCKFORD for two in _CROCKFORD]
 _TEN_BITS = tuple(range(70, -1, -10))
+# What is made of a description may be this large: published ones make less than they are themselves.
+_RESULT_BYTES = 16 * 1024 * 1024
+_RESULT_TIMES = 16
+_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _VERSION = re.compile(r"^3\.([0-2])(\.\d+)?(-.+)?$")
 
 
 class Document:
     """The plain data of a description, with its findings."""
 
-    def __init__(self, root: Json, *, digest: str, findings: Findings) -> None:
+    def __init__(self, root: Json, *, digest: str, findings: Findings, size: int = 0) -> None:
+        """``size`` is that of the description in bytes: its result may be so many times as large."""
         self.root = root
         self.digest = digest
         self.findings = findings
@@ -30,11 +35,22 @@ class Document:
         self._first = _letters(b"\0\0\0\0" + self._seed[:6])[6:]
         self._found: dict[str, Any] = {}
         self._mappings: dict[str, tuple[Json, str]] = {}
+        self._canonical: dict[str, str] = {}
+        self._limit = self._room = _RESULT_BYTES + _RESULT_TIMES * size
 
     @property
     def is_swagger(self) -> bool:
         """Whether it is Swagger 2.0 rather than OpenAPI 3."""
         return self.version == "2.0"
+
+    def spend(self, size: int) -> None:
+        """Counts bytes of the result, or work in its place. Raises TooMuch beyond what the description may make."""
+        self._room -= size
+        if self._room < 0:
+            raise TooMuch(
+                f"What the description says takes more than {self._limit // 1024 // 1024} MiB when it is written out "
+                "for each operation: many operations share large parts by reference; split it, or share less"
+            )
 
     def id_of(self, place: str) -> str:
         """A ULID-shaped id for a place: the same bytes have the same ids for ever.
@@ -51,18 +67,28 @@ class Document:
             found = self._found[reference] = self._searched(reference)
         return found
 
+    def canonical(self, reference: str) -> str:
+        """A local reference in the one form in which places are written here (RFC 6901, not percent-encoded)."""
+        if "%" not in reference and "~" not in reference:
+            return reference
+        known = self._canonical.get(reference)
+        if known is None:
+            known = self._canonical[reference] = (
+                pointer(_steps(reference)) if reference.startswith("#/") else unquote(reference)
+            )
+        return known
+
     def _searched(self, reference: str) -> Any:
         if reference == "#":
             return self.root
         if not reference.startswith("#/"):
             return None
         node: Any = self.root
-        for raw in reference[2:].split("/"):
-            step = unquote(raw).replace("~1", "/").replace("~0", "~")
+        for step in _steps(reference):
             if isinstance(node, dict):
                 node = node.get(step)
-            elif isinstance(node, list) and step.isdecimal() and int(step[:9]) < len(node):
-                node = node[int(step[:9])]
+            elif isinstance(node, list) and _INDEX.fullmatch(step) and int(step) < len(node):
+                node = node[int(step)]
             else:
                 return None
         return node
@@ -76,7 +102,7 @@ class Document:
                 self.findings.error("The reference leads to itself and was left out", place)
                 return None, place
             seen.add(reference)
-            node, place = self.find(reference), reference
+            node, place = self.find(reference), self.canonical(reference)
         return node, place
 
     def mapping(self, node: Any, place: str) -> tuple[Json, str]:
@@ -100,6 +126,11 @@ class Document:
         for step in steps:
             node = node.get(step) if isinstance(node, dict) else None
         return (node if isinstance(node, dict) else {}), pointer(steps)
+
+
+def _steps(reference: str) -> list[str]:
+    """The steps of a local reference."""
+    return [unquote(raw).replace("~1", "/").replace("~0", "~") for raw in reference[2:].split("/")]
 
 
 def _letters(content: bytes) -> str:

@@ -21,8 +21,10 @@ def import_description(data: bytes) -> ImportResult:
     if len(data) > MAX_BYTES:
         raise TooMuch(f"The description has more than {MAX_BYTES // 1024 // 1024} MiB: split it")
     findings = Findings()
+    digest, size = hashlib.sha256(data).hexdigest(), len(data)
     root, text = read(data, findings)
-    document = Document(root, digest=hashlib.sha256(data).hexdigest(), findings=findings)
+    del data
+    document = Document(root, digest=digest, findings=findings, size=size)
     # Before anything is made of it: checking needs the most memory, and gives it back.
     check(document, text)
     del text

@@ -95,7 +95,9 @@ def _slices(document: Document) -> Iterator[tuple[Json, bool]]:
     )
 
 
-def _entries(bare: Json, place: tuple[str, ...], entries: Json, *, items: bool) -> Iterator[tuple[Json, bool]]:
+def _entries(
+    bare: Json, place: tuple[str, ...], entries: Json, *, items: bool
+) -> Iterator[tuple[Json, bool]]:
     group: Json = {}
     room = _SLICE_BYTES
     for key, entry in entries.items():

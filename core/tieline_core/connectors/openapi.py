@@ -2,11 +2,15 @@
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
+
+import orjson
 
 from tieline_core.connectors.definitions import Definitions
 from tieline_core.connectors.document import Document, Json, map_of, text_of
 from tieline_core.connectors.findings import escaped
 from tieline_core.connectors.operations import (
+    CALLBACK,
     Names,
     Place,
     bodies,
@@ -24,16 +28,22 @@ _SCHEMAS = ("schema", "itemSchema")
 def operations(document: Document, definitions: Definitions) -> tuple[list[Json], list[Json]]:
     """Actions and triggers, in the order in which they stand in the description."""
     names = Names(document)
-    callbacks: deque[Place] = deque()
-    actions = [_operation(document, definitions, names, place, callbacks) for place in in_paths(document)]
+    declared: deque[Place] = deque()
+    actions = [_operation(document, definitions, names, place, declared) for place in in_paths(document)]
     triggers: list[Json] = []
     seen: set[str] = set()
-    waiting = deque(_in_webhooks(document))
-    while waiting or callbacks:
-        place = waiting.popleft() if waiting else callbacks.popleft()
+    # Each webhook, and each action's callback, is a trigger of its own, also where several share one by reference.
+    # Callbacks of callbacks may lead back to themselves: they are taken once.
+    nested: deque[Place] = deque()
+    for place in (*_in_webhooks(document), *declared):
+        shared = replace(place, is_shared=place.at in seen)
+        seen.add(place.at)
+        triggers.append(_operation(document, definitions, names, shared, nested))
+    while nested:
+        place = nested.popleft()
         if place.at not in seen:
             seen.add(place.at)
-            triggers.append(_operation(document, definitions, names, place, callbacks))
+            triggers.append(_operation(document, definitions, names, place, nested))
     return actions, triggers
 
 
@@ -41,18 +51,21 @@ def _in_webhooks(document: Document) -> Iterator[Place]:
     for key in ("webhooks", "x-webhooks"):
         webhooks, at = document.part(key)
         for name, node in webhooks.items():
-            item, item_at = document.mapping(node, f"{at}/{escaped(name)}")
-            yield from operations_of(item, item_at, fallback=name[:128] or "webhook")
+            owner = f"{at}/{escaped(name)}"
+            item, item_at = document.mapping(node, owner)
+            yield from operations_of(item, item_at, fallback=name[:128] or "webhook", owner=owner)
 
 
-def _in_callbacks(document: Document, place: Place, owner: str) -> Iterator[Place]:
+def _in_callbacks(document: Document, place: Place, identity: str, name_of_owner: str) -> Iterator[Place]:
     for name, node in map_of(place.node, "callbacks").items():
         callback, at = document.mapping(node, f"{place.at}/callbacks/{escaped(name)}")
+        owner = f"{identity}/callbacks/{escaped(name)}"
         for expression, raw in callback.items():
             if expression.startswith("x-"):
                 continue
             item, item_at = document.mapping(raw, f"{at}/{escaped(expression)}")
-            yield from operations_of(item, item_at, fallback=f"{owner}_{name}"[:200])
+            document.spend(CALLBACK)
+            yield from operations_of(item, item_at, fallback=f"{name_of_owner}_{name}"[:200], owner=owner)
 
 
 def _operation(
@@ -60,9 +73,11 @@ def _operation(
 ) -> Json:
     errors: list[Json] = []
     name = names.name(place, errors)
-    callbacks.extend(_in_callbacks(document, place, name))
-    # A path item may be shared by reference: the path keeps its operations apart.
+    # A path item may be shared by reference: the path keeps its operations apart, and its owner a trigger.
     identity = f"{place.at} {place.path}" if place.path else place.at
+    if place.is_shared:
+        identity = f"{place.at} {place.owner}"
+    callbacks.extend(_in_callbacks(document, place, identity, name))
     result: Json = {
         "id": document.id_of(identity),
         "errors": errors,
@@ -76,13 +91,14 @@ def _operation(
         result["path"] = place.path
     parameters = [
         parameter(document, node, _schema(node), at, complete=bool(place.path))
-        for node, at in parameters_of(document, place)
+        for node, at in parameters_of(document, place, errors)
     ]
     result["parameters"] = parameters + undeclared(place, parameters, errors)
     body = _request(document, definitions, place, name)
     if body is not None:
         result["requestBody"] = body
     result["responses"] = list(_responses(document, definitions, place, name))
+    document.spend(len(orjson.dumps(result)))
     return result
 
 

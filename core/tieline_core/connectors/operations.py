@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 from tieline_core.connectors.definitions import Definitions
 from tieline_core.connectors.document import Document, Json, list_of, map_of, text_of
 from tieline_core.connectors.findings import cut, escaped
@@ -17,6 +19,10 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9]+")
 _STATUS = re.compile(r"^[1-5](\d\d|XX|xx)$")
 _MAX_NAME = 256
 _MAX_CHOICES = 100
+_MAX_ERRORS = 50
+# What looking at one part of an operation counts for: parts that many operations share cost time.
+_VISIT = 32
+CALLBACK = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +38,10 @@ class Place:
     """The path, of actions only."""
     fallback: str = ""
     """The name for a trigger without an operationId."""
+    owner: str = ""
+    """Where the webhook or callback is declared that this operation belongs to, of triggers only."""
+    is_shared: bool = False
+    """Whether it is a trigger already, of another owner."""
 
 
 @dataclass
@@ -40,18 +50,24 @@ class Names:
 
     document: Document
     taken: set[str] = field(default_factory=set)
+    _next: dict[str, int] = field(default_factory=dict)
 
     def name(self, place: Place, errors: list[Json]) -> str:
         """The operationId, or one that is made."""
         found = text_of(place.node, "operationId", _MAX_NAME).strip()
-        if not found:
+        if found and place.is_shared:
+            found = _made(place)
+            note = f'Several operations share this one by reference; here it is called "{cut(found, 100)}"'
+            self._tell(errors, note, Severity.INFO, place)
+        elif not found:
             found = _made(place)
             note = f'The operation has no operationId; it is called "{cut(found, 100)}"'
             self._tell(errors, note, Severity.INFO, place)
         if found in self.taken:
-            number = 2
+            number = self._next.get(found, 2)
             while f"{found}_{number}" in self.taken:
                 number += 1
+            self._next[found] = number + 1
             note = f'The operationId "{cut(found, 100)}" is there twice; this one is "{cut(found, 100)}_{number}"'
             self._tell(errors, note, Severity.WARNING, place)
             found = f"{found}_{number}"
@@ -64,7 +80,9 @@ class Names:
         add(note, place.at)
 
 
-def operations_of(item: Json, item_at: str, *, path: str = "", fallback: str = "") -> Iterator[Place]:
+def operations_of(
+    item: Json, item_at: str, *, path: str = "", fallback: str = "", owner: str = ""
+) -> Iterator[Place]:
     """The operations of a path item, also the additional ones of OpenAPI 3.2."""
     extra = map_of(item, "additionalOperations")
     pairs = [(method, item.get(method), f"{item_at}/{method}") for method in METHODS]
@@ -76,7 +94,14 @@ def operations_of(item: Json, item_at: str, *, path: str = "", fallback: str = "
     for method, node, at in pairs:
         if isinstance(node, dict):
             yield Place(
-                node=node, at=at, item=item, item_at=item_at, method=method, path=path, fallback=fallback
+                node=node,
+                at=at,
+                item=item,
+                item_at=item_at,
+                method=method,
+                path=path,
+                fallback=fallback,
+                owner=owner,
             )
 
 
@@ -90,18 +115,37 @@ def in_paths(document: Document) -> Iterator[Place]:
         yield from operations_of(item, item_at, path=path[:2048])
 
 
-def parameters_of(document: Document, place: Place) -> list[tuple[Json, str]]:
-    """The operation's parameters and those of its path item that it does not override."""
+def parameters_of(document: Document, place: Place, errors: list[Json]) -> list[tuple[Json, str]]:
+    """The operation's parameters and those of its path item that it does not override.
+
+    ``errors`` gets one for each that was left out.
+    """
     found: dict[tuple[str, str], tuple[Json, str]] = {}
     for owner, at in ((place.item, place.item_at), (place.node, place.at)):
-        for index, node in enumerate(list_of(owner, "parameters")):
+        parameters = list_of(owner, "parameters")
+        document.spend(_VISIT * len(parameters))
+        for index, node in enumerate(parameters):
             parameter, where = document.mapping(node, f"{at}/parameters/{index}")
-            name, position = text_of(parameter, "name"), text_of(parameter, "in")
-            if name or position == "body":
-                found[name, position] = (parameter, where)
-            elif parameter:
-                document.findings.warning("The parameter has no name and was left out", where)
+            name, position = _parameter_name(parameter), text_of(parameter, "in")
+            if name or (position == "body" and document.is_swagger):
+                found[name, position] = ({**parameter, "name": name}, where)
+                continue
+            if parameter:
+                note = f"Parameter {index + 1} has no name and was left out"
+            else:
+                note = f"Parameter {index + 1} is no object, or refers to none, and was left out"
+            document.findings.warning(note, where)
+            if len(errors) < _MAX_ERRORS:
+                errors.append({"field": "parameters", "message": note, "severity": Severity.WARNING.value})
     return list(found.values())
+
+
+def _parameter_name(parameter: Json) -> str:
+    """The name; YAML reads ``name: 1`` and ``name: true`` as no string."""
+    name = parameter.get("name")
+    if isinstance(name, bool):
+        return str(name).lower()
+    return str(name) if isinstance(name, int | float) else text_of(parameter, "name")
 
 
 def parameter(document: Document, node: Json, schema: Any, place: str, *, complete: bool) -> Json:
@@ -114,6 +158,8 @@ def parameter(document: Document, node: Json, schema: Any, place: str, *, comple
         "type": _type(described),
     }
     if "default" in described:
+        # A default that many share may be large.
+        document.spend(len(orjson.dumps(described["default"])))
         result["default"] = described["default"]
     if complete:
         choices = described.get("enum")
@@ -155,6 +201,7 @@ def bodies(
 ) -> list[Json]:
     """How the media types of a body refer to their definitions."""
     found: dict[str, Json] = {}
+    definitions.document.spend(_VISIT * len(content))
     for media_type, node in content.items():
         if not isinstance(node, dict):
             continue

@@ -44,8 +44,10 @@ def read(data: bytes, findings: Findings) -> tuple[dict[str, Any], bytes]:
     except orjson.JSONDecodeError as error:
         if "depth limit" in error.msg:
             raise Unreadable("The file is nested deeper than 1,024 levels: it is no description") from None
-        value = _from_yaml(_text(text), findings, json_error=error)
-        written = _written(value)
+        # Read again from JSON: its reader keeps each key once, the YAML reader each time that it stands there,
+        # which takes twice the memory.
+        written = _written(_from_yaml(_text(text), findings, json_error=error))
+        value = orjson.loads(written)
     else:
         written = _written(value)
         _tell_duplicates(text, written, findings)

@@ -68,11 +68,15 @@ def _items(document: Document, name: str, scheme: Json, place: str) -> Iterator[
 
 def _api_key(document: Document, scheme: Json, common: Json, place: str) -> Iterator[Json]:
     key, where = scheme.get("name"), scheme.get("in")
-    if not isinstance(key, str) or not _PARAMETER.match(key) or where not in ("query", "header", "cookie"):
-        document.findings.warning(
-            f'The API key "{common["id"]}" was left out: it needs a name and in: query, header or cookie',
-            place,
-        )
+    problem = ""
+    if not isinstance(key, str) or not key:
+        problem = "it has no name; say in name: which parameter carries the key"
+    elif not _PARAMETER.match(key):
+        problem = f'"{cut(key, 80)}" is no name of a parameter: letters, digits and - _ . are, at most 128'
+    elif where not in ("query", "header", "cookie"):
+        problem = "it does not say where the key is sent; set in: to query, header or cookie"
+    if problem:
+        document.findings.warning(f'The API key "{common["id"]}" was left out: {problem}', place)
         return
     yield {**common, "type": "api-key", "apiKey": {"name": key, "in": where}, "validationMessages": []}
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import orjson
+
 from tieline_core.connectors.definitions import Definitions
 from tieline_core.connectors.document import Document, Json, list_of, map_of, text_of
 from tieline_core.connectors.findings import escaped
@@ -30,7 +32,7 @@ def operations(document: Document, definitions: Definitions) -> list[Json]:
 def _operation(document: Document, definitions: Definitions, names: Names, place: Place) -> Json:
     errors: list[Json] = []
     name = names.name(place, errors)
-    declared = parameters_of(document, place)
+    declared = parameters_of(document, place, errors)
     parameters = [
         parameter(document, node, node, at, complete=True)
         for node, at in declared
@@ -51,6 +53,7 @@ def _operation(document: Document, definitions: Definitions, names: Names, place
     if body is not None:
         result["requestBody"] = body
     result["responses"] = list(_responses(document, definitions, place, name))
+    document.spend(len(orjson.dumps(result)))
     return result
 
 

@@ -49,9 +49,9 @@ async def test_a_refused_import_is_counted() -> None:
     async def read() -> bytes:
         return b"no description"
 
-    assert await imports.result("digest", read) is None
+    assert await imports.result("digest", read, owner="acme") is None
     await next(iter(imports._running.values()))
-    assert isinstance(await imports.result("digest", read), Refusal)
+    assert isinstance(await imports.result("digest", read, owner="acme"), Refusal)
     assert outcomes == ["refused"]
 
 
