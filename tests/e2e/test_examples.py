@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from tests.harness.kubectl import ROOT
+from tests.harness.kubectl import ROOT, Organisation
 from tests.harness.waiting import eventually
-from tests.harness.world import Answer, Platform, World, http
+from tests.harness.world import Answer, Platform, World, administrator, http
 from tieline_cluster.platform import with_images
+from tieline_cluster.signing_in import connect, find_club
 
 pytestmark = pytest.mark.e2e
 
@@ -30,11 +31,25 @@ def example(platform: Platform, tmp_path: Path) -> Iterator[Example]:
     images = {"runtime": platform.images["runtime"]}
     with ExitStack() as stack:
 
-        def apply(name: str, namespace: str, application: str, **changes: tuple[str, str]) -> World:
+        def apply(
+            name: str,
+            namespace: str,
+            application: str,
+            secrets: dict[str, dict[str, str]] | None = None,
+            **changes: tuple[str, str],
+        ) -> World:
             folder = tmp_path / name
             shutil.copytree(ROOT / "examples" / name, folder)
             change(folder, **changes)
-            manifests = str(with_images(folder, images=images, work=tmp_path / f"{name}-images"))
+            manifests = str(
+                with_images(
+                    folder,
+                    images=images,
+                    work=tmp_path / f"{name}-images",
+                    secrets=secrets,
+                    namespace=namespace,
+                )
+            )
             platform.kubectl("apply", "-k", manifests)
             stack.callback(platform.kubectl, "delete", "-k", manifests, "--wait=true", timeout=180)
             platform.kubectl(
@@ -75,6 +90,28 @@ def test_points_go_to_each_customers_own_account(example: Example) -> None:
     assert eventually("points", lambda: _ok(pay("ben", order))).json["balance"] == 19
     assert pay("ann", order, key=b"guessed").status == 401
     assert pay("zoe", order).status == 404
+
+
+def test_a_member_signs_in_and_the_integration_reads_her_record(example: Example, platform: Platform) -> None:
+    """The platform has a public address, as in the demo: OAuth needs nothing else there."""
+    callback = f"{platform.url}/oauth2/callback"
+    world = example("login", "acme", "club", secrets={"club-settings": {"REDIRECT_URIS": callback}})
+    world.until("membership", "running")
+    labels = platform.kubectl("get", "namespace", "acme", "-o", "jsonpath={.metadata.labels}").stdout
+    organisation = json.loads(labels)["tieline.dev/organisation"]
+    rest = administrator(platform, Organisation(id=organisation, namespace="acme"))
+    club = eventually(
+        "the club known",
+        lambda: find_club(
+            api=rest.url, token=rest.token, organisation=organisation, url=address(world, "club")
+        ),
+    )
+    url = world.until("membership", "running")["publicUrl"]
+    for member, number in (("ann", "M-001"), ("ben", "M-002")):
+        connection = connect(club, member=member, password=f"{member}s-password")
+        assert connection["credentials"][0]["credential"]["type"] == "oauth2-token"
+        record = {"hello": member.title(), "number": number}
+        eventually(f"{record}", lambda wanted=record: http("GET", f"{url}/me").json == wanted)
 
 
 def test_stock_is_in_step_through_a_rollout_and_a_restart_of_both_pods(

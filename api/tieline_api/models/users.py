@@ -122,7 +122,7 @@ class ActivationCreate(Rest):
     """Which user to activate on which environment, and with what."""
 
     user_id: ExternalId
-    """The user's id or external id; a user with a new external id is created."""
+    """The user's id or external id."""
     environment_id: UlidIn
     """The environment."""
     connections: Annotated[list[GivenConnection], Field(max_length=64), NullableList]

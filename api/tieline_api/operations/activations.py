@@ -29,7 +29,6 @@ from tieline_api.operations.new_connections import (
     plan_connection,
     take_back,
 )
-from tieline_api.operations.new_users import wanted_user
 from tieline_api.sizes import Size
 from tieline_api.store import orders
 from tieline_api.store.etags import etag
@@ -43,21 +42,17 @@ ACTIVATION = f"{ACTIVATIONS}/{{activation_id}}"
 
 
 async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
-    """Activates a user on an environment.
-
-    A user that is active there already gets the new connections and variables. An external id that no user has
-    creates a user, if you may create users.
-    """
+    """Activates a user on an environment. A user that is active there gets the new connections and variables."""
     platform, body = call.platform, call.body
-    wanted_one = await wanted_user(call, body.user_id, field="userId")
-    user = wanted_one.obj
+    user = platform.world.user(call.namespace, body.user_id)
+    if user is None:
+        raise errors.invalid("userId", "is no user of this organisation: create the user first")
     place = find_place(call, body.environment_id)
     if place is None:
         raise errors.invalid("environmentId", "is no environment of this organisation")
     if body.dynamic_variables is not None:
         check_variables(place.project, body.dynamic_variables, field="dynamicVariables")
     wanted = _wanted(call, place, user)
-    await wanted_one.create(call)
     created = await create_connections(
         platform, [one.connection for one in wanted if isinstance(one.connection, Planned)]
     )

@@ -179,7 +179,7 @@ def test_changes_by_rest_and_by_kubectl_are_seen_by_running_code(
     hands.patch("enduser", user["id"], {"spec": {"displayName": "Anna"}})
     code.sees("a user's name, kubectl", lambda a: a.status == 200 and a.json["name"] == "Anna", user=ann)
     code.lets_in("a user's connection, REST", "each", "users-key", user=ann)
-    theirs = activation["connections"][0]["connection"]["id"]
+    theirs = activation["connections"][0]["id"]
     hands.rekey(org, theirs, "users-second-key")
     code.lets_in("a user's Secret, kubectl", "each", "users-second-key", user=ann)
     client.ok("DELETE", f"{environment}/activations/{activation['id']}")

@@ -92,7 +92,7 @@ def test_a_user_is_activated_with_a_connection_of_its_own(
     assert created["user"] == user
     assert created["environment"]["id"] == environment
     assert created["dynamicVariables"] == {"region": "eu"}
-    connection = created["connections"][0]["connection"]
+    connection = created["connections"][0]
     assert created["connections"][0]["connectionTemplateId"] == template["connectionTemplateId"]
     assert "s3cr3t" not in json.dumps(created)
     resource = stored(kubectl, org, "connection", connection["id"])

@@ -41,7 +41,17 @@ def _check(answer: Any) -> None:
     assert answer.status < 500, answer.raw
     if answer.status >= 400:
         error = answer.json
-        assert error.keys() <= {"code", "message", "fields", "details"}
+        assert error.keys() <= {
+            "code",
+            "message",
+            "fields",
+            "details",
+            "limit",
+            "usedBy",
+            "managers",
+            "id",
+            "errors",
+        }
         assert error["code"]
         assert error["message"]
         assert answer.headers["Content-Type"].startswith("application/json")

@@ -130,7 +130,12 @@ def test_values_that_a_put_leaves_out_stay(client: Client, kubectl: Kubectl, org
     }
     # A credential that is not listed goes, with its Secret.
     client.ok("PUT", path, {"credentials": [{"id": "key"}]})
-    assert [item["id"] for item in client.ok("GET", path)["credentials"]] == ["key"]
+    kept = created["credentials"][0]["id"]
+    assert [item["id"] for item in client.ok("GET", path)["credentials"]] == [kept]
+    assert client.ok("PUT", path, {"credentials": [{"id": kept}]})["credentials"][0]["id"] == kept
+    assert [
+        item["id"] for item in stored(kubectl, org, "connection", created["id"])["spec"]["credentials"]
+    ] == ["key"]
     gone = kubectl("get", "secret", items[0]["secretRef"]["name"], namespace=org.namespace, check=False)
     assert gone.returncode == 1
 
@@ -220,7 +225,7 @@ def test_a_system_in_use_is_not_deleted(client: Client) -> None:
     refused = client("DELETE", f"/systems/{template['id']}")
     assert refused.status == 409
     assert "In use" in refused.json["message"]
-    assert len(refused.json["details"]["usedBy"]) == 2
+    assert len(refused.json["usedBy"]) == 2
     assert client("DELETE", f"/connections/{connection['id']}").status == 204
     assert client("GET", f"/connections/{connection['id']}").status == 404
     templates = f"/projects/{project['id']}/connection-templates"

@@ -16,6 +16,7 @@ from tests.harness.waiting import eventually
 from tests.integration.api.conftest import Client
 from tests.integration.api.objects import make_project
 from tests.integration.api.pods import account_token
+from tieline_core.ids import credential_item_id
 
 pytestmark = pytest.mark.cluster
 
@@ -90,7 +91,7 @@ def test_what_the_page_says_for_rest_works(
     )
     shown = client.ok("GET", f"/connections/{created['id']}")
     assert {one["id"]: one["credential"].get("errors") for one in shown["credentials"]} == {
-        one["id"]: [] for one in page.requests
+        credential_item_id(created["id"], one["id"]): [] for one in page.requests
     }
     assert "s3cret" not in json.dumps(shown)
 

@@ -238,7 +238,7 @@ def test_a_refused_code_is_told_with_the_credentials_errors_and_leaves_no_new_co
     answer = flow.create(wrong)
     assert (answer.status, answer.fields) == (422, ["connection.credentials[0].credential.data.oauth2Code"])
     assert "invalid_grant" in answer.json["message"]
-    assert answer.json["details"]["errors"] == [answer.json["fields"][0]["message"]]
+    assert answer.json["errors"] == [answer.json["fields"][0]["message"]]
     assert b"made-up" not in answer.raw
     assert flow.names() == []
     connection = flow.connect()

@@ -157,6 +157,8 @@ def test_states_expire_and_are_cleaned(
             "CredentialGrant",
         ),
         ({"redirectUrl": "https://evil.example/cb"}, "redirectUrl", "TIELINE_REDIRECT_URLS"),
+        ({"redirectUrl": "http://127.0.0.1.evil.example:80/"}, "redirectUrl", "TIELINE_REDIRECT_URLS"),
+        ({"redirectUrl": "https://localhost:4711/"}, "redirectUrl", "TIELINE_REDIRECT_URLS"),
     ],
 )
 def test_what_is_refused_names_its_field(
@@ -166,6 +168,15 @@ def test_what_is_refused_names_its_field(
     answer = client("POST", f"/systems/{system['id']}/oauth2/initialise", _body(org.id, **changes))
     assert (answer.status, answer.fields) == (422, [field])
     assert says in answer.json["message"]
+
+
+def test_a_native_application_is_returned_to_on_its_own_machine(client: Client, org: Organisation) -> None:
+    system = make_system(client)
+    for back in ("http://127.0.0.1:51004/cb?a=1", "http://[::1]:51004/", "http://localhost:8080/x"):
+        answer = client.ok(
+            "POST", f"/systems/{system['id']}/oauth2/initialise", _body(org.id, redirectUrl=back)
+        )
+        assert parse_qs(urlsplit(answer["url"]).query)["redirect_uri"] == [back]
 
 
 def test_without_a_public_url_it_says_what_to_set(

@@ -104,7 +104,7 @@ def test_where_no_code_is_good_nothing_stays(
     answer = place.create(*items)
     assert answer.status == 422
     assert answer.fields == [f"connection.credentials[{n}].credential.data.oauth2Code" for n in (0, 1)]
-    assert len(answer.json["details"]["errors"]) == 2
+    assert len(answer.json["errors"]) == 2
     assert place.connections() == []
     returned = [place.come_back(name) for name in ("one", "two")]
     login.failing = True
@@ -124,8 +124,8 @@ def test_what_one_code_has_brought_is_kept_and_the_answer_says_what_is_missing(
     )
     assert (answer.status, answer.fields) == (422, ["connection.credentials[0].credential.data.oauth2Code"])
     [connection] = place.connections()
-    assert answer.json["details"]["connections"] == [connection["id"]]
-    assert "details.connections" in answer.json["message"]
+    assert answer.json["connections"] == [connection["id"]]
+    assert "listed in connections" in answer.json["message"]
     assert types(connection) == ["oauth2-code", "oauth2-token"]
     assert "invalid_grant" in connection["credentials"][0]["credential"]["errors"][0]
     kept = stored(kubectl, org, "secret", tokens_name(connection["id"].lower(), "two"))["data"]
@@ -202,9 +202,9 @@ def test_an_activation_keeps_the_connections_that_were_made_and_takes_the_others
     assert (answer.status, answer.fields) == (422, [field])
     [connection] = place.connections()
     [activation] = place.active()
-    assert answer.json["details"]["connections"] == [connection["id"]]
-    assert answer.json["details"]["activationId"] == activation["id"]
-    assert [one["connection"]["id"] for one in activation["connections"]] == [connection["id"]]
+    assert answer.json["connections"] == [connection["id"]]
+    assert answer.json["activationId"] == activation["id"]
+    assert [one["id"] for one in activation["connections"]] == [connection["id"]]
     again = place.activate(place.given(1, place.come_back("two")))
     assert again.status == 200, "what was missing, alone"
     assert again.json["id"] == activation["id"]
