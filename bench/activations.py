@@ -126,15 +126,17 @@ async def place(kube: Kube) -> Place:
 
 async def measured(there: Place, count: int, folder: Path) -> list[str]:
     """A row: API and pod started anew in front of ``count`` activations."""
-    api_port, port, health = free_port(), free_port(), free_port()
-    api = f"http://127.0.0.1:{api_port}"
+    api_port, internal_port, port, health = free_port(), free_port(), free_port(), free_port()
+    api, internal = f"http://127.0.0.1:{api_port}", f"http://127.0.0.1:{internal_port}"
     api_env = {
         "TIELINE_LISTEN_HOST": "127.0.0.1",
         "TIELINE_LISTEN_PORT": str(api_port),
+        "TIELINE_INTERNAL_PORT": str(internal_port),
+        "TIELINE_METRICS_PORT": str(free_port()),
         "TIELINE_TRACES_FILE": str(folder / "traces.db"),
         "TIELINE_RATE_LIMIT": "0",
     }
-    pod_env = pod_variables(folder, api=api, port=port, health=health) | {"OTEL_TRACES_EXPORTER": "none"}
+    pod_env = pod_variables(folder, api=internal, port=port, health=health) | {"OTEL_TRACES_EXPORTER": "none"}
     async with running("tieline_api.main", ready=f"{api}/readyz", env=api_env) as (served, api_start):
         api_memory = resident(served.pid)
         url = f"http://127.0.0.1:{health}/readyz"
@@ -144,7 +146,7 @@ async def measured(there: Place, count: int, folder: Path) -> list[str]:
         ):
             idle = resident(pod.pid)
             header = {"Authorization": f"Bearer {there.token}"}
-            async with client.get(f"{api}/internal/v1/environment", headers=header) as response:
+            async with client.get(f"{internal}/internal/v1/environment", headers=header) as response:
                 size = len(await response.read())
 
             async def region(number: int) -> tuple[str, float]:

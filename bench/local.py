@@ -87,18 +87,20 @@ async def operator(namespace: str, **more: str) -> AsyncIterator[Process]:
 @asynccontextmanager
 async def api(folder: Path, namespace: str) -> AsyncIterator[Process]:
     """The API, for one organisation, with its traces in ``folder``."""
-    port = free_port()
+    port, metrics = free_port(), free_port()
     url = f"http://127.0.0.1:{port}"
     environment = {
         "TIELINE_NAMESPACES": namespace,
         "TIELINE_LISTEN_HOST": "127.0.0.1",
         "TIELINE_LISTEN_PORT": str(port),
+        "TIELINE_INTERNAL_PORT": str(free_port()),
+        "TIELINE_METRICS_PORT": str(metrics),
         "TIELINE_TRACES_FILE": str(folder / "traces.db"),
         "TIELINE_RATE_LIMIT": "0",
         "TIELINE_LOG_LEVEL": "WARNING",
     }
     async with running("tieline_api.main", ready=f"{url}/readyz", env=environment) as (process, started):
-        yield Process(process, url, started, f"{url}/metrics")
+        yield Process(process, url, started, f"http://127.0.0.1:{metrics}/metrics")
 
 
 async def stored_bytes() -> float:

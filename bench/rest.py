@@ -198,6 +198,8 @@ async def _own_api() -> AsyncIterator[str]:
         environment = {
             "TIELINE_LISTEN_HOST": "127.0.0.1",
             "TIELINE_LISTEN_PORT": str(port),
+            "TIELINE_INTERNAL_PORT": str(free_port()),
+            "TIELINE_METRICS_PORT": str(free_port()),
             "TIELINE_RATE_LIMIT": "0",
             "TIELINE_TRACES_FILE": str(Path(folder) / "traces.db"),
         }

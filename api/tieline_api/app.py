@@ -1,11 +1,13 @@
-"""The application: routes from the table, middleware, probes, documentation."""
+"""The applications: routes from the table, middleware, probes, documentation."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from importlib.metadata import version
 
 import aiohttp
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from tieline_api.auth.access import Access
 from tieline_api.auth.api_keys import ApiKeys
@@ -26,14 +28,15 @@ from tieline_api.operations import OPERATIONS
 from tieline_api.platform import Platform
 from tieline_api.service.callback import add_callback
 from tieline_api.service.documentation import add_documentation
+from tieline_api.service.earlier_pods import EarlierPods
 from tieline_api.service.headers import add_standard_headers
-from tieline_api.service.internal import add_internal
+from tieline_api.service.internal import EARLIER_PODS, add_internal
 from tieline_api.service.internal_documents import add_documents
 from tieline_api.service.internal_tokens import add_internal_tokens
 from tieline_api.service.metrics import Metrics
 from tieline_api.service.middleware import cross_origin, erring, guarding, observed
 from tieline_api.service.otlp import add_traces
-from tieline_api.service.probes import add_probes
+from tieline_api.service.probes import add_metrics, add_openapi, add_probes
 from tieline_api.settings import Settings
 from tieline_api.store.connector_results import ConnectorResults
 from tieline_api.store.expiry_sweep import ExpirySweep
@@ -124,33 +127,74 @@ def _jwts(path: str | None) -> JwtAuthenticator | None:
     return JwtAuthenticator(issuers, KeySets())
 
 
-def make_app(kube: Kube, platform: Platform, operations: Iterable[Operation] = OPERATIONS) -> web.Application:
-    """The aiohttp application. The caches start and end with it."""
+@dataclass(frozen=True, kw_only=True)
+class Applications:
+    """What is served, each at a port of its own. They share one platform."""
+
+    public: web.Application
+    """The REST API. The platform's caches start and end with it, so it is set up first and cleaned up last."""
+    internal: web.Application
+    """What project pods ask for with their own tokens."""
+    monitoring: web.Application
+    """Prometheus' metrics."""
+
+
+def make_apps(kube: Kube, platform: Platform, operations: Iterable[Operation] = OPERATIONS) -> Applications:
+    """The aiohttp applications."""
     table, settings = tuple(operations), platform.settings
     metrics = Metrics(kube)
-    app = web.Application(
-        middlewares=[
-            observed(metrics, header=settings.request_id_header),
-            cross_origin(settings.cors_origins, request_id_header=settings.request_id_header),
-            erring,
-            guarding(FailedAttempts(settings.failed_limit), trusted=settings.trusted_proxies),
-        ],
-        client_max_size=0,  # bodies are read, and counted, by engine.reading alone
-    )
+    metrics.add_traces(platform.traces)
+    failures = FailedAttempts(settings.failed_limit)
+
+    def application(*more: Middleware) -> web.Application:
+        app = web.Application(
+            middlewares=[
+                observed(metrics, header=settings.request_id_header),
+                *more,
+                erring,
+                guarding(failures, trusted=settings.trusted_proxies),
+            ],
+            client_max_size=0,  # bodies are read, and counted, by engine.reading alone
+        )
+        app.on_shutdown.append(stop)
+        app.on_response_prepare.append(tell_staleness)
+        app.on_response_prepare.append(add_standard_headers)
+        add_probes(app, platform)
+        return app
+
+    async def stop(_app: web.Application) -> None:
+        platform.stopping.set()
+        platform.world.changes.tell_all()
+
+    async def tell_staleness(_request: web.Request, response: web.StreamResponse) -> None:
+        world = platform.world
+        if world.ready and (world.lost or world.silence > platform.settings.stale_seconds):
+            response.headers[STALE_HEADER] = str(round(world.lost or world.silence))
+
+    public = application(cross_origin(settings.cors_origins, request_id_header=settings.request_id_header))
     dispatcher = Dispatcher(platform)
     for operation in table:
-        app.router.add_route(operation.method, operation.path, _handler(dispatcher, operation))
-    add_probes(app, platform, metrics, openapi=document(table, title=TITLE, version=version("tieline")))
-    add_documentation(app, title=TITLE)
-    add_callback(app, platform)
-    add_internal(app, platform)
-    add_documents(app, platform)
-    add_internal_tokens(app, platform)
-    add_traces(app, platform)
-    metrics.add_traces(platform.traces)
+        public.router.add_route(operation.method, operation.path, _handler(dispatcher, operation))
+    add_openapi(public, document(table, title=TITLE, version=version("tieline")))
+    add_documentation(public, title=TITLE)
+    add_callback(public, platform)
+    public[EARLIER_PODS] = EarlierPods(kube)
+    public.cleanup_ctx.append(_running(platform))
 
-    async def caches(_app: web.Application) -> AsyncIterator[None]:
+    internal, monitoring = application(), application()
+    for app in (public, internal):
+        add_internal(app, platform)
+        add_documents(app, platform)
+        add_internal_tokens(app, platform)
+        add_traces(app, platform)
+    add_metrics(monitoring, platform, metrics)
+    return Applications(public=public, internal=internal, monitoring=monitoring)
+
+
+def _running(platform: Platform) -> Callable[[web.Application], AsyncIterator[None]]:
+    async def run(_app: web.Application) -> AsyncIterator[None]:
         await platform.world.start()
+        await platform.traces.start()
         tasks = [
             asyncio.create_task(platform.oauth_states.keep_sweeping(), name="sweep authorisations"),
             asyncio.create_task(platform.secret_sweep.keep_sweeping(), name="sweep secrets"),
@@ -163,23 +207,11 @@ def make_app(kube: Kube, platform: Platform, operations: Iterable[Operation] = O
         yield
         for task in tasks:
             task.cancel()
+        await platform.traces.stop()
         await platform.world.stop()
         await platform.outgoing.close()
 
-    async def stop(_app: web.Application) -> None:
-        platform.stopping.set()
-        platform.world.changes.tell_all()
-
-    async def tell_staleness(_request: web.Request, response: web.StreamResponse) -> None:
-        world = platform.world
-        if world.ready and (world.lost or world.silence > platform.settings.stale_seconds):
-            response.headers[STALE_HEADER] = str(round(world.lost or world.silence))
-
-    app.cleanup_ctx.append(caches)
-    app.on_shutdown.append(stop)
-    app.on_response_prepare.append(tell_staleness)
-    app.on_response_prepare.append(add_standard_headers)
-    return app
+    return run
 
 
 def _handler(

@@ -9,7 +9,7 @@ import uvloop
 from aiohttp import web
 
 from tieline_api import create_key
-from tieline_api.app import make_app, make_platform
+from tieline_api.app import make_apps, make_platform
 from tieline_api.auth.issuers import IssuersError
 from tieline_api.service import logs
 from tieline_api.service.leaving import Leaving
@@ -21,6 +21,9 @@ from tieline_core.kube.confined import ConfinedKube
 from tieline_core.kube.connection import NoClusterError
 
 logger = logging.getLogger("tieline_api")
+
+# What pods ask for is short, but for long polls, which end when they are told.
+_SHORT_SECONDS = 10.0
 
 
 def main() -> int:
@@ -52,17 +55,26 @@ async def serve(settings: Settings) -> None:
         loop.add_signal_handler(number, told.set)
     async with heap.tidied(), await _connect(settings) as kube:
         platform = make_platform(kube, settings)
-        app, leaving = make_app(kube, platform), Leaving()
-        app.middlewares.insert(0, leaving.middleware())
-        runner = Runner(app, shutdown_timeout=settings.shutdown_seconds)
-        await runner.setup()
-        await web.TCPSite(runner, settings.listen_host, settings.listen_port).start()
-        logger.info("Listening", extra={"host": settings.listen_host, "port": settings.listen_port})
+        apps, leaving = make_apps(kube, platform), Leaving()
+        ports = (
+            (apps.public, settings.listen_port, settings.shutdown_seconds),
+            (apps.internal, settings.internal_port, min(settings.shutdown_seconds, _SHORT_SECONDS)),
+            (apps.monitoring, settings.metrics_port, 1.0),
+        )
+        runners = []
+        for app, port, patience in ports:
+            app.middlewares.insert(0, leaving.middleware())
+            runner = Runner(app, shutdown_timeout=patience)
+            await runner.setup()
+            await web.TCPSite(runner, settings.listen_host, port).start()
+            runners.append(runner)
+            logger.info("Listening", extra={"host": settings.listen_host, "port": port})
         await told.wait()
         logger.info("Leaving, taking requests until none comes any more")
         await leaving.wait(silence=settings.drain_seconds)
         logger.info("Stopping, finishing what is in flight")
-        await runner.cleanup()
+        for runner in reversed(runners):
+            await runner.cleanup()
 
 
 async def _connect(settings: Settings) -> Kube:

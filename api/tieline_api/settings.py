@@ -3,7 +3,9 @@
 | variable | default | meaning |
 |---|---|---|
 | TIELINE_LISTEN_HOST | 0.0.0.0 | address to listen on |
-| TIELINE_LISTEN_PORT | 8080 | port to listen on |
+| TIELINE_LISTEN_PORT | 8080 | port of the REST API |
+| TIELINE_INTERNAL_PORT | 8081 | port of the endpoints for project pods |
+| TIELINE_METRICS_PORT | 9090 | port of Prometheus' metrics |
 | TIELINE_KUBE_CONTEXT | (current) | context of the kubeconfig; in a cluster the pod's own account is used |
 | TIELINE_KUBE_TIMEOUT_SECONDS | 10 | longest wait for an answer of Kubernetes (1 to 60) |
 | TIELINE_NAMESPACES | (all) | one namespace: the API sees that organisation alone; several are served like all |
@@ -67,6 +69,8 @@ class Settings:
 
     listen_host: str = "0.0.0.0"  # noqa: S104  (a pod serves its Service)
     listen_port: int = 8080
+    internal_port: int = 8081
+    metrics_port: int = 9090
     kube_context: str | None = None
     kube_timeout_seconds: float = 10.0
     namespace: str | None = None
@@ -103,9 +107,11 @@ class Settings:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
         """The configuration of ``environment``; raises SettingsError."""
-        return cls(
+        settings = cls(
             listen_host=environment.get("TIELINE_LISTEN_HOST") or cls.listen_host,
-            listen_port=int(_number(environment, "TIELINE_LISTEN_PORT", default=8080, low=1, high=65535)),
+            listen_port=_port(environment, "TIELINE_LISTEN_PORT", cls.listen_port),
+            internal_port=_port(environment, "TIELINE_INTERNAL_PORT", cls.internal_port),
+            metrics_port=_port(environment, "TIELINE_METRICS_PORT", cls.metrics_port),
             kube_context=environment.get("TIELINE_KUBE_CONTEXT") or None,
             kube_timeout_seconds=_number(
                 environment, "TIELINE_KUBE_TIMEOUT_SECONDS", default=10, low=1, high=60
@@ -150,6 +156,11 @@ class Settings:
             egress=_egress(environment),
             log_level=_level(environment.get("TIELINE_LOG_LEVEL") or "INFO"),
         )
+        if len({settings.listen_port, settings.internal_port, settings.metrics_port}) < 3:
+            raise SettingsError(
+                "TIELINE_LISTEN_PORT, TIELINE_INTERNAL_PORT and TIELINE_METRICS_PORT must be three different ports"
+            )
+        return settings
 
 
 def _sizes(environment: Mapping[str, str]) -> Sizes:
@@ -225,6 +236,10 @@ def _truth(environment: Mapping[str, str], name: str, *, default: bool) -> bool:
     if text not in ("", "true", "false"):
         raise SettingsError(f"{name} must be true or false, not {text!r}")
     return text == "true" if text else default
+
+
+def _port(environment: Mapping[str, str], name: str, default: int) -> int:
+    return int(_number(environment, name, default=default, low=1, high=65535))
 
 
 def _base_url(environment: Mapping[str, str], name: str) -> str:

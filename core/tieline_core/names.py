@@ -14,6 +14,8 @@ API_KEY_TYPE = "tieline.dev/api-key"
 TOKENS_LABEL = "tieline.dev/tokens"
 STATE_LABEL = "tieline.dev/state"
 """On the ConfigMaps that hold what integrations keep between runs."""
+INTERNAL_API_SERVICE = "tieline-api-internal"
+"""The Service of the API's endpoints for project pods, beside ``tieline-api`` for everybody."""
 TOKEN_AUDIENCE = "tieline"  # noqa: S105  (the audience of a token, no token)
 
 INSTANCE_LABEL = "app.kubernetes.io/instance"

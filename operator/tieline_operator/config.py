@@ -4,6 +4,7 @@
 |---|---|---|
 | TIELINE_RUNTIME_IMAGE | (required) | image of the pods of environments that name none |
 | TIELINE_API_URL | (required) | internal base URL of the API, given to pods |
+| TIELINE_PREVIOUS_API_URL | (none) | the earlier TIELINE_API_URL; pods that have it keep it until they are replaced |
 | TIELINE_PUBLIC_URL_TEMPLATE | http://{clusterIP} | public URL of an environment, with PLACEHOLDERS |
 | TIELINE_NAMESPACES | (all) | namespaces to work in, separated by commas |
 | TIELINE_WORKERS | 8 | objects that are reconciled at the same time |
@@ -53,6 +54,7 @@ class Config:
 
     runtime_image: str
     api_url: str
+    previous_api_url: str = ""
     public_url_template: str = "http://{clusterIP}"
     namespaces: tuple[str, ...] = ()
     workers: int = 8
@@ -78,6 +80,9 @@ class Config:
         config = cls(
             runtime_image=read.text("TIELINE_RUNTIME_IMAGE"),
             api_url=read.url("TIELINE_API_URL"),
+            previous_api_url=read.url("TIELINE_PREVIOUS_API_URL")
+            if env.get("TIELINE_PREVIOUS_API_URL")
+            else "",
             public_url_template=template,
             namespaces=namespaces,
             workers=read.number("TIELINE_WORKERS", cls.workers, 1, 256),

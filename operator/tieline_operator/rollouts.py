@@ -96,7 +96,7 @@ def _with_manifests(
     if version is not None and not workload.public_url:
         wanted = replace(wanted, waiting=wanted.waiting or "its Service is being made")
     elif version is not None:
-        manifest = workloads.deployment(workload, version=version.name, config_maps=version.spec.config_maps)
+        manifest = _deployment(view, there, workload, version)
         desired[r.DEPLOYMENTS] = manifest
         annotations = manifest["spec"]["template"]["metadata"]["annotations"]
         wanted = replace(
@@ -116,6 +116,24 @@ def _with_manifests(
         if resource in there.children and resource not in desired
     )
     return replace(planned, wanted=wanted, children=children, deletions=deletions)
+
+
+def _deployment(
+    view: ProjectView, there: EnvironmentView, workload: Workload, version: ProjectVersion
+) -> Manifest:
+    """The Deployment; a new URL of the API alone is no reason to replace pods, which go on with the previous one."""
+
+    def with_url(url: str) -> Manifest:
+        return workloads.deployment(
+            replace(workload, api_url=url), version=version.name, config_maps=version.spec.config_maps
+        )
+
+    actual, previous = there.children.get(r.DEPLOYMENTS), view.config.previous_api_url
+    if actual is not None and previous:
+        earlier = with_url(previous)
+        if workloads.revision_of(earlier) == workloads.revision_of(actual):
+            return earlier
+    return with_url(workload.api_url)
 
 
 def _to_run(view: ProjectView, there: EnvironmentView, target: Target) -> ProjectVersion | None:

@@ -171,6 +171,13 @@ def deployment(workload: Workload, *, version: str, config_maps: Sequence[FilesC
     return _object(workload, "apps/v1", "Deployment", spec=spec)
 
 
+def revision_of(manifest: Mapping[str, Any]) -> str | None:
+    """The revision of a Deployment's pod template; None where it has none."""
+    annotations = manifest["spec"]["template"].get("metadata", {}).get("annotations", {})
+    found: str | None = annotations.get(REVISION_ANNOTATION)
+    return found
+
+
 def revision(labels: Mapping[str, str], annotations: Mapping[str, str], pod: Mapping[str, Any]) -> str:
     """Tells pods of this template from those of an earlier one (which may run the same version)."""
     text = orjson.dumps([labels, annotations, pod], option=orjson.OPT_SORT_KEYS)

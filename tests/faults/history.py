@@ -245,4 +245,4 @@ def _metrics(process: RunningProcess) -> str:
     if isinstance(process, RunningOperator):
         return process.metrics()
     assert isinstance(process, RunningApi)
-    return http("GET", f"{process.url}/metrics").body.decode()
+    return http("GET", f"{process.metrics_url}/metrics").body.decode()

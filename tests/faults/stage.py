@@ -242,7 +242,7 @@ class Stage:
                     "kind": "EndpointSlice",
                     "metadata": {"name": name, "namespace": PLATFORM, "labels": labels},
                     "addressType": "IPv4",
-                    "ports": [{**port, "port": process.port}],
+                    "ports": [{**port, "port": process.internal_port}],
                     "endpoints": [{"addresses": [self.node], "conditions": {"ready": True}}],
                 }
             )

@@ -19,10 +19,13 @@ from tieline_api.engine.dispatch import OPERATION, ORGANISATION, USER
 from tieline_api.platform import Platform
 from tieline_api.runtime_secrets import secrets_of_environment, secrets_of_user
 from tieline_api.runtimes import configuration, environment_of_workload, user_activation
+from tieline_api.service.earlier_pods import EarlierPods
 from tieline_api.store.etags import unchanged
 from tieline_api.store.organisations import Organisation
 
 LONGEST_WAIT = 30.0
+EARLIER_PODS = web.AppKey("earlier_pods", EarlierPods)
+"""Set on an application that answers pods of earlier releases alone: the one at the public port."""
 ACCOUNT_UID = web.RequestKey("account_uid", str)
 """The uid of the ServiceAccount whose token came: what is made for the environment may go with it."""
 _ACCOUNT = re.compile(r"system:serviceaccount:(?P<namespace>[^:]+):(?P<name>[^:]+)")
@@ -109,7 +112,12 @@ def place(
 
 
 async def authenticated_workload(request: web.Request, platform: Platform) -> tuple[str, str]:
-    """Namespace and workload of the pod whose token came; ApiError 401 and 403 for any other."""
+    """Namespace and workload of the pod whose token came; ApiError 401 and 403 for any other.
+
+    At the public port everybody but pods of earlier releases gets a 404.
+    """
+    if (earlier := request.app.get(EARLIER_PODS)) is not None:
+        return await _earlier_workload(request, platform, earlier)
     caller = await platform.runtimes.authenticate(bearer_token(request.headers))
     if caller is None:
         raise errors.unauthenticated(
@@ -122,6 +130,28 @@ async def authenticated_workload(request: web.Request, platform: Platform) -> tu
     platform.world.need_sync()
     request[ACCOUNT_UID] = caller.uid
     return account["namespace"], account["name"]
+
+
+async def _earlier_workload(
+    request: web.Request, platform: Platform, earlier: EarlierPods
+) -> tuple[str, str]:
+    try:
+        caller = await platform.runtimes.authenticate(bearer_token(request.headers))
+    except errors.ApiError as error:
+        if error.status == 401:
+            raise _no_such_path() from None
+        raise
+    account = _ACCOUNT.fullmatch(caller.username) if caller else None
+    if caller is None or account is None or not await earlier.include(caller, account["namespace"]):
+        raise _no_such_path()
+    request[USER] = caller.username
+    platform.world.need_sync()
+    request[ACCOUNT_UID] = caller.uid
+    return account["namespace"], account["name"]
+
+
+def _no_such_path() -> errors.ApiError:
+    return errors.ApiError(404, "not_found", "There is no such path; see /docs for those that there are")
 
 
 def _wait(request: web.Request) -> float:

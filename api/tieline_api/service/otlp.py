@@ -4,8 +4,6 @@ The pod shows its projected ServiceAccount token, as for its configuration. Whos
 token says, whatever the spans say themselves.
 """
 
-from collections.abc import AsyncIterator
-
 from aiohttp import web
 
 from tieline_api import errors
@@ -26,19 +24,13 @@ _ENCODINGS = ("", "identity", "gzip", "deflate")
 
 
 def add_traces(app: web.Application, platform: Platform) -> None:
-    """Adds the receiver; the store begins and ends with the application."""
+    """Adds the receiver."""
 
     async def take(request: web.Request) -> web.Response:
         request[OPERATION] = "internalTraces"
         return await answer(request, platform)
 
-    async def storing(_app: web.Application) -> AsyncIterator[None]:
-        await platform.traces.start()
-        yield
-        await platform.traces.stop()
-
     app.router.add_post(PATH, take)
-    app.cleanup_ctx.append(storing)
 
 
 async def answer(request: web.Request, platform: Platform) -> web.Response:

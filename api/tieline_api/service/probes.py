@@ -1,4 +1,4 @@
-"""``/healthz``, ``/readyz``, ``/metrics`` and ``/openapi.json``."""
+"""Probes, metrics and the OpenAPI document."""
 
 from typing import Any
 
@@ -10,11 +10,8 @@ from tieline_api.platform import Platform
 from tieline_api.service.metrics import CONTENT_TYPE, Metrics
 
 
-def add_probes(
-    app: web.Application, platform: Platform, metrics: Metrics, *, openapi: dict[str, Any]
-) -> None:
-    """Adds the endpoints that need no token."""
-    described = orjson.dumps(openapi)
+def add_probes(app: web.Application, platform: Platform) -> None:
+    """Adds ``/healthz`` and ``/readyz``."""
 
     async def healthz(request: web.Request) -> web.Response:
         request[OPERATION] = "healthz"
@@ -28,18 +25,29 @@ def add_probes(
         problem = _not_ready(platform)
         return web.Response(text=f"{problem or 'ok'}\n", status=503 if problem else 200)
 
+    app.router.add_get("/healthz", healthz)
+    app.router.add_get("/readyz", readyz)
+
+
+def add_metrics(app: web.Application, platform: Platform, metrics: Metrics) -> None:
+    """Adds ``/metrics``."""
+
     async def show_metrics(request: web.Request) -> web.Response:
         request[OPERATION] = "metrics"
         metrics.silence.set(platform.world.silence)
         return web.Response(body=metrics.render(), headers={"Content-Type": CONTENT_TYPE})
 
+    app.router.add_get("/metrics", show_metrics)
+
+
+def add_openapi(app: web.Application, openapi: dict[str, Any]) -> None:
+    """Adds ``/openapi.json``, which needs no token."""
+    described = orjson.dumps(openapi)
+
     async def show_openapi(request: web.Request) -> web.Response:
         request[OPERATION] = "openapi"
         return web.Response(body=described, content_type="application/json", charset="utf-8")
 
-    app.router.add_get("/healthz", healthz)
-    app.router.add_get("/readyz", readyz)
-    app.router.add_get("/metrics", show_metrics)
     app.router.add_get("/openapi.json", show_openapi)
 
 

@@ -13,9 +13,10 @@ from typing import Any, Self
 import pytest
 from aiohttp import web
 
+from tests.harness import api_ports
 from tests.harness.kubectl import Kubectl, Organisation, an_organisation
 from tests.harness.waiting import eventually
-from tieline_api.app import make_app, make_platform
+from tieline_api.app import make_apps, make_platform
 from tieline_api.service.listening import Runner
 from tieline_api.settings import Settings
 from tieline_core.kube import Kube
@@ -64,14 +65,20 @@ class Client:
     def at(
         self, path: str, *, method: str = "GET", body: Any = None, raw: bytes | None = None, **headers: str
     ) -> Answer:
-        """The answer for a whole path."""
+        """The answer for a whole path, at the port that serves such paths."""
+        return self.answered(api_ports.serving(self.url, path) + path, method, body, raw, headers)
+
+    def answered(
+        self, url: str, method: str = "GET", body: Any = None, raw: bytes | None = None, headers: Any = None
+    ) -> Answer:
+        """The answer of a whole URL."""
         data = raw if raw is not None else (json.dumps(body).encode() if body is not None else None)
-        sent = {name.replace("_", "-"): value for name, value in {**self.headers, **headers}.items()}
+        sent = {name.replace("_", "-"): value for name, value in {**self.headers, **(headers or {})}.items()}
         if self.token:
             sent.setdefault("Authorization", f"Bearer {self.token}")
         if data is not None:
             sent.setdefault("Content-Type", "application/json")
-        request = urllib.request.Request(self.url + path, data=data, method=method, headers=sent)
+        request = urllib.request.Request(url, data=data, method=method, headers=sent)
         try:
             with urllib.request.urlopen(request, timeout=60) as response:
                 return Answer(response.status, dict(response.headers), response.read())
@@ -130,16 +137,23 @@ class Server:
         }
         settings = Settings(**chosen)
         self.platform = make_platform(self._kube, settings)
-        app = make_app(self._kube, self.platform)
-        self._runner = Runner(app, shutdown_timeout=2)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        self.apps = make_apps(self._kube, self.platform)
+        self._runners: list[web.AppRunner] = []
+        self.url = await self._serve(self.apps.public)
+        api_ports.INTERNAL[self.url] = await self._serve(self.apps.internal)
+        api_ports.METRICS[self.url] = await self._serve(self.apps.monitoring)
         await self.platform.world.synced()
 
+    async def _serve(self, app: web.Application) -> str:
+        runner = Runner(app, shutdown_timeout=2)
+        await runner.setup()
+        self._runners.append(runner)
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        return f"http://127.0.0.1:{runner.addresses[0][1]}"
+
     async def _stop(self) -> None:
-        await self._runner.cleanup()
+        for runner in reversed(self._runners):
+            await runner.cleanup()
         await self._kube.close()
 
 

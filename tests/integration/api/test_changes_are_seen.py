@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.harness import api_ports
 from tests.harness.kubectl import Kubectl, Organisation
 from tests.harness.measured import Measured
 from tests.harness.running_runtime import RunningRuntime
@@ -124,7 +125,7 @@ def code(
         folder=tmp_path_factory.mktemp("pod"),
         code=CODE,
         token=account_token(kubectl, org, project),
-        variables={"TIELINE_API_URL": server.url},
+        variables={"TIELINE_API_URL": api_ports.INTERNAL[server.url]},
     )
     pod.start()
     running = Code(pod.url)

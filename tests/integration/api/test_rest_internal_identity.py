@@ -157,7 +157,7 @@ def strangers(
 def test_every_internal_route_is_in_the_table(server: Server) -> None:
     routes = {
         (route.method, route.resource.canonical)
-        for route in server._runner.app.router.routes()
+        for route in server.apps.internal.router.routes()
         if route.resource is not None
         and route.resource.canonical.startswith("/internal/")
         and route.method != "HEAD"

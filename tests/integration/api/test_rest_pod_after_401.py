@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness import api_ports
 from tests.harness.kubectl import Kubectl, Organisation
 from tests.harness.running_runtime import RunningRuntime
 from tests.harness.serving import HandlerServer, Quiet
@@ -73,7 +74,7 @@ def project(
         folder=tmp_path / "pod",
         code=MAIN,
         token=pod.token,
-        variables={"TIELINE_API_URL": first.url, "TIELINE_EGRESS_ALLOWED": "127.0.0.0/8"},
+        variables={"TIELINE_API_URL": api_ports.INTERNAL[first.url], "TIELINE_EGRESS_ALLOWED": "127.0.0.0/8"},
     )
     with running:
         yield running

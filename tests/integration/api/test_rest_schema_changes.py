@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness import api_ports
 from tests.harness.kubectl import Kubectl, Organisation, an_organisation
 from tests.harness.running_runtime import RunningRuntime
 from tests.harness.waiting import eventually
@@ -59,7 +60,9 @@ def caller(server: Server, place: Organisation, token_for: Callable[..., str]) -
 @contextlib.contextmanager
 def running(folder: Path, api: str, token: str) -> Iterator[str]:
     """A project's process, as it runs in a pod; gives its URL."""
-    pod = RunningRuntime(folder=folder, code=CODE, token=token, variables={"TIELINE_API_URL": api})
+    pod = RunningRuntime(
+        folder=folder, code=CODE, token=token, variables={"TIELINE_API_URL": api_ports.INTERNAL[api]}
+    )
     with pod:
         yield pod.url
 

@@ -16,7 +16,8 @@ import openapi_spec_validator
 import orjson
 import pytest
 
-from tests.harness.kubectl import Organisation
+from tests.harness import api_ports
+from tests.harness.kubectl import Kubectl, Organisation
 from tests.harness.waiting import PATIENCE
 from tests.integration.api.conftest import Client, Server
 from tests.integration.api.objects import make_project, make_system
@@ -24,6 +25,7 @@ from tests.integration.api.pods import account_token
 from tieline_api.service.documentation import ASSETS, assets_folder
 from tieline_api.service.logs import JsonLines
 from tieline_api.sizes import Sizes
+from tieline_core.names import INTERNAL_API_SERVICE, workload_name
 
 pytestmark = pytest.mark.cluster
 
@@ -143,6 +145,65 @@ def test_the_server_ends_though_a_pod_is_waiting(
     server.stop()
     waiting.join(PATIENCE)
     assert answers == [304]
+
+
+@pytest.mark.parametrize("path", ["/internal/v1/environment", "/internal/v1/traces", "/metrics"])
+def test_the_public_port_serves_nothing_of_what_pods_and_prometheus_ask_for(
+    server: Server, kubectl: Kubectl, org: Organisation, client: Client, path: str
+) -> None:
+    token = account_token(kubectl, org, make_project(client))
+    pod = Client(server.url, token, org.id)
+    method = "POST" if path.endswith("traces") else "GET"
+    if path != "/metrics":
+        assert pod.at(path, method=method, body={}).status in (200, 415)
+    for caller in (pod, client, Client(server.url, "guess", org.id), Client(server.url, None, org.id)):
+        refused = caller.answered(server.url + path, method, {} if method == "POST" else None)
+        assert (refused.status, refused.json["code"]) == (404, "not_found")
+
+
+def test_the_other_ports_serve_no_rest(server: Server, client: Client) -> None:
+    for url in (api_ports.INTERNAL[server.url], api_ports.METRICS[server.url]):
+        for path in (f"/api/v2/o/{client.organisation}/projects", "/docs", "/openapi.json"):
+            assert client.answered(url + path).status == 404
+        assert client.answered(f"{url}/readyz").status == 200
+
+
+def test_a_pod_of_an_earlier_release_is_answered_at_the_public_port_and_no_other(
+    server: Server, kubectl: Kubectl, org: Organisation, client: Client
+) -> None:
+    """Its specification names the Service that everybody calls; the token says which pod it is."""
+    project = make_project(client)
+    account_token(kubectl, org, project)
+    account = workload_name(project["id"].lower(), "production")
+    answers = {}
+    for name, url in (
+        ("earlier", "http://tieline-api.tieline-system.svc"),
+        ("now", f"http://{INTERNAL_API_SERVICE}.tieline-system.svc"),
+    ):
+        container = {
+            "name": "runtime",
+            "image": "none",
+            "env": [{"name": "TIELINE_API_URL", "value": url}],
+            "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        }
+        spec = {
+            "serviceAccountName": account,
+            "containers": [container],
+            "nodeSelector": {"no-node": "has-this"},
+            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        }
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        kubectl("create", "-f", "-", stdin=json.dumps(pod), namespace=org.namespace)
+        bound = ("--bound-object-kind=Pod", f"--bound-object-name={name}")
+        token = kubectl(
+            "create", "token", account, "--audience=tieline", *bound, namespace=org.namespace
+        ).stdout
+        caller = Client(server.url, token.strip(), org.id)
+        answers[name] = [
+            caller.answered(server.url + "/internal/v1/environment").status,
+            caller.at("/internal/v1/environment").status,
+        ]
+    assert answers == {"earlier": [200, 200], "now": [404, 200]}
 
 
 def test_settings_tell_what_is_wrong(

@@ -92,7 +92,7 @@ def test_no_secret_is_anywhere_but_in_secrets(
         folder=tmp_path / "pod",
         code=CODE,
         token=pod_token,
-        variables={**LOUD, "TIELINE_API_URL": loud_api.url},
+        variables={**LOUD, "TIELINE_API_URL": loud_api.internal_url},
     )
     with runtime:
         for template in run.templates:
@@ -118,7 +118,7 @@ def test_no_secret_is_anywhere_but_in_secrets(
     places = _cluster(kubectl, org)
     places |= {f"answer of {what}": _whole(answer) for what, answer in caller.answers}
     places |= {"metrics of the runtime": metrics, "metrics of the operator": loud_operator.metrics()}
-    places["metrics of the API"] = http("GET", f"{loud_api.url}/metrics").body
+    places["metrics of the API"] = http("GET", f"{loud_api.metrics_url}/metrics").body
     for file in (loud_api.log, loud_operator.log, runtime.log, runtime.folder / "termination"):
         places[f"file {file.name}"] = file.read_bytes() if file.exists() else b""
     for file in tmp_path.glob("traces.db*"):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.unit.operator.objects import NAMESPACE, project
-from tests.unit.operator.project_reconciling import change, reconciling, running, source
-from tests.unit.operator.reconciling import no_image
+from tests.unit.operator.project_reconciling import CONFIG, change, reconciling, running, source
+from tests.unit.operator.reconciling import Reconciling, no_image
 from tieline_core.kube import resources as r
 
 
@@ -115,3 +117,22 @@ async def test_a_refused_change_leaves_what_serves_alone() -> None:
     await there.until_quiet()
     assert there.environment()["status"] == "running"
     assert "keeps serving" in there.environment()["message"]
+
+
+def _api_url(there: Reconciling) -> str:
+    (container,) = there.deployment()["spec"]["template"]["spec"]["containers"]
+    return next(item["value"] for item in container["env"] if item["name"] == "TIELINE_API_URL")
+
+
+async def test_an_upgrade_that_moves_the_api_for_pods_replaces_none_until_something_else_does() -> None:
+    before = "http://tieline-api.tieline-system.svc"
+    now = "http://tieline-api-internal.tieline-system.svc"
+    there = await running(config=replace(CONFIG, api_url=before))
+    upgraded = Reconciling(there.world, config=replace(CONFIG, api_url=now, previous_api_url=before))
+    assert await upgraded.until_quiet() == 0
+    assert _api_url(upgraded) == before
+    change(upgraded, runtime={"resources": {"limits": {"memory": "300Mi"}}})
+    await upgraded.until_quiet()
+    assert _api_url(upgraded) == now
+    other = await running(config=replace(CONFIG, api_url=now, previous_api_url=before))
+    assert _api_url(other) == now, "a new environment"
