@@ -5,6 +5,7 @@
 | TIELINE_RUNTIME_IMAGE | (required) | image of the pods of environments that name none |
 | TIELINE_API_URL | (required) | internal base URL of the API, given to pods |
 | TIELINE_PREVIOUS_API_URL | (none) | the earlier TIELINE_API_URL; pods that have it keep it until they are replaced |
+| TIELINE_IMAGE_PULL_SECRETS | (none) | Secrets that project pods pull with, separated by commas |
 | TIELINE_PUBLIC_URL_TEMPLATE | http://{clusterIP} | public URL of an environment, with PLACEHOLDERS |
 | TIELINE_NAMESPACES | (all) | namespaces to work in, separated by commas |
 | TIELINE_WORKERS | 8 | objects that are reconciled at the same time |
@@ -55,6 +56,7 @@ class Config:
     runtime_image: str
     api_url: str
     previous_api_url: str = ""
+    image_pull_secrets: tuple[str, ...] = ()
     public_url_template: str = "http://{clusterIP}"
     namespaces: tuple[str, ...] = ()
     workers: int = 8
@@ -83,6 +85,7 @@ class Config:
             previous_api_url=read.url("TIELINE_PREVIOUS_API_URL")
             if env.get("TIELINE_PREVIOUS_API_URL")
             else "",
+            image_pull_secrets=read.names("TIELINE_IMAGE_PULL_SECRETS"),
             public_url_template=template,
             namespaces=namespaces,
             workers=read.number("TIELINE_WORKERS", cls.workers, 1, 256),

@@ -200,6 +200,7 @@ def _workload(view: ProjectView, there: EnvironmentView, spec: EnvironmentSpec) 
         environment_id=identifier,
         runtime=runtime,
         image=runtime.image or config.runtime_image,
+        pull_secrets=config.image_pull_secrets,
         replicas=0 if spec.suspended else replicas,
         api_url=config.api_url,
         otlp_endpoint=config.otlp_endpoint,

@@ -59,6 +59,8 @@ class Workload:
     runtime: Runtime
     """The project's runtime with the environment's over it."""
     image: str
+    pull_secrets: Sequence[str] = ()
+    """Names of Secrets that the platform is configured to pull with, beside the project's own."""
     replicas: int
     api_url: str
     public_url: str
@@ -158,6 +160,8 @@ def deployment(workload: Workload, *, version: str, config_maps: Sequence[FilesC
         "containers": [_container(workload, version)],
         "volumes": _volumes(config_maps),
     }
+    if secrets := _pull_secrets(workload):
+        pod["imagePullSecrets"] = secrets
     annotations = {VERSION_ANNOTATION: version}
     annotations[REVISION_ANNOTATION] = revision(workload.labels, annotations, pod)
     spec = {
@@ -235,6 +239,11 @@ def _container(workload: Workload, version: str) -> Manifest:
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  (the pod's own)
         ],
     }
+
+
+def _pull_secrets(workload: Workload) -> list[Manifest]:
+    own = [secret.name for secret in workload.runtime.image_pull_secrets or ()]
+    return [{"name": name} for name in dict.fromkeys([*own, *workload.pull_secrets])]
 
 
 def _environment(workload: Workload, version: str) -> dict[str, str]:

@@ -93,6 +93,13 @@ class RuntimeResources(Shape):
     """What may be used at most; a pod over its memory limit is restarted."""
 
 
+class ImagePullSecret(Shape):
+    """A Secret that images are pulled with."""
+
+    name: ObjectName
+    """Name of a Secret of type kubernetes.io/dockerconfigjson in the project's namespace."""
+
+
 class Runtime(Shape):
     """How the code is run."""
 
@@ -102,6 +109,10 @@ class Runtime(Shape):
     """Compute resources of each pod."""
     image: Annotated[str, StringConstraints(min_length=1, max_length=512)] | None = None
     """An image of your own, based on Tieline's runtime image."""
+    image_pull_secrets: (
+        Annotated[list[ImagePullSecret], Field(max_length=16, json_schema_extra=list_map("name"))] | None
+    ) = None
+    """Secrets to pull the image with, beside those that the platform is configured with."""
 
 
 def merged_fields(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,21 @@ import yaml
 from tests.harness.kubectl import ROOT, Kubectl
 from tests.harness.manifest_tools import ManifestTools, manifest_tools
 from tests.harness.progress import Uncaptured
+from tieline_api import settings as api_settings
+from tieline_operator import config as operator_config
+from tieline_operator import exposure
 
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "tieline"
 NAMESPACE = "tieline-system"
 KEEP = "helm.sh/resource-policy"
 CHECKSUM = "checksum/configuration"
+HELMS_LABELS = {
+    "app.kubernetes.io/instance": "tieline",
+    "app.kubernetes.io/version": "0.1.0",
+    "app.kubernetes.io/managed-by": "Helm",
+    "helm.sh/chart": "tieline-0.1.0",
+}
 TWO_OF_EACH = ("--set", "api.replicas=2,operator.replicas=2")
 ONE_ORGANISATION = ("--set", "organisation=acme")
 # kustomize does not know that these have no namespace, and Kubernetes ignores one.
@@ -33,7 +43,7 @@ def tools(request: pytest.FixtureRequest) -> ManifestTools:
 
 
 def helm(tools: ManifestTools, *more: str, namespace: str = NAMESPACE) -> subprocess.CompletedProcess[str]:
-    """``helm template`` of the chart."""
+    """``helm template`` of the chart, on a cluster that has a Gateway and the Prometheus operator."""
     arguments = [tools.helm, "template", "tieline", CHART, "-n", namespace, "--kube-version", "1.34.0", *more]
     return subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
 
@@ -55,8 +65,13 @@ def objects(text: str) -> Objects:
 
 
 def without_helms_own(found: Objects) -> Objects:
-    """Definitions are marked for helm to keep, pods with what they are told; nothing else is its own."""
+    """Definitions are marked for helm to keep, pods with what they are told, and the rest with the release."""
     for document in found.values():
+        marked = [] if document["kind"] == "CustomResourceDefinition" else [document["metadata"]]
+        if document["kind"] == "Deployment":
+            marked.append(document["spec"]["template"]["metadata"])
+        for metadata in marked:
+            assert {label: metadata["labels"].pop(label, None) for label in HELMS_LABELS} == HELMS_LABELS
         if document["kind"] == "Deployment":
             assert list(document["spec"]["template"]["metadata"].pop("annotations")) == [CHECKSUM]
         notes = document["metadata"].get("annotations", {})
@@ -95,6 +110,14 @@ def test_chart_and_kustomization_are_the_same_objects(
         ("operator.replicas=many", "replicas"),
         ("configuration.PUBLIC_URL=x", "PUBLIC_URL"),
         ("configuration.TIELINE_API_URL=http://elsewhere", "TIELINE_API_URL"),
+        ("configuration.TIELINE_WORKER=4", "TIELINE_WORKER"),
+        ("image.digest=sha256:12", "digest"),
+        ("image.tag=1.2.3", "image.repository"),
+        ("image.repository=registry.example/p:1", "repository"),
+        ("ingress.enabled=true", "ingress.host"),
+        ("httpRoute.enabled=true", "httpRoute.parentRefs"),
+        ("operator.nodeSelectors.disk=ssd", "nodeSelectors"),
+        ("api.podLabels.app\\.kubernetes\\.io/name=mine", "app.kubernetes.io/name"),
         ("images.platform=", "platform"),
         ("organisation=Acme Ltd", "organisation"),
         ("organisation=acme,configuration.TIELINE_NAMESPACES=other", "not both"),
@@ -125,6 +148,130 @@ def test_values_reach_the_objects(tools: ManifestTools) -> None:
         *WITHOUT_NAMESPACE,
     }
     assert not {name for _, _, name in found} & {"tieline-viewer", "tieline-editor", "tieline-admin"}
+
+
+PODS: dict[str, Any] = {
+    "podAnnotations": {"example.com/team": "integration"},
+    "podLabels": {"example.com/zone": "inner"},
+    "nodeSelector": {"disk": "ssd"},
+    "tolerations": [{"key": "platform", "operator": "Exists", "effect": "NoSchedule"}],
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [{"key": "gpu", "operator": "DoesNotExist"}]}]
+            }
+        }
+    },
+    "priorityClassName": "system-cluster-critical",
+    "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy.example:3128"}],
+    "extraVolumes": [{"name": "traces", "persistentVolumeClaim": {"claimName": "traces"}}],
+    "extraVolumeMounts": [{"name": "traces", "mountPath": "/var/lib/traces"}],
+    "serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/x"}},
+}
+EVERYTHING: dict[str, Any] = {
+    "operator": PODS,
+    "api": PODS,
+    "image": {"repository": "registry.example:5000/platform", "tag": "1.2.3"},
+    "runtimeImage": {
+        "repository": "registry.example:5000/runtime",
+        "digest": f"sha256:{'0a' * 32}",
+        "pullSecrets": ["registry", "mirror"],
+    },
+    "ingress": {
+        "enabled": True,
+        "className": "nginx",
+        "host": "tieline.example",
+        "tlsSecret": "tieline-tls",
+        "annotations": {"cert-manager.io/cluster-issuer": "letsencrypt"},
+    },
+    "httpRoute": {
+        "enabled": True,
+        "parentRefs": [{"name": "public", "namespace": "gateways"}],
+        "hostnames": ["tieline.example"],
+    },
+    "monitors": {"enabled": True, "labels": {"release": "prometheus"}},
+}
+
+
+def test_pods_of_the_platform_are_placed_and_extended_as_values_say(
+    tools: ManifestTools, tmp_path: Path
+) -> None:
+    values = tmp_path / "values.json"
+    values.write_text(json.dumps(EVERYTHING))
+    done = helm(tools, "-f", str(values))
+    assert done.returncode == 0, done.stderr
+    found = objects(done.stdout)
+    for part in ("tieline-operator", "tieline-api"):
+        template = found["Deployment", NAMESPACE, part]["spec"]["template"]
+        spec, (container,) = template["spec"], template["spec"]["containers"]
+        for field in ("nodeSelector", "tolerations", "affinity", "priorityClassName"):
+            assert spec[field] == PODS[field]
+        assert PODS["podLabels"].items() < template["metadata"]["labels"].items()
+        assert PODS["podAnnotations"].items() < template["metadata"]["annotations"].items()
+        assert container["env"][-1] == PODS["extraEnv"][0]
+        assert container["volumeMounts"][-1] == PODS["extraVolumeMounts"][0]
+        assert spec["volumes"][-1] == PODS["extraVolumes"][0]
+        account = found["ServiceAccount", NAMESPACE, part]
+        assert account["metadata"]["annotations"] == PODS["serviceAccount"]["annotations"]
+        assert container["image"] == "registry.example:5000/platform:1.2.3"
+    data = found["ConfigMap", NAMESPACE, "tieline"]["data"]
+    assert data["TIELINE_RUNTIME_IMAGE"] == f"registry.example:5000/runtime@sha256:{'0a' * 32}"
+    assert data["TIELINE_IMAGE_PULL_SECRETS"] == "registry,mirror"
+
+
+def test_the_api_is_reached_from_outside_at_its_public_port_alone(
+    tools: ManifestTools, tmp_path: Path
+) -> None:
+    values = tmp_path / "values.json"
+    values.write_text(json.dumps(EVERYTHING))
+    found = objects(helm(tools, "-f", str(values)).stdout)
+    ingress = found["Ingress", NAMESPACE, "tieline-api"]["spec"]
+    route = found["HTTPRoute", NAMESPACE, "tieline-api"]["spec"]
+    (rule,) = ingress["rules"]
+    assert rule["host"] == "tieline.example"
+    assert ingress["tls"] == [{"hosts": ["tieline.example"], "secretName": "tieline-tls"}]
+    service = rule["http"]["paths"][0]["backend"]["service"]
+    assert service == {"name": "tieline-api", "port": {"name": "http"}}
+    assert route["rules"] == [{"backendRefs": [{"name": "tieline-api", "port": 80}]}]
+    ports = found["Service", NAMESPACE, "tieline-api"]["spec"]["ports"]
+    assert ports == [{"name": "http", "port": 80, "targetPort": "http"}]
+
+
+def test_the_charts_monitors_are_those_of_the_folder(tools: ManifestTools, tmp_path: Path) -> None:
+    values = tmp_path / "values.json"
+    values.write_text(json.dumps(EVERYTHING))
+    found = objects(helm(tools, "-f", str(values)).stdout)
+    by_hand = objects((DEPLOY / "monitoring" / "monitors.yaml").read_text())
+    assert len(by_hand) == 3
+    for key, document in by_hand.items():
+        assert found[key]["spec"] == document["spec"]
+        assert found[key]["metadata"]["labels"]["release"] == "prometheus"
+
+
+def test_a_selector_never_changes(tools: ManifestTools) -> None:
+    """Kubernetes refuses to change a Deployment's selector, so an upgrade would fail."""
+    found = objects(helm(tools, "--set", "api.podLabels.zone=inner").stdout)
+    for part in ("tieline-operator", "tieline-api"):
+        selector = found["Deployment", NAMESPACE, part]["spec"]["selector"]
+        assert selector == {"matchLabels": {"app.kubernetes.io/name": part}}
+
+
+def test_every_setting_of_operator_and_api_can_be_configured_and_no_other() -> None:
+    known = {
+        name
+        for module in (operator_config, api_settings)
+        for name in re.findall(r"^\| (TIELINE_[A-Z_]+) \|", module.__doc__ or "", re.MULTILINE)
+    } | set(re.findall(r"^\| (TIELINE_[A-Z_]+) \|", exposure.__doc__ or "", re.MULTILINE))
+    by_the_chart = {
+        "TIELINE_API_URL",
+        "TIELINE_PREVIOUS_API_URL",
+        "TIELINE_RUNTIME_IMAGE",
+        "TIELINE_IMAGE_PULL_SECRETS",
+    }
+    schema = json.loads((CHART / "values.schema.json").read_text())["properties"]["configuration"]
+    assert len(known) > 30
+    assert set(schema["properties"]) == known - by_the_chart
+    assert schema["additionalProperties"] is False
 
 
 @pytest.mark.parametrize("part", ["tieline-operator", "tieline-api"])
