@@ -158,6 +158,10 @@ class _Duplicates(Collector):
 
 
 _READY = {"True": "true", "False": "false"}
+_NAMED = frozenset({"Project", "Connection", "ConnectionTemplate", "System", "Connector", "CredentialGrant"})
+"""Kinds whose objects have series of their own. Users, their activations and versions can be any number."""
+MOST_NAMED = 2000
+"""Objects of a kind, and environments, that have series of their own; those that are not ready come first."""
 
 
 class _Objects(Collector):
@@ -165,6 +169,7 @@ class _Objects(Collector):
         self._read = objects
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
+        yield from self._by_object()
         objects = GaugeMetricFamily(
             "tieline_operator_objects",
             "Objects by kind and by what their Ready says (true, false, unknown)",
@@ -189,3 +194,51 @@ class _Objects(Collector):
         for state in EnvironmentState:
             environments.add_metric((str(state),), states[str(state)])
         yield environments
+
+    def _by_object(self) -> Iterable[GaugeMetricFamily]:
+        found = self._read()
+        ready = GaugeMetricFamily(
+            "tieline_operator_object_ready",
+            f"1 where an object's Ready is True, else 0; at most {MOST_NAMED} of each kind, those with 0 first",
+            labels=("kind", "object_namespace", "object"),
+        )
+        unnamed = GaugeMetricFamily(
+            "tieline_operator_objects_unnamed",
+            "Objects and environments beyond those that have series of their own",
+            labels=("kind",),
+        )
+        for resource, items in found.items():
+            if resource.kind not in _NAMED:
+                continue
+            values = sorted((_is_ready(item), *_name_of(item)) for item in items)
+            for value, namespace, name in values[:MOST_NAMED]:
+                ready.add_metric((resource.kind, namespace, name), value)
+            unnamed.add_metric((resource.kind,), max(0, len(values) - MOST_NAMED))
+        yield ready
+        status = GaugeMetricFamily(
+            "tieline_operator_environment_status",
+            f"1 for the status that an environment has; at most {MOST_NAMED} environments, those in error first",
+            labels=("object_namespace", "project", "environment", "status"),
+        )
+        environments = sorted(_environments(found.get(PROJECTS, ())))
+        for _, *labels in environments[:MOST_NAMED]:
+            status.add_metric(labels, 1)
+        unnamed.add_metric(("Environment",), max(0, len(environments) - MOST_NAMED))
+        yield status
+        yield unnamed
+
+
+def _is_ready(item: Object) -> int:
+    return int((find(item) or {}).get("status") == "True")
+
+
+def _name_of(item: Object) -> tuple[str, str]:
+    return item["metadata"].get("namespace", ""), item["metadata"]["name"]
+
+
+def _environments(projects: Sequence[Object]) -> Iterable[tuple[int, str, str, str, str]]:
+    for project in projects:
+        for environment in project.get("status", {}).get("environments", ()):
+            state = str(environment.get("status", EnvironmentState.DRAFT))
+            order = int(state != EnvironmentState.ERROR)
+            yield order, *_name_of(project), environment.get("name", ""), state

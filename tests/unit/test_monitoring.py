@@ -27,6 +27,7 @@ from tieline_operator.metrics import Metrics as OperatorMetrics
 from tieline_operator.workloads import HEALTH_PORT
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "monitoring"
+RUNBOOKS = FOLDER.parents[1] / "docs" / "runbooks"
 # What Prometheus itself puts on everything that it scrapes from a pod.
 SCRAPED = {"instance", "job", "namespace", "pod", "container"}
 
@@ -36,7 +37,11 @@ def _operator() -> CollectorRegistry:
     metrics.watch(
         depth=lambda: 0, oldest=lambda: 0, ages=lambda: {"pods": 1}, requests=lambda: {("get", "pods"): 1}
     )
-    metrics.watch_objects(lambda: {r.PROJECTS: []})
+    project = {
+        "metadata": {"name": "orders", "namespace": "acme"},
+        "status": {"environments": [{"name": "production", "status": "running"}]},
+    }
+    metrics.watch_objects(lambda: {r.PROJECTS: [project]})
     metrics.watch_refreshes(waiting=lambda: 0, late=lambda: 0)
     return metrics.registry
 
@@ -49,7 +54,7 @@ def _api() -> CollectorRegistry:
 
 
 def _pods() -> str:
-    counts = Counts()
+    counts = Counts(project="order-sync", environment="production")
     counts.add("webhook", "orders", "succeeded", 1.0)
     idle = SimpleNamespace(active=0, waiting=0, pending=0, sent=0, dropped=0)
     runner: Any = SimpleNamespace(turns=idle, background=idle)
@@ -177,9 +182,25 @@ def test_alerts_say_what_to_do_and_name_labels_that_their_query_leaves() -> None
         assert name.startswith("Tieline")
         assert re.fullmatch(r"[0-9]+[mh]", rule["for"])
         assert rule["labels"]["severity"] in {"critical", "warning", "info"}
-        assert set(rule["annotations"]) == {"summary", "description"}
+        assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
         named = set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"])))
         assert named <= asked(rule["expr"]).grouped, name
+
+
+def test_each_alert_leads_to_a_page_of_its_own_that_says_what_to_do() -> None:
+    pages = {path.stem: path.read_text() for path in RUNBOOKS.glob("Tieline*.md")}
+    assert set(pages) == set(alerts())
+    for name, rule in alerts().items():
+        assert rule["annotations"]["runbook_url"] == f"https://tieline.dev/docs/runbooks/{name}"
+        chapters = re.findall(r"^## (.+)$", pages[name], re.MULTILINE)
+        assert chapters == ["What it means", "What it affects", "Find the cause", "What to do"], name
+        assert rule["labels"]["severity"] in pages[name], name
+        assert f"({name}.md)" in (RUNBOOKS / "README.md").read_text()
+
+
+def test_alerts_about_runs_and_environments_name_the_project_and_the_environment() -> None:
+    for name in ("TielineRunsFail", "TielineRunsRefused", "TielineEnvironmentsInError"):
+        assert {"project", "environment"} <= asked(alerts()[name]["expr"]).grouped, name
 
 
 def test_the_prometheus_operator_gets_the_same_rules() -> None:
@@ -203,15 +224,24 @@ def test_monitors_find_the_pods_and_ports_that_are_there() -> None:
         for one in yaml.safe_load_all((base / name).read_text())
         if one["kind"] == "Deployment"
     }
+    services = {
+        one["metadata"]["name"]: one
+        for one in yaml.safe_load_all((base / "api.yaml").read_text())
+        if one["kind"] == "Service"
+    }
     ports = {
         name: {port["name"] for port in one["spec"]["template"]["spec"]["containers"][0]["ports"]}
         for name, one in deployed.items()
     }
-    for name, key in (("tieline-operator", "podMetricsEndpoints"), ("tieline-api", "endpoints")):
-        spec = monitors[name]["spec"]
-        wanted = spec["selector"]["matchLabels"].items()
-        assert wanted <= deployed[name]["spec"]["template"]["metadata"]["labels"].items()
-        assert {one["port"] for one in spec[key]} <= ports[name]
+    spec = monitors["tieline-operator"]["spec"]
+    template = deployed["tieline-operator"]["spec"]["template"]
+    assert spec["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    assert {one["port"] for one in spec["podMetricsEndpoints"]} <= ports["tieline-operator"]
+    spec = monitors["tieline-api"]["spec"]
+    wanted = spec["selector"]["matchLabels"].items()
+    (service,) = [one for one in services.values() if wanted <= one["metadata"]["labels"].items()]
+    offered = {port["name"]: port["targetPort"] for port in service["spec"]["ports"]}
+    assert {offered[one["port"]] for one in spec["endpoints"]} <= ports["tieline-api"]
     pods = monitors["tieline-environments"]["spec"]
     assert pods["selector"]["matchExpressions"] == [{"key": ENVIRONMENT_ID_LABEL, "operator": "Exists"}]
     assert HEALTH_PORT == 8081

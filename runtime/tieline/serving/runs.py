@@ -70,7 +70,7 @@ class Runner:
         documents: Documents | None = None,
     ) -> None:
         self.leaving = Leaving()
-        self.counts = Counts()
+        self.counts = Counts(project=surroundings.project.name, environment=surroundings.environment.name)
         self._limits = limits
         self._deadlines = Deadlines(limits.run_timeout)
         self._configuration = configuration

@@ -42,6 +42,40 @@ def test_objects_are_told_by_kind_and_ready_and_environments_by_status() -> None
     assert told("tieline_operator_build_info", version=version("tieline")) == 1
 
 
+def test_objects_and_environments_are_told_by_name_with_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tieline_operator.metrics.MOST_NAMED", 2)
+    ready, broken = ({"conditions": [{"type": "Ready", "status": status}]} for status in ("True", "False"))
+    states = [{"name": "a", "status": "running"}, {"name": "b", "status": "error"}, {"name": "c"}]
+    metrics = Metrics()
+    metrics.watch_objects(
+        lambda: {
+            r.SYSTEMS: [
+                {**system("good"), "status": ready},
+                {**system("fine"), "status": ready},
+                {**system("bad"), "status": broken},
+            ],
+            r.PROJECTS: [project(status={**broken, "environments": states})],
+            r.END_USERS: [{"metadata": {"name": "ann", "namespace": NAMESPACE}}],
+        }
+    )
+    families = {family.name: family.samples for family in metrics.registry.collect()}
+    told = {
+        (one.labels["kind"], one.labels["object"]): one.value
+        for one in families["tieline_operator_object_ready"]
+    }
+    assert told == {("Project", "order-sync"): 0, ("System", "bad"): 0, ("System", "fine"): 1}
+    assert {one.labels["object_namespace"] for one in families["tieline_operator_object_ready"]} == {
+        NAMESPACE
+    }
+    status = [
+        (one.labels["project"], one.labels["environment"], one.labels["status"])
+        for one in families["tieline_operator_environment_status"]
+    ]
+    assert status == [("order-sync", "b", "error"), ("order-sync", "a", "running")]
+    unnamed = {one.labels["kind"]: one.value for one in families["tieline_operator_objects_unnamed"]}
+    assert unnamed == {"Project": 0, "System": 1, "Environment": 1}
+
+
 async def test_a_refused_import_is_counted() -> None:
     outcomes: list[str] = []
     imports = Imports(ended=outcomes.append)

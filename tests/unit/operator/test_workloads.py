@@ -110,6 +110,13 @@ def test_defaults_give_way_where_they_would_contradict(told: Any, requests: Any,
     assert resources(**told) == {"requests": requests, "limits": limits}
 
 
+def test_images_are_pulled_with_the_projects_secrets_and_the_platforms() -> None:
+    assert "imagePullSecrets" not in pod_template()["spec"]
+    own = Runtime.model_validate({"imagePullSecrets": [{"name": "own"}, {"name": "shared"}]})
+    spec = pod_template(runtime=own, pull_secrets=("shared", "registry"))["spec"]
+    assert spec["imagePullSecrets"] == [{"name": "own"}, {"name": "shared"}, {"name": "registry"}]
+
+
 def test_an_environment_overrides_the_runtime_field_by_field() -> None:
     base = Runtime.model_validate(
         {"replicas": 3, "image": "a", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}

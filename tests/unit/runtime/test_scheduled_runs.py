@@ -92,9 +92,7 @@ async def test_a_run_is_a_trace_and_a_line_with_its_execution_id(
     assert line.fields["outcome"] == "succeeded"  # type: ignore[attr-defined]
     assert line.fields["due"] == "2026-11-02T09:00:00+00:00"  # type: ignore[attr-defined]
     assert pod.runner.counts.runs["schedule", "sync", "succeeded"] == 1
-    assert 'tieline_runs_total{kind="schedule",task="sync",outcome="succeeded"} 1' in pod.runner.counts.text(
-        {}
-    )
+    assert 'kind="schedule",task="sync",outcome="succeeded"} 1' in pod.runner.counts.text({})
 
 
 async def test_a_users_run_has_their_connection_variables_and_state(pod: Pod, external: External) -> None:

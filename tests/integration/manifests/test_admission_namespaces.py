@@ -1,0 +1,109 @@
+"""What the platform's accounts may write, by label of the namespace, which RBAC cannot ask for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.harness.kubectl import ROOT, Kubectl, an_organisation
+from tests.harness.waiting import eventually
+
+pytestmark = pytest.mark.cluster
+
+POLICY = ROOT / "deploy" / "base" / "admission-namespaces.yaml"
+PARTS = ("tieline-operator", "tieline-api")
+
+
+def config_map(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+
+
+def deployment(name: str) -> dict[str, Any]:
+    labels = {"app": name}
+    container = {"name": "main", "image": "none"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Accounts that RBAC lets write everywhere, and the policy that restricts those of the platform."""
+
+    kubectl: Kubectl
+    home: str
+    """Namespace of the accounts."""
+    organisation: str
+    elsewhere: str
+    """A namespace that is no organisation."""
+
+    def writes(self, account: str, *command: str, namespace: str, body: Any = None) -> tuple[bool, str]:
+        """Whether it succeeds, and what is said."""
+        done = self.kubectl(
+            *command,
+            f"--as=system:serviceaccount:{self.home}:{account}",
+            namespace=namespace,
+            stdin=json.dumps(body) if body else None,
+            check=False,
+        )
+        return done.returncode == 0, done.stdout + done.stderr
+
+    def creates(self, account: str, body: Any, *, namespace: str) -> tuple[bool, str]:
+        return self.writes(account, "create", "-f", "-", namespace=namespace, body=body)
+
+
+@pytest.fixture(scope="module")
+def place(kubectl: Kubectl, crds_installed: None) -> Iterator[Place]:
+    with an_organisation(kubectl) as org, an_organisation(kubectl) as other:
+        home = other.namespace
+        kubectl("label", "namespace", home, "tieline.dev/organisation-")
+        elsewhere = home
+        accounts = [*PARTS, "somebody-else"]
+        for name in accounts:
+            kubectl("create", "serviceaccount", name, namespace=home)
+            account = f"--serviceaccount={home}:{name}"
+            kubectl("create", "clusterrolebinding", f"{home}-{name}", "--clusterrole=cluster-admin", account)
+        # Of this test alone: sessions that share a cluster have policies of their own.
+        text = POLICY.read_text().replace("tieline-system:", f"{home}:")
+        policy = text.replace("tieline-namespaces", f"tieline-namespaces-{home}")
+        kubectl("apply", "-f", "-", stdin=policy)
+        made = Place(kubectl, home, org.namespace, elsewhere)
+        eventually(
+            "the policy in force",
+            lambda: (
+                not made.writes(PARTS[0], "create", "configmap", "probe", "--dry-run=server", namespace=home)[
+                    0
+                ]
+            ),
+        )
+        yield made
+        kubectl("delete", "-f", "-", stdin=policy)
+        for name in accounts:
+            kubectl("delete", "clusterrolebinding", f"{home}-{name}")
+
+
+@pytest.mark.parametrize("account", PARTS)
+def test_the_platform_makes_nothing_where_no_organisation_is(place: Place, account: str) -> None:
+    for body in (deployment(f"taken-{account}"), config_map(f"taken-{account}")):
+        done, said = place.creates(account, body, namespace=place.elsewhere)
+        assert not done
+        assert f"The namespace {place.elsewhere} is no organisation" in said
+        done, said = place.creates(account, body, namespace=place.organisation)
+        assert done, said
+
+
+def test_what_others_have_made_is_neither_changed_nor_deleted(place: Place) -> None:
+    place.kubectl("create", "configmap", "theirs", namespace=place.elsewhere)
+    for command in (("label", "configmap", "theirs", "a=b"), ("delete", "configmap", "theirs")):
+        done, said = place.writes(PARTS[0], *command, namespace=place.elsewhere)
+        assert not done
+        assert "is no organisation" in said
+
+
+def test_nobody_else_is_restricted(place: Place) -> None:
+    done, said = place.creates("somebody-else", deployment("mine"), namespace=place.elsewhere)
+    assert done, said
