@@ -25,6 +25,7 @@ from tieline.serving.runs import Runner
 from tieline.serving.scheduled import ScheduledRuns
 from tieline.settings import Settings
 from tieline.tracing.spans import Tracer
+from tieline_rules import listening
 
 logger = logging.getLogger("tieline")
 
@@ -186,7 +187,7 @@ def _not_ready(runner: Runner, configuration: Configuration) -> str | None:
 async def _listen(
     application: web.Application, *, host: str | None, port: int, descriptor: int | None, grace: float
 ) -> web.AppRunner:
-    server = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=grace)
+    server = listening.Runner(application, access_log=None, handle_signals=False, shutdown_timeout=grace)
     await server.setup()
     try:
         if descriptor is None:
