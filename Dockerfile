@@ -41,7 +41,7 @@ RUN /opt/build/bin/pip --python /opt/tieline/bin/python \
     && /opt/tieline/bin/python -m compileall -qf --invalidation-mode unchecked-hash /opt/tieline/lib
 
 FROM build AS platform-code
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE ./
 COPY core/tieline_core core/tieline_core
 COPY core/tieline_rules core/tieline_rules
 COPY operator/tieline_operator operator/tieline_operator

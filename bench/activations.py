@@ -17,6 +17,7 @@ import aiohttp
 
 from bench.figures import load_average, percentile, table
 from bench.local import operator
+from bench.needed import cluster
 from bench.processes import free_port, pod_variables, processor_time, resident, running
 from tieline_core.ids import ORGANISATION_LABEL, new_id
 from tieline_core.kube import Kube
@@ -218,7 +219,7 @@ async def looked_at(there: Place, count: int) -> list[str]:
 
 async def main(count: int) -> None:
     """Few, then many; then the operator."""
-    async with await Kube.connect() as kube:
+    async with cluster() as kube:
         there = await place(kube)
         try:
             with tempfile.TemporaryDirectory() as name:

@@ -17,6 +17,7 @@ from typing import Any
 
 from bench.figures import load_average, percentile, table
 from bench.local import operator
+from bench.needed import cluster
 from bench.processes import processor_time, resident
 from bench.rest import system
 from tieline_cluster.go_modules import ensure_built
@@ -148,7 +149,7 @@ async def main() -> None:
     arguments = parser.parse_args()
     folder = ensure_built(_MODULE, Lines(), name="controller-runtime", what="the controller to compare with")
     rows = []
-    async with await Kube.connect() as kube:
+    async with cluster() as kube:
         turns = [("operator", _operator), ("controller-runtime", _go)]
         for _ in range(arguments.rounds):
             for title, start in turns:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
+from bench.needed import cluster
 from tieline_core.ids import ORGANISATION_LABEL, new_id
 from tieline_core.kube import Kube
 from tieline_core.kube.resources import NAMESPACES, PODS, ROLE_BINDINGS, SERVICE_ACCOUNTS
@@ -110,7 +111,7 @@ async def memory_of(platform: Platform, name: str) -> str:
 async def deployed() -> AsyncIterator[Platform]:
     """The platform that ``.tieline/demo.env`` names."""
     async with (
-        await Kube.connect() as kube,
+        cluster() as kube,
         aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as http,
     ):
         platform = Platform(kube=kube, http=http, url=os.environ["TIELINE_URL"])

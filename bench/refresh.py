@@ -23,6 +23,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver
 
 from bench.figures import table
+from bench.needed import cluster
 from bench.platform import Platform
 from tieline_core.kube import Kube
 from tieline_core.kube.resources import CONNECTIONS, HTTP_ROUTES, SECRETS, SYSTEMS
@@ -236,7 +237,7 @@ async def main() -> None:
     """Fills an organisation of its own, measures, prints, and removes it."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else COUNT
     async with (
-        await Kube.connect() as kube,
+        cluster() as kube,
         aiohttp.ClientSession() as http,
         _serving() as provider,
     ):

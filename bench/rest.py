@@ -17,9 +17,9 @@ from typing import Any
 import aiohttp
 
 from bench.figures import load, table
+from bench.needed import cluster
 from bench.platform import Platform
 from bench.processes import free_port, running
-from tieline_core.kube import Kube
 from tieline_core.kube.connection import connection
 from tieline_core.kube.resources import SYSTEMS
 
@@ -210,7 +210,7 @@ async def _own_api() -> AsyncIterator[str]:
 async def main() -> None:
     """Measures an API of its own and prints."""
     async with (
-        await Kube.connect() as kube,
+        cluster() as kube,
         aiohttp.ClientSession() as http,
         _own_api() as url,
     ):

@@ -20,8 +20,9 @@ import aiohttp
 
 from bench.figures import load_average, percentile, table
 from bench.local import api, operator, stored_bytes
+from bench.needed import cluster
 from bench.platform import Platform
-from tieline_core.kube import Cache, Change, Kube
+from tieline_core.kube import Cache, Change
 from tieline_core.kube.resources import DEPLOYMENTS, PROJECTS
 from tieline_core.names import PROJECT_LABEL
 
@@ -299,7 +300,7 @@ def _milliseconds(latencies: list[float]) -> list[str]:
 async def main(steps: Sequence[int], rate: float, seconds: int) -> None:
     """Few, then many; then the changes."""
     async with (
-        await Kube.connect() as kube,
+        cluster() as kube,
         aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as http,
     ):
         platform = Platform(kube=kube, http=http, url="")

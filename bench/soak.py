@@ -25,6 +25,7 @@ import aiohttp
 from bench.activations import CODE, Place, place
 from bench.figures import load_average, table
 from bench.local import api, operator
+from bench.needed import cluster
 from bench.platform import Platform
 from bench.processes import free_port, pod_variables, processor_time, resident, running
 from bench.rest import system
@@ -269,7 +270,7 @@ def _tables(work: Work, rows: Sequence[Sequence[str]], minutes: float) -> str:
 
 async def main(minutes: float) -> None:
     """Runs and prints."""
-    async with await Kube.connect() as kube:
+    async with cluster() as kube:
         with tempfile.TemporaryDirectory() as name:
             print(await soak(kube, Path(name), minutes))
 

@@ -25,7 +25,7 @@ _PREVIOUS = "cdc4ee1f480e8bd4daeb38cb32554f7d72b5eb8b"
 _KEPT = ("core", "operator", "api", "runtime", "crds", "deploy/base", "deploy/overlays", "deploy/helm")
 # Images are made of the old code on today's dependencies, which the machine has.
 _COMPILED = shutil.ignore_patterns("__pycache__", "*.egg-info")
-_TODAYS = ("Dockerfile", "pyproject.toml", "README.md")
+_TODAYS = ("Dockerfile", "pyproject.toml", "README.md", "LICENSE")
 _KINDS = (
     "tieline,deployments,services,serviceaccounts,networkpolicies,poddisruptionbudgets,configmaps,secrets"
 )

@@ -23,7 +23,18 @@ PACKAGES = {path.name for path in ROOT.glob("*/tieline_*")}
 # Put together from parts in the code.
 COMPUTED = {"TIELINE_PLATFORM_IMAGE"}
 # Kinds of Kubernetes that the pages look at.
-KUBERNETES = {"pods", "secrets", "crd", "namespace", "events", "configmaps", "deployment", "services"}
+KUBERNETES = {
+    "pods",
+    "secrets",
+    "crd",
+    "namespace",
+    "events",
+    "configmaps",
+    "deployment",
+    "services",
+    "lease",
+    "leases",
+}
 
 each_page = pytest.mark.parametrize("read", PAGES, ids=lambda one: one.name)
 each_kind = pytest.mark.parametrize("name", BY_NAME)
