@@ -55,6 +55,7 @@ from tieline_core.names import TOKEN_AUDIENCE
 from tieline_core.oauth.keeping import Keeper
 from tieline_core.oauth.states import OAuthStates
 from tieline_core.oauth.tokens import TokenClient
+from tieline_core.variables_checker import VariablesChecker
 
 TITLE = "Tieline"
 STALE_HEADER = "X-Tieline-Stale"
@@ -91,6 +92,7 @@ def make_platform(kube: Kube, settings: Settings) -> Platform:
         token_ages=token_ages,
         connectors=ConnectorResults(kube, world.connector_versions),
         importer=Importer(),
+        checker=VariablesChecker(),
         traces=make_traces(settings),
         authentication=Chain(
             [jwts, reviewer] if jwts else [reviewer], keys=ApiKeys(world.api_keys, world.namespace_of)
@@ -209,6 +211,7 @@ def _running(platform: Platform) -> Callable[[web.Application], AsyncIterator[No
             task.cancel()
         await platform.traces.stop()
         await platform.world.stop()
+        await platform.checker.close()
         await platform.outgoing.close()
 
     return run

@@ -25,6 +25,7 @@ from tieline_core.kube import Kube
 from tieline_core.oauth.keeping import Keeper
 from tieline_core.oauth.linking import Lookups
 from tieline_core.oauth.states import OAuthStates
+from tieline_core.variables_checker import VariablesChecker
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,5 +61,7 @@ class Platform:
     traces: Traces
     importer: Importer
     """Imports descriptions in child processes."""
+    checker: VariablesChecker
+    """Checks variables against projects' schemas, in limited processes where that may take long."""
     stopping: asyncio.Event
     """Set when the process ends: long polls finish then."""

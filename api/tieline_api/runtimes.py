@@ -1,6 +1,6 @@
 """What a pod is told about its environment: the internal endpoint's body, as a pure function of the caches."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,6 +20,8 @@ from tieline_core.variables import in_effect
 
 Obj = Mapping[str, Any]
 Json = dict[str, Any]
+Fits = Callable[[Mapping[str, Any] | None, Mapping[str, Any]], bool]
+"""Whether variables are known to follow a schema."""
 
 
 def environment_of_workload(world: World, namespace: str, workload: str) -> tuple[Obj, str] | None:
@@ -39,10 +41,11 @@ def environment_of_workload(world: World, namespace: str, workload: str) -> tupl
 
 
 def configuration(
-    world: World, organisation: Organisation, project: Obj, environment: str, *, version: str = ""
+    world: World, organisation: Organisation, project: Obj, environment: str, *, fits: Fits, version: str = ""
 ) -> Json:
     """Everything that code in this environment may know, and of which changes it is made.
 
+    Where the activation's variables are not known to fit (``fits``), these are the last valid ones.
     ``version`` is the version that the pod runs: where it is the wanted one, it is a part of the project's change.
     """
     namespace, project_name = organisation.namespace, project["metadata"]["name"]
@@ -66,7 +69,7 @@ def configuration(
         if activation is not None
         else static_activation_id(environment_id(project_id, environment)),
         "publicUrl": environment_status(project, environment).get("publicUrl") or "",
-        "variables": in_effect(schema, activation) if activation is not None else {},
+        "variables": _variables(project, activation, fits) if activation is not None else {},
         "variablesSchema": schema or {},
         "connections": {
             name: _connection(world, connection, template)
@@ -94,7 +97,7 @@ def configuration(
 
 
 def user_activation(
-    world: World, organisation: Organisation, project: Obj, environment: str, external_id: str
+    world: World, organisation: Organisation, project: Obj, environment: str, external_id: str, *, fits: Fits
 ) -> Json | None:
     """What code in this environment may know when it runs for a user: the oldest activation of that user."""
     namespace, project_name = organisation.namespace, project["metadata"]["name"]
@@ -116,13 +119,18 @@ def user_activation(
             "externalId": user["spec"]["externalId"],
             "displayName": user["spec"].get("displayName") or "",
         },
-        "variables": in_effect(project["spec"].get("dynamicVariablesSchema"), activation),
+        "variables": _variables(project, activation, fits),
         "connections": {
             template["spec"]["name"]: _connection(world, connection, template)
             for template, connection in links
         },
         "changes": runtime_changes.of_objects(objects),
     }
+
+
+def _variables(project: Obj, activation: Obj, fits: Fits) -> Json:
+    schema = project["spec"].get("dynamicVariablesSchema")
+    return in_effect(activation, fit=fits(schema, activation["spec"].get("variables") or {}))
 
 
 def connection_in_use(

@@ -112,9 +112,10 @@ class VariablesChecker:
         found = self._look(schema, variables)
         return found if isinstance(found, Verdict) else None
 
-    def known_schema(self, schema: Mapping[str, Any] | None) -> Verdict | None:
-        """The same about a schema alone."""
-        return self.known(schema, {})
+    def fits(self, schema: Mapping[str, Any] | None, variables: Mapping[str, Any]) -> bool:
+        """Whether the variables are known to follow the schema."""
+        found = self.known(schema, variables)
+        return found is not None and found.fit
 
     async def check(
         self, tenant: str, schema: Mapping[str, Any] | None, variables: Mapping[str, Any]

@@ -39,12 +39,16 @@ async def _merge(call: Call[Any, Any], identifier: str, variables: dict[str, Any
     place = need_place(call)
     obj = find_activation(call, place, identifier)
     if obj is None:
-        check_variables(place.project, variables)
+        await check_variables(call, place.project, variables)
+    merged: Obj = {}
 
     def change(live: Obj, mine: Obj) -> None:
+        nonlocal merged
         merged = {**(live["spec"].get("variables") or {}), **variables}
-        check_variables(place.project, merged)
         mine["spec"]["variables"] = merged
+
+    async def check() -> None:
+        await check_variables(call, place.project, merged)
 
     changed = await create_or_change(
         call,
@@ -53,6 +57,7 @@ async def _merge(call: Call[Any, Any], identifier: str, variables: dict[str, Any
         spec={**environment_spec(place), "variables": variables},
         change=change,
         if_match=call.if_match,
+        prepare=check,
     )
     return Reply(body=rest.Variables(changed["spec"].get("variables") or {}), etag=etag(changed))
 

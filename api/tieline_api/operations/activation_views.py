@@ -1,6 +1,7 @@
 """How environments and activations are found and shown."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +16,14 @@ from tieline_api.operations.connections import connection_reply
 from tieline_api.operations.project_views import versions_of
 from tieline_api.store import indexes, orders
 from tieline_core.ids import environment_id, object_id, parse_id, static_activation_id
-from tieline_core.variables import InvalidSchema, in_effect, variable_errors
+from tieline_core.variables import in_effect
+from tieline_core.variables_checker import Busy, Verdict, check_all
 
 Obj = dict[str, Any]
+# How long a write waits for its verdict, and how long a read does, which else shows what the operator has found.
+_WRITE_SECONDS = 10.0
+_READ_SECONDS = 2.0
+_RETRY_SECONDS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +94,24 @@ def find_activation(call: Call[Any, Any], place: Place, identifier: str) -> Obj 
     return found
 
 
-def activation_to_rest(call: Call[Any, Any], place: Place, obj: Mapping[str, Any] | None) -> rest.Activation:
+Verdicts = Mapping[str, Verdict | None]
+"""What came out of checking activations' variables, by uid; None where that is not known yet."""
+
+
+async def verdicts_about(
+    call: Call[Any, Any], place: Place, activations: Sequence[Mapping[str, Any]]
+) -> Verdicts:
+    """The verdicts that can be had soon."""
+    values = [obj["spec"].get("variables") or {} for obj in activations]
+    found = await check_all(
+        call.platform.checker, call.namespace, schema_of(place.project), values, seconds=_READ_SECONDS
+    )
+    return {obj["metadata"]["uid"]: verdict for obj, verdict in zip(activations, found, strict=True)}
+
+
+def activation_to_rest(
+    call: Call[Any, Any], place: Place, obj: Mapping[str, Any] | None, verdicts: Verdicts
+) -> rest.Activation:
     """The REST form of an activation; without an object that of a static one where nothing is set."""
     world = call.platform.world
     if obj is None:
@@ -104,7 +127,8 @@ def activation_to_rest(call: Call[Any, Any], place: Place, obj: Mapping[str, Any
             connections.append(
                 connection_reply(world, connection, organisation=call.organisation.id, template=template)
             )
-    broken = _variable_errors(place.project, obj)
+    verdict = verdicts.get(obj["metadata"]["uid"])
+    broken = _variable_errors(verdict, obj)
     return rest.Activation(
         id=object_id(obj),
         user=user_to_rest(user, organisation=call.organisation.id) if user else None,
@@ -112,32 +136,51 @@ def activation_to_rest(call: Call[Any, Any], place: Place, obj: Mapping[str, Any
         connections=connections,
         dynamic_variables=obj["spec"].get("variables") or {},
         variable_errors=broken or None,
-        last_valid_variables=in_effect(_schema(place.project), obj) if broken else None,
+        last_valid_variables=in_effect(obj, fit=False) if broken else None,
     )
 
 
-def check_variables(project: Mapping[str, Any], variables: Mapping[str, Any], *, field: str = "") -> None:
-    """ApiError 422 naming the variables that break the project's schema."""
-    try:
-        found = variable_errors(_schema(project), variables)
-    except InvalidSchema as error:
-        raise errors.conflict(f"The project's variables schema cannot be used: {error}") from error
-    if found:
+async def check_variables(
+    call: Call[Any, Any], project: Mapping[str, Any], variables: Mapping[str, Any], *, field: str = ""
+) -> None:
+    """ApiError 422 naming the variables that break the project's schema; 429 when that cannot be told now."""
+    verdict = await verdict_or_429(call, schema_of(project), variables)
+    if verdict.problem is not None:
+        raise errors.conflict(f"The project's variables schema cannot be used: {verdict.problem}")
+    if verdict.errors:
         prefix = f"{field}." if field else ""
         raise errors.invalid_fields(
-            FieldError(f"{prefix}{one.path}" if one.path else field, one.message) for one in found
+            FieldError(f"{prefix}{one.path}" if one.path else field, one.message) for one in verdict.errors
         )
 
 
-def _variable_errors(project: Obj, activation: Mapping[str, Any]) -> list[rest.VariableError]:
-    """Where an activation's variables break the schema as it is now."""
-    variables = activation["spec"].get("variables") or {}
+async def verdict_or_429(
+    call: Call[Any, Any], schema: Mapping[str, Any] | None, variables: Mapping[str, Any]
+) -> Verdict:
+    """What comes out of checking; ApiError 429 where the organisation has too much waiting to be checked."""
     try:
-        found = variable_errors(_schema(project), variables)
-    except InvalidSchema as error:
-        return [rest.VariableError(field="", message=f"The project's schema cannot be used: {error}")]
-    return [rest.VariableError(field=one.path, message=one.message) for one in found]
+        async with asyncio.timeout(_WRITE_SECONDS):
+            return await call.platform.checker.check(call.namespace, schema, variables)
+    except (Busy, TimeoutError):
+        raise errors.too_many_requests(
+            "Too many variables of this organisation wait to be checked: try again in a moment",
+            retry_after=_RETRY_SECONDS,
+        ) from None
 
 
-def _schema(project: Mapping[str, Any]) -> Any:
-    return project["spec"].get("dynamicVariablesSchema")
+def schema_of(project: Mapping[str, Any]) -> Obj | None:
+    """The schema of a project's variables, if it has one."""
+    schema: Obj | None = project["spec"].get("dynamicVariablesSchema")
+    return schema
+
+
+def _variable_errors(verdict: Verdict | None, obj: Mapping[str, Any]) -> list[rest.VariableError]:
+    """Where an activation's variables break the schema: as it is now, or else as the operator has found."""
+    if verdict is None:
+        told = (obj.get("status") or {}).get("variableErrors") or ()
+        return [rest.VariableError(field="", message=message) for message in told]
+    if verdict.problem is not None:
+        return [
+            rest.VariableError(field="", message=f"The project's schema cannot be used: {verdict.problem}")
+        ]
+    return [rest.VariableError(field=one.path, message=one.message) for one in verdict.errors]

@@ -1,5 +1,6 @@
 """Writing activations that others may be creating at the same moment."""
 
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -20,8 +21,12 @@ async def create_or_change(
     spec: Obj,
     change: Change,
     if_match: str | None = None,
+    prepare: Callable[[], Awaitable[None]] | None = None,
 ) -> Obj:
-    """Changes the activation, or creates it; where another replica has just done so, changes that one."""
+    """Changes the activation, or creates it; where another replica has just done so, changes that one.
+
+    ``prepare`` is called after each computation of the change, before it is applied.
+    """
     writer, cache = call.platform.writer, call.platform.world.activations
     name = obj["metadata"]["name"] if obj else object_name(identifier)
     if obj is None:
@@ -29,7 +34,7 @@ async def create_or_change(
             raise errors.precondition_failed()
         with suppress(IdTakenError):
             return await writer.create(cache, call.namespace, identifier, spec, chosen_by_client=True)
-    return await writer.change(cache, call.namespace, name, change, if_match=if_match)
+    return await writer.change(cache, call.namespace, name, change, if_match=if_match, prepare=prepare)
 
 
 def environment_spec(place: Place) -> Obj:

@@ -19,6 +19,7 @@ from tieline_api.operations.activation_views import (
     find_activation,
     find_place,
     need_place,
+    verdicts_about,
 )
 from tieline_api.operations.activation_writes import create_or_change, environment_spec
 from tieline_api.operations.connections import connection_reply
@@ -51,7 +52,7 @@ async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
     if place is None:
         raise errors.invalid("environmentId", "is no environment of this organisation")
     if body.dynamic_variables is not None:
-        check_variables(place.project, body.dynamic_variables, field="dynamicVariables")
+        await check_variables(call, place.project, body.dynamic_variables, field="dynamicVariables")
     wanted = _wanted(call, place, user)
     created = await create_connections(
         platform, [one.connection for one in wanted if isinstance(one.connection, Planned)]
@@ -87,7 +88,7 @@ async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
     if created.error:
         created.error.extra["activationId"] = object_id(obj)
         raise created.error
-    return Reply(body=activation_to_rest(call, place, obj))
+    return Reply(body=activation_to_rest(call, place, obj, await verdicts_about(call, place, [obj])))
 
 
 async def list_activations(call: Call[rest.ActivationsQuery, None]) -> Reply:
@@ -100,7 +101,9 @@ async def list_activations(call: Call[rest.ActivationsQuery, None]) -> Reply:
     if page.next:
         path = f"/api/v2/o/{call.organisation.id}/environments/{place.id}/activations"
         headers["Link"] = f'<{path}?first={query.first}&after={page.next}>; rel="next"'
-    shown = readable(_with_users(call, page.items), lambda obj: activation_to_rest(call, place, obj))
+    found = _with_users(call, page.items)
+    verdicts = await verdicts_about(call, place, found)
+    shown = readable(found, lambda obj: activation_to_rest(call, place, obj, verdicts))
     return Reply(body=rest.ActivationList(shown.items), headers=headers, warnings=shown.warnings)
 
 
@@ -109,7 +112,8 @@ async def list_user_activations(call: Call[None, None]) -> Reply:
     place = need_place(call)
     user = call.platform.world.user(call.namespace, call.path["external_user_id"])
     found = activations_of(call, place, user) if user else []
-    shown = readable(found, lambda obj: activation_to_rest(call, place, obj))
+    verdicts = await verdicts_about(call, place, found)
+    shown = readable(found, lambda obj: activation_to_rest(call, place, obj, verdicts))
     return Reply(body=rest.ActivationList(shown.items), warnings=shown.warnings)
 
 
@@ -124,7 +128,9 @@ async def get_activation(call: Call[None, None]) -> Reply:
     place = need_place(call)
     obj = find_activation(call, place, call.path["activation_id"])
     # What it shows of the environment, and of the variables that no longer fit, changes with the project.
-    return Reply(body=activation_to_rest(call, place, obj), etag=etag(obj, place.project) if obj else None)
+    verdicts = await verdicts_about(call, place, [obj] if obj else [])
+    body = activation_to_rest(call, place, obj, verdicts)
+    return Reply(body=body, etag=etag(obj, place.project) if obj else None)
 
 
 async def delete_activation(call: Call[None, None]) -> Reply:

@@ -1,7 +1,7 @@
 """The JSON Schema of a project's dynamic variables."""
 
 import asyncio
-import copy
+from collections.abc import Callable
 from typing import Any
 
 import jsonpatch
@@ -13,19 +13,20 @@ from tieline_api.auth.permissions import permission
 from tieline_api.conversion.projects import EMPTY_SCHEMA
 from tieline_api.engine.operation import Call, Operation, Reply
 from tieline_api.models import projects as rest
+from tieline_api.operations.activation_views import verdict_or_429
 from tieline_api.operations.project_views import need_project
 from tieline_api.operations.projects import PROJECT
 from tieline_api.store import indexes
 from tieline_api.store.etags import etag
 from tieline_api.store.field_managers import other_managers
-from tieline_core.variables import fit, schema_problem
+from tieline_core.variables_checker import check_all
+from tieline_rules.schema_limits import MAX_BYTES
 
 Obj = dict[str, Any]
 VARIABLES = f"{PROJECT}/variables"
-MAX_SCHEMA_BYTES = 256 * 1024
 _PROPERTIES = "/properties/"
 _AT_ONCE = 200
-"""Activations that are looked at before others have their turn."""
+_WARNING_SECONDS = 5.0
 
 
 async def get_schema(call: Call[None, None]) -> Reply:
@@ -52,14 +53,14 @@ async def patch_schema(call: Call[None, rest.SchemaPatch]) -> Reply:
 
 def patched(schema: Obj, patch: rest.SchemaPatch) -> Obj:
     """``schema`` after one operation; ``properties`` is made when something is added to it. ApiError 422."""
-    result = copy.deepcopy(schema)
+    result: Obj = orjson.loads(_text(schema))
     if patch.op == "add" and patch.path.startswith(_PROPERTIES) and "properties" not in result:
         result["properties"] = {}
     operation = {"op": patch.op, "path": patch.path}
     if patch.op != "remove":
         operation["value"] = patch.value
     try:
-        changed = jsonpatch.apply_patch(result, [operation])
+        changed = jsonpatch.apply_patch(result, [operation], in_place=True)
     except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, ValueError):
         raise errors.invalid(
             "path", f"cannot {patch.op} there: the path leads nowhere in the schema"
@@ -69,24 +70,32 @@ def patched(schema: Obj, patch: rest.SchemaPatch) -> Obj:
     return changed
 
 
-def check_schema(schema: Obj) -> None:
-    """ApiError: 413 for one that is too large, 422 for one that is no JSON Schema."""
-    if len(orjson.dumps(schema)) > MAX_SCHEMA_BYTES:
-        raise errors.too_large("The schema", limit=MAX_SCHEMA_BYTES)
-    problem = schema_problem(schema)
-    if problem:
-        raise errors.invalid("", f"this is no usable JSON Schema: {problem}")
+async def check_schema(call: Call[Any, Any], schema: Obj) -> None:
+    """ApiError: 413 for one that is too large, 422 for one that is no JSON Schema or takes too much to check."""
+    if len(_text(schema)) > MAX_BYTES:
+        raise errors.too_large("The schema", limit=MAX_BYTES)
+    verdict = await verdict_or_429(call, schema, {})
+    if verdict.problem is not None:
+        raise errors.invalid("", f"this is no usable JSON Schema: {verdict.problem}")
 
 
-async def _write(call: Call[Any, Any], compute: Any) -> Reply:
+def _text(schema: Obj) -> bytes:
+    try:
+        return orjson.dumps(schema)
+    except TypeError as error:
+        raise errors.invalid("", f"this cannot be written as JSON: {error}") from error
+
+
+async def _write(call: Call[Any, Any], compute: Callable[[Obj], Obj]) -> Reply:
     platform = call.platform
     before = need_project(call)
     name = before["metadata"]["name"]
+    new: Obj = {}
 
     def change(live: Obj, mine: Obj) -> None:
+        nonlocal new
         old = _schema(live)
         new = compute(old)
-        check_schema(new)
         managers = other_managers(live, ("spec", "dynamicVariablesSchema"))
         if managers and new != old:
             raise errors.conflict(
@@ -96,7 +105,12 @@ async def _write(call: Call[Any, Any], compute: Any) -> Reply:
         mine["spec"]["dynamicVariablesSchema"] = new
 
     changed = await platform.writer.change(
-        platform.world.projects, call.namespace, name, change, if_match=call.if_match
+        platform.world.projects,
+        call.namespace,
+        name,
+        change,
+        if_match=call.if_match,
+        prepare=lambda: check_schema(call, new),
     )
     broken = await _broken_by(call, before, changed)
     return Reply(body=rest.VariablesSchema(_schema(changed)), etag=etag(changed), warnings=broken)
@@ -107,11 +121,23 @@ async def _broken_by(call: Call[Any, Any], before: Obj, project: Obj) -> tuple[s
     old, new = _schema(before), _schema(project)
     if old == new:
         return ()
+    values = [activation["spec"].get("variables") or {} for activation in _activations(call, project)]
     count = 0
-    for number, activation in enumerate(_activations(call, project)):
-        count += not fit(new, activation["spec"].get("variables") or {})
-        if number % _AT_ONCE == _AT_ONCE - 1:
-            await asyncio.sleep(0)
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _WARNING_SECONDS
+    for start in range(0, len(values), _AT_ONCE):
+        found = await check_all(
+            call.platform.checker,
+            call.namespace,
+            new,
+            values[start : start + _AT_ONCE],
+            seconds=until - loop.time(),
+        )
+        count += sum(verdict is not None and not verdict.fit for verdict in found)
+        if None in found:
+            return ("Not all activations could be checked yet: see their variableErrors",)
+        # Others have their turn.
+        await asyncio.sleep(0)
     if not count:
         return ()
     which = "One activation has" if count == 1 else f"{count} activations have"

@@ -22,10 +22,12 @@ from tieline_api.runtimes import configuration, environment_of_workload, user_ac
 from tieline_api.service.earlier_pods import EarlierPods
 from tieline_api.store.etags import unchanged
 from tieline_api.store.organisations import Organisation
+from tieline_api.store.user_activations import activation_of_user
 
 LONGEST_WAIT = 30.0
 EARLIER_PODS = web.AppKey("earlier_pods", EarlierPods)
 """Set on an application that answers pods of earlier releases alone: the one at the public port."""
+_CHECK_SECONDS = 2.0
 ACCOUNT_UID = web.RequestKey("account_uid", str)
 """The uid of the ServiceAccount whose token came: what is made for the environment may go with it."""
 _ACCOUNT = re.compile(r"system:serviceaccount:(?P<namespace>[^:]+):(?P<name>[^:]+)")
@@ -73,7 +75,12 @@ async def answer_user(request: web.Request, platform: Platform) -> web.Response:
     organisation, project, name = place(request, platform, namespace, workload)
     external_id = request.match_info["external_id"]
     await platform.secret_reads.fetch(namespace, secrets_of_user(platform.world, namespace, external_id))
-    found = user_activation(platform.world, organisation, project, name, external_id)
+    project_name = project["metadata"]["name"]
+    activation = activation_of_user(platform.world, namespace, project_name, name, external_id)
+    await _check_variables(platform, project, activation)
+    found = user_activation(
+        platform.world, organisation, project, name, external_id, fits=platform.checker.fits
+    )
     if found is None:
         raise errors.not_found("activation of the user", external_id)
     body = orjson.dumps(found, option=orjson.OPT_SORT_KEYS)
@@ -92,8 +99,25 @@ async def _current(request: web.Request, platform: Platform, namespace: str, wor
     needed = secrets_of_environment(platform.world, namespace, project, name)
     await platform.secret_reads.fetch(namespace, needed)
     version = request.query.get("version", "")
-    told = configuration(platform.world, organisation, project, name, version=version)
+    activation = platform.world.static_activation(namespace, project["metadata"]["name"], name)
+    await _check_variables(platform, project, activation)
+    told = configuration(
+        platform.world, organisation, project, name, fits=platform.checker.fits, version=version
+    )
     return orjson.dumps(told, option=orjson.OPT_SORT_KEYS)
+
+
+async def _check_variables(
+    platform: Platform, project: Mapping[str, Any], activation: Mapping[str, Any] | None
+) -> None:
+    """Has the verdict about an activation's variables known, if it can be had soon."""
+    if activation is not None:
+        await platform.checker.check_soon(
+            project["metadata"]["namespace"],
+            project["spec"].get("dynamicVariablesSchema"),
+            activation["spec"].get("variables") or {},
+            seconds=_CHECK_SECONDS,
+        )
 
 
 def place(

@@ -6,7 +6,9 @@ import time
 
 import pytest
 
-from tieline_core.variables import MAX_ERRORS, InvalidSchema, in_effect, schema_problem, variable_errors
+from tieline_core.variables import in_effect
+from tieline_core.variables_checker import VariablesChecker
+from tieline_rules.variables import MAX_ERRORS, InvalidSchema, schema_problem, variable_errors
 
 SCHEMA = {
     "type": "object",
@@ -92,4 +94,5 @@ def test_code_runs_with_the_last_values_that_fitted(
     schema: dict | None, variables: dict, last: dict | None, run: dict
 ) -> None:
     status = {"lastValidVariables": last} if last else {}
-    assert in_effect(schema, {"spec": {"variables": variables}, "status": status}) == run
+    fit = VariablesChecker().fits(schema, variables)
+    assert in_effect({"spec": {"variables": variables}, "status": status}, fit=fit) == run
