@@ -22,6 +22,7 @@ from tieline_core.kube.connection import NoClusterError
 from tieline_operator import logs, probes
 from tieline_operator.config import Config, ConfigError
 from tieline_operator.indexes import OWN
+from tieline_operator.kopf_session import session_of
 from tieline_operator.kopf_storage import NoDiffBase, NoMemories, NoProgress
 from tieline_operator.metrics import Metrics
 from tieline_operator.service import Service
@@ -87,8 +88,9 @@ def registry(config: Config, service: Service, stopped: asyncio.Event) -> kopf.O
     handlers = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=handlers)
-    def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
-        return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
+    async def login(**kwargs: Any) -> kopf.AiohttpSession | None:
+        found = kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
+        return session_of(found) if found else None
 
     @kopf.on.startup(registry=handlers)
     async def start(settings: kopf.OperatorSettings, **_: Any) -> None:

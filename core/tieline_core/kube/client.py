@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 import orjson
 
-from tieline_core.kube import errors
+from tieline_core.kube import documents, errors
 from tieline_core.kube.apply_body import apply_body
 from tieline_core.kube.connection import Connection, connection
 from tieline_core.kube.resources import PODS, Resource
@@ -384,7 +384,7 @@ class Kube:
 def _loaded(body: bytes, call: Call) -> Object:
     # The parser's error holds the whole text, which may be a Secret: it goes no further.
     try:
-        found = orjson.loads(body)
+        found = documents.loads(body)
     except orjson.JSONDecodeError:
         found = None
     if not isinstance(found, dict):

@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from tieline_core.kube import errors
+from tieline_core.kube import documents, errors
 from tieline_core.kube.resources import Resource
 
 _MAX_LINE = 32 * 1024 * 1024
@@ -59,7 +59,7 @@ async def lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
 def _parsed(line: bytes, doing: str) -> dict[str, Any]:
     # The parser's error holds the whole text, which may be a Secret: it goes no further.
     try:
-        event = orjson.loads(line)
+        event = documents.loads(line)
     except orjson.JSONDecodeError:
         event = None
     if not isinstance(event, dict) or not isinstance(event.get("object"), dict) or "type" not in event:

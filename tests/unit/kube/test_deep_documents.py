@@ -1,0 +1,38 @@
+"""An object that nests deeper than parsers read keeps nobody from reading the others."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from tieline_core.kube import documents
+
+
+def deep(levels: int) -> bytes:
+    return b'{"a":' * levels + b'"[{\\"}"' + b"}" * levels
+
+
+@pytest.mark.parametrize("levels", [1, 200, 253, 300, 1_100, 9_000, 100_000])
+def test_a_list_with_a_deep_object_is_read_and_its_objects_can_be_written(levels: int) -> None:
+    text = b'{"items":[{"name":"one"},{"spec":' + deep(levels) + b',"name":"two"},{"name":"three"}]}'
+    found = documents.loads(text)["items"]
+    assert [item["name"] for item in found] == ["one", "two", "three"]
+    for item in found:
+        orjson.dumps(item)
+    if levels <= 253:
+        assert found[1]["spec"] == orjson.loads(deep(levels))
+
+
+def test_what_orjson_can_write_comes_back_whole() -> None:
+    value: object = 1
+    for _ in range(documents.MAX_DEPTH - 1):
+        value = [value]
+    obj = {"spec": value}
+    listed = b'{"items":[' + orjson.dumps(obj) + b"]}"
+    assert documents.loads(listed)["items"] == [obj]
+
+
+def test_what_is_no_json_is_refused_as_before() -> None:
+    for text in (b"{", b"[" * 2_000, b'{"a": nonsense}', b""):
+        with pytest.raises(orjson.JSONDecodeError):
+            documents.loads(text)
