@@ -166,7 +166,7 @@ def _token(pattern: str, at: int) -> tuple[int, int, str]:
 def _escape(pattern: str, at: int) -> tuple[int, int, str]:
     letter = pattern[at + 1 : at + 2]
     if letter not in ("p", "P"):
-        return (_WIDE_CLASS if letter in "DWSsBb" else 1), at + 2, "item"
+        return (_WIDE_CLASS if letter and letter in "DWSsBb" else 1), at + 2, "item"
     end = pattern.find("}", at) if pattern[at + 2 : at + 3] == "{" else at + 2
     return _UNICODE_CLASS, (end if end >= 0 else len(pattern)) + 1, "item"
 

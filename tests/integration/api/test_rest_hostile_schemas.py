@@ -58,7 +58,8 @@ def test_hostile_schemas_are_refused_while_another_organisation_is_answered(
             number = len(taken())
             answer = client("PUT", path, schema)
             assert answer.status == 422, (name, answer.raw)
-            assert "no usable JSON Schema" in answer.json["message"], name
+            told = "nested deeper" if name == "depth" else "no usable JSON Schema"
+            assert told in answer.json["message"], name
             eventually("a read came through", lambda number=number: len(taken()) > number + 1)
     assert client.ok("GET", path) == before
     patch = {"op": "add", "path": "/properties/x", "value": {"pattern": r"^\p{L}{1000}$"}}
@@ -128,7 +129,7 @@ def test_deep_objects_that_kubectl_stored_keep_nobody_from_reading(
         eventually("the watch goes on", lambda: neighbour("GET", f"/projects/{made['id']}").status == 200)
 
         def own() -> bool:
-            return any(one["name"] == "Deep" for one in client.ok("GET", "/projects"))
+            return '"Deep"' in json.dumps(client.ok("GET", "/projects"))
 
         eventually("its own organisation sees it as well", own)
     finally:
