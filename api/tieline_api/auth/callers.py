@@ -56,12 +56,12 @@ class Chain:
     async def caller(self, headers: Mapping[str, str], *, key_as_bearer: bool = False) -> Caller:
         """Who sends these headers; raises ApiError (401) for nobody that is known.
 
-        ``X-API-Key`` decides where it is sent. ``key_as_bearer`` tells that an API key may be the bearer
-        value as well (the operations that existing clients call so).
+        ``X-API-Key`` decides where it is sent; an empty one is none. ``key_as_bearer`` tells that an API key may be
+        the bearer value as well (the operations that existing clients call so).
         """
-        key = headers.get("X-API-Key")
-        if key is not None:
-            return self._holder(key.strip())
+        key = api_key(headers)
+        if key:
+            return self._holder(key)
         token = bearer_token(headers)
         if key_as_bearer and KEY.fullmatch(token):
             return self._holder(token)
@@ -76,6 +76,11 @@ class Chain:
         if caller is None:
             raise unauthenticated("The API key is not valid (any more): get a new one")
         return caller
+
+
+def api_key(headers: Mapping[str, str]) -> str:
+    """The value of X-API-Key; empty where there is none, which some clients send as an empty header."""
+    return headers.get("X-API-Key", "").strip()
 
 
 def bearer_token(headers: Mapping[str, str]) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tieline_api import errors
+from tieline_api.auth.callers import api_key
 
 _WINDOW = 60.0
 _ADDRESSES = 10_000
@@ -92,7 +93,7 @@ class FailedAttempts:
 
 def credential_of(headers: Mapping[str, str]) -> bytes | None:
     """What tells a request's credentials apart, without keeping them; None when it brings none."""
-    sent = f"{headers.get('X-API-Key', '')}\n{headers.get('Authorization', '')}"
+    sent = f"{api_key(headers)}\n{headers.get('Authorization', '')}"
     return (
         hashlib.blake2b(sent.encode(errors="surrogateescape"), digest_size=16).digest()
         if sent != "\n"

@@ -5,7 +5,7 @@ may they (403, or 404 for strangers), what do they say (400, 413, 415, 422), the
 """
 
 from contextlib import AsyncExitStack, suppress
-from typing import Any, BinaryIO
+from typing import Any
 
 from aiohttp import web
 from pydantic import BaseModel
@@ -15,7 +15,7 @@ from tieline_api.auth.callers import Caller
 from tieline_api.engine.operation import Call, Operation, Reply
 from tieline_api.engine.pieces import Pieces
 from tieline_api.engine.reading import parse_json, read_body, validate, validate_query, warning_header
-from tieline_api.engine.uploads import Room, read_upload
+from tieline_api.engine.uploads import Room, Upload, read_upload
 from tieline_api.platform import Platform
 from tieline_api.sizes import MIB, Sizes
 from tieline_api.store import revisions
@@ -48,8 +48,10 @@ class Dispatcher:
         request[ORGANISATION] = organisation.id
         await self._catch_up(request, organisation)
         async with AsyncExitStack() as closing:
-            upload = await closing.enter_async_context(self._room.file()) if operation.upload else None
-            body, warnings = await _body(operation, request, upload, self._room, platform.settings.sizes)
+            upload = None
+            if operation.upload:
+                upload = await closing.enter_async_context(self._room.file(organisation.id))
+            body, warnings = await _body(operation, request, upload, platform.settings.sizes)
             call = Call(
                 platform=platform,
                 organisation=organisation,
@@ -58,7 +60,7 @@ class Dispatcher:
                 query=validate_query(operation.query, request) if operation.query else None,
                 body=body,
                 if_match=request.headers.get("If-Match") if operation.conditional else None,
-                upload=upload,
+                upload=upload.file if upload is not None else None,
             )
             writes = revisions.recording()
             request[WRITES] = writes
@@ -100,14 +102,14 @@ class Dispatcher:
 
 
 async def _body(
-    operation: Operation, request: web.Request, upload: BinaryIO | None, room: Room, sizes: Sizes
+    operation: Operation, request: web.Request, upload: Upload | None, sizes: Sizes
 ) -> tuple[BaseModel | None, list[str]]:
     if operation.body is None:
         return None, []
     limit = sizes.of(operation.size)
     if upload is not None:
         seconds = sizes.seconds * 2
-        return await read_upload(request, operation.body, upload, limit=limit, room=room, seconds=seconds)
+        return await read_upload(request, operation.body, upload, limit=limit, seconds=seconds)
     raw = await read_body(request, limit=limit, seconds=sizes.seconds)
     if not raw.strip():
         if not operation.body_optional:

@@ -8,6 +8,7 @@ from aiohttp import web
 from pydantic import BaseModel, RootModel, ValidationError
 
 from tieline_api import errors
+from tieline_api.engine.encodings import content_of
 from tieline_api.engine.pace import Pace
 from tieline_api.models.auth_schemes import FOREIGN
 
@@ -21,14 +22,17 @@ _JSON_TYPES = ("application/json", "text/json")
 
 
 async def read_body(request: web.Request, *, limit: int, seconds: float = BODY_SECONDS) -> bytes:
-    """The body's bytes, at most ``limit`` (counted after decompression); 413 beyond."""
+    """The body's bytes, at most ``limit`` (counted after decompression); 413 beyond.
+
+    Raises ApiError: 400, 408, 413, and 415 for a Content-Encoding that is not read.
+    """
     if request.content_length is not None and request.content_length > limit:
         raise errors.too_large("The body", limit=limit)
     chunks: list[bytes] = []
     size = 0
     try:
         async with Pace(seconds) as pace:
-            async for chunk in request.content.iter_any():
+            async for chunk in content_of(request).iter_any():
                 size += len(chunk)
                 pace.arrived(size)
                 if size > limit:

@@ -14,7 +14,8 @@ from tieline_rules import listening
 logger = logging.getLogger("tieline_api.requests")
 
 # aiohttp answers longer ones by itself, before any operation; tokens alone may have 16 KiB.
-_LIMITS: dict[str, Any] = {"max_line_size": 32768, "max_field_size": 32768}
+# Bodies are decompressed in ``engine.encodings``.
+_OPTIONS: dict[str, Any] = {"max_line_size": 32768, "max_field_size": 32768, "auto_decompress": False}
 
 
 class _Connection(listening.Connection):
@@ -65,5 +66,5 @@ class Runner(listening.Runner):
             header_seconds=header_seconds,
             access_log=None,
             shutdown_timeout=shutdown_timeout,
-            **_LIMITS,
+            **_OPTIONS,
         )

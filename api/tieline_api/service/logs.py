@@ -2,10 +2,12 @@
 
 import logging
 import sys
+import warnings
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
+from aiohttp import BadContentDispositionHeader, BadContentDispositionParam
 from aiohttp.http_exceptions import HttpProcessingError
 
 from tieline_core.kube.closed import without_given_up
@@ -55,3 +57,7 @@ def set_up(level: str) -> None:
     logging.getLogger("aiohttp.access").disabled = True
     logging.getLogger("aiohttp.server").addFilter(without_input)
     logging.getLogger("asyncio").addFilter(without_given_up)
+    # Warnings are lines of JSON too. Those about malformed headers of parts repeat what was sent.
+    logging.captureWarnings(True)
+    warnings.filterwarnings("ignore", category=BadContentDispositionHeader)
+    warnings.filterwarnings("ignore", category=BadContentDispositionParam)

@@ -20,7 +20,6 @@ from tieline_core.traces.spans import Owner
 PATH = "/internal/v1/traces"
 MAX_BODY = 4 * 1024 * 1024
 """Also of what a compressed body expands to."""
-_ENCODINGS = ("", "identity", "gzip", "deflate")
 
 
 def add_traces(app: web.Application, platform: Platform) -> None:
@@ -40,10 +39,6 @@ async def answer(request: web.Request, platform: Platform) -> web.Response:
     if content_type not in otlp.CONTENT_TYPES:
         raise errors.ApiError(
             415, "unsupported_media_type", f"The body must be one of {', '.join(otlp.CONTENT_TYPES)}"
-        )
-    if request.headers.get("Content-Encoding", "").lower() not in _ENCODINGS:
-        raise errors.ApiError(
-            415, "unsupported_media_type", "The body may be compressed by gzip or deflate only"
         )
     body = await read_body(request, limit=MAX_BODY)
     try:

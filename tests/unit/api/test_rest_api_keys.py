@@ -9,6 +9,7 @@ import pytest
 
 from tieline_api.auth.api_keys import ApiKeys, manifest, new_key, secret_name
 from tieline_api.auth.callers import Caller, Chain
+from tieline_api.auth.failures import credential_of
 from tieline_api.errors import ApiError
 from tieline_core.ids import new_id
 
@@ -100,3 +101,22 @@ async def test_a_key_is_a_bearer_value_only_where_clients_send_it_so() -> None:
         with pytest.raises(ApiError) as refused:
             await chain.caller(headers)
         assert refused.value.status == 401
+
+
+class _OneToken:
+    async def authenticate(self, token: str) -> Caller | None:
+        return Caller(username="ann") if token == "good" else None
+
+
+@pytest.mark.parametrize("empty", ["", " ", "\t"])
+async def test_an_empty_key_is_none_beside_a_token(empty: str) -> None:
+    chain = Chain([_OneToken()], keys=_keys())
+    headers = {"X-API-Key": empty, "Authorization": "Bearer good"}
+    assert (await chain.caller(headers)).username == "ann"
+    for others in ({"X-API-Key": empty}, {**headers, "Authorization": "Bearer bad"}):
+        with pytest.raises(ApiError) as refused:
+            await chain.caller(others)
+        assert refused.value.status == 401
+    # It is the same credential, and an empty key alone is no guess.
+    assert credential_of(headers) == credential_of({"Authorization": "Bearer good"})
+    assert credential_of({"X-API-Key": empty}) is None
