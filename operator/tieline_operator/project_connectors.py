@@ -13,6 +13,7 @@ from tieline_core.connectors.project_results import webhooks_alone, with_webhook
 from tieline_core.connectors.publication import newest_first
 from tieline_core.ids import ID_LABEL, object_id, object_name, project_connector_id
 from tieline_core.kube.resources import CONNECTOR_VERSIONS, CONNECTORS, PROJECT_VERSIONS, PROJECTS, SYSTEMS
+from tieline_core.readable import cleaned
 from tieline_core.resources import Connector, Project, ProjectVersion
 from tieline_core.resources.project_versions import VersionInterface
 from tieline_operator.choices import age_key
@@ -54,7 +55,7 @@ def connector_child(view: ProjectView, serving: Collection[str | None]) -> tuple
             "labels": {ID_LABEL: identifier},
             "ownerReferences": [view.owner],
         },
-        "spec": {"name": project.spec.name, "projectRef": {"name": project.name}},
+        "spec": {"name": cleaned(project.spec.name) or "Connector", "projectRef": {"name": project.name}},
     }
     return (Child(resource=CONNECTORS, desired=desired, actual=view.connector),)
 

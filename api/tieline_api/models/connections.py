@@ -7,8 +7,9 @@ from pydantic import AwareDatetime, Field, StringConstraints
 from tieline_api.models.auth_schemes import AuthSchemeConfig
 from tieline_api.models.base import MaybeId, NullableList, PageQuery, Rest, TimeOut, UlidIn, UlidOut
 from tieline_api.models.credential_data import CredentialData
+from tieline_api.models.names import DisplayName, ShortName
 from tieline_core.resources.connections import CredentialType
-from tieline_core.resources.fields import DisplayName, ItemId, ShortText, Url
+from tieline_core.resources.fields import ItemId, Url
 
 BaseUrl = Annotated[str, StringConstraints(max_length=2048, pattern=r"^(https?://\S+)?$")]
 
@@ -23,7 +24,7 @@ class Credential(Rest):
     type: CredentialType | None = None
     """none, string, binary, basic-auth, oauth2-client, oauth2-code, oauth2-password, oauth2-token, oauth1,
     certificate or jwt-bearer; when left out, what data says."""
-    name: ShortText | None = None
+    name: ShortName | None = None
     """Its name, for people."""
     errors: Annotated[list[str], Field(json_schema_extra={"readOnly": True})] | None = None
     """What is wrong with it; absent when it was not checked, empty when it is valid."""

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from tieline_api.models.base import Rest, TimeOut, UlidOut
-from tieline_core.resources.connectors import VersionName
+from tieline_api.models.names import VersionName
 from tieline_core.resources.fields import ValidationMessage
 
 

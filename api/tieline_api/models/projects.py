@@ -15,7 +15,8 @@ from tieline_api.models.base import (
     UlidIn,
     UlidOut,
 )
-from tieline_core.resources.fields import DisplayName, ShortText, Text
+from tieline_api.models.names import DisplayName, ShortName
+from tieline_core.resources.fields import Text
 from tieline_core.resources.projects import EnvironmentState
 
 
@@ -188,7 +189,7 @@ class DeployBody(Rest):
     """New current files, which are deployed."""
     labels: LabelMap | None = None
     """New labels."""
-    version_name: ShortText | None = None
+    version_name: ShortName | None = None
     """A name for the version."""
     version_description: Text | None = None
     """What is new in it."""

@@ -6,7 +6,8 @@ from pydantic import Field
 
 from tieline_api.models.auth_schemes import AuthSchemeConfig
 from tieline_api.models.base import NullableList, Rest, UlidOut
-from tieline_core.resources.fields import DisplayName, Labels, Url, ValidationMessage
+from tieline_api.models.names import DisplayName
+from tieline_core.resources.fields import Labels, Url, ValidationMessage
 from tieline_core.resources.systems import Domain
 
 AuthSchemeConfigs = Annotated[list[AuthSchemeConfig], Field(max_length=20)]

@@ -6,7 +6,7 @@ from pydantic import Field, StrictBool
 
 from tieline_api.models.auth_schemes import AuthSchemeConfig
 from tieline_api.models.base import MaybeId, Rest, UlidIn, UlidOut
-from tieline_core.resources.connection_templates import TemplateName
+from tieline_api.models.names import TemplateName
 from tieline_core.resources.fields import ItemId
 
 

@@ -17,8 +17,8 @@ from tieline_api.models.base import (
     UlidOut,
 )
 from tieline_api.models.connections import Connection, ExternalId, NewConnection
+from tieline_api.models.names import NewExternalId, UserName
 from tieline_api.models.projects import Environment
-from tieline_core.resources.end_users import UserName
 
 
 class EndUser(Rest):
@@ -41,7 +41,7 @@ class EndUser(Rest):
 class UserCreate(Rest):
     """A new user."""
 
-    external_id: ExternalId
+    external_id: NewExternalId
     """The id in the customer's application; unique in the organisation."""
     display_name: UserName = ""
     """The name, for people; empty when left out."""

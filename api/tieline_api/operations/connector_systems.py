@@ -13,6 +13,7 @@ from tieline_api.operations.connector_views import VERSION, need_connector, need
 from tieline_api.store.etags import etag
 from tieline_core.connectors.generating import Generated, generated
 from tieline_core.ids import new_id
+from tieline_core.readable import cleaned
 from tieline_core.resources.fields import ValidationMessage
 from tieline_core.severity import Severity
 
@@ -27,7 +28,7 @@ async def create_system(call: Call[None, rest.SystemFromVersion]) -> Reply:
     head = await platform.connectors.head(need_version(call, connector))
     found = generated(head, base_url=connector["spec"].get("baseUrl") or "")
     spec = {
-        "name": body.name or connector["spec"]["name"],
+        "name": body.name or cleaned(connector["spec"]["name"]) or "System",
         "domain": _needed("domain", body.domain, found.domain),
         "templateBaseUrl": _needed("templateBaseUrl", body.template_base_url, found.base_url),
         **_more(body, found),

@@ -8,6 +8,7 @@ from typing import Any
 from tieline_api import errors
 from tieline_api.auth.permissions import Permission
 from tieline_api.engine.operation import Call
+from tieline_api.models.names import check_new_external_id
 from tieline_api.store.writer import IdTakenError
 from tieline_core.ids import ID_LABEL, child_id, object_name, parse_id
 
@@ -45,6 +46,10 @@ async def wanted_user(call: Call[Any, Any], identifier: str, *, field: str) -> W
             field,
             f"is no user of this organisation, and you may not create one: it needs the permission {_CREATE}",
         )
+    try:
+        check_new_external_id(identifier)
+    except ValueError as problem:
+        raise errors.invalid(field, str(problem)) from None
     new_id = user_id(call, identifier)
     metadata = {"name": object_name(new_id), "namespace": call.namespace, "labels": {ID_LABEL: new_id}}
     return WantedUser(obj={"metadata": metadata, "spec": {"externalId": identifier}}, is_new=True)

@@ -11,6 +11,7 @@ from tieline_core.connectors.results import ImportResult
 from tieline_core.connectors.security import auth_schemes
 from tieline_core.connectors.servers import base_url
 from tieline_core.connectors.validation import check
+from tieline_core.readable import cleaned
 
 MAX_BYTES = 64 * 1024 * 1024
 """The largest description that is read."""
@@ -42,7 +43,7 @@ def import_description(data: bytes) -> ImportResult:
     return ImportResult(
         digest=document.digest,
         openapi=document.version,
-        title=text_of(info, "title", 200).strip(),
+        title=cleaned(text_of(info, "title", 200)),
         description=text_of(info, "description", 2048),
         documentation_url=_link(text_of(map_of(document.root, "externalDocs"), "url", 2048)),
         image_url=_link(text_of(map_of(info, "x-logo"), "url", 2048)),

@@ -4,6 +4,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field, StringConstraints
 
+from tieline_core.readable import READABLE
 from tieline_core.resources.fields import (
     EnvironmentName,
     ItemId,
@@ -17,7 +18,9 @@ from tieline_core.resources.fields import (
 )
 from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind
 
-TemplateName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+TemplateName = Annotated[
+    str, StringConstraints(min_length=1, max_length=100), Field(json_schema_extra=READABLE)
+]
 
 
 class ConnectionTemplateSpec(Shape):

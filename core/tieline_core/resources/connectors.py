@@ -4,6 +4,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field, StringConstraints
 
+from tieline_core.readable import READABLE
 from tieline_core.resources.fields import (
     DisplayName,
     ObjectName,
@@ -35,7 +36,15 @@ class ConnectorDescription(Shape):
 
     format: Annotated[str, StringConstraints(pattern="^openapi$", max_length=16)] = "openapi"
     """The description's format: openapi (Swagger 2.0, OpenAPI 3.0, 3.1 and 3.2)."""
-    version: VersionName
+    version: Annotated[
+        VersionName,
+        Field(
+            json_schema_extra={
+                **READABLE,
+                **rules(("!(self in ['.', '..'])", 'a version cannot be called "." or ".."')),
+            }
+        ),
+    ]
     """The name of the ConnectorVersion that the import makes."""
     config_maps: Annotated[list[DescriptionPart], Field(min_length=1, max_length=64)]
     """ConfigMaps with the description, joined in this order."""

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
+from tieline_core.readable import READABLE
 from tieline_core.severity import Severity
 
 
@@ -62,7 +63,9 @@ ObjectName = Annotated[
 EnvironmentName = Annotated[
     str, StringConstraints(min_length=1, max_length=40, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 ]
-DisplayName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+DisplayName = Annotated[
+    str, StringConstraints(min_length=1, max_length=200), Field(json_schema_extra=READABLE)
+]
 ItemId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Text = Annotated[str, StringConstraints(max_length=2048)]
 ShortText = Annotated[str, StringConstraints(max_length=256)]

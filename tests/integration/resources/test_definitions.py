@@ -295,3 +295,22 @@ def test_the_definitions_fit_the_server_s_cost_budget_and_are_established(kubect
             "credentialgrants",
         )
     )
+
+
+def test_names_hold_no_characters_that_cannot_be_seen(kubectl: Any, namespace: str) -> None:
+    def tried(*names: str) -> Any:
+        made = []
+        for base in (SYSTEM, PROJECT, CONNECTION, TEMPLATE):
+            for name in names:
+                manifest = {"apiVersion": "tieline.dev/v1alpha1", **copy.deepcopy(base)}
+                manifest["spec"]["name"] = name
+                made.append(manifest)
+        text = yaml.safe_dump_all(made)
+        return kubectl("create", "--dry-run=server", "-f", "-", namespace=namespace, stdin=text, check=False)
+
+    bad = [f"a{letter}b" for letter in "\n\x1b\x7f\x85\u202e\u2066\ufeff"]
+    refused = tried(*bad)
+    assert refused.stdout == ""
+    assert refused.stderr.count("spec.name") == 4 * len(bad), refused.stderr
+    taken = tried("Größe", "漢字", "\U0001f469\u200d\U0001f4bb")
+    assert taken.stdout.count("created") == 12, taken.stderr
