@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.harness.authority import Authority, pem
 from tests.integration.api.conftest import Client
-from tests.integration.api.objects import make_system, make_template
+from tests.integration.api.objects import make_project, make_system, make_template
 from tieline_core.ids import new_id
 
 pytestmark = pytest.mark.cluster
@@ -93,3 +93,25 @@ def test_a_client_that_does_not_exist_is_told_of_scheme_and_credential(client: C
     (told,) = answer.json["credentials"][0]["credential"]["errors"]
     assert "There is no credential" in told
     assert b"hush-hush" not in answer.raw
+
+
+ODD = "\x00\x7f\x80\x85\x9f\u2028\u2029\ufeff\ufffe\uffff\U0001fffe\U0010ffff \"'\\\n\t"
+
+
+def test_variables_are_kept_letter_by_letter(client: Client) -> None:
+    """Kubernetes reads what is applied as YAML, which folds some of these and refuses others."""
+    path = f"/projects/{make_project(client)['id']}/variables"
+    schema = {
+        "type": "object",
+        "description": ODD,
+        "properties": {f"a{ODD}b": {"type": "string", "default": ODD, "enum": list(ODD)}, "k" * 1500: {}},
+    }
+    assert client.ok("PUT", path, schema) == schema
+    assert client.ok("GET", path) == schema
+
+
+def test_names_are_refused_by_field_before_kubernetes_sees_them(client: Client) -> None:
+    for letter in ("\x7f", "\x85", "\u202e", "\u2028"):
+        answer = client("POST", "/projects", {"name": f"a{letter}b"})
+        assert (answer.status, answer.fields) == (422, ["name"]), answer.raw
+        assert f"U+{ord(letter):04X}" in answer.json["message"]
