@@ -18,7 +18,7 @@
 | TIELINE_EGRESS_ALLOWED | (none) | inner networks and names that token requests and pods may reach, with commas |
 | TIELINE_EGRESS_DENIED | (none) | public networks that they may not reach, separated by commas |
 | TIELINE_OTLP_ENDPOINT | (the API) | base URL of a collector that project pods send their traces to instead |
-| TIELINE_CLUSTER_DNS | kube-system,openshift-dns,169.254.20.10/32 | namespaces and networks of name servers |
+| TIELINE_CLUSTER_DNS | kube-system,openshift-dns,169.254.0.0/16 | namespaces and networks of name servers |
 | TIELINE_METRICS_NAMESPACES | (none) | namespaces whose pods may ask project pods for metrics, with commas |
 | TIELINE_WATCH_TIMEOUT | 180 | seconds without a word from a watch until it counts as dead |
 

@@ -16,8 +16,9 @@ Manifest = dict[str, Any]
 
 HTTP_PORT = 8080
 HEALTH_PORT = 8081
-CLUSTER_DNS = ("kube-system", "openshift-dns", "169.254.20.10/32")
-"""Where name servers are, unless the administrator says otherwise; the address is NodeLocal DNSCache's."""
+CLUSTER_DNS = ("kube-system", "openshift-dns", "169.254.0.0/16")
+"""Where name servers are, unless the administrator says otherwise; the link-local addresses are those of
+caches on each node and of some clouds. It is about the ports of DNS alone."""
 # 5353 is where OpenShift's name servers listen behind port 53 of their Service.
 _DNS_PORTS = (53, 5353)
 _EVERYTHING_V4 = IPv4Network("0.0.0.0/0")

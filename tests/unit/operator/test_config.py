@@ -25,9 +25,11 @@ def test_what_is_told_is_used() -> None:
             "TIELINE_LEADER_ELECT": "false",
             "TIELINE_PUBLIC_URL_TEMPLATE": "https://{environment}-{project}.example",
             "TIELINE_LOG_LEVEL": "debug",
+            "TIELINE_CLUSTER_DNS": "dns, 169.254.20.10,fd00::/120",
         }
     )
     assert config.namespaces == ("acme", "other")
+    assert config.cluster_dns == ("dns", "169.254.20.10", "fd00::/120")
     assert (config.workers, config.leader_elect, config.log_level) == (3, False, "DEBUG")
 
 
@@ -38,6 +40,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
         "TIELINE_LEADER_ELECT": "perhaps",
         "TIELINE_PUBLIC_URL_TEMPLATE": "http://{ip}",
         "TIELINE_METRICS_PORT": "70000",
+        "TIELINE_CLUSTER_DNS": "kube-system,10.0.0.1/8",
     }
     with pytest.raises(ConfigError) as error:
         Config.from_env(wrong)

@@ -140,7 +140,7 @@ def test_pods_may_call_the_world_and_nothing_inside_but_names_and_the_api() -> N
     assert names["to"] == [
         {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}},
         {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "openshift-dns"}}},
-        {"ipBlock": {"cidr": "169.254.20.10/32"}},
+        {"ipBlock": {"cidr": "169.254.0.0/16"}},
     ]
     v4, v6, nat64, api, collector = others["to"]
     assert collector == {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "traces"}}}
