@@ -3,6 +3,7 @@
 import ast
 import sys
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 
 from tieline_rules.files import MAIN
 from tieline_rules.findings import Finding
@@ -12,9 +13,17 @@ from tieline_rules.python import trees
 _CAUGHT = frozenset({"BaseException", "Exception", "ImportError", "ModuleNotFoundError"})
 
 
+@dataclass(frozen=True, kw_only=True)
+class MissingModule(Finding):
+    """That a module is missing."""
+
+    module: str
+    """The top-level module's name."""
+
+
 def missing_modules(
     files: Iterable[tuple[str, bytes]], modules: Collection[str] = MODULES
-) -> Iterator[Finding]:
+) -> Iterator[MissingModule]:
     """An error for each module that loading main.py would not find; ``modules`` are the image's.
 
     Followed from main.py through the project's own modules. Imports in functions, in ``try`` with an
@@ -38,7 +47,8 @@ def missing_modules(
                 waiting += found
             elif root not in sys.stdlib_module_names and root not in modules and root not in told:
                 told.add(root)
-                yield Finding(
+                yield MissingModule(
+                    module=root,
                     message=f'there is no module "{root}": it is not among the files, and the runtime image holds '
                     f"{HOLDS}; add {root}.py if it is yours; {INSTEAD}",
                     filename=path,

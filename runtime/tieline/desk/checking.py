@@ -1,7 +1,10 @@
 """``tieline check``: what a deploy would refuse, and what would fail in the pod."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib.machinery import PathFinder
+from pathlib import Path
 
 from tieline.desk.described import describe
 from tieline.desk.folders import Folder
@@ -9,7 +12,7 @@ from tieline.desk.loaded import Loaded, load_apart
 from tieline_rules.deploys import check_files
 from tieline_rules.findings import Finding, has_errors, told
 from tieline_rules.image import MODULES
-from tieline_rules.modules import missing_modules
+from tieline_rules.modules import MissingModule, missing_modules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,18 +35,21 @@ def check(
     templates: Collection[str] = (),
     modules: Collection[str] = (),
     load: bool = True,
+    here: bool = False,
 ) -> Report:
     """Checks the project's files by the platform's rules, and the desk's own files; then loads the code.
 
     ``templates`` are the environment's beside those of the connections file (without both, templates are not
-    checked); ``modules`` are what the project's own image holds beside Tieline's.
+    checked); ``modules`` are what the project's own image holds beside Tieline's. With ``here`` the code is to run on
+    this machine: modules that are installed on it are only warned of.
     """
     described = describe(folder.connections, folder.schema)
     known = None
     if templates or described.templates is not None:
         known = {*templates, *(described.templates or ())}
     files = folder.files()
-    own = [*check_files(files, labels or {}, known), *missing_modules(files, MODULES | set(modules))]
+    missing = missing_modules(files, MODULES | set(modules))
+    own = [*check_files(files, labels or {}, known), *(_here(missing) if here else missing)]
     loaded: Loaded | None = None
     if load and not has_errors(own):
         found = load_apart(folder.code)
@@ -52,6 +58,27 @@ def check(
         else:
             loaded = found
     return Report(findings=(*(_placed(folder, item) for item in own), *described.findings), loaded=loaded)
+
+
+def _here(missing: Iterable[MissingModule]) -> Iterator[Finding]:
+    for finding in missing:
+        if installed(finding.module):
+            message = f"this works here, and fails in the pod: {finding.message}"
+            yield replace(finding, message=message, severity="warning")
+        else:
+            yield replace(finding, message=f"{finding.message}; on this machine: pip install it first")
+
+
+def installed(module: str) -> bool:
+    """Whether a top-level module can be imported on this machine, whatever the current folder is."""
+    path = [place for place in sys.path if place and Path(place).resolve() != Path.cwd()]
+    for finder in sys.meta_path:
+        try:
+            if finder.find_spec(module, path if finder is PathFinder else None) is not None:
+                return True
+        except (ImportError, ValueError, AttributeError):
+            continue
+    return False
 
 
 def shown(finding: Finding) -> str:

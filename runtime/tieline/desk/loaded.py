@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tieline.desk.outputs import note_outputs
 from tieline.errors import CodeError
 from tieline.loading import Tasks, load
 from tieline_rules.findings import Finding
@@ -40,7 +41,7 @@ def load_apart(code: Path, env: Mapping[str, str] | None = None) -> Loaded | Fin
         try:
             ended = subprocess.run(  # noqa: S603  (this very module)
                 command,
-                env=os.environ if env is None else env,
+                env={**(os.environ if env is None else env), "PYTHONSAFEPATH": "1"},
                 capture_output=True,
                 timeout=LONGEST,
                 check=False,
@@ -90,6 +91,7 @@ def _said(tasks: Tasks) -> dict[str, Any]:
 def main() -> None:
     """Load the folder in the first argument, write what it holds to the file in the second."""
     code, answer = Path(sys.argv[1]), Path(sys.argv[2])
+    note_outputs(code)
     try:
         said: dict[str, Any] = _said(load(code))
     except CodeError as error:

@@ -31,8 +31,10 @@ def _run(folder: Folder, arguments: argparse.Namespace) -> int:
     from tieline.desk.running import once, run  # noqa: PLC0415  (imported by the command that needs it)
 
     if arguments.once:
-        return once(folder, arguments.once, user=arguments.user)
-    return run(lambda: _look(arguments), host=arguments.host, port=arguments.port)
+        return once(folder, arguments.once, user=arguments.user, modules=arguments.image_has)
+    return run(
+        lambda: _look(arguments), host=arguments.host, port=arguments.port, modules=arguments.image_has
+    )
 
 
 def _look(arguments: argparse.Namespace) -> Folder:
@@ -98,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
     run.add_argument("--once", metavar="SCHEDULE", help="run this schedule now, and end")
     run.add_argument("--user", metavar="ID", help="with --once: for this user alone")
+    _image_has(run)
     run.set_defaults(command=_run)
     check = _command(commands, "check", "find what a deploy would refuse")
     check.add_argument("--format", choices=("text", "json"), default="text")
@@ -111,13 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument(
         "--label", action="append", default=[], metavar="KEY=VALUE", help="a label of the project"
     )
-    check.add_argument(
-        "--image-has",
-        action="append",
-        default=[],
-        metavar="MODULE",
-        help="a module of the project's own image",
-    )
+    _image_has(check)
     check.add_argument(
         "--no-load", dest="load", action="store_false", help="do not import main.py, only look at the files"
     )
@@ -130,6 +127,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     types.set_defaults(command=_types)
     return parser
+
+
+def _image_has(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--image-has",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="a module of the project's own image",
+    )
 
 
 def _command(

@@ -7,14 +7,18 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+import tempfile
+import time
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 from tieline.desk.checking import Report, check, shown
 from tieline.desk.folders import Folder, FolderError
 from tieline.desk.lines import readable
-from tieline.desk.watching import stamp
-from tieline.desk.workers import Worker
+from tieline.desk.outputs import RECORD, Outputs
+from tieline.desk.watching import Restless, Stamp, changed, stamp
+from tieline.desk.workers import SAFE_PATH, Worker
 
 _LOOK_EVERY = 0.3
 _RESTART_AFTER = 1.0
@@ -26,8 +30,11 @@ Look = Callable[[], Folder]
 """Finds the project's folder and its files; raises FolderError."""
 
 
-def run(look: Look, *, host: str, port: int) -> int:
-    """Serve what ``look`` finds until Ctrl-C; 1 when the project cannot be served at all."""
+def run(look: Look, *, host: str, port: int, modules: Collection[str] = ()) -> int:
+    """Serve what ``look`` finds until Ctrl-C; 1 when the project cannot be served at all.
+
+    ``modules`` are those of the project's own image.
+    """
     try:
         # Port 0 is a free one; without SO_REUSEPORT nobody else can take part.
         listener = socket.create_server((host, port))
@@ -38,7 +45,10 @@ def run(look: Look, *, host: str, port: int) -> int:
         )
         return 1
     terminal = sys.stdout.isatty()
-    with listener:
+    with listener, tempfile.TemporaryDirectory() as scratch:
+        record = Path(scratch, "outputs")
+        # For all processes that run the code.
+        os.environ[RECORD] = str(record)
         desk = Desk(
             look,
             listener=listener,
@@ -46,19 +56,21 @@ def run(look: Look, *, host: str, port: int) -> int:
             say=lambda text: print(text, flush=True),
             # Without a terminal something reads the lines, so they stay what pods write.
             show=_shown if terminal else _as_it_is,
+            outputs=Outputs(record),
+            modules=modules,
         )
         return asyncio.run(desk.serve())
 
 
-def once(folder: Folder, schedule: str, *, user: str | None) -> int:
+def once(folder: Folder, schedule: str, *, user: str | None, modules: Collection[str] = ()) -> int:
     """Run a schedule now; 1 when the project is refused, or a run fails."""
-    report = check(folder)
+    report = check(folder, modules=modules, here=True)
     for finding in report.findings:
         print(shown(finding), file=sys.stderr)
     if not report.ok:
         return 1
     command = [sys.executable, "-m", "tieline.desk.once", schedule, *([user] if user is not None else [])]
-    env = {**environment(folder, os.environ), "TIELINE_CODE_DIR": str(folder.code.resolve())}
+    env = {**environment(folder, os.environ), "TIELINE_CODE_DIR": str(folder.code.resolve()), **SAFE_PATH}
     show = _shown if sys.stdout.isatty() else _as_it_is
     with subprocess.Popen(  # noqa: S603  (this very package)
         command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -85,7 +97,15 @@ class Desk:
     """One project on one's own machine."""
 
     def __init__(
-        self, look: Look, *, listener: socket.socket, env: Mapping[str, str], say: Say, show: Say
+        self,
+        look: Look,
+        *,
+        listener: socket.socket,
+        env: Mapping[str, str],
+        say: Say,
+        show: Say,
+        outputs: Outputs,
+        modules: Collection[str] = (),
     ) -> None:
         self._look = look
         self._folder = look()
@@ -93,6 +113,10 @@ class Desk:
         self._env = env
         self._say = say
         self._show = show
+        self._outputs = outputs
+        self._modules = modules
+        self._restless = Restless()
+        self._deployed_at = 0.0
         self._version = 0
         self._worker: Worker | None = None
 
@@ -121,17 +145,42 @@ class Desk:
                     # A connections file may have come, or gone.
                     self._folder = self._look()
                 now = stamp(self._folder)
-                if now != seen and not stop.is_set():
-                    seen = now
+                self._tell_outputs(self._outputs.refresh())
+                if self._news(seen, now) and not stop.is_set():
                     await self._deploy()
+                seen = now
             return 0
         finally:
             if self._worker is not None:
                 await self._worker.stop()
 
+    def _news(self, seen: Stamp, now: Stamp) -> bool:
+        """Whether anything has changed that the code has not written itself."""
+        paths = changed(seen, now, outputs=self._outputs.paths)
+        if not paths:
+            return False
+        restless = self._restless.found(paths, seconds=time.monotonic() - self._deployed_at)
+        self._outputs.paths |= restless
+        self._tell_outputs(restless)
+        return bool(paths - restless)
+
+    def _tell_outputs(self, paths: Collection[str]) -> None:
+        root = os.path.join(self._folder.code.resolve(), "")
+        for path in sorted(paths):
+            if os.path.basename(path)[:1] != ".":
+                self._say(
+                    f"{path.removeprefix(root)} is written by the code itself: its changes deploy nothing"
+                )
+
     async def _deploy(self) -> bool:
         """As in the cluster: checked first, then a new process beside the old one, which ends once it is ready."""
-        report = await asyncio.to_thread(check, self._folder)
+        report = await asyncio.to_thread(check, self._folder, modules=self._modules, here=True)
+        try:
+            return await self._started(report)
+        finally:
+            self._deployed_at = time.monotonic()
+
+    async def _started(self, report: Report) -> bool:
         for finding in report.findings:
             self._say(shown(finding))
         if not report.ok:

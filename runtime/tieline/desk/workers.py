@@ -17,11 +17,14 @@ _GRACE = 10.0
 # Longest line that is read from a worker: what it prints is cut at 64 KiB, and JSON may escape all of it.
 _LINE_LIMIT = 1024 * 1024
 
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+"""Keeps Python from finding modules in the current folder, which is not deployed."""
+
 Show = Callable[[str], None]
 
 
 class Worker:
-    """Runs ``python -m tieline.server`` on sockets that outlive it."""
+    """Runs the server of pods (``python -m tieline.desk.served``) on sockets that outlive it."""
 
     def __init__(self, *, code: Path, listener: socket.socket, env: Mapping[str, str], show: Show) -> None:
         self._health = socket.create_server(("127.0.0.1", 0))
@@ -36,6 +39,7 @@ class Worker:
             # Nothing but pods has this file.
             "TIELINE_TERMINATION_LOG": os.devnull,
             "PYTHONDONTWRITEBYTECODE": "1",
+            **SAFE_PATH,
         }
         self._show = show
         self._process: asyncio.subprocess.Process | None = None
@@ -46,7 +50,7 @@ class Worker:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "tieline.server",
+            "tieline.desk.served",
             env=self._env,
             pass_fds=(self._listener.fileno(), self._health.fileno()),
             stdout=asyncio.subprocess.PIPE,
