@@ -19,7 +19,7 @@ from tieline.tracing.spans import Span, Tracer, Value
 from tieline.variables import Variables, with_defaults
 
 V = TypeVar("V", default=Variables)
-"""What describes the variables: a TypedDict that `tieline types` writes, or else Variables."""
+"""What describes the variables: a class that `tieline types` writes, or else Variables."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,13 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
+from http.cookies import SimpleCookie
 from typing import Any, Generic, TypeVar
 
 import aiohttp
 from aiohttp import web
-from multidict import CIMultiDictProxy, MultiMapping
+from multidict import CIMultiDictProxy, MultiDictProxy, MultiMapping
 from yarl import URL
 
 from tieline.configuration.snapshot import Activation
@@ -60,21 +61,45 @@ class SyncResponse:
         """The URL that answered, after redirects."""
         return self._response.url
 
-    def text(self) -> str:
-        """The body in the encoding that the answer declares."""
-        return self.content.decode(self._response.get_encoding())
+    @property
+    def reason(self) -> str | None:
+        """The words beside the status."""
+        return self._response.reason
+
+    @property
+    def content_type(self) -> str:
+        """The body's content type, without parameters."""
+        return self._response.content_type
+
+    @property
+    def charset(self) -> str | None:
+        """The charset that the content type declares."""
+        return self._response.charset
+
+    @property
+    def cookies(self) -> SimpleCookie:
+        """The cookies that the system has set."""
+        return self._response.cookies
+
+    def read(self) -> bytes:
+        """The body's bytes."""
+        return self.content
+
+    def text(self, encoding: str | None = None, errors: str = "strict") -> str:
+        """The body in the encoding that the answer declares, or in ``encoding``."""
+        return self.content.decode(encoding or self._response.get_encoding(), errors)
 
     def json(self) -> Any:
-        """The body as JSON; raises json.JSONDecodeError."""
+        """The body as JSON, whatever its content type; raises json.JSONDecodeError."""
         return json.loads(self.content)
 
     def raise_for_status(self) -> None:
-        """Raise aiohttp.ClientResponseError for a status of 400 and above."""
+        """Raise an UpstreamError for a status of 400 and above, with the beginning of what the system answered."""
         self._response.raise_for_status()
 
 
 class SyncRequest:
-    """The webhook's request, read as a whole.
+    """The webhook's request, read as a whole: what Request has, without ``await``.
 
     >>> def paid(ctx: SyncContext, request: SyncRequest) -> str:
     ...     return f"{request.method} of order {request.json()['number']}"
@@ -82,10 +107,13 @@ class SyncRequest:
     'POST of order A-1'
     """
 
-    __slots__ = ("_request", "content")
+    __slots__ = ("_loop", "_request", "content")
 
-    def __init__(self, request: web.Request, content: bytes) -> None:
+    def __init__(
+        self, request: web.Request, content: bytes, loop: asyncio.AbstractEventLoop | None = None
+    ) -> None:
         self._request = request
+        self._loop = loop
         self.content = content
         """The body's exact bytes."""
 
@@ -98,6 +126,76 @@ class SyncRequest:
     def headers(self) -> Mapping[str, str]:
         """The request's headers."""
         return self._request.headers
+
+    @property
+    def path(self) -> str:
+        """The URL's path, decoded."""
+        return self._request.path
+
+    @property
+    def raw_path(self) -> str:
+        """Path and query as they were sent."""
+        return self._request.raw_path
+
+    @property
+    def path_qs(self) -> str:
+        """Path and query."""
+        return self._request.path_qs
+
+    @property
+    def rel_url(self) -> URL:
+        """The URL without scheme and host."""
+        return self._request.rel_url
+
+    @property
+    def scheme(self) -> str:
+        """``http`` or ``https``, as the pod is asked."""
+        return self._request.scheme
+
+    @property
+    def secure(self) -> bool:
+        """Whether the scheme is https."""
+        return self._request.secure
+
+    @property
+    def host(self) -> str:
+        """The host that was asked, with its port."""
+        return self._request.host
+
+    @property
+    def remote(self) -> str | None:
+        """The address that the request came from; a proxy's, where there is one."""
+        return self._request.remote
+
+    @property
+    def match_info(self) -> Mapping[str, str]:
+        """Parts of the path: ``external_id`` where the webhook was called for a user."""
+        return self._request.match_info
+
+    @property
+    def query_string(self) -> str:
+        """The query, decoded."""
+        return self._request.query_string
+
+    @property
+    def content_type(self) -> str:
+        """The body's content type, without parameters."""
+        return self._request.content_type
+
+    @property
+    def charset(self) -> str | None:
+        """The charset that the content type declares."""
+        return self._request.charset
+
+    @property
+    def content_length(self) -> int | None:
+        """The body's size that was declared."""
+        return self._request.content_length
+
+    @property
+    def body_exists(self) -> bool:
+        """Whether there is a body."""
+        return self._request.body_exists
 
     @property
     def query(self) -> MultiMapping[str]:
@@ -114,13 +212,23 @@ class SyncRequest:
         """The request's cookies."""
         return self._request.cookies
 
+    def read(self) -> bytes:
+        """The body's exact bytes."""
+        return self.content
+
     def text(self) -> str:
         """The body as text, in the charset that the request declares (else UTF-8)."""
         return self.content.decode(self._request.charset or "utf-8")
 
-    def json(self) -> Any:
+    def post(self) -> MultiDictProxy[str | bytes | bytearray | web.FileField]:
+        """The fields of a form, also of one with files."""
+        if self._loop is None:
+            raise RuntimeError("A form can be read within a run only")
+        return _wait(self._request.post(), self._loop)
+
+    def json(self, *, loads: Callable[[str], Any] = json.loads) -> Any:
         """The body as JSON; raises json.JSONDecodeError."""
-        return json.loads(self.content)
+        return json.loads(self.content) if loads is json.loads else loads(self.text())
 
 
 class SyncState:

@@ -1,4 +1,7 @@
-"""``tieline types``: the project's schema of variables as TypedDicts, for editors and type checkers."""
+"""``tieline types``: the project's schema of variables as classes, for editors and type checkers.
+
+They say what ``ctx.variables`` holds, both as items and as attributes; nothing at run time is made of them.
+"""
 
 import json
 import keyword
@@ -36,27 +39,30 @@ def types_file(folder: Folder) -> tuple[Path, str]:
     path = folder.code / NAME
     if path.is_file() and not path.read_text(encoding="utf-8").startswith(HEADER):
         raise TypesError(f"{path} was not written by `tieline types`; rename it first")
-    return path, typed_dicts(described.schema)
+    return path, variables_types(described.schema)
 
 
-def typed_dicts(schema: Mapping[str, Any], name: str = "Variables") -> str:
-    """Python source with a TypedDict for the schema's object and each object in it.
+def variables_types(schema: Mapping[str, Any], name: str = "Variables") -> str:
+    """Python source with a class for the schema's object and each object in it.
 
-    A property with a default is always there, since ``ctx.variables`` has it; other optional ones are NotRequired.
+    Names that are no Python names, or are those of a dict's methods, are items alone.
 
     >>> schema = {"properties": {"region": {"enum": ["eu", "us"], "default": "eu"}}}
-    >>> typed_dicts(schema).splitlines()[-2:]
-    ['class Variables(TypedDict):', '    region: Literal["eu", "us"]']
+    >>> print(variables_types(schema).partition("\\n\\n\\n")[2])
+    class Variables(dict[str, Any]):
+        region: Literal["eu", "us"]
+    <BLANKLINE>
+        def __getitem__(self, key: Literal["region"], /) -> Literal["eu", "us"]:  # type: ignore[override]
+            value: Literal["eu", "us"] = super().__getitem__(key)
+            return value
+    <BLANKLINE>
     """
     writer = _Writer(schema)
     writer.add(name, schema)
     body = "\n\n\n".join(writer.classes)
-    names = [
-        item for item in ("Any", "Literal", "NotRequired", "TypedDict") if re.search(rf"\b{item}\b", body)
-    ]
-    return (
-        f"{HEADER}\nfrom __future__ import annotations\n\nfrom typing import {', '.join(names)}\n\n\n{body}\n"
-    )
+    names = [item for item in ("Any", "Literal", "overload") if re.search(rf"\b{item}\b", body)]
+    imports = f"from __future__ import annotations\n\nfrom typing import {', '.join(names)}\n"
+    return f"{HEADER}# ruff: noqa\n\n{imports}\n\n{body}\n"
 
 
 class _Writer:
@@ -72,16 +78,12 @@ class _Writer:
             return self._names[known]
         name = self._free(name)
         self._names[known] = name
-        required = schema.get("required")
         properties = schema.get("properties")
         lines: list[tuple[str, str, str]] = []
         for key, part in properties.items() if isinstance(properties, Mapping) else ():
             found = self._resolved(part)
             kind = self._type(found, f"{name}{_camel(key)}", depth + 1)
-            there = "default" in found or (isinstance(required, list) and key in required)
-            lines.append(
-                (str(key), kind if there else f"NotRequired[{kind}]", str(found.get("description") or ""))
-            )
+            lines.append((str(key), kind, str(found.get("description") or "")))
         self.classes.append(_class(name, lines))
         return name
 
@@ -122,14 +124,37 @@ class _Writer:
 
 
 def _class(name: str, lines: list[tuple[str, str, str]]) -> str:
-    if any(not key.isidentifier() or keyword.iskeyword(key) for key, _, _ in lines):
-        entries = "".join(f"        {_literal(key)}: {_literal(kind)},\n" for key, kind, _ in lines)
-        return f'{name} = TypedDict(\n    "{name}",\n    {{\n{entries}    }},\n)'
+    attributes = [f"    {key}: {kind}{_documented(text)}" for key, kind, text in lines if _is_attribute(key)]
+    body = "\n".join(attributes)
+    items = _items([(key, kind) for key, kind, _ in lines])
+    parts = [part for part in (body, items) if part] or ["    pass"]
+    return f"class {name}(dict[str, Any]):\n" + "\n\n".join(parts)
 
-    if not lines:
-        return f"class {name}(TypedDict):\n    pass"
-    body = "\n".join(f"    {key}: {kind}{_documented(text)}" for key, kind, text in lines)
-    return f"class {name}(TypedDict):\n{body}"
+
+def _is_attribute(key: str) -> bool:
+    return (
+        key.isidentifier()
+        and not keyword.iskeyword(key)
+        and not key.startswith("__")
+        and not hasattr(dict, key)
+    )
+
+
+def _items(items: list[tuple[str, str]]) -> str:
+    """Each item's type by its name. Another name is an error, which a dict's own method would not make of it."""
+    methods = [
+        f"    def __getitem__(self, key: Literal[{_literal(key)}], /) -> {kind}:" for key, kind in items
+    ]
+    if len(methods) < 2:
+        return "".join(
+            f"{method}  # type: ignore[override]\n"
+            f"        value: {kind} = super().__getitem__(key)\n        return value"
+            for method, (_, kind) in zip(methods, items, strict=True)
+        )
+    first, *others = [f"    @overload\n{method} ..." for method in methods]
+    first = first.replace("@overload", "@overload  # type: ignore[override]", 1)
+    whole = "    def __getitem__(self, key: str, /) -> Any:\n        return super().__getitem__(key)"
+    return "\n".join([first, *others, whole])
 
 
 def _documented(text: str) -> str:

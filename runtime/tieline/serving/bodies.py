@@ -1,8 +1,9 @@
 """Bounds what a request's body may take, whatever way the code reads it, and says when it cannot be read."""
 
+import asyncio
 import traceback
 
-from aiohttp import hdrs, web
+from aiohttp import StreamReader, hdrs, web
 
 from tieline.serving.refusals import RefusedError
 from tieline.sync import SyncRequest
@@ -40,6 +41,15 @@ async def read_bounded(request: web.Request, limit: int) -> None:
         await request.read()
     except web.HTTPRequestEntityTooLarge:
         raise _too_large(limit) from None
+
+
+def put_back(request: web.Request, body: bytes) -> None:
+    """Let the code read the body again in any way, also part by part, after it was read as a whole."""
+    # As wide as the body: a narrower one would stop the connection until someone has read it.
+    content = StreamReader(request.protocol, limit=len(body) + 1, loop=asyncio.get_running_loop())
+    content.feed_data(body)
+    content.feed_eof()
+    request._payload = content
 
 
 def unreadable(error: Exception) -> RefusedError | None:

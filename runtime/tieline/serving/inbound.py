@@ -4,7 +4,6 @@ All comparisons take the same time wherever two values differ, and a refusal say
 the log does.
 """
 
-import asyncio
 import base64
 import binascii
 import hmac
@@ -12,7 +11,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
-from aiohttp import StreamReader, web
+from aiohttp import web
 from yarl import URL
 
 from tieline.configuration.snapshot import Connection, Credential
@@ -20,6 +19,7 @@ from tieline.outbound.prepared import UnusableValueError
 from tieline.outbound.signatures import inputs, signature
 from tieline.outbound.urls import without_parameter
 from tieline.outbound.values import field, text
+from tieline.serving.bodies import put_back
 from tieline.serving.refusals import RefusedError
 
 logger = logging.getLogger("tieline.inbound")
@@ -116,11 +116,7 @@ def _urls(options: Mapping[str, object], request: web.Request, public_url: str) 
 async def _body(request: web.Request) -> bytes:
     """The exact bytes; the code can still read them in any way, also part by part."""
     body = await request.read()
-    # As wide as the body: a narrower one would stop the connection until someone has read it.
-    content = StreamReader(request.protocol, limit=len(body) + 1, loop=asyncio.get_running_loop())
-    content.feed_data(body)
-    content.feed_eof()
-    request._payload = content
+    put_back(request, body)
     return body
 
 

@@ -21,7 +21,7 @@ from tieline.logs import current_activation
 from tieline.redaction import current_redactor
 from tieline.serving.answers import EXECUTION_ID_HEADER, answer, error_answer
 from tieline.serving.background import BackgroundWork
-from tieline.serving.bodies import bounded, read_bounded, unreadable
+from tieline.serving.bodies import bounded, put_back, read_bounded, unreadable
 from tieline.serving.calls import Calls
 from tieline.serving.counts import Counts, Outcome
 from tieline.serving.deadlines import Deadlines
@@ -262,7 +262,10 @@ class Runner:
         self, webhook: Webhook, request: web.Request, context: Context, slot: Slot
     ) -> Any:
         content = await request.read()
-        arguments = (SyncContext(context, asyncio.get_running_loop()), SyncRequest(request, content))
+        if request.content_type.startswith("multipart/"):
+            put_back(request, content)
+        loop = asyncio.get_running_loop()
+        arguments = (SyncContext(context, loop), SyncRequest(request, content, loop))
         return await self.calls.in_thread(slot, webhook.handler, *arguments[: webhook.arguments])
 
 

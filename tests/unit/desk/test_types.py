@@ -1,4 +1,4 @@
-"""``tieline types``: what a schema says, as TypedDicts that type checkers and Python both take."""
+"""``tieline types``: what a schema says, as classes that type checkers and Python both take."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit.desk.commands import project, tieline
-from tieline.desk.typed import HEADER, typed_dicts
+from tieline.desk.typed import HEADER, variables_types
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -35,21 +35,24 @@ SCHEMA: dict[str, Any] = {
 
 
 def test_each_property_has_its_type() -> None:
-    text = typed_dicts(SCHEMA)
+    text = variables_types(SCHEMA)
     assert text.startswith(HEADER)
-    for line in (
-        'region: Literal["eu", "us"]\n    """Where the customer\'s data is kept"""',
-        "rate: float",
-        "tags: NotRequired[list[str]]",
-        "limits: NotRequired[VariablesLimits]",
-        "owner: NotRequired[str | None]",
-        "either: NotRequired[int | bool]",
-        "labels: NotRequired[dict[str, str]]",
-        "anything: NotRequired[Any]",
-        '"per-day": "NotRequired[int]"',
-        '"child": "NotRequired[VariablesLimits]"',
-    ):
-        assert f"    {line}\n" in text or f"    {line},\n" in text
+    types = {
+        "region": 'Literal["eu", "us"]',
+        "rate": "float",
+        "tags": "list[str]",
+        "limits": "VariablesLimits",
+        "owner": "str | None",
+        "either": "int | bool",
+        "labels": "dict[str, str]",
+        "anything": "Any",
+        "child": "VariablesLimits",
+    }
+    for name, kind in types.items():
+        assert f"    {name}: {kind}\n" in text
+    for name, kind in {**types, "per-day": "int"}.items():
+        assert f'    def __getitem__(self, key: Literal["{name}"], /) -> {kind}: ...\n' in text
+    assert '"eu", "us"]\n    """Where the customer\'s data is kept"""\n' in text
     module: dict[str, Any] = {}
     exec(compile(text, "variables.py", "exec"), module)
     assert module["Variables"].__annotations__.keys() == SCHEMA["properties"].keys()
@@ -71,7 +74,7 @@ def test_each_property_has_its_type() -> None:
 )
 def test_any_schema_makes_python(schema: dict[str, Any]) -> None:
     module: dict[str, Any] = {}
-    exec(compile(typed_dicts(schema), "variables.py", "exec"), module)
+    exec(compile(variables_types(schema), "variables.py", "exec"), module)
     assert "Variables" in module
 
 
@@ -79,7 +82,7 @@ def test_the_command_writes_beside_main_and_overwrites_only_its_own(tmp_path: Pa
     project(tmp_path, {"variables.schema.json": json.dumps(SCHEMA)})
     assert tieline("types", ".", "--check", cwd=tmp_path).returncode == 1
     assert tieline("types", cwd=tmp_path).returncode == 0
-    assert (tmp_path / "variables.py").read_text() == typed_dicts(SCHEMA)
+    assert (tmp_path / "variables.py").read_text() == variables_types(SCHEMA)
     assert tieline("types", ".", "--check", cwd=tmp_path).returncode == 0
     (tmp_path / "variables.py").write_text("mine = 1\n")
     refused = tieline("types", cwd=tmp_path)
@@ -107,6 +110,9 @@ async def orders(ctx: Context[Variables], request: Request) -> Response | dict[s
     response = await ctx.fetch("shop", "/orders", json=await request.json())
     reveal_type(ctx.variables["region"])
     reveal_type(ctx.variables["rate"])
+    reveal_type(ctx.variables.region)
+    reveal_type(ctx.variables.limits.child)
+    reveal_type(ctx.variables["limits"]["per-day"])
     name = ctx.activation.user.external_id if ctx.activation.user else ""
     ctx.log.info("Sent", order=7, status=response.status, name=name)
     return Response(status=response.status)
@@ -120,36 +126,53 @@ def plain(ctx: SyncContext, request: SyncRequest) -> None:
 
 async def wrong(ctx: Context[Variables]) -> None:
     ctx.variables["regoin"]
+    ctx.variables.regoin
 """
 
 
-def test_a_type_checker_knows_the_sdk_and_the_variables(tmp_path: Path) -> None:
-    code = {"main.py": INTEGRATION, "variables.py": typed_dicts(SCHEMA)}
-    project(tmp_path, code)
-    ended = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "mypy",
-            "--strict",
-            "--config-file=",
-            f"--cache-dir={tmp_path}/cache",
-            "main.py",
-        ],
-        cwd=tmp_path,
+def mypy(folder: Path, *files: str) -> subprocess.CompletedProcess[str]:
+    cache = f"--cache-dir={folder}/cache"
+    return subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file=", cache, *files],
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
+
+
+def test_a_type_checker_knows_the_sdk_and_the_variables(tmp_path: Path) -> None:
+    code = {"main.py": INTEGRATION, "variables.py": variables_types(SCHEMA)}
+    project(tmp_path, code)
+    ended = mypy(tmp_path, "main.py")
     told = [line.partition(": ")[2] for line in ended.stdout.splitlines()]
-    assert told[:4] == [
-        "note: Revealed type is \"Literal['eu'] | Literal['us']\"",
-        'note: Revealed type is "float"',
-        'note: Revealed type is "Any"',
-        'error: TypedDict "Variables" has no key "regoin"  [typeddict-item]',
+    assert [line for line in told if "Revealed" in line] == [
+        f'note: Revealed type is "{kind}"'
+        for kind in (
+            "Literal['eu'] | Literal['us']",
+            "float",
+            "Literal['eu'] | Literal['us']",
+            "variables.VariablesLimits",
+            "int",
+            "Any",
+        )
     ], ended.stdout
-    assert "Found 1 error" in ended.stdout
+    errors = [line for line in told if line.startswith("error")]
+    assert errors[0].startswith(
+        'error: No overload variant of "__getitem__" of "Variables" matches argument type "str"'
+    )
+    assert len(errors) == 2, ended.stdout
+    assert errors[1].startswith('error: "Variables" has no attribute "regoin"')
+
+
+def test_a_schema_with_one_variable_is_strictly_typed_too(tmp_path: Path) -> None:
+    schema = {"properties": {"region": {"type": "string"}, "items": {"type": "array"}}}
+    for part in (["region"], ["items"], ["region", "items"]):
+        one = {"properties": {name: schema["properties"][name] for name in part}}
+        (tmp_path / "variables.py").write_text(variables_types(one))
+        ended = mypy(tmp_path, "variables.py")
+        assert "Success" in ended.stdout, ended.stdout
 
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*/integration"))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.runtime.external_systems import api_key
-from tieline.desk.typed import typed_dicts
+from tieline.desk.typed import variables_types
 from tieline.testing import Project
 from tieline_rules.image import HOLDS
 
@@ -157,7 +157,7 @@ def test_an_export_is_streamed(serve: Serve) -> None:
 
 def test_variables_have_their_defaults_and_types(serve: Serve) -> None:
     schema = example("perDay", "json")
-    types = typed_dicts(json.loads(schema))
+    types = variables_types(json.loads(schema))
     project = serve(example("async def limits"), variables__schema__json=schema, variables__py=types)
     project.variables = {"region": "eu"}
     assert project.get("/limits").json() == {"region": "eu", "left": 100}
@@ -179,7 +179,7 @@ def test_the_examples_are_strictly_typed(tmp_path: Path) -> None:
     for number, block in enumerate(BLOCKS):
         names.append(f"example_{number}.py")
         (tmp_path / names[-1]).write_text(block)
-    (tmp_path / "variables.py").write_text(typed_dicts(json.loads(example("perDay", "json"))))
+    (tmp_path / "variables.py").write_text(variables_types(json.loads(example("perDay", "json"))))
     ended = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", os.devnull, *names],
         cwd=tmp_path,
