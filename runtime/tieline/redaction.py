@@ -34,7 +34,7 @@ _LINE_BREAKS = re.compile(r"\r\n|\r|\n|\\r\\n|\\n")
 # Rotated values stay known for a while: what uses the old one may still log it.
 _REMEMBERED = 1000
 # Up to so many forms, looking for each is quicker than one expression for all, which also has to be compiled.
-_FEW = 100
+_FEW = 150
 _PREFIX = 8
 
 Span = tuple[int, int]
@@ -184,7 +184,7 @@ class _Matcher:
         self._lengths = [len(form) for form in self._telling]
         self._pattern: re.Pattern[str] | None = None
         self._by_prefix: dict[str, list[_SameLength]] = {}
-        if len(self._all) > _FEW:
+        if len(self._telling) > _FEW:
             self._by_prefix = _by_prefix(self._all)
             self._pattern = re.compile(_expression(self._by_prefix))
 

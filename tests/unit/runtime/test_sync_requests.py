@@ -34,7 +34,8 @@ def there(ctx: SyncContext, request: SyncRequest) -> dict:
 """
 # What needs a loop, answers by itself, or is aiohttp's own affair.
 LEFT_OUT = {
-    "ATTRS", "POST_METHODS", "app", "can_read_body", "client_max_fields", "client_max_size", "clone", "config_dict", "content", "forwarded", "get_extra_info",
+    "ATTRS", "POST_METHODS", "app", "can_read_body", "client_max_fields", "client_max_size", "clone",
+    "config_dict", "content", "forwarded", "get_extra_info",
     "http_range", "if_match", "if_modified_since", "if_none_match", "if_range", "if_unmodified_since", "keep_alive",
     "keep_alive_timeout", "loop", "multipart", "protocol", "raw_headers", "release", "set_response_params", "task",
     "transport", "user", "version", "writer", "can_upgrade", "clear", "copy", "get", "items", "keys", "pop", "popitem",
