@@ -29,7 +29,8 @@ _LONGEST_JWT = 8192
 _SHORTEST = 4
 # The same for a line of a longer secret, and for what is left of an encoded one between its neighbours.
 _SHORTEST_PART = 8
-_MOST_LINES = 2000
+_MOST_LINES = 1000
+_COMPARED = 300
 _LINE_BREAKS = re.compile(r"\r\n|\r|\n|\\r\\n|\\n")
 # Rotated values stay known for a while: what uses the old one may still log it.
 _REMEMBERED = 1000
@@ -365,7 +366,8 @@ def _forms(secret: _Secret) -> _Forms:
     forms = sorted(anywhere | words, key=len)
     telling: list[str] = []
     for form in forms:
-        if not any(other in form for other in telling):
+        # Comparing each with each is for few of them.
+        if len(forms) > _COMPARED or not any(other in form for other in telling):
             telling.append(form)
     return _Forms(frozenset(anywhere), frozenset(words), frozenset(telling))
 
