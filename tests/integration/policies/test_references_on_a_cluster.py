@@ -136,17 +136,41 @@ _ROWS: list[tuple[str, Spec | None, Spec, set[str]]] = [
     ("Connector", connector(PART), connector({**PART, "key": "other"}), {"one"}),
     ("ConnectorVersion", None, connector_version("one", "two"), {"one", "two"}),
 ]
+
+
+def pulling(name: str = "Orders", *, project: str = "pull", environment: str = "more") -> Spec:
+    """A project that pulls its image with two Secrets, one of them in a single environment."""
+    runtime = {"imagePullSecrets": [{"name": environment}]}
+    return {
+        "name": name,
+        "runtime": {"imagePullSecrets": [{"name": project}]},
+        "environments": [{"name": "staging"}, {"name": "production", "runtime": runtime}],
+    }
+
+
+_PULLS: list[tuple[Spec | None, Spec, set[str]]] = [
+    (None, pulling(), {"pull", "more"}),
+    (pulling(), pulling("Another"), set()),
+    (pulling(), pulling(project="other"), {"other"}),
+    (pulling(), pulling(environment="other"), {"other"}),
+    (pulling(), pulling(environment="pull"), set()),
+]
+PULL_CASES = [
+    Case(id=f"pulling-{number}", kind="Project", before=before, after=after, sent=frozenset(used))
+    for number, (before, after, used) in enumerate(_PULLS)
+]
 CONFIG_MAP_CASES = [
     Case(id=f"{kind}-{number}", kind=kind, before=before, after=after, sent=frozenset(shown))
     for number, (kind, before, after, shown) in enumerate(_ROWS)
 ]
+EVERY_CASE = (*CASES, *PULL_CASES, *CONFIG_MAP_CASES)
 
 
 @pytest.fixture(scope="module")
 def refusals(kubectl: Kubectl, place: Organisation, someone: Someone) -> dict[str, str]:
     """Why each case is refused to who may read no Secret and no ConfigMap, by its id; all in three commands."""
-    names = {case.id: new_id().lower() for case in (*CASES, *CONFIG_MAP_CASES)}
-    cases = {names[case.id]: case for case in (*CASES, *CONFIG_MAP_CASES)}
+    names = {case.id: new_id().lower() for case in EVERY_CASE}
+    cases = {names[case.id]: case for case in EVERY_CASE}
     before = [resource(case.kind, case.before, name) for name, case in cases.items() if case.before]
     command = ("create", "-f", "-", "-o", "yaml")
     made = kubectl(*command, namespace=place.namespace, stdin=json.dumps(a_list(before)))
@@ -165,7 +189,7 @@ def refusals(kubectl: Kubectl, place: Organisation, someone: Someone) -> dict[st
     return {case: "".join(of_it) for case, of_it in found.items()}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", [*CASES, *PULL_CASES], ids=lambda case: case.id)
 def test_a_change_that_sends_a_secret_elsewhere_is_refused_to_who_may_not_read_it(
     refusals: dict[str, str], case: Case
 ) -> None:
