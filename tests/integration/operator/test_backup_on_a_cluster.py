@@ -260,6 +260,31 @@ def settled(acting: Acting) -> bool:
     )
 
 
+def ids_outlive_every_way_of_applying(acting: Acting, identity: str) -> None:
+    """Applies a restored object's manifest again, in all the ways that GitOps tools and people have."""
+
+    def labels() -> dict[str, str]:
+        found: dict[str, str] = acting.get("enduser", "ben")["metadata"].get("labels", {})
+        return found
+
+    by_kubectl(acting, BEN)
+    assert labels()["tieline.dev/id"] == identity
+    by_server(acting, BEN, "argocd-controller")
+    assert labels()["tieline.dev/id"] == identity
+    as_flux_takes_over(acting, "enduser", "ben")
+    by_server(acting, BEN, "kustomize-controller")
+    assert labels()["tieline.dev/id"] == identity
+    without = {**BEN, "metadata": {"name": "ben"}}
+    by_kubectl(acting, without)
+    by_server(acting, without, "kustomize-controller")
+    by_server(acting, without, "argocd-controller")
+    assert labels() == {"tieline.dev/id": identity}, "what the manifest no longer names goes, the id stays"
+
+    # Who takes the label away all the same finds it again, with the same id.
+    acting.run("label", "enduser", "ben", "tieline.dev/id-")
+    eventually("the label is back", lambda: labels().get("tieline.dev/id") == identity)
+
+
 def test_an_organisation_comes_back_with_its_ids_workloads_and_credentials(
     kubectl: Kubectl,
     operator_kubeconfig: Path,
@@ -324,30 +349,7 @@ def test_an_organisation_comes_back_with_its_ids_workloads_and_credentials(
         assert 'conflict with "tieline-api"' in refused.stderr
         kubectl("apply", "--server-side", "--field-manager=tieline-api", "-f", "-", stdin=json.dumps(changed))
 
-        # No way of applying the same manifest again takes the id away.
-        identity = before["objects"]["endusers/ben"][0]
-        by_kubectl(acting, BEN)
-        assert acting.get("enduser", "ben")["metadata"]["labels"]["tieline.dev/id"] == identity
-        by_server(acting, BEN, "argocd-controller")
-        assert acting.get("enduser", "ben")["metadata"]["labels"]["tieline.dev/id"] == identity
-        as_flux_takes_over(acting, "enduser", "ben")
-        by_server(acting, BEN, "kustomize-controller")
-        assert acting.get("enduser", "ben")["metadata"]["labels"]["tieline.dev/id"] == identity
-        without = {**BEN, "metadata": {"name": "ben"}}
-        by_kubectl(acting, without)
-        by_server(acting, without, "kustomize-controller")
-        by_server(acting, without, "argocd-controller")
-        left = acting.get("enduser", "ben")["metadata"]["labels"]
-        assert left == {"tieline.dev/id": identity}, "what the manifest no longer names goes, the id stays"
-
-        # Who takes the label away all the same finds it again, with the same id.
-        acting.run("label", "enduser", "ben", "tieline.dev/id-")
-        eventually(
-            "the label is back",
-            lambda: (
-                acting.get("enduser", "ben")["metadata"].get("labels", {}).get("tieline.dev/id") == identity
-            ),
-        )
+        ids_outlive_every_way_of_applying(acting, before["objects"]["endusers/ben"][0])
 
         # What belongs together goes together again.
         acting.run("delete", "connection", "by-rest", "renewed")

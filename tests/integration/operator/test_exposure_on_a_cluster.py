@@ -119,3 +119,25 @@ def test_entrances_are_made_kept_mended_and_replaced_as_the_administrator_says(
     with _operator(operator_kubeconfig, acting.namespace, tmp_path):
         eventually("no HTTPRoute", lambda: not _names(acting, "httproute"))
         eventually("the Service's address", lambda: _address(acting).startswith("http://10."))
+
+
+def test_of_two_environments_with_one_host_the_first_keeps_it(
+    operator_kubeconfig: Path, kubectl: Kubectl, acting: Acting, tmp_path: Path
+) -> None:
+    ambiguous = {
+        **INGRESS,
+        "TIELINE_PUBLIC_URL_TEMPLATE": "https://{namespace}-{project}-{environment}.example",
+    }
+    with _operator(operator_kubeconfig, acting.namespace, tmp_path, **ambiguous):
+        first = [{"name": "c", "version": "latest"}]
+        acting.apply("Project", "a-b", project_spec(environments=first))
+        eventually("an Ingress", lambda: acting.workload("ingress", "a-b", "c"))
+        second = [{"name": "b-c", "version": "latest"}]
+        acting.apply("Project", "a", project_spec(environments=second))
+        acting.until_ready("project", "a", "False", "HostTaken")
+        assert not acting.workload("ingress", "a", "b-c")
+        assert acting.workload("ingress", "a-b", "c")
+        acting.run("delete", "project", "a-b")
+        eventually("its host is free", lambda: not acting.list("ingress"))
+        acting.apply("Project", "a", project_spec("print('two')\n", environments=second))
+        eventually("an Ingress", lambda: acting.workload("ingress", "a", "b-c"))
