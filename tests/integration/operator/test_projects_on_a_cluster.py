@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.harness.waiting import eventually
-from tests.integration.operator.cluster_objects import SYSTEM, Acting, project_spec, ready
+from tests.integration.operator.cluster_objects import SYSTEM, Acting, connection_spec, project_spec, ready
 from tests.integration.operator.running_operator import RunningOperator
 
 pytestmark = pytest.mark.cluster
@@ -151,10 +151,32 @@ def test_the_status_follows_the_pods_from_running_to_crashed_and_back(acting: Ac
     _report(acting, ready=True, unless=first)
     acting.until_ready("project", "lives", "True", "Running")
 
+    _needs_a_secret(acting, "lives")
+
     stopped = [{"name": "production", "version": "latest", "suspended": True}]
     acting.apply("Project", "lives", _lives("print('two')\n", environments=stopped))
     acting.until_environment("lives", "suspended")
     assert acting.workload("pods", "lives") == []
+
+
+def _needs_a_secret(acting: Acting, project: str) -> None:
+    """A project that runs is not Ready while a connection that its code needs lacks its Secret."""
+    acting.apply("System", "needed", SYSTEM)
+    acting.apply("Connection", "needed", connection_spec("needed", "needed"))
+    template = {
+        "name": "shop",
+        "projectRef": {"name": project},
+        "environment": "production",
+        "systemRef": {"name": "needed"},
+        "connectionRef": {"name": "needed"},
+    }
+    acting.apply("ConnectionTemplate", "needed", template)
+    told = ready(acting.until_ready("project", project, "False", "ConnectionNotReady"))
+    assert 'Secret "needed"' in told["message"]
+    acting.until_environment(project, "running", "needed")
+    values = ("--from-literal=username=ann", "--from-literal=password=secret")
+    acting.run("create", "secret", "generic", "needed", "--type=tieline.dev/credential", *values)
+    acting.until_ready("project", project, "True", "Running")
 
 
 def test_a_restart_writes_nothing_and_the_probe_answers(acting: Acting, operator: RunningOperator) -> None:
