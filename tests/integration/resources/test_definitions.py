@@ -311,6 +311,6 @@ def test_names_hold_no_characters_that_cannot_be_seen(kubectl: Any, namespace: s
     bad = [f"a{letter}b" for letter in "\n\x1b\x7f\x85\u202e\u2066\ufeff"]
     refused = tried(*bad)
     assert refused.stdout == ""
-    assert refused.stderr.count("spec.name") == 4 * len(bad), refused.stderr
+    assert refused.stderr.count("is invalid: spec.name") == 4 * len(bad), refused.stderr
     taken = tried("Größe", "漢字", "\U0001f469\u200d\U0001f4bb")
     assert taken.stdout.count("created") == 12, taken.stderr
