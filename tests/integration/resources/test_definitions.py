@@ -219,7 +219,7 @@ BAD = {
         ["latest", "reserved"],
     ),
     "a digest that is none": (manifest(VERSION, digest="abc"), ["spec.digest"]),
-    "a user without a name": (manifest(USER, displayName=REMOVED), ["spec.displayName", "Required value"]),
+    "a user without an id": (manifest(USER, externalId=REMOVED), ["spec.externalId", "Required value"]),
     "an unknown field": (manifest(SYSTEM, tempalteBaseUrl="x"), ['unknown field "spec.tempalteBaseUrl"']),
 }
 
