@@ -273,6 +273,136 @@ class Users(Page):
     users: list[EndUser]
 
 
+class ConnectorScheme(Scheme):
+    scheme_type: Literal[
+        "none", "api-key", "basic-auth", "oauth2", "hmac", "jwt-bearer", "certificate", "oauth1", "secret"
+    ]
+
+
+class ConnectorVersion(Strict):
+    id: Ulid
+    name: str
+    description: str
+    is_latest: bool
+    is_default: bool
+    created_at: Time
+    updated_at: Time
+    published_at: Time
+    messages: list[Message] | None = None
+
+
+class Connector(Strict):
+    id: Ulid
+    organisation_id: Ulid
+    name: str
+    public: bool
+    tags: dict[str, str]
+    protocol: Literal["http"]
+    auth_scheme_configs: list[ConnectorScheme]
+    connection_variables: list[Variable]
+    connections: list[Json]
+    versions: list[ConnectorVersion]
+    created_at: Time
+    updated_at: Time
+    base_url: str
+
+
+class Referrer(Strict):
+    type: Literal["definition"]
+    id: Ulid
+    name: str
+
+
+class Definition(Strict):
+    id: Ulid
+    name: str
+    accept: list[str]
+    description: str
+    url: str
+    referenced_by: list[Referrer]
+
+
+class Parameter(Strict):
+    name: str
+    required: bool
+    type: str
+
+
+class BodyDefinition(Strict):
+    id: Ulid
+    definition: Json
+
+
+class RequestBody(Strict):
+    required: bool
+    definitions: list[BodyDefinition]
+
+
+class Response(Strict):
+    status: int
+    id: Ulid
+    definitions: list[BodyDefinition]
+
+
+class ActionError(Strict):
+    field: str
+    message: str
+    severity: Literal["info", "warning", "error"]
+
+
+class Trigger(Strict):
+    id: Ulid
+    errors: list[ActionError]
+    type: Literal["http"]
+    name: str
+    summary: str
+    description: str
+    method: str
+    parameters: list[Parameter]
+    request_body: RequestBody | None = None
+    responses: list[Response]
+
+
+class Action(Trigger):
+    path: str
+
+
+class ImportResult(Strict):
+    connector: Connector
+    definitions: list[Definition]
+    actions: list[Action]
+    triggers: list[Trigger]
+    messages: list[Message]
+
+
+class Connectors(Page):
+    items: list[Connector]
+
+
+class ConnectorVersions(Page):
+    items: list[ConnectorVersion]
+
+
+class Actions(Page):
+    items: list[Action]
+
+
+class Triggers(Page):
+    items: list[Trigger]
+
+
+class Definitions(Page):
+    items: list[Definition]
+
+
+class Url(Strict):
+    url: str
+
+
+class Empty(Strict):
+    model_config = ConfigDict(extra="forbid")
+
+
 class FieldError(Strict):
     field: str
     message: str
@@ -321,11 +451,40 @@ ANSWERS: Mapping[str, Any] = {
     "getActivation": StaticActivation,
     "listUserActivations": list[Activation],
     "getActivationConnection": Connection,
+    "initialiseOAuth2": Url,
+    "initialiseOAuth1": Url,
+    "linkConnection": Empty,
+    "deleteConnectionTemplate": Empty,
+    "deleteActivation": Empty,
+    "getVariablesSchema": Json,
+    "setVariablesSchema": Json,
+    "patchVariablesSchema": Json,
+    "updateActivationVariables": Json,
+    "setActivationVariable": Json,
+    "updateStaticVariables": Json,
+    "importConnector": ImportResult,
+    "listConnectors": Connectors,
+    "getConnector": Connector,
+    "listConnectorVersions": ConnectorVersions,
+    "getConnectorVersion": ConnectorVersion,
+    "listActions": Actions,
+    "listTriggers": Triggers,
+    "listDefinitions": Definitions,
+    "getDefinition": Definition,
+    "createSystemFromConnector": System,
 }
 """What clients read of an operation's good answer, by the operation's id."""
 
 # Where anything that JSON can say may stand.
-_FREE = ("dynamicVariables", "lastValidVariables", "dynamicVariablesSchema", "payload")
+_FREE = (
+    "dynamicVariables",
+    "lastValidVariables",
+    "dynamicVariablesSchema",
+    "payload",
+    "schema",
+    "definition",
+    "default",
+)
 
 
 def read(operation: str, answer: Any) -> Any:

@@ -19,7 +19,7 @@ from tieline_core.severity import Severity
 
 
 async def create_system(call: Call[None, rest.SystemFromVersion]) -> Reply:
-    """A new system with what the version says of base URL, server variables and auth schemes.
+    """Creates a system with the base URL, server variables and auth schemes of a connector's version.
 
     It is a copy: later versions of the connector do not change it (a System with spec.connectorRef in
     Kubernetes follows them). Auth schemes that lack something are left out, and the messages say so.
@@ -71,7 +71,11 @@ OPERATIONS = (
         body_optional=True,
         success=201,
         response=rest.SystemWithMessages,
-        example={"name": "Shop"},
+        example={
+            "name": "Shop",
+            "domain": "shop.example",
+            "templateBaseUrl": "https://api.shop.example/v1",
+        },
         response_example=examples.SYSTEM_FROM_VERSION,
     ),
 )

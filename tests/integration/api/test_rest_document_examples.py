@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness import typed_client
 from tests.integration.api.conftest import Answer, Client
 from tests.integration.api.everything import make_everything
 from tests.integration.api.objects import make_project, make_system, make_template
@@ -48,6 +49,8 @@ def test_an_example_does_what_it_shows(client: Client, document: Document, opera
     status, _ = document.good(operation)
     assert answer.status == status, answer.raw
     assert "Warning" not in answer.headers, "an example has no field that is not known"
+    if operation in typed_client.ANSWERS:
+        typed_client.read(operation, answer.json)
 
 
 def test_the_example_of_oauth1_does_what_it_shows(
@@ -57,13 +60,14 @@ def test_the_example_of_oauth1_does_what_it_shows(
     system = make_system(first, [signing.scheme(example["authSchemeConfigId"])])
     path = f"/systems/{system['id']}/oauth1/initialise"
     body = _with_ids(example, {"organisation_id": first.organisation})
-    assert first("POST", path, body).status == 200
+    typed_client.read("initialiseOAuth1", first.ok("POST", path, body))
 
 
 def test_the_example_of_an_import_does_what_it_shows(client: Client, document: Document) -> None:
     content = document.operations["importConnector"][2]["requestBody"]["content"]["multipart/form-data"]
     answer: Answer = import_into(client, new_id(), shop(), content["example"]["metadata"]["version"])
     assert answer.status == 201, answer.raw
+    typed_client.read("importConnector", answer.json)
 
 
 def _things(client: Client) -> Json:

@@ -160,6 +160,24 @@ def test_updated_at_moves_with_the_state_and_created_at_never() -> None:
     assert again["updatedAt"] == format_time(later)
 
 
+def test_deployed_at_moves_when_another_version_is_chosen_and_with_nothing_else() -> None:
+    def status(version: str | None, before: EnvironmentStatus | None, hours: int) -> EnvironmentStatus:
+        wanted = Wanted(name="production", id="x", version=version, revision="r", draft=version is None)
+        now = NOW + timedelta(hours=hours)
+        judged = judge(wanted, Seen(previous=before), now)
+        return EnvironmentStatus.model_validate(status_of(wanted, judged, before, now))
+
+    draft = status(None, None, 0)
+    assert draft.deployed_at is None
+    first = status("v1", draft, 1)
+    assert first.deployed_at == NOW + timedelta(hours=1)
+    assert status("v1", first, 2).deployed_at == first.deployed_at
+    assert status("v2", first, 3).deployed_at == NOW + timedelta(hours=3)
+    # An upgrade writes nothing: what was chosen before this was noted stays without a time.
+    unknown = first.model_copy(update={"deployed_at": None})
+    assert status("v1", unknown, 4).deployed_at is None
+
+
 def test_a_restart_for_memory_is_told_for_ten_minutes_though_the_pod_serves_again() -> None:
     wanted = Wanted(name="production", id="x", version="v2", revision="r2")
     ended = Failure("OutOfMemory", "The code used more memory than its limit of 96Mi")
