@@ -11,6 +11,7 @@ from tieline_api.conversion.systems import auth_scheme_item, auth_scheme_items, 
 from tieline_api.conversion.times import created_at, in_utc, updated_at
 from tieline_api.models import connections as rest
 from tieline_api.models.auth_schemes import AuthSchemeConfig
+from tieline_api.models.connectors import Variable
 from tieline_api.models.credential_data import CredentialData, OAuth2TokenData
 from tieline_core.credentials.checking import WITH_TOKENS
 from tieline_core.ids import credential_id, credential_item_id, format_time, new_id, object_id, parse_id
@@ -79,9 +80,7 @@ def connection_to_rest(
         created_at=created_at(obj),
         updated_at=updated_at(obj),
         base_url=spec.get("baseUrl"),
-        variables=[
-            rest.Variable(name=name, value=value) for name, value in (spec.get("variables") or {}).items()
-        ],
+        variables=[Variable(name=name, value=value) for name, value in (spec.get("variables") or {}).items()],
         system_id=object_id(system) if system else None,
         connection_template_id=object_id(template) if template else None,
     )

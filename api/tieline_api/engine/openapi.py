@@ -242,15 +242,24 @@ def _schemas(operations: Iterable[Operation]) -> tuple[Json, References]:
     references, generated = models_json_schema(
         list(wanted), by_alias=True, ref_template="#/components/schemas/{model}"
     )
-    schemas: Json = {name: _tidy(schema) for name, schema in generated["$defs"].items()}
+    schemas: Json = {_named(name): _tidy(schema) for name, schema in generated["$defs"].items()}
     schemas["Error"] = _ERROR_SCHEMA
-    return dict(sorted(schemas.items())), dict(references)
+    return dict(sorted(schemas.items())), {key: _tidy(reference) for key, reference in references.items()}
+
+
+def _named(text: str) -> str:
+    """The name of a schema: where requests take more than answers have, the answer's is the plain one."""
+    return text.removesuffix("-Output").replace("-Input", "Input")
 
 
 def _tidy(node: Any) -> Any:
-    """Without what is for custom resource definitions only; ``#/$defs`` is not ours."""
+    """Without what is for custom resource definitions only, and with our names of schemas in references."""
     if isinstance(node, dict):
-        return {key: _tidy(value) for key, value in node.items() if not str(key).startswith("x-kubernetes-")}
+        return {
+            key: _named(value) if key == "$ref" and isinstance(value, str) else _tidy(value)
+            for key, value in node.items()
+            if not str(key).startswith("x-kubernetes-")
+        }
     if isinstance(node, list):
         return [_tidy(item) for item in node]
     return node

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from tieline_api.models.base import IdOrEmpty, MaybeId, Rest, is_no_id
+from tieline_api.models.base import MADE_UP, IdOrEmpty, MaybeId, Rest, is_no_id
 from tieline_core.ids import new_id
 from tieline_core.resources import auth_schemes as core
 from tieline_core.resources.fields import ItemId, Text, Ulid, ValidationMessage
@@ -30,7 +30,7 @@ WriteOnly = Annotated[
 class SchemeFields(Rest):
     """What every sub-object carries."""
 
-    id: Annotated[ItemId, Field(default_factory=new_id)]
+    id: Annotated[ItemId, Field(default_factory=new_id), MADE_UP]
     """Chosen by the client; unique in its list. Made up when empty."""
     description: Text = ""
     """Tells several schemes of one type apart."""

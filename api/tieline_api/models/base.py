@@ -9,12 +9,15 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     RootModel,
     StringConstraints,
     WithJsonSchema,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from tieline_core.ids import ULID_PATTERN
 
@@ -51,6 +54,9 @@ NullableList = BeforeValidator(_list_or_empty)
 """For a required list: null means empty."""
 NullableObject = BeforeValidator(_object_or_empty)
 """For a required object: null means empty."""
+MADE_UP = "made-up"
+"""Marks an id that is made up where a client has none."""
+_ANNOTATIONS = ("title", "description", "default", "examples", "readOnly", "writeOnly")
 
 # Ids arrive in either case and leave in upper case.
 UlidIn = Annotated[
@@ -86,6 +92,40 @@ class Rest(BaseModel):
     @classmethod
     def _null_is_absent(cls, data: Any) -> Any:
         return without_nulls(cls, data)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler, /
+    ) -> JsonSchemaValue:
+        """The schema of a request says where null, and the empty string for an id, are accepted."""
+        schema = handler(core_schema)
+        if handler.mode == "validation":
+            properties = handler.resolve_ref_schema(schema).get("properties", {})
+            for name, info in cls.model_fields.items():
+                shown = info.alias or name
+                if shown in properties:
+                    properties[shown] = _accepting(properties[shown], _also_accepted(cls, name))
+        return schema
+
+
+def _also_accepted(model: type[BaseModel], name: str) -> list[JsonSchemaValue]:
+    """Schemas of what a field takes beyond its type."""
+    metadata = model.model_fields[name].metadata
+    ids = MaybeId in metadata or IdOrEmpty in metadata or MADE_UP in metadata
+    nullable = ids or NullableList in metadata or NullableObject in metadata or name in _defaulted(model)
+    empty: list[JsonSchemaValue] = [{"type": "string", "maxLength": 0}] if ids else []
+    return [*empty, *([{"type": "null"}] if nullable else [])]
+
+
+def _accepting(schema: JsonSchemaValue, more: list[JsonSchemaValue]) -> JsonSchemaValue:
+    """``schema``, or one of ``more``; its title, description and default stay where they are read."""
+    bare = {key: value for key, value in schema.items() if key not in _ANNOTATIONS}
+    options = bare["anyOf"] if bare.keys() == {"anyOf"} else [bare]
+    missing = [one for one in more if one not in options]
+    if not missing:
+        return schema
+    kept = {key: value for key, value in schema.items() if key in _ANNOTATIONS}
+    return {**kept, "anyOf": [*options, *missing]}
 
 
 def without_nulls(model: type[BaseModel], data: Any) -> Any:

@@ -6,6 +6,7 @@ from pydantic import AwareDatetime, Field, StringConstraints
 
 from tieline_api.models.auth_schemes import AuthSchemeConfig
 from tieline_api.models.base import MaybeId, NullableList, PageQuery, Rest, TimeOut, UlidIn, UlidOut
+from tieline_api.models.connectors import Variable
 from tieline_api.models.credential_data import CredentialData
 from tieline_api.models.names import DisplayName, ShortName
 from tieline_core.resources.connections import CredentialType
@@ -48,15 +49,6 @@ class ConnectionCredential(Rest):
 
 ExternalId = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Credentials = Annotated[list[ConnectionCredential], Field(max_length=16)]
-
-
-class Variable(Rest):
-    """A value for a part of a base URL in curly braces."""
-
-    name: str
-    """The part's name."""
-    value: str
-    """The value."""
 
 
 class Connection(Rest):

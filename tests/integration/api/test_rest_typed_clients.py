@@ -204,7 +204,8 @@ def test_one_broken_scheme_or_object_does_not_hide_the_others(neighbour: Client,
     connection = neighbour.ok("GET", f"/connections/{odd['connection_id']}")
     assert connection["variables"] == [{"name": "region", "value": "eu"}]
     assert connection["credentials"][0]["credential"]["expiresAt"] == "2049-01-01T00:00:00Z"
-    template = neighbour.ok("GET", f"/projects/{odd['project_id']}/connection-templates")["items"][0]
+    templates = neighbour.ok("GET", f"/projects/{odd['project_id']}/connection-templates")["items"]
+    (template,) = (one for one in templates if one["name"] == "odd")
     assert [one["apiKey"]["id"] for one in template["authSchemeConfigs"]] == ["key"]
 
 

@@ -64,7 +64,7 @@ ROWS = [
     ),
     (
         "PUT", f"{O}/projects/{{project_id}}/connection-templates/{{template_id}}", 200, "",
-        "name dynamic", "",
+        "name dynamic authSchemeConfigIds", "",
     ),
     ("DELETE", f"{O}/projects/{{project_id}}/connection-templates/{{template_id}}", 200, "", "", ""),
     ("GET", f"{O}/projects/{{project_id}}/connection-templates", 200, "env_id", "", ""),

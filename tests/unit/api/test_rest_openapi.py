@@ -64,6 +64,19 @@ def test_examples_are_true(operation: Operation, openapi: dict[str, Any]) -> Non
         _check(openapi, described["responses"][str(operation.success)]["content"]["application/json"])
 
 
+def test_what_requests_take_beyond_the_type_of_answers_is_in_a_schema_of_their_own(
+    openapi: dict[str, Any],
+) -> None:
+    """Generated clients keep the names of what they read, and may send null where it is accepted."""
+    schemas = openapi["components"]["schemas"]
+    assert all(re.fullmatch(r"[A-Za-z0-9]+", name) for name in schemas), "names that generators can use"
+    read, sent = schemas["OAuth2Scheme"]["properties"], schemas["OAuth2SchemeInput"]["properties"]
+    assert read["defaultScopes"]["type"] == "array"
+    assert {"type": "null"} in sent["defaultScopes"]["anyOf"]
+    assert {"type": "string", "maxLength": 0} in sent["id"]["anyOf"]
+    assert schemas["SystemPage"]["properties"]["items"]["items"]["$ref"].endswith("/System")
+
+
 def test_descriptions_speak_to_users(openapi: dict[str, Any]) -> None:
     for operation in _operations(openapi):
         text = operation["description"]
