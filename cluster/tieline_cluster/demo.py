@@ -138,12 +138,16 @@ def _sign_in(
         until("the environment runs", lambda: _running(kubectl, MEMBERSHIP), within=240)
     with progress.step("Signing in as a member of the club, by OAuth 2.0"):
         url = reach.url(ORGANISATION, "club")
+        until("the club answers", lambda: request("GET", f"{url}/healthz"), within=30)
         club: Club = until(
             "the API knows the club",
             lambda: find_club(api=deployed.url, token=token, organisation=organisation, url=url),
             within=30,
         )
-        connection = connect(club, member="ann", password="anns-password")  # noqa: S106  (of the example)
+        try:
+            connection = connect(club, member="ann", password="anns-password")  # noqa: S106  (of the example)
+        except OSError as error:
+            raise ClusterError(f"A member of the club cannot sign in: {error}") from error
         member = f"{reach.url(ORGANISATION, _service(kubectl, MEMBERSHIP))}/me"
         record = json.loads(until("the webhook answers", lambda: request("GET", member), within=60))
     return member, record, club, connection

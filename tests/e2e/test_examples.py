@@ -8,6 +8,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,7 @@ def test_a_member_signs_in_and_the_integration_reads_her_record(example: Example
     labels = platform.kubectl("get", "namespace", "acme", "-o", "jsonpath={.metadata.labels}").stdout
     organisation = json.loads(labels)["tieline.dev/organisation"]
     rest = administrator(platform, Organisation(id=organisation, namespace="acme"))
+    eventually("the club reached", lambda: _ok(http("GET", f"{address(world, 'club')}/healthz")))
     club = eventually(
         "the club known",
         lambda: find_club(
@@ -111,7 +113,7 @@ def test_a_member_signs_in_and_the_integration_reads_her_record(example: Example
         connection = connect(club, member=member, password=f"{member}s-password")
         assert connection["credentials"][0]["credential"]["type"] == "oauth2-token"
         record = {"hello": member.title(), "number": number}
-        eventually(f"{record}", lambda wanted=record: http("GET", f"{url}/me").json == wanted)
+        eventually(f"{record}", partial(_reads, f"{url}/me", record))
 
 
 def test_stock_is_in_step_through_a_rollout_and_a_restart_of_both_pods(
@@ -172,6 +174,10 @@ def log(supplier: str) -> dict[str, Any]:
     answer = http("GET", f"{supplier}/log", headers=KEY)
     assert answer.status == 200, answer
     return dict(answer.json)
+
+
+def _reads(url: str, record: dict[str, str]) -> bool:
+    return bool(http("GET", url).json == record)
 
 
 def _ok(answer: Answer) -> Answer | None:
