@@ -260,6 +260,12 @@ def settled(acting: Acting) -> bool:
     )
 
 
+def data_of(acting: Acting, secret: str) -> dict[str, str]:
+    found = acting.run("get", "secret", secret, "-o", "json", "--ignore-not-found")
+    data: dict[str, str] = json.loads(found or "{}").get("data", {})
+    return data
+
+
 def ids_outlive_every_way_of_applying(acting: Acting, identity: str) -> None:
     """Applies a restored object's manifest again, in all the ways that GitOps tools and people have."""
 
@@ -303,15 +309,7 @@ def test_an_organisation_comes_back_with_its_ids_workloads_and_credentials(
     with running:
         furnish(acting, rotating)
         tokens = tokens_name("renewed", "main")
-        eventually(
-            "tokens",
-            lambda: (
-                "accessToken"
-                in json.loads(
-                    acting.run("get", "secret", tokens, "-o", "json", "--ignore-not-found") or "{}"
-                ).get("data", {})
-            ),
-        )
+        eventually("tokens", lambda: "accessToken" in data_of(acting, tokens))
         eventually("all is ready", lambda: settled(acting), seen=lambda: acting.list("connections"))
         keep_state(acting)
         running.at_rest()
