@@ -18,6 +18,7 @@ from tests.harness.waiting import eventually_async
 from tests.integration.api.conftest import Client
 from tests.integration.api.objects import make_system, make_template
 from tieline_api.app import make_platform
+from tieline_api.auth.callers import Caller
 from tieline_api.models import connections as rest
 from tieline_api.models.auth_schemes import AuthSchemeConfig
 from tieline_api.operations.connection_writes import update_connection_object
@@ -26,6 +27,7 @@ from tieline_api.operations.projects import delete_project
 from tieline_api.operations.systems import put_auth_scheme
 from tieline_api.platform import Platform
 from tieline_api.settings import Settings
+from tieline_api.store.organisations import Organisation as ServedOrganisation
 from tieline_api.store.secret_sweep import SecretSweep
 from tieline_api.store.secrets import MADE_FOR, secret_references
 from tieline_core.kube import Kube
@@ -194,7 +196,10 @@ async def test_an_update_that_is_cut_off_anywhere_is_wholly_done_or_not_at_all(
             system = platform.world.referred(platform.world.systems, obj, "systemRef")
             update = rest.ConnectionUpdate.model_validate(body(word))
             mortal.dies(step=step, after=after)
-            died = await cut_off(mortal, update_connection_object(platform, update, obj=obj, system=system))
+            died = await cut_off(
+                mortal,
+                update_connection_object(platform, update, obj=obj, system=system, organisation=org.id),
+            )
             connection = await platform.kube.get(CONNECTIONS, name, org.namespace)
             said = words(kubectl, org.namespace, connection)
             assert len(said) == 1, f"Mixed after step {step}: {said}"
@@ -221,7 +226,9 @@ async def test_a_creation_that_is_cut_off_leaves_a_whole_connection_or_none(
         for step in range(_MOST_STEPS):
             new = rest.NewConnection.model_validate(body(f"made-{step}-{after}"))
             mortal.dies(step=step, after=after)
-            planned = plan_connection(platform, new, namespace=org.namespace, template=found)
+            planned = plan_connection(
+                platform, new, organisation=ServedOrganisation(org.id, org.namespace), template=found
+            )
             if not await cut_off(mortal, create_connections(platform, [planned])):
                 break
         else:
@@ -263,6 +270,8 @@ async def test_a_schemes_client_secret_is_switched_with_the_scheme(
                 body=AuthSchemeConfig.model_validate(scheme(word)),
                 path={"id": "oauth", "system_id": system},
                 namespace=org.namespace,
+                organisation=org,
+                caller=Caller("a test"),
                 if_match=None,
             )
             mortal.dies(step=step, after=after)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from aiohttp import web
 from pytest_aiohttp import AiohttpClient
 
-from tieline_api.service.metrics import Metrics
 from tieline_api.service.probes import add_probes
 
 
@@ -38,9 +36,8 @@ async def test_the_api_is_unhealthy_only_where_a_restart_helps(
         settings=SimpleNamespace(stale_seconds=90),
         world=SimpleNamespace(**{"ready": True, "silence": 0.0, "ended": []} | state),
     )
-    kube: Any = SimpleNamespace(requests=Counter())
     app = web.Application()
-    add_probes(app, platform, Metrics(kube), openapi={})
+    add_probes(app, platform)
     client = await aiohttp_client(app)
     answers = [await client.get(path) for path in ("/healthz", "/readyz")]
     assert [answer.status for answer in answers] == [health, readiness]
