@@ -50,6 +50,7 @@ from tieline_api.store.world import World
 from tieline_api.store.writer import Writer
 from tieline_api.traces.places import make_traces
 from tieline_core.connectors.limits import Importer
+from tieline_core.files_checker import FilesChecker
 from tieline_core.kube import Kube
 from tieline_core.names import TOKEN_AUDIENCE
 from tieline_core.oauth.keeping import Keeper
@@ -93,6 +94,7 @@ def make_platform(kube: Kube, settings: Settings) -> Platform:
         connectors=ConnectorResults(kube, world.connector_versions),
         importer=Importer(),
         checker=VariablesChecker(),
+        files_checker=FilesChecker(),
         traces=make_traces(settings),
         authentication=Chain(
             [jwts, reviewer] if jwts else [reviewer], keys=ApiKeys(world.api_keys, world.namespace_of)
@@ -212,6 +214,7 @@ def _running(platform: Platform) -> Callable[[web.Application], AsyncIterator[No
         await platform.traces.stop()
         await platform.world.stop()
         await platform.checker.close()
+        await platform.files_checker.close()
         await platform.outgoing.close()
 
     return run

@@ -21,6 +21,7 @@ from tieline_api.store.world import World
 from tieline_api.store.writer import Writer
 from tieline_api.traces.places import Traces
 from tieline_core.connectors.limits import Importer
+from tieline_core.files_checker import FilesChecker
 from tieline_core.kube import Kube
 from tieline_core.oauth.keeping import Keeper
 from tieline_core.oauth.linking import Lookups
@@ -63,5 +64,7 @@ class Platform:
     """Imports descriptions in child processes."""
     checker: VariablesChecker
     """Checks variables against projects' schemas, in limited processes where that may take long."""
+    files_checker: FilesChecker
+    """Checks the files of projects, in limited processes."""
     stopping: asyncio.Event
     """Set when the process ends: long polls finish then."""

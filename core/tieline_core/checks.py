@@ -15,6 +15,7 @@ __all__ = [
     "MAIN",
     "MAX_FINDINGS",
     "check_files",
+    "check_outside",
     "has_errors",
     "missing_templates",
     "named_templates",
@@ -27,6 +28,11 @@ def check_files(
 ) -> list[Finding]:
     """Findings about files and labels; see tieline_rules.deploys.check_files."""
     return [_finding(item) for item in deploys.check_files(files, labels, template_names)]
+
+
+def check_outside(files: Files, labels: Mapping[str, str]) -> list[Finding]:
+    """Findings about names, sizes and labels; see tieline_rules.deploys.check_outside."""
+    return [_finding(item) for item in deploys.check_outside(deploys.pairs_of(files), labels)]
 
 
 def named_templates(files: Files) -> dict[str, tuple[str, int]]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from tieline_core.evaluation.busy import Busy
 from tieline_core.evaluation.pool import Pool
 from tieline_core.evaluation.worker import End
 from tieline_rules.schema_limits import cheap_weight
@@ -51,10 +52,6 @@ _VALUES_TOO_COSTLY = (
     "checking them against the project's schema takes more than 1 s, or too much memory: set fewer or smaller values, "
     "or make the schema simpler"
 )
-
-
-class Busy(Exception):  # noqa: N818  (says what is the case, not that something broke)
-    """Checks cannot be made right now; try again in a moment."""
 
 
 @dataclass(frozen=True)

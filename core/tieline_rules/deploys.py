@@ -21,15 +21,15 @@ def check_files(
     that check, because templates belong to environments and files to none.
     """
     pairs = pairs_of(files)
-    findings = [
-        *check_names([path for path, _ in pairs]),
-        *check_sizes(pairs),
-        *check_labels(labels),
-        *check_python(pairs),
-    ]
+    findings = [*check_outside(pairs, labels), *check_python(pairs)]
     if template_names is not None:
         findings += missing_templates(named_templates(pairs), template_names)
     return findings[:MAX_FINDINGS]
+
+
+def check_outside(files: Sequence[tuple[str, bytes]], labels: Mapping[str, str]) -> list[Finding]:
+    """Findings about names, sizes and labels: all that can be told without reading code."""
+    return [*check_names([path for path, _ in files]), *check_sizes(files), *check_labels(labels)]
 
 
 def pairs_of(files: Files) -> list[tuple[str, bytes]]:

@@ -34,8 +34,10 @@ def parse(path: str, content: bytes) -> ast.Module | Finding:
     except SyntaxError as error:
         line = error.lineno if error.lineno and error.lineno > 0 else None
         return _unreadable(path, error.msg, line)
-    except (ValueError, RecursionError, MemoryError, OverflowError) as error:
-        return _unreadable(path, error or type(error).__name__)
+    except MemoryError:
+        return _unreadable(path, "it takes too much memory, or nests too deeply")
+    except (ValueError, RecursionError, OverflowError) as error:
+        return _unreadable(path, str(error) or type(error).__name__)
     return tree
 
 
@@ -54,7 +56,7 @@ def named_templates(files: Iterable[tuple[str, bytes]]) -> dict[str, tuple[str, 
     """
     named: dict[str, tuple[str, int]] = {}
     for path, tree in trees(files):
-        for name, line in _named_in(tree):
+        for name, line in templates_in(tree):
             named.setdefault(name, (path, line))
     return named
 
@@ -73,7 +75,8 @@ def missing_templates(named: Named, template_names: Collection[str]) -> list[Fin
     ]
 
 
-def _named_in(tree: ast.Module) -> Iterator[tuple[str, int]]:
+def templates_in(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """The names of connection templates in one file, with their lines."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and _is_context_call(node.func) and node.args:
             yield from _constant(node.args[0])

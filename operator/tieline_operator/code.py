@@ -6,42 +6,37 @@ are read when they are needed: to digest new files, to make a version, and to ch
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Generic, TypeVar
 
-from tieline_core.checks import check_files, named_templates
-from tieline_core.connectors.webhooks import Interface, interface_of
+from tieline_core.connectors.webhooks import Interface
+from tieline_core.evaluation.busy import Busy
 from tieline_core.files import FilesMissing, files_digest, source_files, unpack
+from tieline_core.files_checker import Analysis, FilesChecker
 from tieline_core.kube.resources import CONFIG_MAPS
 from tieline_core.resources import Project, ProjectVersion
-from tieline_core.resources.project_versions import Finding
 from tieline_operator.plans import Object
 from tieline_operator.world import World
 from tieline_rules.files import check_sizes, check_twice
 from tieline_rules.findings import first
 
 _REMEMBERED = 4096
+# Most files are checked in less. What takes longer holds up nobody: it is looked at again when it is done.
+_SOON_SECONDS = 0.25
+_BUSY_SECONDS = 5.0
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Analysis:
-    """What a version's files hold."""
-
-    findings: tuple[Finding, ...]
-    templates: Mapping[str, tuple[str, int]]
-    """The connection templates that the code names, with file and line."""
-    interface: Interface
-    """What the files offer to others."""
 
 
 class Code:
     """Reads projects' current files and versions' files."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, checker: FilesChecker | None = None) -> None:
         self._world = world
+        self._checker = checker or FilesChecker()
+        self._checks: dict[str, asyncio.Task[Analysis]] = {}
         self._digests: _Recent[tuple[tuple[object, ...], str]] = _Recent()
         self._analyses: _Recent[Analysis] = _Recent()
 
@@ -70,20 +65,54 @@ class Code:
         bodies = await self._bodies(project.namespace, (item.name for item in source.config_maps))
         return _keepable(source_files(source, bodies))
 
-    async def analyse(self, version: ProjectVersion) -> Analysis:
-        """What is in a version's files (they never change). Raises FilesMissing."""
-        known = self._analyses.get(version.metadata.uid)
-        if known is None:
-            files = await self._version_files(version)
-            found = await asyncio.to_thread(_analysed, files, version.spec.labels)
-            # The description may have megabytes: who needs it asks for ``interface``.
-            known = replace(found, interface=replace(found.interface, description=b""))
-            self._analyses.put(version.metadata.uid, known)
-        return known
+    async def close(self) -> None:
+        """Ends the checks that are under way."""
+        for task in list(self._checks.values()):
+            task.cancel()
+            with suppress(asyncio.CancelledError, Busy, FilesMissing):
+                await task
+        await self._checker.close()
+
+    async def analyse(self, version: ProjectVersion, then: Callable[[], None]) -> Analysis | None:
+        """What is in a version's files, which never change. Raises FilesMissing.
+
+        None while they are being checked: ``then`` is called once that is done, or worth another try.
+        """
+        uid = version.metadata.uid
+        known = self._analyses.get(uid)
+        if known is not None:
+            return known
+        task = self._checks.get(uid)
+        if task is None:
+            task = self._checks[uid] = asyncio.create_task(self._analysed(version), name="check files")
+            task.add_done_callback(lambda done: self._ended(uid, done))
+        done, _ = await asyncio.wait([task], timeout=_SOON_SECONDS)
+        if not done:
+            task.add_done_callback(lambda _: then())
+            return None
+        try:
+            return task.result()
+        except Busy:
+            asyncio.get_running_loop().call_later(_BUSY_SECONDS, then)
+            return None
 
     async def interface(self, version: ProjectVersion) -> Interface:
-        """What a version's files offer to others, with the text of its description. Raises FilesMissing."""
-        return await asyncio.to_thread(interface_of, await self._version_files(version))
+        """What a version's files offer to others, with the text of its description. Raises FilesMissing and Busy."""
+        files = await self._version_files(version)
+        return (await self._checker.check(version.namespace, files, version.spec.labels)).interface
+
+    def _ended(self, uid: str, task: "asyncio.Task[Analysis]") -> None:
+        self._checks.pop(uid, None)
+        if not task.cancelled():
+            task.exception()  # whoever looks again hears of it
+
+    async def _analysed(self, version: ProjectVersion) -> Analysis:
+        files = await self._version_files(version)
+        found = await self._checker.check(version.namespace, files, version.spec.labels)
+        # The description may have megabytes: who needs it asks for ``interface``.
+        known = replace(found, interface=replace(found.interface, description=b""))
+        self._analyses.put(version.metadata.uid, known)
+        return known
 
     async def _version_files(self, version: ProjectVersion) -> list[tuple[str, bytes]]:
         references = version.spec.config_maps
@@ -107,14 +136,6 @@ class Code:
             if body is not None:
                 bodies[name] = body
         return bodies
-
-
-def _analysed(files: list[tuple[str, bytes]], labels: Mapping[str, str]) -> Analysis:
-    return Analysis(
-        findings=tuple(check_files(files, labels, None)),
-        templates=named_templates(files),
-        interface=interface_of(files),
-    )
 
 
 class _Recent(Generic[T]):

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
+from tieline_core.evaluation.busy import Busy
 from tieline_core.kube import KubeError, Resource
 from tieline_core.kube import resources as r
 from tieline_core.variables_checker import VariablesChecker
@@ -48,7 +49,8 @@ def reconcilers(
     """One reconciler a kind.
 
     ``troubles`` tells of connections whose provider cannot be asked; ``imported`` is told how imports came out.
-    ``checker`` checks variables; where it takes its time, ``look_again`` has the object reconciled afterwards.
+    ``checker`` checks variables. Where that or a check of files takes its time, ``look_again`` has the object
+    reconciled afterwards.
     """
     checker = checker or VariablesChecker()
     imports = Imports(ended=imported)
@@ -58,7 +60,7 @@ def reconcilers(
         r.CONNECTIONS.kind: Connections(troubles).reconcile,
         r.CONNECTION_TEMPLATES.kind: connection_templates.reconcile,
         r.PROJECTS.kind: Projects(config, code, checker, look_again).reconcile,
-        r.PROJECT_VERSIONS.kind: Versions(code).reconcile,
+        r.PROJECT_VERSIONS.kind: Versions(code, look_again).reconcile,
         r.ACTIVATIONS.kind: Activations(checker, look_again).reconcile,
         r.END_USERS.kind: end_users.reconcile,
         r.CONNECTORS.kind: connectors.reconcile,
@@ -145,5 +147,5 @@ def _is_going(obj: Object | None) -> bool:
 
 
 def _is_expected(error: Exception) -> bool:
-    """Kubernetes' refusals say all in their message; anything else is a fault of ours: show where."""
-    return isinstance(error, KubeError)
+    """What these say is all there is to know; anything else is a fault of ours: show where."""
+    return isinstance(error, KubeError | Busy)

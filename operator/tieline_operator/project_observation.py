@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from tieline_core.files import FilesMissing
+from tieline_core.files_checker import Analysis
 from tieline_core.ids import (
     derived_id,
     environment_id,
@@ -36,7 +37,7 @@ from tieline_core.owners import controlled_by_another, controller_of, is_owned
 from tieline_core.resources import Project, ProjectVersion
 from tieline_core.variables_checker import VariablesChecker
 from tieline_operator.choices import Choice, choose, current_version
-from tieline_operator.code import Analysis, Code
+from tieline_operator.code import Code
 from tieline_operator.conditions import find, has_failed
 from tieline_operator.config import Config
 from tieline_operator.connection_templates import UNUSABLE
@@ -65,7 +66,7 @@ class Projects:
         checker: VariablesChecker | None = None,
         look_again: Callable[[Key], None] = lambda _key: None,
     ) -> None:
-        """``look_again`` has a project reconciled once more, when its schema has been checked."""
+        """``look_again`` has a project reconciled once more, when its schema or its files have been checked."""
         self._config = config
         self._code = code
         self._checker = checker or VariablesChecker()
@@ -79,6 +80,7 @@ class Projects:
         """All that the plan needs."""
         project = PROJECT.of(obj)
         namespace, name = project.namespace, project.name
+        key = Key(PROJECTS.kind, namespace, name)
         owned = world[PROJECT_VERSIONS].by_index("project", joined(namespace, name))
         versions = [VERSION.of(item) for item in owned if _stays(item)]
         label = joined(namespace, label_value(name))
@@ -107,10 +109,10 @@ class Projects:
                 namespace,
                 obj["spec"].get("dynamicVariablesSchema"),
                 {},
-                lambda: self._look_again(Key(PROJECTS.kind, namespace, name)),
+                lambda: self._look_again(key),
             ),
             versions=versions,
-            analyses=await self._analyses(versions, environments, source),
+            analyses=await self._analyses(key, versions, environments, source),
             config_maps=packs,
             environments=environments,
             connector=world[CONNECTORS].get(namespace, object_name(project_connector_id(project.id))),
@@ -167,6 +169,7 @@ class Projects:
 
     async def _analyses(
         self,
+        key: Key,
         versions: Sequence[ProjectVersion],
         environments: dict[str, EnvironmentView],
         source: Source,
@@ -180,9 +183,11 @@ class Projects:
             deployed = deployed_version(item.children.get(DEPLOYMENTS))
             if version and version.name != deployed and version.status.state:
                 try:
-                    analyses[version.name] = await self._code.analyse(version)
+                    analysis = await self._code.analyse(version, lambda: self._look_again(key))
                 except FilesMissing:
                     continue
+                if analysis is not None:
+                    analyses[version.name] = analysis
         return analyses
 
 

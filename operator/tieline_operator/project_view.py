@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from tieline_core.files import version_digest
+from tieline_core.files_checker import Analysis
 from tieline_core.kube import Resource
 from tieline_core.resources import Project, ProjectVersion
 from tieline_core.resources.projects import EnvironmentStatus
 from tieline_core.variables_checker import FIT, Verdict
 from tieline_operator.choices import Choice
-from tieline_operator.code import Analysis
 from tieline_operator.config import Config
 from tieline_operator.plans import Object, Outcome
 from tieline_operator.pods import Failure

@@ -139,6 +139,7 @@ class Service:
             await self._tokens.close()
         await self._events.stop()
         await self._checker.close()
+        await self._code.close()
         await self.world.stop()
         await self._kube.close()
 

@@ -1,6 +1,6 @@
 """ProjectVersion: are its files there and sound, and where does it stand among the others?"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,7 +15,7 @@ from tieline_operator.choices import age_key
 from tieline_operator.code import Code
 from tieline_operator.elders import id_taken
 from tieline_operator.indexes import joined
-from tieline_operator.plans import Object, Outcome, Plan, failed, ready
+from tieline_operator.plans import Deferred, Key, Object, Outcome, Plan, failed, ready
 from tieline_operator.readings import PROJECT, VERSION
 from tieline_operator.world import World
 
@@ -37,16 +37,20 @@ class Observed:
 class Versions:
     """Reconciles versions."""
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: Code, look_again: Callable[[Key], None]) -> None:
         self._code = code
+        self._look_again = look_again
 
-    async def reconcile(self, world: World, obj: Object, now: datetime) -> Plan:
-        """Looks at the ProjectVersion and decides."""
+    async def reconcile(self, world: World, obj: Object, now: datetime) -> Plan | Deferred:
+        """Looks at the ProjectVersion and decides, once its files have been checked."""
         version = VERSION.of(obj)
         name = version.spec.project_ref.name
         project = world[PROJECTS].get(version.namespace, name)
         siblings = world[PROJECT_VERSIONS].by_index("project", joined(version.namespace, name))
-        findings, interface, problem = await self._findings(world, version)
+        checked = await self._findings(world, version)
+        if checked is None:
+            return Deferred()
+        findings, interface, problem = checked
         return plan(
             Observed(
                 version=version,
@@ -61,8 +65,8 @@ class Versions:
 
     async def _findings(
         self, world: World, version: ProjectVersion
-    ) -> tuple[Sequence[Finding], VersionInterface | None, str]:
-        """What the check of the files found. They never change, so it is done once."""
+    ) -> tuple[Sequence[Finding], VersionInterface | None, str] | None:
+        """What the check of the files found; None while it runs. They never change, so it is done once."""
         for item in version.spec.config_maps:
             if world[CONFIG_MAPS].get(version.namespace, item.name) is None:
                 problem = f'ConfigMap "{item.name}" with files of this version does not exist; restore it'
@@ -70,11 +74,12 @@ class Versions:
         condition, interface = version.condition("Ready"), version.status.interface
         if version.status.state and interface and condition and condition.reason != "FilesMissing":
             return version.status.findings, interface, ""
+        key = Key(PROJECT_VERSIONS.kind, version.namespace, version.name)
         try:
-            analysis = await self._code.analyse(version)
+            analysis = await self._code.analyse(version, lambda: self._look_again(key))
         except FilesMissing as error:
             return (), None, str(error)
-        return analysis.findings, _interface(analysis.interface), ""
+        return (analysis.findings, _interface(analysis.interface), "") if analysis else None
 
 
 def plan(observed: Observed) -> Plan:

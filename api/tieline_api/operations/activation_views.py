@@ -15,9 +15,10 @@ from tieline_api.models.projects import Environment
 from tieline_api.operations.connections import connection_reply
 from tieline_api.operations.project_views import versions_of
 from tieline_api.store import indexes, orders
+from tieline_core.evaluation.busy import Busy
 from tieline_core.ids import environment_id, object_id, parse_id, static_activation_id
 from tieline_core.variables import in_effect
-from tieline_core.variables_checker import Busy, Verdict, check_all
+from tieline_core.variables_checker import Verdict, check_all
 
 Obj = dict[str, Any]
 # How long a write waits for its verdict, and how long a read does, which else shows what the operator has found.

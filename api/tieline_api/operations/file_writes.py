@@ -11,13 +11,17 @@ from tieline_api.models import projects as rest
 from tieline_api.platform import Platform
 from tieline_api.store.field_managers import other_managers
 from tieline_api.store.writer import put_or_leave_out, refuse_removal
-from tieline_core.checks import MAIN, check_files
+from tieline_core.checks import MAIN, check_files, missing_templates
+from tieline_core.evaluation.busy import Busy
 from tieline_core.resources.project_versions import Finding
 from tieline_core.severity import Severity
 from tieline_rules.files import MAX_FILE_BYTES, MAX_TOTAL_BYTES
 
 Obj = dict[str, Any]
 Pairs = list[tuple[str, bytes]]
+# How long a request waits for the check of its files, which the files of others may come before.
+_CHECK_SECONDS = 30.0
+_RETRY_SECONDS = 5.0
 
 
 def given_files(files: Iterable[rest.File]) -> Pairs:
@@ -34,9 +38,17 @@ def given_files(files: Iterable[rest.File]) -> Pairs:
 async def refuse_unrunnable(
     platform: Platform, project: Mapping[str, Any], environment: str, files: Pairs, labels: Mapping[str, str]
 ) -> None:
-    """422 with what the checks before a deploy find; they parse all code, which takes a while."""
+    """422 with what the checks before a deploy find; 429 when that cannot be told now."""
     templates = _template_names(platform, project, environment)
-    _refuse(await asyncio.to_thread(check_files, files, labels, templates))
+    try:
+        async with asyncio.timeout(_CHECK_SECONDS):
+            found = await platform.files_checker.check(project["metadata"]["namespace"], files, labels)
+    except (Busy, TimeoutError):
+        raise errors.too_many_requests(
+            "Too many files of this organisation wait to be checked: try again in a moment",
+            retry_after=_RETRY_SECONDS,
+        ) from None
+    _refuse([*found.findings, *missing_templates(found.templates, templates)])
 
 
 def refuse_names(files: Pairs, labels: Mapping[str, str]) -> None:

@@ -7,14 +7,14 @@ cannot be seen, nor that a file with a webhook is never imported: findings tell 
 import ast
 import hashlib
 import re
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import orjson
 
 from tieline_core.connectors.findings import Finding, cut
 from tieline_core.severity import Severity
+from tieline_rules.python import trees
 
 MAX_WEBHOOKS = 256
 DESCRIPTIONS = ("openapi.json", "openapi.yaml", "openapi.yml")
@@ -63,15 +63,19 @@ class Interface:
 def interface_of(files: Files) -> Interface:
     """What the files offer. Files that do not parse offer nothing; the check of the files tells about them."""
     pairs = sorted(files.items() if isinstance(files, Mapping) else files)
+    return assembled(pairs, (found for path, tree in trees(pairs) for found in declared_in(path, tree)))
+
+
+def assembled(files: Files, declared: Iterable[Webhook | Finding]) -> Interface:
+    """What the files offer, from what ``declared_in`` found in each of them, in the order of their paths."""
+    pairs = sorted(files.items() if isinstance(files, Mapping) else files)
     webhooks: dict[str, Webhook] = {}
     findings: list[Finding] = []
-    for path, content in pairs:
-        if path.endswith(".py") and b"webhook" in content:
-            for found in _declared(path, content):
-                if isinstance(found, Finding):
-                    findings.append(found)
-                else:
-                    webhooks.setdefault(found.name, found)
+    for found in declared:
+        if isinstance(found, Finding):
+            findings.append(found)
+        else:
+            webhooks.setdefault(found.name, found)
     chosen = [webhooks[name] for name in sorted(webhooks)]
     if len(chosen) > MAX_WEBHOOKS:
         text = f"Of {len(chosen)} webhooks the first {MAX_WEBHOOKS} are triggers"
@@ -98,13 +102,8 @@ def _description(pairs: Sequence[tuple[str, bytes]]) -> tuple[str | None, bytes]
     return min(found, key=lambda pair: (pair[0].count("/"), DESCRIPTIONS.index(pair[0].rpartition("/")[2])))
 
 
-def _declared(path: str, content: bytes) -> Iterator[Webhook | Finding]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(content, filename=path)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
-        return
+def declared_in(path: str, tree: ast.Module) -> Iterator[Webhook | Finding]:
+    """The webhooks of one file, and what of them cannot be seen."""
     for call, function in _registrations(tree):
         name = _argument(call, 0, "name")
         if not isinstance(name, ast.Constant) or not isinstance(name.value, str):

@@ -241,8 +241,8 @@ class TokenClient:
                         raise MisconfiguredError(f"The {what}'s answer is too long for a token's")
                 pause = _seconds(response.headers.get("Retry-After"))
                 return response.status, pause and min(pause, LONGEST_PAUSE), bytes(answer)
-        except ValueError:  # aiohttp.InvalidURL is one, and so is what names raise that cannot be encoded
-            raise MisconfiguredError(f"The {what} is not a URL that requests can be sent to") from None
+        except aiohttp.InvalidURL:
+            raise MisconfiguredError(_no_url(what)) from None
         except aiohttp.ClientConnectorError as error:
             if isinstance(error.os_error, EgressRefusedError):
                 raise MisconfiguredError(f"The {what} may not be reached: {error.os_error}") from None
@@ -251,6 +251,12 @@ class TokenClient:
             raise UnreachableError(f"The {what} did not answer in time; it is tried again") from None
         except (aiohttp.ClientError, OSError):
             raise UnreachableError(f"The connection to the {what} broke; it is tried again") from None
+        except ValueError:  # a name that cannot be encoded; some errors of connections are ValueErrors as well
+            raise MisconfiguredError(_no_url(what)) from None
+
+
+def _no_url(what: str) -> str:
+    return f"The {what} is not a URL that requests can be sent to"
 
 
 def _sent(endpoint: Endpoint, params: Mapping[str, str]) -> Iterator[str]:

@@ -227,7 +227,10 @@ async def test_a_creation_that_is_cut_off_leaves_a_whole_connection_or_none(
             new = rest.NewConnection.model_validate(body(f"made-{step}-{after}"))
             mortal.dies(step=step, after=after)
             planned = plan_connection(
-                platform, new, organisation=ServedOrganisation(org.id, org.namespace), template=found
+                platform,
+                new,
+                organisation=ServedOrganisation(id=org.id, namespace=org.namespace),
+                template=found,
             )
             if not await cut_off(mortal, create_connections(platform, [planned])):
                 break
@@ -271,7 +274,7 @@ async def test_a_schemes_client_secret_is_switched_with_the_scheme(
                 path={"id": "oauth", "system_id": system},
                 namespace=org.namespace,
                 organisation=org,
-                caller=Caller("a test"),
+                caller=Caller(username="a test"),
                 if_match=None,
             )
             mortal.dies(step=step, after=after)

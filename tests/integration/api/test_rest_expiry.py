@@ -17,7 +17,7 @@ from tests.integration.api.objects import API_KEY, make_template, stored, wait_f
 from tests.integration.api.pods import account_token, ask
 from tieline_api.store.expiry_sweep import ExpirySweep
 from tieline_api.store.writer import Writer
-from tieline_core.ids import format_time
+from tieline_core.ids import credential_item_id, format_time
 from tieline_core.kube import Kube
 
 pytestmark = pytest.mark.cluster
@@ -51,7 +51,10 @@ class Connected:
         self.id = client.ok("POST", "/connections", body, status=201)["id"]
 
     def ids_in_rest(self) -> list[str]:
-        return [one["id"] for one in self.client.ok("GET", f"/connections/{self.id}")["credentials"]]
+        """The ids as the manifest has them; clients get a ULID for each."""
+        known = {credential_item_id(self.id, name): name for name in ("old", "good")}
+        shown = self.client.ok("GET", f"/connections/{self.id}")["credentials"]
+        return [known[one["id"]] for one in shown]
 
     def ids_in_spec(self) -> list[str]:
         spec = stored(self.kubectl, self.org, "connection", self.id)["spec"]

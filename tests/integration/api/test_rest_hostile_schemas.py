@@ -1,4 +1,4 @@
-"""Schemas that would take a validator hours: refused, while another organisation is answered as ever."""
+"""Schemas and code that would take hours or gigabytes to check: refused, while others are answered as ever."""
 
 from __future__ import annotations
 
@@ -78,6 +78,21 @@ def test_values_that_take_too_long_are_refused_and_the_schema_stays_in_use(
     assert refused.status == 422, refused.raw
     assert "make the schema simpler" in refused.json["message"]
     assert client.ok("PATCH", path, {"items": ["a"]}) == {"items": ["a"]}
+
+
+def test_code_that_takes_too_much_to_read_is_refused(client: Client, neighbour: Client) -> None:
+    project = make_project(client)
+    files = [
+        {"filename": "main.py", "content": "integration = 1\n"},
+        {"filename": "costly.py", "content": "a\n" * (512 * 1024 - 1)},
+    ]
+    with neighbours_reads(neighbour) as taken:
+        refused = client("PUT", f"/projects/{project['id']}/deploy", {"files": files})
+        eventually("a read came through", lambda: len(taken()) > 1)
+    assert refused.status == 422, refused.raw
+    (field,) = refused.json["fields"]
+    assert field["field"] == "files[costly.py]"
+    assert "too much memory" in field["message"]
 
 
 def test_a_hostile_schema_that_kubectl_stored_is_told_and_holds_nobody_up(

@@ -16,6 +16,7 @@ from tests.integration.api.objects import activate, connect, make_template, stor
 from tests.integration.api.pods import account_token, ask
 from tieline_api.service.logs import JsonLines
 from tieline_core.ids import change_id
+from tieline_core.names import workload_name
 
 pytestmark = pytest.mark.cluster
 
@@ -132,6 +133,7 @@ def test_the_projects_change_is_told_to_pods_of_the_version_that_it_asks_for(
     name = project["id"].lower()
     environment = {"name": "production", "id": project["environments"][0]["id"], "status": "running"}
     environment |= dict.fromkeys(("createdAt", "updatedAt"), "2026-01-01T00:00:00Z")
+    environment["workload"] = workload_name(name, "production")
 
     def deployed(text: str) -> str:
         """A version that the project asks for by now."""

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from tests.harness.hostile_schemas import HOSTILE, SLOW_VALUES, nested, slow
+from tieline_core.evaluation.busy import Busy
 from tieline_core.evaluation.pool import Pool
 from tieline_core.evaluation.worker import Limits
-from tieline_core.variables_checker import FIT, Busy, VariablesChecker, check_all
+from tieline_core.variables_checker import FIT, VariablesChecker, check_all
 
 PLAIN = {"type": "object", "required": ["region"], "properties": {"region": {"enum": ["eu", "us"]}}}
 # Nothing bounds what uniqueItems costs but the value: it is checked in a process.

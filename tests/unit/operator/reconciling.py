@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from tests.unit.operator.memory_world import MemoryWorld
 from tests.unit.operator.objects import NAMESPACE, NOW
+from tieline_core.evaluation.files_jobs import answers
+from tieline_core.evaluation.pool import Job, Pool
+from tieline_core.evaluation.worker import End
+from tieline_core.files_checker import FilesChecker
 from tieline_core.kube import Change, Resource
 from tieline_core.kube import resources as r
 from tieline_operator.applying import Applier
@@ -24,6 +28,16 @@ from tieline_operator.routes import affected, key_of
 CONFIG = Config(runtime_image="runtime:1", api_url="http://api", versions_kept=2)
 
 
+class InlinePool:
+    """Does the work of the limited processes here and now."""
+
+    def submit(self, job: Job) -> None:
+        while (request := job.request()) is not None:
+            for answer in answers(request):
+                job.answered(answer)
+            job.ended(End.DONE)
+
+
 class Reconciling:
     """A controller over a world in memory, at a time that tests set."""
 
@@ -37,7 +51,7 @@ class Reconciling:
         self.world = world
         self.now: datetime = NOW
         self.requeue_after: float | None = None
-        code = Code(world)
+        code = Code(world, FilesChecker(cast(Pool, InlinePool())))
         self._controller = Controller(
             world,
             Applier(world, world, world, Events(world), Drifts(world, Events(world))),

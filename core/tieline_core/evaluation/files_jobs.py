@@ -1,0 +1,38 @@
+"""Jobs of the limited process about a project's Python files: what they say, without running them.
+
+A job is ``{"files": [[path, base64 of the content]]}``. Each file gets one answer: ``{"finding": [message, line] or
+null, "templates": [[name, line]], "webhooks": [[name, methods, description]], "unseen": [[text, place]]}``.
+"""
+
+import base64
+from collections.abc import Iterator
+
+import orjson
+
+from tieline_core.connectors.webhooks import Webhook, declared_in
+from tieline_rules.findings import Finding
+from tieline_rules.python import parse, templates_in
+
+
+def answers(body: bytes) -> Iterator[bytes]:
+    """The answers to a job."""
+    for path, content in orjson.loads(body)["files"]:
+        yield orjson.dumps(_answer(path, base64.b64decode(content)))
+
+
+def _answer(path: str, content: bytes) -> dict[str, object]:
+    found = parse(path, content)
+    if isinstance(found, Finding):
+        return {"finding": [found.message, found.line], "templates": [], "webhooks": [], "unseen": []}
+    templates: dict[str, int] = {}
+    for name, line in templates_in(found):
+        templates.setdefault(name, line)
+    declared = list(declared_in(path, found))
+    return {
+        "finding": None,
+        "templates": list(templates.items()),
+        "webhooks": [
+            [item.name, item.methods, item.description] for item in declared if isinstance(item, Webhook)
+        ],
+        "unseen": [[item.text, item.place] for item in declared if not isinstance(item, Webhook)],
+    }
