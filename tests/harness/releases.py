@@ -141,6 +141,14 @@ def written(kubectl: Kubectl, namespace: str) -> dict[str, str]:
     return versions | {f"Pod/{pod['name']}": pod["uid"] for pod in serving}
 
 
+def running(versions: dict[str, str]) -> dict[str, str]:
+    """The part of ``written`` about what a pod is, or is made of."""
+    kinds = ("Pod/", "Deployment/", "Service/", "ServiceAccount/", "ConfigMap/", "PodDisruptionBudget/")
+    found = {name: version for name, version in versions.items() if name.startswith(kinds)}
+    assert {name.partition("/")[0] for name in found} >= {"Pod", "Deployment", "Service", "ServiceAccount"}
+    return found
+
+
 def settled(kubectl: Kubectl, *, namespace: str = PLATFORM_NAMESPACE) -> None:
     """Returns once a replica of the operator leads that has looked at every object and has nothing left to do."""
     objects = len(kubectl("get", "tieline", "-A", "-o", "name").stdout.split())

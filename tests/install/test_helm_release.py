@@ -8,7 +8,7 @@ import pytest
 
 from tests.harness.constant_load import ConstantLoad
 from tests.harness.kubectl import Kubectl
-from tests.harness.releases import PLATFORM_NAMESPACE, Helm, Release, settled, written
+from tests.harness.releases import PLATFORM_NAMESPACE, Helm, Release, running, settled, written
 from tests.harness.waiting import eventually
 from tests.harness.world import World, http
 from tests.install.organisation import orders, populated
@@ -38,14 +38,6 @@ def _api_answers(kubectl: Kubectl) -> None:
     assert document.json["info"]["title"] == "Tieline"
 
 
-def _running(versions: dict[str, str]) -> dict[str, str]:
-    """What a pod is, or is made of."""
-    kinds = ("Pod/", "Deployment/", "Service/", "ServiceAccount/", "ConfigMap/", "PodDisruptionBudget/")
-    found = {name: version for name, version in versions.items() if name.startswith(kinds)}
-    assert {name.partition("/")[0] for name in found} >= {"Pod", "Deployment", "Service", "ServiceAccount"}
-    return found
-
-
 def _images(world: World) -> set[str]:
     return {pod["spec"]["containers"][0]["image"] for pod in world.pods("orders")}
 
@@ -69,7 +61,7 @@ def test_a_release_is_installed_upgraded_under_load_removed_and_brought_back_wit
         helm(*_release("upgrade", this), values=_values(this, previous))
         settled(kubectl)
         _api_answers(kubectl)
-        assert _running(written(kubectl, world.namespace)) == _running(before)
+        assert running(written(kubectl, world.namespace)) == running(before)
 
         # A new runtime: every environment is rolled, pod by pod.
         helm(*_release("upgrade", this), values=_values(this, this))

@@ -27,6 +27,9 @@ def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
     if identifier == "createConnectionTemplate" and parse_id(str(body.get("environmentId"))):
         # The project is the seed's; a link may have brought another project's environment.
         body["environmentId"] = SEEDS["environmentId"]
+    if identifier == "createConnection" and isinstance(body.get("connection"), dict):
+        # A user's connection goes with the user, whom another step may delete.
+        body["connection"].pop("externalId", None)
     if case.meta is None or case.meta.generation.mode is not GenerationMode.POSITIVE:
         return
     for field in TAKEN.get(identifier, ()):
