@@ -251,7 +251,9 @@ class TokenClient:
             raise UnreachableError(f"The {what} did not answer in time; it is tried again") from None
         except (aiohttp.ClientError, OSError):
             raise UnreachableError(f"The connection to the {what} broke; it is tried again") from None
-        except ValueError:  # a name that cannot be encoded; some errors of connections are ValueErrors as well
+        except (
+            ValueError
+        ):  # a name that cannot be encoded; some errors of connections are ValueErrors as well
             raise MisconfiguredError(_no_url(what)) from None
 
 
