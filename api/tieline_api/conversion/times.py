@@ -44,5 +44,6 @@ def in_utc(text: str | None) -> datetime | None:
 
 
 def expired(credential: Mapping[str, Any], now: datetime) -> bool:
-    """Whether the ``expiresAt`` of a connection's credential has come."""
-    return "expiresAt" in credential and parse_time(credential["expiresAt"]) <= now
+    """Whether the ``expiresAt`` of a connection's credential has come. One that cannot be read never comes."""
+    ends = in_utc(credential.get("expiresAt"))
+    return ends is not None and ends <= now

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -19,12 +20,12 @@ from tieline_api.conversion.credential_values import from_secret, to_secret
 from tieline_api.conversion.lists import readable
 from tieline_api.conversion.projects import project_item, project_to_rest, version_to_rest
 from tieline_api.conversion.systems import system_to_rest
-from tieline_api.conversion.times import remember_update, updated_at
+from tieline_api.conversion.times import expired, in_utc, remember_update, updated_at
 from tieline_api.errors import ApiError
 from tieline_api.models.auth_schemes import SUB_OBJECTS, AuthSchemeConfig
 from tieline_api.models.connections import ConnectionCredential
 from tieline_api.models.credential_data import CredentialData, data_key
-from tieline_core.ids import client_credential_id, credential_item_id, new_id, parse_id
+from tieline_core.ids import client_credential_id, credential_item_id, format_time, new_id, parse_id
 from tieline_core.oauth.linking import canonical
 from tieline_core.resources.auth_schemes import AuthSchemeConfig as CoreScheme
 from tieline_core.resources.auth_schemes import AuthSchemeType
@@ -499,3 +500,29 @@ def test_one_object_that_does_not_fit_leaves_the_rest_of_a_list_readable() -> No
     assert [one.name for one in shown.items] == ["Shop"]
     (warning,) = shown.warnings
     assert "System" in warning
+
+
+@pytest.mark.parametrize(
+    ("written", "shown", "is_over"),
+    [
+        # What Kubernetes takes for a time (strfmt), and typed clients send for none (Go's zero time).
+        ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z", True),
+        ("0001-01-01T00:00:00+05:00", "0001-01-01T00:00:00Z", True),
+        ("9999-12-31T23:59:59-01:00", "9999-12-31T23:59:59Z", False),
+        ("2026-01-01T00:00:00+99:99", None, False),
+    ],
+)
+def test_the_end_of_a_credential_is_read_whatever_a_manifest_has(
+    written: str, shown: str | None, is_over: bool
+) -> None:
+    found = in_utc(written)
+    assert (format_time(found) if found else None) == shown
+    assert expired({"expiresAt": written}, datetime.now(UTC)) is is_over
+
+
+@pytest.mark.parametrize("sent", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59-01:00"])
+def test_an_end_that_a_client_sends_is_stored_in_four_digits(sent: str) -> None:
+    given_one = ConnectionCredential.model_validate({"credential": {"expiresAt": sent}})
+    assert given_one.credential
+    assert given_one.credential.expires_at
+    assert format_time(given_one.credential.expires_at) == f"{sent[:19]}Z"
