@@ -93,13 +93,14 @@ class ImportQueue:
             progress = False
             held_up = False
             for owner, jobs in list(self._waiting.items()):
-                job = jobs[0]
-                if not self._has_turn(owner):
+                # Who was cancelled leaves in a moment, and may not be in the way of the others until then.
+                job = next((one for one in jobs if not one.admitted.cancelled()), None)
+                if job is None or not self._has_turn(owner):
                     continue
                 if not self._fits(job, reserve_only=held_up):
                     held_up = held_up or self._is_large(job)
                     continue
-                jobs.popleft()
+                jobs.remove(job)
                 self._running.append(job)
                 del self._waiting[owner]
                 if jobs:

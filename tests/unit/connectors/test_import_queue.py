@@ -76,6 +76,21 @@ async def jobs() -> AsyncIterator[Jobs]:
     await made.close()
 
 
+async def test_imports_that_are_cancelled_together_do_not_disturb_the_others(jobs: Jobs) -> None:
+    for name in ("a1", "a2", "a3", "a4"):
+        await jobs.start(name)
+    assert jobs.running == ["a1", "a2"]
+    first, third = jobs._tasks["a1"], jobs._tasks["a3"]
+    first.cancel()
+    third.cancel()
+    # The one that runs leaves before the one that waits has noticed.
+    ended = await asyncio.gather(first, third, return_exceptions=True)
+    assert [type(one) for one in ended] == [asyncio.CancelledError] * 2
+    del jobs._tasks["a1"], jobs._tasks["a3"]
+    await jobs.settle()
+    assert jobs.running == ["a2", "a4"]
+
+
 async def test_one_owner_leaves_places_to_others(jobs: Jobs) -> None:
     for name in ("a1", "a2", "a3", "b1"):
         await jobs.start(name)
