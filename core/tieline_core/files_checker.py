@@ -87,6 +87,8 @@ class FilesChecker:
             self._pool.submit(job)
             return await job.future
         finally:
+            # Of who has given up, nothing but an empty job waits for its turn: what counts is what is held.
+            job.code = ()
             self._waiting[tenant] -= 1
             self._bytes[tenant] -= size
             if not self._waiting[tenant]:
@@ -142,6 +144,8 @@ class _Job:
 
     def answered(self, body: bytes) -> None:
         """What is in the next file."""
+        if self.future.done():
+            return
         self.read.append(_Read.of(self.code[len(self.read)][0], orjson.loads(body)))
 
     def ended(self, end: End) -> None:

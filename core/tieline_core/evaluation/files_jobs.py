@@ -1,10 +1,13 @@
 """Jobs of the limited process about a project's Python files: what they say, without running them.
 
 A job is ``{"files": [[path, base64 of the content]]}``. Each file gets one answer: ``{"finding": [message, line] or
-null, "templates": [[name, line]], "webhooks": [[name, methods, description]], "unseen": [[text, place]]}``.
+null, "templates": [[name, line]], "webhooks": [[name, methods, description]], "unseen": [[text, place]]}``. There may
+be fewer answers than files: a job gives the process back after a while, and the caller asks again for the files that
+are left.
 """
 
 import base64
+import time
 from collections.abc import Iterator
 
 import orjson
@@ -13,10 +16,15 @@ from tieline_core.connectors.webhooks import Webhook, declared_in
 from tieline_rules.findings import Finding
 from tieline_rules.python import parse, templates_in
 
+_TURN_SECONDS = 1.0
+
 
 def answers(body: bytes) -> Iterator[bytes]:
     """The answers to a job."""
-    for path, content in orjson.loads(body)["files"]:
+    began = time.process_time()
+    for number, (path, content) in enumerate(orjson.loads(body)["files"]):
+        if number and time.process_time() - began > _TURN_SECONDS:
+            return
         yield orjson.dumps(_answer(path, base64.b64decode(content)))
 
 

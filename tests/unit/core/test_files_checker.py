@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import time
 from collections.abc import AsyncIterator
 
+import orjson
 import pytest
 
 from tieline_core.checks import check_files, named_templates
 from tieline_core.connectors.webhooks import interface_of
+from tieline_core.evaluation import files_jobs
 from tieline_core.evaluation.busy import Busy
 from tieline_core.evaluation.pool import Pool
 from tieline_core.evaluation.worker import MIB, Limits
@@ -112,3 +116,27 @@ async def test_who_gives_up_waiting_leaves_nothing_behind(checker: FilesChecker)
     assert not checker._waiting
     found = await checker.check("acme", [("main.py", MAIN)], {})
     assert not found.findings
+
+
+async def test_what_who_gave_up_had_waiting_is_let_go_at_once(checker: FilesChecker) -> None:
+    def held() -> int:
+        jobs = [job for queue in checker._pool._waiting.values() for job in queue]
+        return sum(len(content) for job in jobs for _, content in job.code)  # type: ignore[attr-defined]
+
+    busy = asyncio.create_task(checker.check("acme", [("a.py", COSTLY)], {}))
+    await asyncio.sleep(0)
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await checker.check("acme", [("a.py", COSTLY)], {})
+    assert held() == 0
+    await busy
+
+
+def test_a_turn_ends_before_all_files_of_a_project_are_read() -> None:
+    content = base64.b64encode(b"a = 1\n" * 20_000).decode()
+    body = orjson.dumps({"files": [[f"{number}.py", content] for number in range(1_000)]})
+    began = time.process_time()
+    read = sum(1 for _ in files_jobs.answers(body))
+    assert 0 < read < 1_000
+    assert time.process_time() - began < 5
