@@ -72,6 +72,8 @@ class Verdict:
 
 
 FIT = Verdict()
+CONDEMNED = Verdict(_TOO_COSTLY, costly=True)
+"""About a schema that takes too much, whatever the values."""
 
 
 class VariablesChecker:
@@ -94,7 +96,8 @@ class VariablesChecker:
         self._prepared = _Prepared()
         self._schemas: OrderedDict[bytes, tuple[Verdict, float | None]] = OrderedDict()
         self._verdicts = _Verdicts()
-        self._strikes: OrderedDict[bytes, tuple[set[bytes], float]] = OrderedDict()
+        # By organisation: one that has the same schema is not held to another one's values.
+        self._strikes: OrderedDict[tuple[str, bytes], tuple[set[bytes], float]] = OrderedDict()
         self._groups: dict[tuple[str, bytes], _Group] = {}
         self._waiting: dict[str, _Load] = {}
         self._bytes = 0
@@ -104,9 +107,14 @@ class VariablesChecker:
         """The processes."""
         return self._pool
 
-    def known(self, schema: Mapping[str, Any] | None, variables: Mapping[str, Any]) -> Verdict | None:
-        """The verdict if it is known or costs next to nothing; None when a process must be asked."""
-        found = self._look(schema, variables)
+    def known(
+        self, schema: Mapping[str, Any] | None, variables: Mapping[str, Any], *, tenant: str | None = None
+    ) -> Verdict | None:
+        """The verdict if it is known or costs next to nothing; None when a process must be asked.
+
+        With ``tenant``, what the organisation's values have shown of the schema counts as well.
+        """
+        found = self._look(tenant, schema, variables)
         return found if isinstance(found, Verdict) else None
 
     def fits(self, schema: Mapping[str, Any] | None, variables: Mapping[str, Any]) -> bool:
@@ -121,7 +129,7 @@ class VariablesChecker:
 
         ``tenant`` is the organisation's namespace; organisations take turns.
         """
-        found = self._look(schema, variables)
+        found = self._look(tenant, schema, variables)
         if isinstance(found, Verdict):
             return found
         return await asyncio.shield(self._ask(tenant, found))
@@ -149,7 +157,7 @@ class VariablesChecker:
         then: Callable[[], None],
     ) -> Verdict | None:
         """The verdict if it is known; else it is being made, and ``then`` is called once it is known, or cannot be."""
-        found = self._look(schema, variables)
+        found = self._look(tenant, schema, variables)
         if isinstance(found, Verdict):
             return found
         try:
@@ -173,7 +181,9 @@ class VariablesChecker:
         else:
             then()
 
-    def _look(self, schema: Mapping[str, Any] | None, variables: Mapping[str, Any]) -> "Verdict | _Question":
+    def _look(
+        self, tenant: str | None, schema: Mapping[str, Any] | None, variables: Mapping[str, Any]
+    ) -> "Verdict | _Question":
         if schema is None:
             return FIT
         prepared = self._prepared.of(schema)
@@ -182,6 +192,8 @@ class VariablesChecker:
         known = self._schemas.get(prepared.digest)
         if known is not None and known[0].problem is not None and self._holds(known[1]):
             return known[0]
+        if tenant is not None and self.is_condemned(tenant, prepared.digest):
+            return CONDEMNED
         try:
             values = orjson.dumps(dict(variables), option=orjson.OPT_SORT_KEYS)
         except TypeError as error:  # nested too deep, or a number of more than 64 bits
@@ -245,15 +257,20 @@ class VariablesChecker:
         self._verdicts.put((group.prepared.digest, digest), verdict, until)
         if not verdict.costly:
             return
-        struck, held = self._strikes.pop(group.prepared.digest, (set[bytes](), 0.0))
+        key = group.tenant, group.prepared.digest
+        struck, held = self._strikes.pop(key, (set[bytes](), 0.0))
         struck = struck if held > now else set()
         struck.add(digest)
-        if len(struck) >= _STRIKES:
-            self.schema_told(group, Verdict(_TOO_COSTLY, costly=True))
-            return
-        self._strikes[group.prepared.digest] = struck, now + _COSTLY_SECONDS
+        self._strikes[key] = struck, now + _COSTLY_SECONDS
         if len(self._strikes) > _REMEMBERED_SCHEMAS:
             self._strikes.popitem(last=False)
+        if len(struck) == _STRIKES:
+            self._condemned(group.tenant)
+
+    def is_condemned(self, tenant: str, schema: bytes) -> bool:
+        """Whether so many values of an organisation took too much that its schema with this digest is at fault."""
+        struck, held = self._strikes.get((tenant, schema), (set[bytes](), 0.0))
+        return len(struck) >= _STRIKES and self._clock() < held
 
     def settle(self, group: "_Group", digest: bytes, outcome: Verdict | Busy) -> None:
         """Tells those who wait for a verdict."""
@@ -358,17 +375,16 @@ class _Group:
             return
         if end in (End.CPU, End.CRASHED):
             if not self.schema_passed:
-                self._condemn(Verdict(_TOO_COSTLY, costly=True))
+                self._condemn(CONDEMNED)
             elif self.sent:
                 self._tell(
                     self.sent.pop(0),
                     Verdict(errors=(VariableError(path="", message=_VALUES_TOO_COSTLY),), costly=True),
                 )
+                if self.checker.is_condemned(self.tenant, self.prepared.digest):
+                    self._settle_all(CONDEMNED)
         elif end is not End.DONE:
-            for digest in list(self.waiting):
-                self.checker.settle(
-                    self, digest, Busy("Variables cannot be checked right now: try again in a moment")
-                )
+            self._settle_all(Busy("Variables cannot be checked right now: try again in a moment"))
         self.checker.finished(self)
 
     def _tell(self, digest: bytes, verdict: Verdict) -> None:
@@ -379,8 +395,11 @@ class _Group:
         """The schema itself cannot be used: that is the verdict about all values."""
         self.sent = []
         self.checker.schema_told(self, verdict)
+        self._settle_all(verdict)
+
+    def _settle_all(self, outcome: Verdict | Busy) -> None:
         for digest in list(self.waiting):
-            self.checker.settle(self, digest, verdict)
+            self.checker.settle(self, digest, outcome)
 
 
 class _Prepared:

@@ -13,8 +13,8 @@ import pytest
 
 from tests.harness.hostile_schemas import HOSTILE, SLOW_VALUES, nested, slow
 from tieline_core.evaluation.busy import Busy
-from tieline_core.evaluation.pool import Pool
-from tieline_core.evaluation.worker import Limits
+from tieline_core.evaluation.pool import Job, Pool
+from tieline_core.evaluation.worker import End, Limits
 from tieline_core.variables_checker import FIT, VariablesChecker, check_all
 
 PLAIN = {"type": "object", "required": ["region"], "properties": {"region": {"enum": ["eu", "us"]}}}
@@ -115,13 +115,46 @@ async def test_a_schema_that_took_too_much_three_times_is_the_problem_and_its_or
             found = await checker.check("acme", schema, {**SLOW_VALUES, "n": number})
             assert found.costly
         assert told == ["acme"]
-        known = checker.known(schema, {"items": []})
+        known = checker.known(schema, {"items": []}, tenant="acme")
         assert known
         assert known.problem
+        assert await checker.check("globex", schema, {"items": ["b"]}) == FIT, (
+            "who has the same schema goes on"
+        )
+        assert (await checker.check_schema("globex", schema)).problem is None
         now += 3600
         assert await checker.check("acme", schema, {"items": ["a"]}) == FIT, "after a while it is tried again"
     finally:
         await checker.close()
+
+
+class _Overwhelmed(Pool):
+    """Says of each schema that it can be used, and then takes too much for the first of the values."""
+
+    def __init__(self) -> None:
+        super().__init__("variables")
+        self.turns = 0
+
+    def submit(self, job: Job) -> None:
+        asyncio.get_running_loop().call_soon(self._serve, job)
+
+    def _serve(self, job: Job) -> None:  # type: ignore[override]
+        self.turns += 1
+        assert job.request()
+        job.answered(b'{"problem": null}')
+        job.ended(End.CPU)
+
+
+async def test_what_waits_for_a_condemned_schema_is_answered_without_being_tried() -> None:
+    pool = _Overwhelmed()
+    checker = VariablesChecker(pool)
+    values = [{"names": [number]} for number in range(100)]
+    found = await check_all(checker, "acme", UNCOMMON, values, seconds=5)
+    assert all(verdict and verdict.costly for verdict in found)
+    # The third one is told of its values, and all that come after it of the schema.
+    assert [verdict.problem is None for verdict in found if verdict].count(True) == 3
+    assert pool.turns == 3
+    assert not checker._waiting
 
 
 async def test_many_values_of_one_organisation_do_not_keep_another_waiting(checker: VariablesChecker) -> None:
