@@ -14,6 +14,8 @@ from typing import Any
 
 import yaml
 
+from tieline_core.ids import ULID_PATTERN
+from tieline_core.readable import READABLE
 from tieline_core.resources import KINDS
 from tieline_core.resources.kinds import CATEGORY, GROUP, VERSION, CustomResource, Kind
 
@@ -44,6 +46,33 @@ _KEPT = frozenset(
     }
 )
 _DROPPED = frozenset({"title", "default"})
+# Kubernetes shows the regular expression that a value does not match. A CEL rule has words in its place.
+_WORDS = {
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$": (
+        "must be the name of an object: lower case letters, digits, '-' and '.', and each part between dots starts and "
+        "ends with a letter or digit"
+    ),
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$": (
+        "must hold lower case letters, digits and '-' only, and start and end with a letter or digit"
+    ),
+    READABLE["pattern"]: "must not contain control characters or marks of text direction",
+    r"^https?://\S+$": "must be a URL that starts with http:// or https:// and holds no spaces",
+    r"^[!#$%&'*+.^_`|~0-9A-Za-z\[\]-]+$": (
+        "must be the name of a header, parameter or cookie: letters, digits and !#$%&'*+-.^_`|~[] only, so no spaces"
+    ),
+    ULID_PATTERN: "must be a ULID: 26 digits and capital letters without I, L, O and U",
+    "^[0-9A-Za-z]([-.0-9A-Za-z]*[0-9A-Za-z])?$": (
+        "must hold letters, digits, '-' and '.' only, and start and end with a letter or digit"
+    ),
+    "^[0-9a-f]{64}$": "must be a SHA-256 digest: 64 digits and lower case letters from a to f",
+    "^(header|body)$": "must be header or body",
+    "^openapi$": "must be openapi",
+    "^(HMAC-SHA1|HMAC-SHA256|HMAC-SHA512|RSA-SHA1|RSA-SHA256|RSA-SHA512|PLAINTEXT)$": (
+        "must be HMAC-SHA1, HMAC-SHA256, HMAC-SHA512, RSA-SHA1, RSA-SHA256, RSA-SHA512 or PLAINTEXT"
+    ),
+}
+# Keys of ConfigMaps, in lists within lists: as rules they exceed what the API server lets the rules of a kind cost.
+_TOO_COSTLY = frozenset({r"^[-._a-zA-Z0-9]+$"})
 
 
 class _Plain(yaml.SafeDumper):
@@ -104,6 +133,9 @@ def definition(kind: type[CustomResource]) -> Schema:
     def part(name: str) -> Schema:
         return structural(document["properties"][name], definitions=definitions, path=f"{info.name}.{name}")
 
+    def written_by_people(name: str) -> Schema:
+        return _in_words(part(name), path=f"{info.name}.{name}")
+
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -136,7 +168,7 @@ def definition(kind: type[CustomResource]) -> Schema:
                                 "apiVersion": {"type": "string"},
                                 "kind": {"type": "string"},
                                 "metadata": {"type": "object"},
-                                "spec": part("spec"),
+                                "spec": written_by_people("spec"),
                                 "status": part("status"),
                             },
                             **_root_rules(kind),
@@ -146,6 +178,31 @@ def definition(kind: type[CustomResource]) -> Schema:
             ],
         },
     }
+
+
+def _in_words(schema: Schema, *, path: str) -> Schema:
+    """The schema with CEL rules in the place of patterns.
+
+    Numbers that may be strings keep theirs (CEL would have to tell the two apart), and so do those that cost too much.
+    Raises SchemaError on another pattern without words.
+    """
+    result = dict(schema)
+    pattern = result.get("pattern")
+    kept = pattern in _TOO_COSTLY or result.get("x-kubernetes-int-or-string")
+    if pattern is not None and not kept:
+        if pattern not in _WORDS:
+            raise SchemaError(f"{path}: the pattern {pattern} needs words for people (_WORDS)")
+        del result["pattern"]
+        rule = {"rule": f'self.matches(r"{pattern}")', "message": _WORDS[pattern]}
+        result["x-kubernetes-validations"] = [rule, *result.get("x-kubernetes-validations", [])]
+    if "properties" in result:
+        result["properties"] = {
+            name: _in_words(child, path=f"{path}.{name}") for name, child in result["properties"].items()
+        }
+    for keyword in ("items", "additionalProperties"):
+        if isinstance(result.get(keyword), dict):
+            result[keyword] = _in_words(result[keyword], path=f"{path}.{keyword}")
+    return result
 
 
 def _selectable(info: Kind) -> Schema:

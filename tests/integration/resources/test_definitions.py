@@ -1,11 +1,14 @@
 """What a real API server makes of the definitions: good manifests pass, bad ones are refused by name."""
 
 import copy
+import json
 import textwrap
 from typing import Any
 
 import pytest
 import yaml
+
+from tests.harness.waiting import eventually
 
 pytestmark = pytest.mark.cluster
 
@@ -295,6 +298,110 @@ def test_the_definitions_fit_the_server_s_cost_budget_and_are_established(kubect
             "credentialgrants",
         )
     )
+
+
+IN_WORDS = {
+    "a name of an object": (
+        manifest(CONNECTION, systemRef={"name": "The_Shop"}),
+        "spec.systemRef.name",
+        "lower case letters, digits, '-' and '.'",
+    ),
+    "a name in a list in a list": (
+        manifest(
+            PROJECT, environments=[{"name": "a", "runtime": {"imagePullSecrets": [{"name": "My Secret"}]}}]
+        ),
+        "spec.environments[0].runtime.imagePullSecrets[0].name",
+        "must be the name of an object",
+    ),
+    "an environment": (
+        manifest(PROJECT, environments=[{"name": "Production"}]),
+        "spec.environments[0].name",
+        "must hold lower case letters, digits and '-' only",
+    ),
+    "a name for people": (manifest(SYSTEM, name="a\u202eb"), "spec.name", "control characters"),
+    "a user's id": (manifest(USER, externalId="a\u0085b"), "spec.externalId", "control characters"),
+    "a name of a version": (
+        manifest(CONNECTOR, description={"version": "a\tb", "configMaps": [{"name": "x", "key": "y"}]}),
+        "spec.description.version",
+        "control characters",
+    ),
+    "a header": (
+        manifest(SYSTEM, authSchemeConfigs__0__apiKey={"name": "X Key", "in": "header"}),
+        "spec.authSchemeConfigs[0].apiKey.name",
+        "so no spaces",
+    ),
+    "a URL": (manifest(SYSTEM, templateBaseUrl="shop"), "spec.templateBaseUrl", "http:// or https://"),
+    "an organisation": (
+        manifest({**GRANT, "spec": {**GRANT["spec"], "from": [{"organisationId": "acme".ljust(26, "-")}]}}),
+        "spec.from[0].organisationId",
+        "must be a ULID",
+    ),
+}
+
+
+def test_what_kubectl_says_of_a_refused_name_is_no_regular_expression(kubectl: Any, namespace: str) -> None:
+    for what, (text, field, words) in IN_WORDS.items():
+        said = kubectl(
+            "create", "--dry-run=server", "-f", "-", namespace=namespace, stdin=text, check=False
+        ).stderr
+        assert field in said, (what, said)
+        assert words in said, (what, said)
+        assert "should match" not in said, (what, said)
+
+
+def test_a_name_from_before_such_a_rule_can_stay(kubectl: Any, namespace: str, crds_installed: None) -> None:
+    """An upgrade leaves what is stored as it is: Kubernetes asks a rule only about what changes."""
+    definition = kubectl("get", "crd", "systems.tieline.dev", "-o", "json").stdout
+    lax = json.loads(definition)
+    (version,) = lax["spec"]["versions"]
+    name = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["name"]
+    assert name.pop("x-kubernetes-validations")
+    group = f"lax-{namespace}.example"
+    lax = {
+        **{key: lax[key] for key in ("apiVersion", "kind")},
+        "metadata": {"name": f"systems.{group}"},
+        "spec": {**lax["spec"], "group": group},
+    }
+    lax["spec"]["names"] = {
+        "kind": "System",
+        "plural": "systems",
+        "singular": "system",
+        "listKind": "SystemList",
+    }
+    strict = copy.deepcopy(lax)
+    schema = json.loads(definition)["spec"]["versions"][0]["schema"]
+    strict["spec"]["versions"][0]["schema"] = schema
+    try:
+        kubectl("create", "-f", "-", stdin=json.dumps(lax))
+        kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/systems.{group}")
+        old = yaml.safe_load(manifest(SYSTEM, name="a\u202eb"))
+        old["apiVersion"] = f"{group}/v1alpha1"
+        eventually(
+            "a System of before",
+            lambda: kubectl("create", "-f", "-", namespace=namespace, stdin=json.dumps(old)),
+        )
+        kubectl("replace", "-f", "-", stdin=json.dumps(strict_over(kubectl, strict)))
+        fresh = copy.deepcopy(old)
+        fresh["metadata"]["name"] = "fresh"
+        refused = ("create", "--dry-run=server", "-f", "-")
+        eventually(
+            "the rule in force",
+            lambda: kubectl(*refused, namespace=namespace, stdin=json.dumps(fresh), check=False).returncode,
+        )
+        kubectl("label", f"systems.{group}", "shop", "a=b", namespace=namespace)
+        patch = json.dumps({"status": {"observedGeneration": 1}, "spec": {"domain": "other.example"}})
+        kubectl("patch", f"systems.{group}", "shop", "--type=merge", "-p", patch, namespace=namespace)
+        status = ("--subresource=status", "--type=merge", "-p", patch)
+        kubectl("patch", f"systems.{group}", "shop", *status, namespace=namespace)
+    finally:
+        kubectl("delete", "crd", f"systems.{group}", "--wait=false", check=False)
+
+
+def strict_over(kubectl: Any, definition: dict[str, Any]) -> dict[str, Any]:
+    """The definition as an update of the one that is there."""
+    name = definition["metadata"]["name"]
+    there = json.loads(kubectl("get", "crd", name, "-o", "json").stdout)
+    return {**definition, "metadata": {"name": name, "resourceVersion": there["metadata"]["resourceVersion"]}}
 
 
 def test_names_hold_no_characters_that_cannot_be_seen(kubectl: Any, namespace: str) -> None:
