@@ -12,6 +12,8 @@ from tieline_operator.plans import Object, Outcome, Plan, failed
 READY = "Ready"
 ID_TAKEN = "IdTaken"
 """The reason of an object that has the id of an older one."""
+ID_INVALID = "IdInvalid"
+"""The reason of an object whose id label holds no ULID. It works, under the id that it has without the label."""
 _MAX_MESSAGE = 8192
 _MAX_ERRORS = 5
 
@@ -42,9 +44,9 @@ def find(obj: Object, kind: str = READY) -> Mapping[str, Any] | None:
 
 
 def has_failed(obj: Object) -> bool:
-    """Whether the object's own Ready says False."""
+    """Whether the object's own Ready says that it cannot be used. One whose id label is wrong can."""
     condition = find(obj)
-    return condition is not None and condition["status"] == "False"
+    return condition is not None and condition["status"] == "False" and condition["reason"] != ID_INVALID
 
 
 def invalid(error: ValidationError, kind: str) -> Outcome:

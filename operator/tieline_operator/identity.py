@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from tieline_core.ids import ID_LABEL, object_id, parse_id
+from tieline_operator.conditions import ID_INVALID
 from tieline_operator.plans import Object, Plan, failed
 
 
@@ -15,7 +16,7 @@ def told_of_id(obj: Object, plan: Plan) -> Plan:
     if label is None or parse_id(label) or plan.outcome.status != "True":
         return plan
     outcome = failed(
-        "IdInvalid",
+        ID_INVALID,
         f'The label tieline.dev/id holds "{label}", which is no ULID, so the id is {object_id(obj)}; '
         "remove the label, or write a ULID (26 letters and digits) there",
     )

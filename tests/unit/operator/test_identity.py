@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.operator.objects import project, system
+from tests.unit.operator.objects import connection, project, secret, system, template
 from tests.unit.operator.project_reconciling import reconciling
 from tieline_core.ids import ID_LABEL, object_id
 from tieline_core.kube import resources as r
@@ -36,3 +36,19 @@ async def test_a_ulid_in_lower_case_is_one() -> None:
     there = reconciling(labelled)
     await there.until_quiet()
     assert there.ready(r.SYSTEMS, labelled["metadata"]["name"])[0] == "True"
+
+
+async def test_what_refers_to_a_connection_with_such_a_label_works() -> None:
+    labelled = connection()
+    labelled["metadata"]["labels"] = {ID_LABEL: "login"}
+    there = reconciling(project())
+    there.world.put(r.SYSTEMS, system())
+    there.world.put(r.SECRETS, secret())
+    there.world.put(r.CONNECTIONS, labelled)
+    there.world.put(r.CONNECTION_TEMPLATES, template(connectionRef={"name": "login"}))
+    await there.until_quiet()
+    there.kubelet()
+    await there.until_quiet()
+    assert there.ready(r.CONNECTIONS, "login")[:2] == ("False", "IdInvalid")
+    assert there.ready(r.CONNECTION_TEMPLATES, "shop-template")[0] == "True"
+    assert there.ready(r.PROJECTS, "order-sync")[:2] == ("True", "Running")
