@@ -1,6 +1,7 @@
 """Carrying out a plan: writes what differs, and nothing else."""
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -128,7 +129,8 @@ class Applier:
         elif plan_again and not plan.deletions and any_written:
             plan = await plan_again()
         try:
-            await self._label(resource, obj)
+            if not await self._label(resource, obj):
+                plan = replace(plan, requeue_after=min(REFUSED_AGAIN_AFTER, plan.requeue_after or math.inf))
             await self._status(resource, obj, plan, now)
         except NotFound:
             pass  # gone meanwhile: nothing to be said about it
@@ -229,15 +231,28 @@ class Applier:
         )
         return next(iter(found), None)
 
-    async def _label(self, resource: Resource, obj: Object) -> None:
-        """Puts the id on an object that came without (those of REST and of restores have one)."""
+    async def _label(self, resource: Resource, obj: Object) -> bool:
+        """Puts the id on an object that came without (those of REST and of restores have one).
+
+        False where that is forbidden: in a namespace that is no organisation the policy ``tieline-namespaces`` allows
+        nothing but status, which has to say so. The id is the same once it may be written.
+        """
         if ID_LABEL in obj["metadata"].get("labels", {}):
-            return
+            return True
         labelled = _identified(resource, obj)
         labelled["metadata"]["labels"] = {ID_LABEL: object_id(obj)}
-        applied = await self._kube.apply(resource, labelled, field_manager=MANAGER, force=True)
+        try:
+            applied = await self._kube.apply(resource, labelled, field_manager=MANAGER, force=True)
+        except Forbidden as error:
+            more = {
+                "kind": resource.kind,
+                "object": f"{obj['metadata']['namespace']}/{obj['metadata']['name']}",
+            }
+            logger.debug("The label with the id cannot be written: %s", error, extra=more)
+            return False
         self._wrote(resource, obj, applied.object)
         self._reader.observe(resource, applied.object)
+        return True
 
     async def _status(self, resource: Resource, obj: Object, plan: Plan, now: datetime) -> None:
         status = full_status(obj, plan, now)

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.unit.operator.objects import NAMESPACE, NOW
 from tieline_core.ids import format_time
-from tieline_core.kube import AlreadyExists, Applied, Conflict, Invalid, NotFound, Resource
+from tieline_core.kube import AlreadyExists, Applied, Conflict, Forbidden, Invalid, NotFound, Resource
 from tieline_core.kube import resources as r
 from tieline_core.systems import filled
 from tieline_operator.indexes import CHILDREN, INDEXES, OWN
@@ -69,6 +69,8 @@ class MemoryWorld:
         self.reads = 0
         self.refused: dict[Resource, str] = {}
         """What is said to applies of these resources."""
+        self.closed: set[str] = set()
+        """Namespaces in which an admission policy allows status alone."""
         self.posted: list[Any] = []
         self.written: list[tuple[Resource, Any, Any]] = []
         """Resource, old and new state of each write, as a cache would tell."""
@@ -167,6 +169,8 @@ class MemoryWorld:
             _check(obj["metadata"], there["metadata"])
         if resource in self.refused:
             raise Invalid(self.refused[resource])
+        if not subresource and key[0] in self.closed:
+            raise Forbidden(f"The namespace {key[0]} is no organisation, so Tieline writes nothing there")
         self.requests["apply"] += 1
         old = copy.deepcopy(there)
         # As a cache does: another state is another object.

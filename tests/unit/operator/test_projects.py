@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tests.unit.operator.memory_world import files_of
-from tests.unit.operator.objects import NAMESPACE, obj, project, template
+from tests.unit.operator.objects import NAMESPACE, namespace, obj, project, template
 from tests.unit.operator.project_reconciling import MAIN, change, reconciling, running, source
 from tests.unit.operator.reconciling import Reconciling, crashed
 from tests.unit.rules.deploy_cases import CASES, UNSAVED, Case
@@ -155,6 +155,23 @@ async def test_a_namespace_that_is_no_organisation_is_told_how_to_become_one() -
     assert (status, reason) == ("False", "OrganisationMissing")
     assert "kubectl label --overwrite namespace acme tieline.dev/organisation=" in message
     assert there.deployment() is None
+
+
+async def test_it_is_told_so_where_a_policy_forbids_all_but_status_there() -> None:
+    there = reconciling(project(), organisation=False)
+    there.world.closed.add(NAMESPACE)
+    await there.until_quiet()
+    assert there.ready(r.PROJECTS, "order-sync")[:2] == ("False", "OrganisationMissing")
+    await there.once(r.PROJECTS, "order-sync")
+    assert there.requeue_after == 60
+    found = there.world[r.PROJECTS].get(NAMESPACE, "order-sync")
+    assert "labels" not in found["metadata"]
+
+    there.world.closed.clear()
+    await there.changed(r.NAMESPACES, namespace())
+    labelled = there.world[r.PROJECTS].get(NAMESPACE, "order-sync")
+    assert labelled["metadata"]["labels"]["tieline.dev/id"] == found["status"]["id"]
+    assert there.deployment() is not None
 
 
 async def test_an_invalid_stored_object_is_stalled_and_does_not_loop() -> None:
