@@ -41,7 +41,10 @@ class Events:
 
     async def post(self, resource: Resource, obj: Object, condition: Mapping[str, Any]) -> None:
         """Tells of a condition that has just changed."""
-        await self._send(build(resource, obj, condition, instance=self._instance, now=datetime.now(UTC)))
+        await self._send(self._event(resource, obj, condition))
+
+    def _event(self, resource: Resource, obj: Object, condition: Mapping[str, Any]) -> dict[str, Any]:
+        return build(resource, obj, condition, instance=self._instance, now=datetime.now(UTC))
 
     async def _send(self, event: dict[str, Any]) -> None:
         try:
@@ -81,7 +84,14 @@ class QueuedEvents(Events):
         with suppress(asyncio.CancelledError):
             await self._posting
 
+    def post_soon(self, resource: Resource, obj: Object, condition: Mapping[str, Any]) -> None:
+        """As ``post``, for callbacks of caches."""
+        self._add(self._event(resource, obj, condition))
+
     async def _send(self, event: dict[str, Any]) -> None:
+        self._add(event)
+
+    def _add(self, event: dict[str, Any]) -> None:
         try:
             self._waiting.put_nowait((time.monotonic() + _PATIENCE, event))
         except asyncio.QueueFull:
@@ -105,14 +115,15 @@ class QueuedEvents(Events):
 def build(
     resource: Resource, obj: Object, condition: Mapping[str, Any], *, instance: str, now: datetime
 ) -> dict[str, Any]:
-    """The Event that tells of a condition."""
+    """The Event that tells of a condition. One about a Namespace is in that namespace, where its people look."""
     metadata = obj["metadata"]
+    namespace = metadata["namespace"] if resource.namespaced else metadata["name"]
     return {
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,
         "metadata": {
             "name": f"{metadata['name'][:_MAX_NAME]}.{uuid4().hex[:16]}",
-            "namespace": metadata["namespace"],
+            "namespace": namespace,
         },
         "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "reportingController": CONTROLLER,
@@ -123,7 +134,7 @@ def build(
         "regarding": {
             "apiVersion": resource.api_version,
             "kind": resource.kind,
-            "namespace": metadata["namespace"],
+            "namespace": namespace,
             "name": metadata["name"],
             "uid": metadata["uid"],
             "resourceVersion": metadata["resourceVersion"],

@@ -1,15 +1,18 @@
 """Which organisation a namespace is, and namespaces that carry the id of another one."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tieline_core.kube import Change
 from tieline_core.organisations import holder, labelled_id
+from tieline_operator.plans import Object
 from tieline_operator.world import View
 
 logger = logging.getLogger(__name__)
+
+ORGANISATION_TAKEN = "OrganisationTaken"
+"""The reason of a namespace that carries the id of an older one, and of the projects in it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,10 +46,16 @@ def duplicates(namespaces: View) -> Mapping[str, Claim]:
 
 
 class Duplicates:
-    """Writes a line for each namespace that comes to carry the id of an older one."""
+    """Tells of each namespace that comes to carry the id of an older one: in the log, and by Events on both."""
 
-    def __init__(self, namespaces: View) -> None:
+    def __init__(
+        self,
+        namespaces: View,
+        post: Callable[[Object, Mapping[str, str]], None] = lambda _namespace, _told: None,
+    ) -> None:
+        """``post`` takes a Namespace and the condition that an Event is to tell; only a replica that leads posts it."""
         self._namespaces = namespaces
+        self._post = post
         self._told: dict[str, Claim] = {}
 
     def changed(self, change: Change) -> None:
@@ -59,7 +68,14 @@ class Duplicates:
         if change.new is None or labelled_id(change.new) is None:
             self._told.pop(_name(change.object), None)
 
-    def _look(self, namespace: Mapping[str, Any]) -> None:
+    def lead(self) -> None:
+        """Posts what was found while another replica led, and so nobody posted here."""
+        for name, claim in self._told.items():
+            namespace = self._namespaces.get(None, name)
+            if namespace is not None:
+                self._post_both(namespace, claim)
+
+    def _look(self, namespace: Object) -> None:
         name = _name(namespace)
         claim = organisation(self._namespaces, name)
         if claim is None or not claim.older:
@@ -70,7 +86,31 @@ class Duplicates:
                 "Namespace carries the organisation of an older one, and is no organisation until it has another",
                 extra={"namespace": name, "organisation": claim.id, "older": claim.older},
             )
+            self._post_both(namespace, claim)
+
+    def _post_both(self, namespace: Object, claim: Claim) -> None:
+        """To the people of the older one nothing is said about the other: it may be somebody else's."""
+        self._post(
+            namespace,
+            _warning(
+                f"The older namespace {claim.older} has the organisation id {claim.id}, so this namespace is no "
+                "organisation; remove the label tieline.dev/organisation, or write another ULID there"
+            ),
+        )
+        older = self._namespaces.get(None, claim.older or "")
+        if older is not None:
+            self._post(
+                older,
+                _warning(
+                    f"A younger namespace carries the organisation id {claim.id} of this namespace too; this one keeps "
+                    "it. The operator's log and its metric tieline_operator_duplicate_organisations name the other"
+                ),
+            )
 
 
-def _name(namespace: Mapping[str, Any]) -> str:
+def _warning(message: str) -> dict[str, str]:
+    return {"status": "False", "reason": ORGANISATION_TAKEN, "message": message}
+
+
+def _name(namespace: Object) -> str:
     return str(namespace["metadata"]["name"])

@@ -11,6 +11,7 @@ from tieline_operator.choices import current_version
 from tieline_operator.conditions import READY
 from tieline_operator.environments import Judged, judge, status_of
 from tieline_operator.hosts import HOST_TAKEN, LOOK_AGAIN
+from tieline_operator.organisations import ORGANISATION_TAKEN
 from tieline_operator.ownership import NOT_OWNED
 from tieline_operator.plans import (
     Child,
@@ -118,7 +119,7 @@ def _not_an_organisation(view: ProjectView) -> Outcome | None:
     namespace = view.project.namespace
     if view.older_namespace:
         return failed(
-            "OrganisationTaken",
+            ORGANISATION_TAKEN,
             f"Namespace {namespace} carries the id of the organisation that the older namespace "
             f"{view.older_namespace} is, so it is none; give it an id of its own with "
             f"`kubectl label --overwrite namespace {namespace} tieline.dev/organisation={view.suggested_id}`",

@@ -106,7 +106,7 @@ class Service:
         )
         metrics.watch_objects(lambda: {kind: self.world[kind].list() for kind in OWN})
         metrics.watch_organisations(lambda: duplicates(self.world[NAMESPACES]))
-        self._duplicates = Duplicates(self.world[NAMESPACES])
+        self._duplicates = Duplicates(self.world[NAMESPACES], self._post_about_namespace)
 
     async def start(self) -> None:
         """Starts watching, and begins to work as soon as this replica leads."""
@@ -190,6 +190,10 @@ class Service:
     def _look_at(self, namespace: str, name: str) -> None:
         self.queue.add(Key(CONNECTIONS.kind, namespace, name))
 
+    def _post_about_namespace(self, namespace: Mapping[str, Any], told: Mapping[str, str]) -> None:
+        if self.leading:
+            self._events.post_soon(NAMESPACES, namespace, told)
+
     def _look_at_projects(self, namespace: str) -> None:
         for project in self.world[PROJECTS].list(namespace):
             self._enqueue(key_of(PROJECTS, project))
@@ -213,6 +217,7 @@ class Service:
         for resource in OWN:
             for obj in self.world[resource].list():
                 self.queue.add(key_of(resource, obj))
+        self._duplicates.lead()
         self.queue.start()
         if self._tokens:
             self._tokens.refreshes.queue.start()

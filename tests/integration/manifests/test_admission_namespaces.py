@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.harness.accounts import account_of
 from tests.harness.kubectl import ROOT, Kubectl, an_organisation
 from tests.harness.waiting import eventually
+from tests.integration.operator.cluster_objects import Acting
+from tests.integration.operator.running_operator import RunningOperator
+from tieline_core.ids import parse_time
 
 pytestmark = pytest.mark.cluster
 
@@ -107,3 +113,94 @@ def test_what_others_have_made_is_neither_changed_nor_deleted(place: Place) -> N
 def test_nobody_else_is_restricted(place: Place) -> None:
     done, said = place.creates("somebody-else", deployment("mine"), namespace=place.elsewhere)
     assert done, said
+
+
+@pytest.fixture
+def operator(
+    kubectl: Kubectl, place: Place, operator_kubeconfig: Path, tmp_path: Path
+) -> Iterator[tuple[RunningOperator, str]]:
+    """An operator under the policy, and a younger namespace with the id of the organisation."""
+    home = place.home
+    account = account_of("operator")
+    policy = POLICY.read_text().replace("system:serviceaccount:tieline-system:tieline-operator", account)
+    policy = policy.replace("tieline-namespaces", f"tieline-namespaces-of-a-process-{home}")
+    copy = f"copy-{home}"
+    kubectl("apply", "-f", "-", stdin=policy)
+    try:
+        identifier = kubectl(
+            "get",
+            "namespace",
+            place.organisation,
+            "-o",
+            r"jsonpath={.metadata.labels.tieline\.dev/organisation}",
+        ).stdout
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": copy, "labels": {"tieline.dev/organisation": identifier}},
+        }
+        # Ages are told apart by the second.
+        eventually(
+            "a later second", lambda: time.time() >= seconds_of(kubectl, place.organisation) + 1, within=5
+        )
+        kubectl("create", "-f", "-", stdin=json.dumps(manifest))
+        eventually(
+            "the policy in force",
+            lambda: (
+                kubectl(
+                    "create",
+                    "configmap",
+                    "probe",
+                    "--dry-run=server",
+                    f"--as={account}",
+                    namespace=home,
+                    check=False,
+                ).returncode
+                != 0
+            ),
+        )
+        running = RunningOperator(
+            kubeconfig=operator_kubeconfig,
+            namespaces=(home, place.organisation, copy),
+            log=tmp_path / "log",
+            variables={"TIELINE_LEASE_NAMESPACE": place.organisation},
+        )
+        with running:
+            yield running, copy
+    finally:
+        kubectl("delete", "-f", "-", stdin=policy)
+        kubectl("delete", "namespace", copy, "--wait=false", check=False)
+
+
+def seconds_of(kubectl: Kubectl, namespace: str) -> float:
+    """When a namespace was made."""
+    found = kubectl("get", "namespace", namespace, "-o", "jsonpath={.metadata.creationTimestamp}").stdout
+    return parse_time(found).timestamp()
+
+
+def test_people_are_told_what_to_label(
+    kubectl: Kubectl, place: Place, operator: tuple[RunningOperator, str]
+) -> None:
+    """By the condition of a Project where no organisation is, and by Events on namespaces that share an id."""
+    _, copy = operator
+    acting = Acting(kubectl=kubectl, namespace=place.home)
+    acting.apply("Project", "orders", {"name": "Orders", "source": {"files": []}})
+    found = acting.until_ready("Project", "orders", "False", "OrganisationMissing")
+    assert "tieline.dev/id" not in found["metadata"].get("labels", {})
+
+    def notes(namespace: str) -> list[str]:
+        done = kubectl(
+            "get",
+            "events",
+            "--field-selector=involvedObject.kind=Namespace,reason=OrganisationTaken",
+            "-o",
+            "jsonpath={.items[*].message}",
+            namespace=namespace,
+        )
+        return [done.stdout] if done.stdout else []
+
+    (younger,) = eventually("an Event on the younger namespace", lambda: notes(copy), within=30)
+    assert f"The older namespace {place.organisation} has the organisation id" in younger
+    (older,) = eventually("an Event on the older namespace", lambda: notes(place.organisation))
+    assert "A younger namespace carries" in older
+    assert copy not in older

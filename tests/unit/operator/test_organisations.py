@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from tests.unit.operator.memory_world import MemoryWorld
-from tests.unit.operator.objects import NAMESPACE, ORGANISATION, namespace, project
+from tests.unit.operator.objects import NAMESPACE, NOW, ORGANISATION, namespace, project
 from tests.unit.operator.reconciling import Reconciling
 from tieline_core.kube import Change
 from tieline_core.kube import resources as r
+from tieline_operator.events import build
 from tieline_operator.lookups import CacheDirectory
 from tieline_operator.metrics import Metrics
 from tieline_operator.organisations import Duplicates, duplicates
@@ -80,3 +83,51 @@ def test_a_duplicate_is_in_a_metric_and_in_one_line_of_the_log(caplog: pytest.Lo
 
     there.put(r.NAMESPACES, namespace(age=100, organisation=OTHER))
     assert metrics.registry.get_sample_value("tieline_operator_duplicate_organisations", labels) is None
+
+
+def test_both_namespaces_are_told_by_events_once_and_again_by_a_replica_that_takes_over() -> None:
+    there = world()
+    told: list[tuple[str, str, str]] = []
+
+    def post(about: Mapping[str, Any], condition: Mapping[str, str]) -> None:
+        told.append((about["metadata"]["name"], condition["reason"], condition["message"]))
+
+    telling = Duplicates(there[r.NAMESPACES], post)
+    mine, first = namespace(age=100), namespace("first", age=200)
+    for one in (mine, first, mine):
+        telling.changed(Change(old=None, new=one))
+    assert [(name, reason) for name, reason, _ in told] == [
+        (NAMESPACE, "OrganisationTaken"),
+        ("first", "OrganisationTaken"),
+    ]
+    assert "The older namespace first has the organisation id" in told[0][2]
+    assert NAMESPACE not in told[1][2]
+
+    telling.lead()
+    assert told[2:] == told[:2]
+
+    there.put(r.NAMESPACES, namespace(age=100, organisation=OTHER))
+    telling.changed(Change(old=mine, new=namespace(age=100, organisation=OTHER)))
+    telling.lead()
+    assert len(told) == 4
+
+
+def test_an_event_about_a_namespace_is_in_that_namespace() -> None:
+    about = namespace("first", age=200)
+    about["metadata"].update(uid="u", resourceVersion="7")
+    event = build(
+        r.NAMESPACES,
+        about,
+        {"status": "False", "reason": "OrganisationTaken", "message": "why"},
+        instance="operator-0",
+        now=NOW,
+    )
+    assert event["metadata"]["namespace"] == "first"
+    assert event["regarding"] == {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "namespace": "first",
+        "name": "first",
+        "uid": "u",
+        "resourceVersion": "7",
+    }
