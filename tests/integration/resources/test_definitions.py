@@ -321,7 +321,9 @@ IN_WORDS = {
     "a name for people": (manifest(SYSTEM, name="a\u202eb"), "spec.name", "control characters"),
     "a user's id": (manifest(USER, externalId="a\u0085b"), "spec.externalId", "control characters"),
     "a name of a version": (
-        manifest(CONNECTOR, description={"version": "a\tb", "configMaps": [{"name": "x", "key": "y"}]}),
+        manifest(
+            CONNECTOR, description={"version": "a\tb", "configMaps": [{"name": "x", "key": "openapi.json"}]}
+        ),
         "spec.description.version",
         "control characters",
     ),
