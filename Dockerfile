@@ -43,7 +43,7 @@ RUN /opt/build/bin/pip --python /opt/tieline/bin/python \
 FROM build AS platform-code
 COPY pyproject.toml README.md LICENSE ./
 COPY core/tieline_core core/tieline_core
-COPY core/tieline_rules core/tieline_rules
+COPY core/tieline_protocol core/tieline_protocol
 COPY operator/tieline_operator operator/tieline_operator
 COPY api/tieline_api api/tieline_api
 # Installed where it ends up (the console scripts name that interpreter), then moved out as a layer of its own.
@@ -57,7 +57,7 @@ RUN /opt/build/bin/pip wheel -q --no-index --no-deps --no-build-isolation -w dis
 
 FROM build AS runtime-code
 COPY runtime/tieline /code/lib/tieline
-COPY core/tieline_rules /code/lib/tieline_rules
+COPY core/tieline_protocol /code/lib/tieline_protocol
 RUN python3 -m compileall -qf --invalidation-mode unchecked-hash \
         -s /code/lib -p /opt/tieline/lib/python3.11/site-packages /code/lib
 

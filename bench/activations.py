@@ -16,13 +16,13 @@ from typing import Any
 import aiohttp
 
 from bench.figures import load_average, percentile, table
-from bench.local import operator
-from bench.needed import cluster
+from bench.local_platform import operator
+from bench.prerequisites import cluster
 from bench.processes import free_port, pod_variables, processor_time, resident, running
-from tieline_core.ids import ORGANISATION_LABEL, new_id
-from tieline_core.kube import Kube
-from tieline_core.kube.resources import ACTIVATIONS, END_USERS, NAMESPACES, PROJECTS, SERVICE_ACCOUNTS
-from tieline_core.names import TOKEN_AUDIENCE, workload_name
+from tieline_core.identity.ids import ORGANISATION_LABEL, new_id
+from tieline_core.identity.names import TOKEN_AUDIENCE, workload_name
+from tieline_core.kubernetes import Kube
+from tieline_core.kubernetes.resources import ACTIVATIONS, END_USERS, NAMESPACES, PROJECTS, SERVICE_ACCOUNTS
 
 COUNT = 10_000
 FEW = 10

@@ -13,8 +13,8 @@ from pathlib import Path
 from bench import connectors_api
 from bench.__main__ import DEMO, read_environment
 from bench.figures import percentile, table
-from tests.harness import descriptions
-from tieline_core.connectors.limits import Importer, ImportLimits
+from tests.harness.inputs import api_descriptions
+from tieline_core.connectors.import_process import Importer, ImportLimits
 
 _PEAK = 'int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024'
 _FLOOR = f"""
@@ -22,7 +22,7 @@ import gc, sys, time
 from pathlib import Path
 gc.disable()
 import jsonschema_rs, orjson
-from tieline_core.connectors.validation import _meta_schema
+from tieline_core.connectors.descriptions.validation import _meta_schema
 data = Path(sys.argv[1]).read_bytes()
 began = time.process_time()
 value = orjson.loads(data)
@@ -35,7 +35,7 @@ _IMPORT = f"""
 import gc, sys, time
 from pathlib import Path
 gc.disable()
-from tieline_core.connectors.importing import import_description
+from tieline_core.connectors.descriptions.importer import import_description
 from tieline_core.connectors.packing import pack
 data = Path(sys.argv[1]).read_bytes()
 began = time.process_time()
@@ -141,9 +141,9 @@ async def main() -> None:
     """Measures and prints; with TIELINE_URL (or the demo) also what others notice of imports."""
     with tempfile.TemporaryDirectory() as folder:
         sources: dict[str, Callable[[], bytes]] = {
-            "GitHub": descriptions.github,
-            "Kubernetes": descriptions.kubernetes,
-            "Large": descriptions.large,
+            "GitHub": api_descriptions.github,
+            "Kubernetes": api_descriptions.kubernetes,
+            "Large": api_descriptions.large,
         }
         paths = {name: Path(folder) / name for name in sources}
         for name, source in sources.items():

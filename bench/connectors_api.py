@@ -16,7 +16,7 @@ import orjson
 
 from bench.figures import percentile, table
 from bench.platform import Platform, deployed
-from tieline_core.ids import new_id
+from tieline_core.identity.ids import new_id
 
 _PACE = 0.02
 _IDLE_SECONDS = 10.0

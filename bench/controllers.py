@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import load_average, percentile, table
-from bench.local import operator
-from bench.needed import cluster
+from bench.local_platform import operator
+from bench.prerequisites import cluster
 from bench.processes import processor_time, resident
 from bench.rest import system
-from tieline_cluster.go_modules import ensure_built
+from tieline_cluster.definition.go_modules import ensure_built
 from tieline_cluster.progress import Lines
-from tieline_core.ids import ORGANISATION_LABEL, new_id
-from tieline_core.kube import Cache, Kube
-from tieline_core.kube.resources import NAMESPACES, SYSTEMS
+from tieline_core.identity.ids import ORGANISATION_LABEL, new_id
+from tieline_core.kubernetes import Informer, Kube
+from tieline_core.kubernetes.resources import NAMESPACES, SYSTEMS
 
 _MODULE = Path(__file__).parent / "controller_runtime"
 _PATIENCE = 300
@@ -118,7 +118,7 @@ async def _round(kube: Kube, namespace: str, count: int, generation: int) -> tup
             if len(seen.at) == seen.wanted:
                 seen.done.set()
 
-    cache = Cache(kube, SYSTEMS, namespace=namespace)
+    cache = Informer(kube, SYSTEMS, namespace=namespace)
     await cache.start()
     await cache.synced()
     cache.subscribe(note)

@@ -7,8 +7,8 @@ from typing import Any
 from bench.figures import percentile, table
 from bench.platform import Platform, memory_of
 from bench.rest import system
-from tieline_core.kube import Cache
-from tieline_core.kube.resources import DEPLOYMENTS, PODS, PROJECTS, SYSTEMS
+from tieline_core.kubernetes import Informer
+from tieline_core.kubernetes.resources import DEPLOYMENTS, PODS, PROJECTS, SYSTEMS
 
 SYSTEM_COUNT = 1000
 _PATIENCE = 180
@@ -47,7 +47,7 @@ async def _to_ready(
     applied: dict[str, float] = {}
     ready: dict[str, float] = {}
     done = asyncio.Event()
-    cache = Cache(platform.kube, SYSTEMS, namespace=namespace)
+    cache = Informer(platform.kube, SYSTEMS, namespace=namespace)
 
     def note(change: Any) -> None:
         name = change.object["metadata"]["name"]

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
-from bench.needed import cluster
-from tieline_core.ids import ORGANISATION_LABEL, new_id
-from tieline_core.kube import Kube
-from tieline_core.kube.resources import NAMESPACES, PODS, ROLE_BINDINGS, SERVICE_ACCOUNTS
+from bench.prerequisites import cluster
+from tieline_core.identity.ids import ORGANISATION_LABEL, new_id
+from tieline_core.kubernetes import Kube
+from tieline_core.kubernetes.resources import NAMESPACES, PODS, ROLE_BINDINGS, SERVICE_ACCOUNTS
 
 SYSTEM_NAMESPACE = "tieline-system"
 _WRITES = frozenset({"apply", "create", "patch", "replace", "delete"})

@@ -1,8 +1,8 @@
 """``python -m bench.refresh [connections]``: 10,000 connections whose tokens are due, all at one moment.
 
-The operator's caches, queue and Keeper in this process, the API server that KUBECONFIG names, and a provider on this
-machine that answers after 20 ms, rotates refresh tokens and counts. First all tokens are obtained; then the clock is
-put forward to where all of them are due.
+The operator's caches, queue and TokenManager in this process, the API server that KUBECONFIG names, and a provider on
+this machine that answers after 20 ms, rotates refresh tokens and counts. First all tokens are obtained; then the clock
+is put forward to where all of them are due.
 """
 
 import asyncio
@@ -23,19 +23,19 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver
 
 from bench.figures import table
-from bench.needed import cluster
 from bench.platform import Platform
-from tieline_core.kube import Kube
-from tieline_core.kube.resources import CONNECTIONS, HTTP_ROUTES, SECRETS, SYSTEMS
-from tieline_core.oauth.keeping import Keeper
-from tieline_core.oauth.live_lookups import LiveLookups
-from tieline_core.oauth.refreshing import Refresher
-from tieline_core.oauth.states import OAuthStates
-from tieline_core.oauth.tokens import TokenClient
-from tieline_operator.lookups import CacheDirectory
+from bench.prerequisites import cluster
+from tieline_core.credentials.live_lookups import LiveCredentialLookups
+from tieline_core.credentials.token_manager import TokenManager
+from tieline_core.kubernetes import Kube
+from tieline_core.kubernetes.resources import CONNECTIONS, HTTP_ROUTES, SECRETS, SYSTEMS
+from tieline_core.oauth.refresh_coordinator import RefreshCoordinator
+from tieline_core.oauth.state_store import OAuthStateStore
+from tieline_core.oauth.token_client import TokenClient
+from tieline_operator.cache.cluster_cache import ClusterCache
+from tieline_operator.cache.credential_directory import CacheDirectory
 from tieline_operator.metrics import Metrics
-from tieline_operator.refreshes import Refreshes
-from tieline_operator.world import World
+from tieline_operator.tokens.refresher import TokenRefresher
 
 COUNT = 10_000
 HOSTS = 4
@@ -164,24 +164,24 @@ async def measure(kube: Kube, namespace: str, provider: Provider, *, count: int)
     """Obtains all tokens, then refreshes all of them, and tells of both."""
     clock = Ahead()
     connector = aiohttp.TCPConnector(resolver=_ThisMachine(), limit=0)
-    world = World.build(kube, [namespace])
-    await world.leave_out_unserved(HTTP_ROUTES)
+    world = ClusterCache.build(kube, [namespace])
+    await world.skip_unserved(HTTP_ROUTES)
     await world.start()
     await world.synced()
     async with aiohttp.ClientSession(connector=connector) as session:
-        keeper = Keeper(
+        token_manager = TokenManager(
             kube,
             client=TokenClient(session, now=clock),
-            lookups=LiveLookups(CacheDirectory(world), kube),
-            states=OAuthStates(kube, seconds=60),
-            refresher=Refresher(kube, now=clock),
+            lookups=LiveCredentialLookups(CacheDirectory(world), kube),
+            states=OAuthStateStore(kube, seconds=60),
+            refresher=RefreshCoordinator(kube, now=clock),
             now=clock,
         )
         rows = []
         for what, ahead in (("obtained", 0), ("refreshed", _LIFETIME - 1)):
             clock.by = timedelta(seconds=ahead)
             metrics = Metrics()
-            refreshes = Refreshes(world, keeper, metrics, now=clock, chance=lambda: 0.0)
+            refreshes = TokenRefresher(world, token_manager, metrics, now=clock, chance=lambda: 0.0)
             rows.append([what, *await _run(kube, namespace, provider, refreshes, count)])
     await world.stop()
     head = ["tokens", "seconds", "a second", "token requests", "most at once", "used twice", "API server"]
@@ -192,7 +192,9 @@ async def measure(kube: Kube, namespace: str, provider: Provider, *, count: int)
     return table(title, head, rows)
 
 
-async def _run(kube: Kube, namespace: str, provider: Provider, refreshes: Refreshes, count: int) -> list[str]:
+async def _run(
+    kube: Kube, namespace: str, provider: Provider, refreshes: TokenRefresher, count: int
+) -> list[str]:
     requests, before = provider.requests, Counter(kube.requests)
     provider.most_at_once = 0
     began = time.perf_counter()

@@ -17,11 +17,11 @@ from typing import Any
 import aiohttp
 
 from bench.figures import load, table
-from bench.needed import cluster
 from bench.platform import Platform
+from bench.prerequisites import cluster
 from bench.processes import free_port, running
-from tieline_core.kube.connection import connection
-from tieline_core.kube.resources import SYSTEMS
+from tieline_core.kubernetes.kubeconfig import connection
+from tieline_core.kubernetes.resources import SYSTEMS
 
 COUNT = 5000
 IN_FLIGHT = (1, 64)

@@ -19,12 +19,12 @@ from typing import Any
 import aiohttp
 
 from bench.figures import load_average, percentile, table
-from bench.local import api, operator, stored_bytes
-from bench.needed import cluster
+from bench.local_platform import api, operator, stored_bytes
 from bench.platform import Platform
-from tieline_core.kube import Cache, Change
-from tieline_core.kube.resources import DEPLOYMENTS, PROJECTS
-from tieline_core.names import PROJECT_LABEL
+from bench.prerequisites import cluster
+from tieline_core.identity.names import PROJECT_LABEL
+from tieline_core.kubernetes import Change, Informer
+from tieline_core.kubernetes.resources import DEPLOYMENTS, PROJECTS
 
 PROJECTS_THERE = (500, 2000)
 RATE = 20.0
@@ -71,7 +71,7 @@ class Organisation:
     async def fill(self, numbers: range) -> None:
         """Makes projects and waits until the operator has brought each to its end."""
         slots = asyncio.Semaphore(_AT_ONCE)
-        cache = Cache(self.platform.kube, PROJECTS, namespace=self.namespace)
+        cache = Informer(self.platform.kube, PROJECTS, namespace=self.namespace)
         await cache.start()
         await cache.synced()
 
@@ -201,7 +201,7 @@ class Stream:
                 if len(latencies) == self.total:
                     arrived.set()
 
-        cache = Cache(kube, DEPLOYMENTS, namespace=namespace)
+        cache = Informer(kube, DEPLOYMENTS, namespace=namespace)
         await cache.start()
         await cache.synced()
         cache.subscribe(note)
@@ -231,7 +231,7 @@ async def _nothing_but_writes(there: Organisation) -> AsyncIterator[None]:
     found = await kube.list(DEPLOYMENTS, namespace)
     names = {one["metadata"]["labels"][PROJECT_LABEL]: one["metadata"]["name"] for one in found}
     limits = {one["metadata"]["labels"][PROJECT_LABEL]: _limit(one) for one in found}
-    projects = Cache(kube, PROJECTS, namespace=namespace)
+    projects = Informer(kube, PROJECTS, namespace=namespace)
 
     async def write(name: str, limit: str, generation: int) -> None:
         path = "/spec/template/spec/containers/0/resources/limits/memory"

@@ -23,10 +23,10 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from bench.figures import table
+from tieline.auth.prepared_request import PreparedRequest
+from tieline.auth.schemes import authenticate
 from tieline.configuration.snapshot import Connection, parse
-from tieline.outbound.prepared import PreparedRequest
-from tieline.outbound.schemes import authenticate
-from tieline.outbound.session import Session, new_client
+from tieline.http_client.session import Session, new_client
 
 _BODIES = {"1 KiB": os.urandom(1024), "1 MiB": os.urandom(1024 * 1024)}
 _ALONE, _REQUESTS, _ROUNDS = 300, 150, 7

@@ -24,14 +24,14 @@ import aiohttp
 
 from bench.activations import CODE, Place, place
 from bench.figures import load_average, table
-from bench.local import api, operator
-from bench.needed import cluster
+from bench.local_platform import api, operator
 from bench.platform import Platform
+from bench.prerequisites import cluster
 from bench.processes import free_port, pod_variables, processor_time, resident, running
 from bench.rest import system
 from bench.scale import project
-from tieline_core.kube import Kube, KubeError
-from tieline_core.kube.resources import (
+from tieline_core.kubernetes import Kube, KubeError
+from tieline_core.kubernetes.resources import (
     ACTIVATIONS,
     CONNECTIONS,
     END_USERS,

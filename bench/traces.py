@@ -13,11 +13,11 @@ from pathlib import Path
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from bench.figures import percentile, table
-from tieline_core.traces import otlp
-from tieline_core.traces.batches import PROTOBUF
-from tieline_core.traces.questions import Wanted
-from tieline_core.traces.spans import Owner
-from tieline_core.traces.store import Limits, TraceStore
+from tieline_api.traces import otlp
+from tieline_api.traces.otlp_batch import PROTOBUF
+from tieline_api.traces.query import RunQuery
+from tieline_api.traces.spans import Owner
+from tieline_api.traces.store import Limits, TraceStore
 
 SPANS = 1_000_000
 PER_TRACE = 5
@@ -118,15 +118,15 @@ def main(spans: int) -> None:
             ["protobuf to disk, all indexes", f"{taken:,.0f}", f"{taken / bare:.0%}"],
         ]
         print(table(f"Traces in: {spans:,} spans, {size / spans:.0f} bytes each", ["", "spans/s", ""], rows))
-        found = store.runs(OWNER, Wanted(first=100)).entries[0]
+        found = store.runs(OWNER, RunQuery(first=100)).entries[0]
         questions: list[tuple[str, Callable[[], object]]] = [
             ("get one trace", lambda: store.trace("organisation", "project", found.trace_id)),
-            ("first 100 runs", lambda: store.runs(OWNER, Wanted(first=100))),
-            ("100 runs of a task", lambda: store.runs(OWNER, Wanted(first=100, task="task 7"))),
+            ("first 100 runs", lambda: store.runs(OWNER, RunQuery(first=100))),
+            ("100 runs of a task", lambda: store.runs(OWNER, RunQuery(first=100, task="task 7"))),
             ("one executionId", lambda: store.runs(OWNER, execution(found.execution_id))),
             (
                 "errors (there are none), 20,000 runs",
-                lambda: store.runs(OWNER, Wanted(first=100, error=True)),
+                lambda: store.runs(OWNER, RunQuery(first=100, error=True)),
             ),
             ("an attribute that 1 in 1,000 has", lambda: store.runs(OWNER, rare())),
         ]
@@ -135,14 +135,14 @@ def main(spans: int) -> None:
         store.stop()
 
 
-def execution(identifier: str) -> Wanted:
+def execution(identifier: str) -> RunQuery:
     """The runs with this execution id."""
-    return Wanted(first=100, filter=(("executionId", identifier),))
+    return RunQuery(first=100, filter=(("executionId", identifier),))
 
 
-def rare() -> Wanted:
+def rare() -> RunQuery:
     """The first of the runs that few are."""
-    return Wanted(first=10, filter=(("http.response.status_code", "500"),))
+    return RunQuery(first=10, filter=(("http.response.status_code", "500"),))
 
 
 if __name__ == "__main__":

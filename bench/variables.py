@@ -13,7 +13,7 @@ from typing import Any
 import uvloop
 
 from bench.figures import table
-from tieline_core.variables_checker import VariablesChecker
+from tieline_core.evaluation.variables_checker import VariablesChecker
 
 _ACTIVATIONS = 10_000
 _PROJECTS = 50

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO
 
-from tests.harness.building import BEGUN, begin
-from tests.harness.kubectl import ROOT
+from tests.harness.cluster.kubectl import ROOT
+from tests.harness.session.prebuild import BEGUN, begin
 
 FAST = ("tests/unit", "-m", "fast")
 PLATFORM = ("tests/integration", "tests/e2e")

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import measured as measuring
-from tests.harness.building import begin_for
-from tests.harness.kubectl import ROOT, Kubectl, Organisation, an_organisation, install_definitions
-from tests.harness.measured import Measured
-from tests.harness.progress import Uncaptured
-from tieline_cluster.kubectl import kubectl_for
+from tests.harness.cluster.kubectl import ROOT, Kubectl, Organisation, an_organisation, install_definitions
+from tests.harness.session import measurements as measuring
+from tests.harness.session.measurements import Measured
+from tests.harness.session.prebuild import begin_for
+from tests.harness.session.uncaptured_progress import UncapturedProgress
+from tieline_cluster.deployment.kubectl import kubectl_for
 from tieline_cluster.progress import Silence
 from tieline_cluster.providers import Cluster, ClusterProvider, choose_provider
 
@@ -29,13 +29,13 @@ _SLOW = (
     "unit/connectors/test_hostile_descriptions.py",
     "unit/connectors/test_limited_imports.py",
     "unit/connectors/test_published_descriptions.py",
-    "unit/core/test_files.py",
-    "unit/desk/",
+    "unit/project_files/test_config_maps.py",
+    "unit/cli/",
     "unit/runtime/test_sdk_page.py",
-    "unit/runtime/test_server.py",
-    "unit/scheduling/test_chaos.py",
+    "unit/runtime/server/test_server.py",
+    "unit/scheduling/test_random_failures.py",
     "unit/testing/test_plugin.py",
-    "unit/traces/test_store.py",
+    "unit/api/traces/test_store.py",
 )
 
 # After all others: what changes how the platform is deployed, and what judges by what the others did.
@@ -91,7 +91,7 @@ def provider(request: pytest.FixtureRequest) -> ClusterProvider:
         os.environ.get("TIELINE_TEST_PROVIDER", "auto"),
         name=CLUSTER,
         context=os.environ.get("TIELINE_TEST_CONTEXT"),
-        progress=Uncaptured(capture),
+        progress=UncapturedProgress(capture),
         **({} if KEEP else {"install": True, "fsync": False, "audit": "accounts", "crash_loop_max": 10}),
     )
 

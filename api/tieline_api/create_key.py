@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 from tieline_api.auth.api_keys import USER_PREFIX, manifest, new_key
 from tieline_api.settings import served_namespace
 from tieline_api.store.field_managers import MANAGER
-from tieline_core.ids import ORGANISATION_LABEL, parse_id
-from tieline_core.kube import Kube, KubeError
-from tieline_core.kube.confined import ConfinedKube
-from tieline_core.kube.connection import NoClusterError
-from tieline_core.kube.resources import NAMESPACES, SECRETS
+from tieline_core.identity.ids import ORGANISATION_LABEL, parse_id
+from tieline_core.kubernetes import Kube, KubeError
+from tieline_core.kubernetes.kubeconfig import NoClusterError
+from tieline_core.kubernetes.resources import NAMESPACES, SECRETS
+from tieline_core.kubernetes.scoped_client import ScopedKube
 
 _DURATION = re.compile(r"(?P<number>[1-9][0-9]{0,4})(?P<unit>[hd])")
 _HINT = """\
@@ -64,7 +64,7 @@ async def _connect(given: argparse.Namespace) -> Kube:
     agent = "tieline-api create-key"
     if given.namespace is None:
         return await Kube.connect(context=given.context, user_agent=agent)
-    return await ConfinedKube.connect(context=given.context, user_agent=agent, namespaces=[given.namespace])
+    return await ScopedKube.connect(context=given.context, user_agent=agent, namespaces=[given.namespace])
 
 
 async def _create(organisation: str, given: argparse.Namespace, expires: datetime | None) -> int:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from tieline_api.errors import malformed
-from tieline_api.opaque import seal, unseal
-from tieline_core.ids import parse_id
+from tieline_api.page_tokens import seal, unseal
+from tieline_core.identity.ids import parse_id
 
 T = TypeVar("T")
 

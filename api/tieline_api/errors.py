@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from tieline_core.kube import errors as kube
+from tieline_core.kubernetes import errors as kube
 
 MAX_FIELDS = 50
 _MAX_MESSAGE = 1000

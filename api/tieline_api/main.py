@@ -9,16 +9,16 @@ import uvloop
 from aiohttp import web
 
 from tieline_api import create_key
-from tieline_api.app import make_apps, make_platform
+from tieline_api.app import make_apps, make_dependencies
 from tieline_api.auth.issuers import IssuersError
-from tieline_api.service import logs
-from tieline_api.service.leaving import Leaving
-from tieline_api.service.listening import Runner
+from tieline_api.server import json_logging
+from tieline_api.server.graceful_drain import Leaving
+from tieline_api.server.http_server import Runner
 from tieline_api.settings import Settings, SettingsError
-from tieline_core import heap
-from tieline_core.kube import Kube
-from tieline_core.kube.confined import ConfinedKube
-from tieline_core.kube.connection import NoClusterError
+from tieline_core import process_memory
+from tieline_core.kubernetes import Kube
+from tieline_core.kubernetes.kubeconfig import NoClusterError
+from tieline_core.kubernetes.scoped_client import ScopedKube
 
 logger = logging.getLogger("tieline_api")
 
@@ -38,7 +38,7 @@ def main() -> int:
     except SettingsError as error:
         print(error, file=sys.stderr)
         return 2
-    logs.set_up(settings.log_level)
+    json_logging.set_up(settings.log_level)
     try:
         uvloop.run(serve(settings))
     except (NoClusterError, IssuersError) as error:
@@ -53,8 +53,8 @@ async def serve(settings: Settings) -> None:
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
-    async with heap.tidied(), await _connect(settings) as kube:
-        platform = make_platform(kube, settings)
+    async with process_memory.periodic_heap_trim(), await _connect(settings) as kube:
+        platform = make_dependencies(kube, settings)
         apps, leaving = make_apps(kube, platform), Leaving()
         ports = (
             (apps.public, settings.listen_port, settings.shutdown_seconds),
@@ -82,7 +82,7 @@ async def _connect(settings: Settings) -> Kube:
     context, agent, timeout = settings.kube_context, "tieline-api", settings.kube_timeout_seconds
     if settings.namespace is None:
         return await Kube.connect(context=context, user_agent=agent, timeout=timeout)
-    return await ConfinedKube.connect(
+    return await ScopedKube.connect(
         context=context, user_agent=agent, timeout=timeout, namespaces=[settings.namespace]
     )
 

@@ -51,9 +51,9 @@ from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urlsplit
 
-from tieline_api.auth.addresses import Network, networks
-from tieline_api.sizes import DEFAULT_SIZES, MIB, Sizes
-from tieline_rules.egress import PUBLIC_ONLY, Egress
+from tieline_api.body_limits import DEFAULT_BODY_LIMITS, MIB, BodyLimits
+from tieline_api.client_address import Network, networks
+from tieline_protocol.egress import PUBLIC_ONLY, Egress
 
 DEFAULT_REQUEST_ID_HEADER = "X-Request-Id"
 DEFAULT_TRACES_FILE = "/tmp/tieline-traces.db"  # noqa: S108  (the pod's own emptyDir)
@@ -83,7 +83,7 @@ class Settings:
     rate_limit: int = 6000
     failed_limit: int = 60
     trusted_proxies: tuple[Network, ...] = ()
-    sizes: Sizes = DEFAULT_SIZES
+    sizes: BodyLimits = DEFAULT_BODY_LIMITS
     request_id_header: str = DEFAULT_REQUEST_ID_HEADER
     revision_seconds: float = 2.0
     cors_origins: frozenset[str] = frozenset()
@@ -163,11 +163,11 @@ class Settings:
         return settings
 
 
-def _sizes(environment: Mapping[str, str]) -> Sizes:
+def _sizes(environment: Mapping[str, str]) -> BodyLimits:
     def mebibytes(name: str, *, default: float, low: float = 1) -> int:
         return int(_number(environment, name, default=default, low=low, high=64) * MIB)
 
-    return Sizes(
+    return BodyLimits(
         body=mebibytes("TIELINE_BODY_MEBIBYTES", default=1, low=0.1),
         credentials=mebibytes("TIELINE_CREDENTIALS_BODY_MEBIBYTES", default=16),
         files=mebibytes("TIELINE_FILES_BODY_MEBIBYTES", default=24),

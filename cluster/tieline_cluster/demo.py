@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tieline_cluster.deployment.kubectl import Kubectl, kubectl_for
+from tieline_cluster.deployment.oauth_sign_in import Club, connect, find_club
+from tieline_cluster.deployment.platform import Deployed, deploy, request, until, with_images
+from tieline_cluster.deployment.service_access import stop
 from tieline_cluster.errors import ClusterError
-from tieline_cluster.kubectl import Kubectl, kubectl_for
-from tieline_cluster.platform import Deployed, deploy, request, until, with_images
 from tieline_cluster.progress import Lines, Progress
 from tieline_cluster.providers import ClusterProvider, choose_provider
-from tieline_cluster.reach import stop
-from tieline_cluster.signing_in import Club, connect, find_club
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 WORK = CHECKOUT / ".tieline"
@@ -38,7 +38,7 @@ ORDER: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Shown:
+class DemoResult:
     """What the summary tells."""
 
     webhook: str
@@ -82,7 +82,7 @@ def down(provider: ClusterProvider, progress: Progress) -> None:
     (WORK / "demo.env").unlink(missing_ok=True)
 
 
-def _show(deployed: Deployed, progress: Progress) -> Shown:
+def _show(deployed: Deployed, progress: Progress) -> DemoResult:
     kubectl = deployed.kubectl
     with progress.step("Applying examples/quickstart"):
         runtime = {"runtime": deployed.images["runtime"]}
@@ -106,7 +106,7 @@ def _show(deployed: Deployed, progress: Progress) -> Shown:
     organisation = namespace["metadata"]["labels"]["tieline.dev/organisation"]
     member, record, club, connection = _sign_in(deployed, token, organisation, progress)
     (credential,) = connection["credentials"]
-    return Shown(
+    return DemoResult(
         webhook=webhook,
         answer=answer,
         orders=orders,
@@ -198,7 +198,7 @@ def _token(kubectl: Kubectl) -> str:
     return _run(kubectl, "create", "token", "demo", f"--duration={TOKEN_DURATION}").strip()
 
 
-def _write_environment(deployed: Deployed, shown: Shown) -> None:
+def _write_environment(deployed: Deployed, shown: DemoResult) -> None:
     """``.tieline/demo.env`` for the shell; it holds a token, so only its owner may read it."""
     kubectl = deployed.kubectl
     programs = WORK / "bin"
@@ -219,7 +219,7 @@ def _write_environment(deployed: Deployed, shown: Shown) -> None:
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _summary(deployed: Deployed, shown: Shown, elapsed: float) -> str:
+def _summary(deployed: Deployed, shown: DemoResult, elapsed: float) -> str:
     resources = _run(deployed.kubectl, "get", "projects,systems,connections,connectiontemplates")
     return f"""
 {resources}

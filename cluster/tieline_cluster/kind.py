@@ -12,7 +12,7 @@ from typing import Any
 from tieline_cluster.commands import run
 from tieline_cluster.errors import ClusterError
 from tieline_cluster.interface import Cluster
-from tieline_cluster.places import cache_folder, clusters_folder
+from tieline_cluster.paths import cache_folder, clusters_folder
 from tieline_cluster.progress import Progress
 
 DOCKER_TIMEOUT = 10

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from tieline_cluster.binary import ensure_binaries
-from tieline_cluster.builtin import BuiltIn
+from tieline_cluster.definition.hyperkube import ensure_binaries
+from tieline_cluster.definition.plan import Audit
 from tieline_cluster.errors import ClusterError
-from tieline_cluster.places import clusters_folder
-from tieline_cluster.plan import Audit
+from tieline_cluster.node.builtin import BuiltIn
+from tieline_cluster.paths import clusters_folder
 from tieline_cluster.progress import Lines
 from tieline_cluster.providers import Cluster, ClusterProvider, choose_provider
 

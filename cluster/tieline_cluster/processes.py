@@ -50,7 +50,7 @@ class Process:
                 os.kill(self.pid, number)
 
 
-class Records:
+class ProcessRecords:
     """The processes of one cluster, each in a file that also says what it was started with."""
 
     def __init__(self, folder: Path) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from tieline_cluster.errors import ClusterError
 from tieline_cluster.interface import Cluster, ClusterProvider
-from tieline_cluster.places import clusters_folder
+from tieline_cluster.paths import clusters_folder
 from tieline_cluster.progress import Progress, Silence
 
 __all__ = ["Cluster", "ClusterProvider", "choose_provider"]
@@ -37,12 +37,12 @@ def choose_provider(
     """The provider of this kind: `auto`, `builtin`, `kind` or `existing`.
 
     `install`: the built-in cluster installs the Debian packages that it lacks; kind and an existing cluster need none.
-    `options` are fields of `tieline_cluster.plan.Options` for the built-in cluster; those that are not given are as
-    the cluster was made with. `context` is the kubeconfig's context for `existing`.
+    `options` are fields of `tieline_cluster.definition.plan.Options` for the built-in cluster; the others keep the
+    values that the cluster was made with. `context` is the kubeconfig's context for `existing`.
     """
-    from tieline_cluster.builtin import BuiltIn  # noqa: PLC0415 (each provider is imported when it is chosen)
     from tieline_cluster.existing import Existing  # noqa: PLC0415
     from tieline_cluster.kind import Kind, docker_answers  # noqa: PLC0415
+    from tieline_cluster.node.builtin import BuiltIn  # noqa: PLC0415 (each provider is imported when it is chosen)
 
     told = progress or Silence()
     match kind:

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from tieline_core.ids import ULID_PATTERN
-from tieline_core.readable import READABLE
+from tieline_core.identity.display_names import READABLE
+from tieline_core.identity.ids import ULID_PATTERN
 from tieline_core.resources import KINDS
 from tieline_core.resources.kinds import CATEGORY, GROUP, VERSION, CustomResource, Kind
 

@@ -31,11 +31,11 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from pathlib import Path
 
-from tieline_operator import exposure
-from tieline_operator.exposure import NOT_EXPOSED, Exposure
-from tieline_operator.network_policies import CLUSTER_DNS
-from tieline_operator.public_urls import PLACEHOLDERS, placeholders
-from tieline_rules.egress import PUBLIC_ONLY, Egress
+from tieline_operator.workload import exposure
+from tieline_operator.workload.exposure import NOT_EXPOSED, Exposure
+from tieline_operator.workload.network_policies import CLUSTER_DNS
+from tieline_operator.workload.public_urls import PLACEHOLDERS, placeholders
+from tieline_protocol.egress import PUBLIC_ONLY, Egress
 
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")

@@ -15,17 +15,17 @@ import kopf
 import uvloop
 from aiohttp import web
 
-from tieline_core import heap
-from tieline_core.kube import Kube, Resource
-from tieline_core.kube.confined import ConfinedKube
-from tieline_core.kube.connection import NoClusterError
-from tieline_operator import logs, probes
+from tieline_core import process_memory
+from tieline_core.kubernetes import Kube, Resource
+from tieline_core.kubernetes.kubeconfig import NoClusterError
+from tieline_core.kubernetes.scoped_client import ScopedKube
+from tieline_operator import health, log_format
+from tieline_operator.cache.indexers import PRIMARY_RESOURCES
 from tieline_operator.config import Config, ConfigError
-from tieline_operator.indexes import OWN
-from tieline_operator.kopf_session import session_of
-from tieline_operator.kopf_storage import NoDiffBase, NoMemories, NoProgress
+from tieline_operator.controller.kopf_session import session_of
+from tieline_operator.controller.kopf_storage import NoDiffBase, NoMemories, NoProgress
+from tieline_operator.controller.manager import Manager
 from tieline_operator.metrics import Metrics
-from tieline_operator.service import Service
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ def main() -> int:
     except ConfigError as error:
         sys.stderr.write(f"The configuration is not usable: {error}\n")
         return _WRONG_USAGE
-    logs.set_up(config.log_level)
+    log_format.set_up(config.log_level)
     try:
         return uvloop.run(run(config))
     except NoClusterError as error:
@@ -51,18 +51,18 @@ async def run(config: Config) -> int:
     """Runs the operator; 1 when it stopped because it could not go on."""
     metrics = Metrics()
     server, _ = metrics.serve(config.metrics_port)
-    service = Service(config, await _connect(config), metrics)
+    manager = Manager(config, await _connect(config), metrics)
     stop = asyncio.Event()
-    probing = web.AppRunner(probes.application(service), access_log=None, shutdown_timeout=1.0)
+    probing = web.AppRunner(health.application(manager), access_log=None, shutdown_timeout=1.0)
     await probing.setup()
     await web.TCPSite(probing, "0.0.0.0", config.health_port).start()  # noqa: S104  (the kubelet asks)
-    watching = asyncio.create_task(_stop_when_finished(service, stop))
+    watching = asyncio.create_task(_stop_when_finished(manager, stop))
     # Said here, because kopf would ask for the user's name, and a user may have none.
     identity: Any = socket.gethostname()
     try:
-        async with heap.tidied():
+        async with process_memory.periodic_heap_trim():
             await kopf.operator(
-                registry=registry(config, service, stop),
+                registry=registry(config, manager, stop),
                 memories=NoMemories(),
                 standalone=True,
                 identity=identity,
@@ -74,17 +74,17 @@ async def run(config: Config) -> int:
         watching.cancel()
         await probing.cleanup()
         server.shutdown()
-    return 1 if service.finished.is_set() else 0
+    return 1 if manager.finished.is_set() else 0
 
 
 async def _connect(config: Config) -> Kube:
     if config.namespaces:
-        return await ConfinedKube.connect(user_agent="tieline-operator", namespaces=config.namespaces)
+        return await ScopedKube.connect(user_agent="tieline-operator", namespaces=config.namespaces)
     return await Kube.connect(user_agent="tieline-operator")
 
 
-def registry(config: Config, service: Service, stopped: asyncio.Event) -> kopf.OperatorRegistry:
-    """kopf's handlers: start, stop, and the events of our kinds. ``stopped`` is set once the service has stopped."""
+def registry(config: Config, manager: Manager, stopped: asyncio.Event) -> kopf.OperatorRegistry:
+    """kopf's handlers: start, stop, and the events of our kinds. ``stopped`` is set once the manager has stopped."""
     handlers = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=handlers)
@@ -105,29 +105,29 @@ def registry(config: Config, service: Service, stopped: asyncio.Event) -> kopf.O
         settings.watching.chunk_size = 100
         # It would follow definitions and Namespaces of the whole cluster, which a Role does not permit.
         settings.scanning.disabled = bool(config.namespaces)
-        await service.start()
+        await manager.start()
 
     @kopf.on.cleanup(registry=handlers)
     async def stop(**_: Any) -> None:
-        await service.stop()
+        await manager.stop()
         # kopf waits for its flag to stop also when it was a signal that stopped it, for 5 s.
         stopped.set()
 
-    for resource in OWN:
-        _watch(handlers, service, resource)
+    for resource in PRIMARY_RESOURCES:
+        _watch(handlers, manager, resource)
     return handlers
 
 
-def _watch(handlers: kopf.OperatorRegistry, service: Service, resource: Resource) -> None:
+def _watch(handlers: kopf.OperatorRegistry, manager: Manager, resource: Resource) -> None:
     @kopf.on.event(
         resource.group, resource.version, resource.plural, registry=handlers, id=f"see-{resource.plural}"
     )
     async def see(event: kopf.RawEvent, **_: Any) -> None:
-        await service.seen(resource, event["object"]["metadata"])
+        await manager.handle_event(resource, event["object"]["metadata"])
 
 
-async def _stop_when_finished(service: Service, stop: asyncio.Event) -> None:
-    await service.finished.wait()
+async def _stop_when_finished(manager: Manager, stop: asyncio.Event) -> None:
+    await manager.finished.wait()
     stop.set()
 
 

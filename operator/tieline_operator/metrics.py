@@ -10,12 +10,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from tieline_core.kube import Resource
-from tieline_core.kube.resources import PROJECTS
+from tieline_core.kubernetes import Resource
+from tieline_core.kubernetes.resources import PROJECTS
 from tieline_core.resources.projects import EnvironmentState
-from tieline_operator.conditions import find
-from tieline_operator.organisations import Claim
-from tieline_operator.plans import Object
+from tieline_operator.apply.conditions import find
+from tieline_operator.apply.plan import Object
+from tieline_operator.cache.organisations import OrganisationClaim
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
@@ -88,7 +88,7 @@ class Metrics:
         """Takes up what is read when somebody asks: the objects there are, and the environments."""
         self.registry.register(_Objects(objects))
 
-    def watch_organisations(self, duplicates: Callable[[], Mapping[str, Claim]]) -> None:
+    def watch_organisations(self, duplicates: Callable[[], Mapping[str, OrganisationClaim]]) -> None:
         """Takes up what is read when somebody asks: the namespaces that carry the id of an older one."""
         self.registry.register(_Duplicates(duplicates))
 
@@ -143,7 +143,7 @@ class _Read(Collector):
 
 
 class _Duplicates(Collector):
-    def __init__(self, duplicates: Callable[[], Mapping[str, Claim]]) -> None:
+    def __init__(self, duplicates: Callable[[], Mapping[str, OrganisationClaim]]) -> None:
         self._read = duplicates
 
     def collect(self) -> Iterable[GaugeMetricFamily]:

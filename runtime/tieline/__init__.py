@@ -31,15 +31,15 @@ from tieline.errors import (
     UnsupportedAuthSchemeError,
     UpstreamError,
 )
+from tieline.execution.background import TooMuchBackgroundWorkError
+from tieline.http_client.session import Session
 from tieline.integration import Integration
-from tieline.logs import Log
-from tieline.outbound.session import Session
 from tieline.scheduling.schedules import ScheduledRun
-from tieline.serving.background import TooMuchBackgroundWorkError
-from tieline.state.authors import State, StateChangedError, StateEntry
+from tieline.state.activation_state import State, StateChangedError, StateEntry
 from tieline.state.documents import StateRefusedError, StateUnavailableError
 from tieline.sync import SyncContext, SyncRequest, SyncResponse, SyncState
-from tieline.tracing.spans import Span
+from tieline.telemetry.logs import Log
+from tieline.telemetry.spans import Span
 from tieline.variables import Variables
 
 __version__ = "0.1.0"

@@ -10,12 +10,12 @@ from yarl import URL
 
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Activation
-from tieline.logs import Log
-from tieline.outbound.session import Session, fetch
-from tieline.serving.background import BackgroundWork, Work
-from tieline.state.authors import State
+from tieline.execution.background import BackgroundWork, Work
+from tieline.http_client.session import Session, fetch
+from tieline.state.activation_state import State
 from tieline.state.documents import Documents, MemoryDocuments
-from tieline.tracing.spans import Span, Tracer, Value
+from tieline.telemetry.logs import Log
+from tieline.telemetry.spans import Span, Tracer, Value
 from tieline.variables import Variables, with_defaults
 
 V = TypeVar("V", default=Variables)
@@ -31,7 +31,7 @@ class Named:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Surroundings:
+class RunMetadata:
     """Where the code runs; the same for every run of a process."""
 
     organisation_id: str
@@ -68,7 +68,7 @@ class Context(Generic[V]):
         "activation",
         "execution_id",
         "log",
-        "surroundings",
+        "run_metadata",
     )
 
     def __init__(
@@ -77,7 +77,7 @@ class Context(Generic[V]):
         execution_id: str,
         configuration: Configuration,
         client: aiohttp.ClientSession,
-        surroundings: Surroundings,
+        run_metadata: RunMetadata,
         activation: Activation | None = None,
         tracer: Tracer | None = None,
         documents: Documents | None = None,
@@ -90,7 +90,7 @@ class Context(Generic[V]):
         self.activation: Activation = activation or configuration.current.static
         """Whom the run is for, as it was when the run began: a user's activation, or the static one."""
         self._documents = MemoryDocuments() if documents is None else documents
-        self.surroundings = surroundings
+        self.run_metadata = run_metadata
         self._background = background or BackgroundWork()
         self._configuration = configuration
         self._client = client
@@ -120,27 +120,27 @@ class Context(Generic[V]):
     @property
     def organisation_id(self) -> str:
         """The organisation's id."""
-        return self.surroundings.organisation_id
+        return self.run_metadata.organisation_id
 
     @property
     def project(self) -> Named:
         """The project's id and name."""
-        return self.surroundings.project
+        return self.run_metadata.project
 
     @property
     def environment(self) -> Named:
         """The environment's id and name."""
-        return self.surroundings.environment
+        return self.run_metadata.environment
 
     @property
     def version(self) -> str:
         """The name of the ProjectVersion that runs."""
-        return self.surroundings.version
+        return self.run_metadata.version
 
     @property
     def public_url(self) -> str:
         """Where the environment's webhooks are reached from outside."""
-        return self._configuration.current.public_url or self.surroundings.public_url
+        return self._configuration.current.public_url or self.run_metadata.public_url
 
     def session(self, template: str) -> Session:
         """A client for the connection of a connection template, for streaming or for many requests.

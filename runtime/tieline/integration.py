@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from tieline.scheduling.cron import CronError, parse_cron
 from tieline.scheduling.schedules import (
     ACTIVATIONS,
-    LONGEST_CATCH_UP,
-    LONGEST_RUN,
-    MOST_PARALLEL,
+    MAX_CATCH_UP,
+    MAX_PARALLEL,
+    MAX_RUN_SECONDS,
     OVERLAPS,
     Activations,
     Overlap,
@@ -22,7 +22,7 @@ Handler = Callable[..., Any]
 F = TypeVar("F", bound=Handler)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-MOST_SCHEDULES = 50
+MAX_SCHEDULES = 50
 """Of a project. The platform keeps 120 records of an environment: enough for the old and the new code in a rollout."""
 _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
@@ -127,9 +127,9 @@ class Integration:
         '0 9 * * MON-FRI'
         """
         _check_name("schedule", name, self.schedules)
-        if len(self.schedules) >= MOST_SCHEDULES:
+        if len(self.schedules) >= MAX_SCHEDULES:
             raise ValueError(
-                f"A project has at most {MOST_SCHEDULES} schedules; let one function do several things"
+                f"A project has at most {MAX_SCHEDULES} schedules; let one function do several things"
             )
         try:
             times = parse_cron(cron, timezone)
@@ -140,10 +140,10 @@ class Integration:
                 f"Schedule {name!r}: activations is one of {', '.join(ACTIVATIONS)}, "
                 f"overlap one of {', '.join(OVERLAPS)}"
             )
-        _check_range(name, "parallel", parallel, 1, MOST_PARALLEL)
-        _check_range(name, "catch_up", catch_up, 0, LONGEST_CATCH_UP)
+        _check_range(name, "parallel", parallel, 1, MAX_PARALLEL)
+        _check_range(name, "catch_up", catch_up, 0, MAX_CATCH_UP)
         if timeout is not None:
-            _check_range(name, "timeout", timeout, 0.001, LONGEST_RUN)
+            _check_range(name, "timeout", timeout, 0.001, MAX_RUN_SECONDS)
 
         def register(handler: F) -> F:
             self.schedules[name] = Schedule(

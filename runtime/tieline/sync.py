@@ -14,11 +14,11 @@ from yarl import URL
 
 from tieline.configuration.snapshot import Activation
 from tieline.context import Context, Named, V
-from tieline.logs import Log
-from tieline.serving.background import Work
-from tieline.state.authors import State, StateEntry
-from tieline.state.documents import ANYTHING, Expected
-from tieline.tracing.spans import Span, Value
+from tieline.execution.background import Work
+from tieline.state.activation_state import State, StateEntry
+from tieline.state.documents import ANY_VERSION, Expected
+from tieline.telemetry.logs import Log
+from tieline.telemetry.spans import Span, Value
 
 T = TypeVar("T")
 
@@ -256,11 +256,11 @@ class SyncState:
         """The value with its version."""
         return _wait(self._state.entry(key), self._loop)
 
-    def set(self, key: str, value: Any, *, version: Expected = ANYTHING) -> str:
+    def set(self, key: str, value: Any, *, version: Expected = ANY_VERSION) -> str:
         """Keep ``value``; see State.set."""
         return _wait(self._state.set(key, value, version=version), self._loop)
 
-    def delete(self, key: str, *, version: Expected = ANYTHING) -> None:
+    def delete(self, key: str, *, version: Expected = ANY_VERSION) -> None:
         """Forget the value; see State.delete."""
         _wait(self._state.delete(key, version=version), self._loop)
 

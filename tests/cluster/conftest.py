@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tieline_cluster.builtin import BuiltIn
-from tieline_cluster.places import clusters_folder
+from tieline_cluster.node.builtin import BuiltIn
+from tieline_cluster.paths import clusters_folder
 from tieline_cluster.progress import Lines
 
 

@@ -7,12 +7,12 @@ import pytest
 import yaml
 
 from tests.cluster.test_plan import make_plan
-from tieline_cluster import components, configuration
-from tieline_cluster.binary import Binaries, version_flags
-from tieline_cluster.certificates import certificate_requests
+from tieline_cluster.definition import components, config_files
+from tieline_cluster.definition.certificates import certificate_requests
+from tieline_cluster.definition.hyperkube import Binaries, version_flags
 from tieline_cluster.errors import ClusterError
-from tieline_cluster.machine import mounts_below
-from tieline_cluster.network import rules
+from tieline_cluster.node.network import rules
+from tieline_cluster.node.shared_machine import mounts_below
 
 BINARIES = Binaries(hyperkube=Path("/cache/hyperkube"), pause=Path("/cache/pause"))
 
@@ -52,40 +52,40 @@ def test_requests_are_logged_only_when_asked() -> None:
 
 
 def test_the_audit_log_of_accounts_has_all_of_theirs_but_the_controllers() -> None:
-    controllers, accounts, others = yaml.safe_load(configuration.audit_policy("accounts"))["rules"]
+    controllers, accounts, others = yaml.safe_load(config_files.audit_policy("accounts"))["rules"]
     assert controllers == {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]}
     assert accounts == {"level": "Metadata", "userGroups": ["system:serviceaccounts"]}
     assert others == {"level": "None"}
 
 
 def test_the_audit_log_of_changes_leaves_reads_out() -> None:
-    policy = yaml.safe_load(configuration.audit_policy("changes"))
+    policy = yaml.safe_load(config_files.audit_policy("changes"))
     assert policy["rules"][0] == {"level": "None", "verbs": ["get", "list", "watch"]}
     assert policy["rules"][-1] == {"level": "Metadata"}
 
 
 def test_a_full_disk_evicts_no_pod() -> None:
-    kubelet = yaml.safe_load(configuration.kubelet(make_plan()))
+    kubelet = yaml.safe_load(config_files.kubelet(make_plan()))
     assert set(kubelet["evictionHard"].values()) == {"0%"}
     assert "featureGates" not in kubelet
 
 
 def test_the_longest_wait_after_crashes_can_be_shortened() -> None:
-    kubelet = yaml.safe_load(configuration.kubelet(make_plan(crash_loop_max=10)))
+    kubelet = yaml.safe_load(config_files.kubelet(make_plan(crash_loop_max=10)))
     assert kubelet["crashLoopBackOff"] == {"maxContainerRestartPeriod": "10s"}
     assert kubelet["featureGates"] == {"KubeletCrashLoopBackOffMax": True}
 
 
 def test_unknown_names_fail_at_once_where_no_name_server_answers() -> None:
-    offline = configuration.corefile(make_plan(), upstream=[])
+    offline = config_files.corefile(make_plan(), upstream=[])
     assert "NXDOMAIN" in offline
     assert "forward" not in offline
-    assert "forward . 192.0.2.53" in configuration.corefile(make_plan(), upstream=["192.0.2.53"])
+    assert "forward . 192.0.2.53" in config_files.corefile(make_plan(), upstream=["192.0.2.53"])
 
 
 def test_the_pod_network_is_the_plans() -> None:
     plan = make_plan(2)
-    (bridge,) = json.loads(configuration.cni(plan))["plugins"]
+    (bridge,) = json.loads(config_files.cni(plan))["plugins"]
     assert bridge["bridge"] == plan.bridge
     assert bridge["ipam"]["ranges"] == [[{"subnet": str(plan.pod_subnet), "gateway": str(plan.gateway)}]]
 

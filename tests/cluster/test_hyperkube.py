@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tieline_cluster.places import sources_folder
+from tieline_cluster.paths import sources_folder
 
 pytestmark = pytest.mark.cluster
 

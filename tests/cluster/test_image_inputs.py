@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from tieline_cluster.base_image import (
+from tieline_cluster.errors import ClusterError
+from tieline_cluster.image_build.base_image import (
     base_image,
     base_script,
     external_bases,
     local_base_arguments,
     mirror_in,
 )
-from tieline_cluster.errors import ClusterError
-from tieline_cluster.pip_settings import build_mounts, pip_settings
+from tieline_cluster.image_build.pip_settings import build_mounts, pip_settings
 
 DOCKERFILE = """\
 # FROM nothing
@@ -99,5 +99,5 @@ def test_certificates_are_mounted_where_the_machine_has_its_own(
 
 def bare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without settings of its own."""
-    monkeypatch.setattr("tieline_cluster.pip_settings.OWN_AUTHORITIES", folder / "none")
-    monkeypatch.setattr("tieline_cluster.pip_settings.SYSTEM_FILE", folder / "none")
+    monkeypatch.setattr("tieline_cluster.image_build.pip_settings.OWN_AUTHORITIES", folder / "none")
+    monkeypatch.setattr("tieline_cluster.image_build.pip_settings.SYSTEM_FILE", folder / "none")

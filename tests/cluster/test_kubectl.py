@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tieline_cluster.deployment.kubectl import kubectl_for
 from tieline_cluster.interface import Cluster
-from tieline_cluster.kubectl import kubectl_for
 from tieline_cluster.progress import Silence
 
 

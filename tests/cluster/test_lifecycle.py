@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.traces import kill, kubectl, of_cluster, processes, slot_of
-from tieline_cluster.builtin import BuiltIn
+from tests.cluster.residue import kill, kubectl, of_cluster, processes, slot_of
 from tieline_cluster.commands import run
+from tieline_cluster.definition.plan import Options, Plan
 from tieline_cluster.errors import ClusterError
-from tieline_cluster.places import clusters_folder
-from tieline_cluster.plan import Options, Plan
+from tieline_cluster.node.builtin import BuiltIn
+from tieline_cluster.paths import clusters_folder
 from tieline_cluster.progress import Lines
 
 pytestmark = pytest.mark.cluster

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tieline_cluster.definition.plan import FIRST_NODE_PORT, SLOTS, Options, Plan, fingerprint
 from tieline_cluster.errors import ClusterError
-from tieline_cluster.plan import FIRST_NODE_PORT, SLOTS, Options, Plan, fingerprint
-from tieline_cluster.slots import conflicts
+from tieline_cluster.node.slots import conflicts
 
 
 def make_plan(slot: int = 0, **options: object) -> Plan:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.kubectl import ROOT, Kubectl, Organisation
-from tests.harness.world import Platform, Rest, World, administrator
-from tieline_cluster.kubectl import kubectl_for
-from tieline_cluster.platform import deploy
+from tests.harness.cluster.deployed_platform import Platform, Rest, World, administrator
+from tests.harness.cluster.kubectl import ROOT, Kubectl, Organisation
+from tieline_cluster.deployment.kubectl import kubectl_for
+from tieline_cluster.deployment.platform import deploy
 from tieline_cluster.progress import Silence
 from tieline_cluster.providers import Cluster, ClusterProvider
 

@@ -13,23 +13,23 @@ from typing import Any
 
 import pytest
 
-from tests.harness import audit
-from tests.harness.evicting import evict, serves
-from tests.harness.kubectl import Organisation
-from tests.harness.measured import Measured
-from tests.harness.pod_processes import processes_of, send
-from tests.harness.rest_load import RestLoad
-from tests.harness.two_of_each import (
+from tests.harness.clients.rest_load import RestLoad
+from tests.harness.cluster import audit_log
+from tests.harness.cluster.deployed_platform import Platform, Rest, World, project
+from tests.harness.cluster.evictions import evict, serves
+from tests.harness.cluster.ha_deployment import (
     NAMESPACE,
     PARTS,
-    apply_two_of_each,
+    apply_highly_available,
     items,
     leader,
     pods,
     rolled_out,
 )
-from tests.harness.waiting import eventually
-from tests.harness.world import Platform, Rest, World, project
+from tests.harness.cluster.kubectl import Organisation
+from tests.harness.cluster.pod_processes import processes_of, send
+from tests.harness.session.measurements import Measured
+from tests.harness.session.waiting import eventually
 from tieline_cluster.providers import Cluster
 from tieline_operator.config import Config
 
@@ -49,7 +49,7 @@ SUSPENDED = [{"name": "production", "version": "latest", "suspended": True}]
 @pytest.fixture(scope="module")
 def two(platform: Platform, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     """The platform, highly available."""
-    apply_two_of_each(platform, tmp_path_factory.mktemp("two-of-each"))
+    apply_highly_available(platform, tmp_path_factory.mktemp("two-of-each"))
     eventually("one leads", lambda: leader(platform) in {name(pod) for pod in pods(platform, PARTS[0])})
     yield platform
     platform.kubectl("delete", "poddisruptionbudgets", *PARTS, namespace=NAMESPACE)
@@ -68,23 +68,23 @@ def other_than(platform: Platform, pod: str) -> str:
     return found
 
 
-def writes(cluster: Cluster, since: datetime) -> list[audit.Request]:
+def writes(cluster: Cluster, since: datetime) -> list[audit_log.Request]:
     """What operators have written, in the order in which it came; their Lease apart."""
     if cluster.audit_log is None:
         return []
     return [
         one
-        for one in audit.requests(cluster.audit_log, since=since)
-        if one.user == OPERATOR and one.right.verb in audit.WRITES and one.right.resource != "leases"
+        for one in audit_log.requests(cluster.audit_log, since=since)
+        if one.user == OPERATOR and one.right.verb in audit_log.WRITES and one.right.resource != "leases"
     ]
 
 
-def of_tokens(write: audit.Request) -> bool:
+def of_tokens(write: audit_log.Request) -> bool:
     """Whether it may come late: a refresh that has begun is ended, and its Secret's version fences it."""
     return write.right.resource == "secrets" and "-tokens-" in write.name
 
 
-def epochs(written: list[audit.Request]) -> list[str]:
+def epochs(written: list[audit_log.Request]) -> list[str]:
     """Which pod wrote, and which one after it."""
     return [pod for pod, _ in groupby(one.pod for one in sorted(written, key=lambda one: one.at))]
 

@@ -1,7 +1,8 @@
 """Nobody has a right that nobody needs: what roles grant, beside what the API server saw being used.
 
 Runs last. What counts as used is what operator and API have asked for since the session began: in their pods, and as
-processes of the integration tests, which have accounts with the same rights (``tests/harness/accounts.py``).
+processes of the integration tests, which have accounts with the same rights
+(``tests/harness/cluster/service_accounts.py``).
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.harness.accounts import account_of
-from tests.harness.audit import Request, Right, requests
-from tests.harness.granted import granted_to
-from tests.harness.kubectl import ROOT, Kubectl
-from tests.harness.world import Platform, World, http, project
+from tests.harness.cluster.audit_log import Request, Right, requests
+from tests.harness.cluster.deployed_platform import Platform, World, http, project
+from tests.harness.cluster.granted_rights import granted_to
+from tests.harness.cluster.kubectl import ROOT, Kubectl
+from tests.harness.cluster.service_accounts import account_of
 from tieline_cluster.providers import Cluster
 
 pytestmark = pytest.mark.e2e
@@ -31,7 +32,7 @@ NEEDED = ("e2e", "integration/api", "integration/oauth", "integration/operator")
 OURS = "tieline.dev"
 # Rights that only rare ways use: when that is, and the tests that go there.
 _PRUNED = (
-    "more versions than are kept: tests/unit/operator/test_project_versions.py, test_project_connectors.py"
+    "more versions than are kept: tests/unit/operator/reconcilers/project/{test_versions,test_connector}.py"
 )
 RARE: dict[str, dict[Right, str]] = {
     "operator": {
@@ -41,11 +42,11 @@ RARE: dict[str, dict[Right, str]] = {
         Right(
             OURS, "connectorversions", "patch"
         ): "a version that has no id, as after a restore by other tools: "
-        "tests/unit/operator/test_references.py",
+        "tests/unit/operator/reconcilers/test_references.py",
     },
     "api": {
         Right(OURS, "connectors", "get"): "two first imports of a connector in one instant: "
-        "tests/integration/api/test_rest_connectors.py",
+        "tests/integration/api/resources/test_connectors.py",
         Right("", "namespaces", "get"): "one organisation served by TIELINE_NAMESPACES: tests/install",
     },
 }

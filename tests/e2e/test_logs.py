@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.harness.waiting import eventually
-from tests.harness.world import Rest, World, http, project
+from tests.harness.cluster.deployed_platform import Rest, World, http, project
+from tests.harness.session.waiting import eventually
 
 pytestmark = pytest.mark.e2e
 

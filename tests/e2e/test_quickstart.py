@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.harness.kubectl import ROOT, Organisation
-from tests.harness.waiting import eventually
-from tests.harness.world import Answer, Platform, World, administrator, http
-from tieline_cluster.platform import with_images
+from tests.harness.cluster.deployed_platform import Answer, Platform, World, administrator, http
+from tests.harness.cluster.kubectl import ROOT, Organisation
+from tests.harness.session.waiting import eventually
+from tieline_cluster.deployment.platform import with_images
 
 pytestmark = pytest.mark.e2e
 

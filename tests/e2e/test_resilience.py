@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from tests.harness.evicting import serves
-from tests.harness.waiting import eventually
-from tests.harness.world import Platform, Rest, World, http, project
+from tests.harness.cluster.deployed_platform import Platform, Rest, World, http, project
+from tests.harness.cluster.evictions import serves
+from tests.harness.session.waiting import eventually
 
 pytestmark = pytest.mark.e2e
 

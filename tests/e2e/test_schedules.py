@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.harness.waiting import eventually
-from tests.harness.world import Answer, Rest, World, external_system, http, project
-from tieline_core.names import schedules_name, workload_name
+from tests.harness.cluster.deployed_platform import Answer, Rest, World, external_system, http, project
+from tests.harness.session.waiting import eventually
+from tieline_core.identity.names import schedules_name, workload_name
 
 pytestmark = pytest.mark.e2e
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.harness.waiting import eventually
-from tests.harness.world import World, answering, http, project, says
+from tests.harness.cluster.deployed_platform import World, answering, http, project, says
+from tests.harness.session.waiting import eventually
 
 pytestmark = pytest.mark.e2e
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.harness.waiting import eventually
-from tests.harness.world import Rest, World, external_system, http, project
+from tests.harness.cluster.deployed_platform import Rest, World, external_system, http, project
+from tests.harness.session.waiting import eventually
 
 pytestmark = pytest.mark.e2e
 

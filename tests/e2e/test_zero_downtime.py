@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from tests.harness.constant_load import ConstantLoad, code_for_load
-from tests.harness.evicting import evict, serves
-from tests.harness.measured import Measured
-from tests.harness.waiting import eventually
-from tests.harness.world import World, project
+from tests.harness.clients.constant_load import ConstantLoad, code_for_load
+from tests.harness.cluster.deployed_platform import World, project
+from tests.harness.cluster.evictions import evict, serves
+from tests.harness.session.measurements import Measured
+from tests.harness.session.waiting import eventually
 
 pytestmark = pytest.mark.e2e
 

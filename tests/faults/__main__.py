@@ -14,12 +14,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.faults.checks_self_test import UnnoticedError, sabotage
 from tests.faults.cluster import FaultyCluster
+from tests.faults.ha_platform import FAKETIME, Stage
 from tests.faults.history import DivergedError, History
-from tests.faults.sabotage import UnnoticedError, sabotage
-from tests.faults.stage import FAKETIME, Stage
 from tests.faults.worker import Log
-from tieline_cluster import packages
+from tieline_cluster.image_build import debian_packages
 from tieline_cluster.progress import Lines, Progress
 
 
@@ -58,8 +58,9 @@ def run(
 
 def _install(progress: Progress) -> None:
     """What the cluster needs, and the library that sets clocks."""
-    packages.install_missing(
-        packages.NODE_PACKAGES | packages.IMAGE_PACKAGES | {str(FAKETIME): "libfaketime"}, progress
+    debian_packages.install_missing(
+        debian_packages.NODE_PACKAGES | debian_packages.IMAGE_PACKAGES | {str(FAKETIME): "libfaketime"},
+        progress,
     )
 
 

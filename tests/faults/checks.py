@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tests.faults.model import Model, Project
-from tests.faults.seen import Obj, Seen, environment
+from tests.faults.observation import Obj, Observation, environment
 
 SERVED = {"Deployment": 1, "Service": 1, "ServiceAccount": 1, "NetworkPolicy": 1}
 """The children of an environment that is not a draft, and how many of each."""
@@ -22,7 +22,7 @@ DELETION = timedelta(seconds=60)
 
 
 @dataclass(frozen=True)
-class Look:
+class Verdict:
     """What was found to be so, and what is wrong."""
 
     facts: dict[str, Any]
@@ -30,10 +30,10 @@ class Look:
     complaints: list[str]
 
 
-def judge(model: Model, seen: Seen, now: datetime) -> Look:
+def judge(model: Model, seen: Observation, now: datetime) -> Verdict:
     """Compares everything."""
     if seen.problems:
-        return Look({}, seen.problems)
+        return Verdict({}, seen.problems)
     facts = observe(model, seen)
     complaints = [
         *_differences(model, facts),
@@ -44,10 +44,10 @@ def judge(model: Model, seen: Seen, now: datetime) -> Look:
         *orphans(seen),
         *hanging(seen, now),
     ]
-    return Look(facts, complaints)
+    return Verdict(facts, complaints)
 
 
-def observe(model: Model, seen: Seen) -> dict[str, Any]:
+def observe(model: Model, seen: Observation) -> dict[str, Any]:
     """The registers' values as they are seen."""
     facts: dict[str, Any] = {}
     found = seen.projects()
@@ -66,7 +66,7 @@ def observe(model: Model, seen: Seen) -> dict[str, Any]:
     return facts
 
 
-def _of_project(project: Project, obj: Obj, seen: Seen) -> dict[str, Any]:
+def _of_project(project: Project, obj: Obj, seen: Observation) -> dict[str, Any]:
     name, state, spec = project.name, environment(obj), obj["spec"]["environments"][0]
     facts: dict[str, Any] = {f"{name}.suspended": bool(spec.get("suspended"))}
     says = {one["metadata"]["name"]: _says(one) for one in seen.objects["ProjectVersion"]}
@@ -96,7 +96,7 @@ def _differences(model: Model, facts: dict[str, Any]) -> Iterable[str]:
             yield f"{name} is {facts[name]!r}, and what was written makes it one of {register.may_be()!r}"
 
 
-def _inventions(model: Model, seen: Seen) -> Iterable[str]:
+def _inventions(model: Model, seen: Observation) -> Iterable[str]:
     """What nobody asked for."""
     names = Counter(obj["spec"]["name"] for obj in seen.objects["Project"])
     for name, count in names.items():
@@ -113,7 +113,7 @@ def _inventions(model: Model, seen: Seen) -> Iterable[str]:
             yield f"There is an activation of {place[1]} in {place[0]} that nobody made"
 
 
-def _environments(model: Model, seen: Seen) -> Iterable[str]:
+def _environments(model: Model, seen: Observation) -> Iterable[str]:
     """Each environment does what its spec says, with one of each child."""
     children: dict[str, Counter[str]] = {}
     for obj in seen.all():
@@ -140,7 +140,7 @@ def _environments(model: Model, seen: Seen) -> Iterable[str]:
             yield f"{name} does not answer: {seen.served.get(name)}"
 
 
-def _doors_agree(seen: Seen) -> Iterable[str]:
+def _doors_agree(seen: Observation) -> Iterable[str]:
     by_kubectl = {name: environment(obj).get("status") for name, obj in seen.projects().items()}
     users = {obj["spec"]["externalId"] for obj in seen.objects["EndUser"]}
     for replica, projects in enumerate(seen.rest_projects):
@@ -152,7 +152,7 @@ def _doors_agree(seen: Seen) -> Iterable[str]:
             yield f"Users {sorted(known ^ users)} are not the same by kubectl and at API {replica}"
 
 
-def _conditions(model: Model, seen: Seen) -> Iterable[str]:
+def _conditions(model: Model, seen: Observation) -> Iterable[str]:
     """Nothing is still being worked on, and all that should work does."""
     broken = {
         obj["metadata"]["name"]
@@ -187,7 +187,7 @@ def _excused(obj: Obj, broken: set[str]) -> bool:
     )
 
 
-def orphans(seen: Seen) -> Iterable[str]:
+def orphans(seen: Observation) -> Iterable[str]:
     """What has lost the object that it belongs to."""
     uids = {obj["metadata"]["uid"] for obj in seen.all()}
     projects = {obj["metadata"]["name"] for obj in seen.objects["Project"]}
@@ -204,7 +204,7 @@ def orphans(seen: Seen) -> Iterable[str]:
             yield f"{what} is left of the project {named}"
 
 
-def hanging(seen: Seen, now: datetime) -> Iterable[str]:
+def hanging(seen: Observation, now: datetime) -> Iterable[str]:
     """What is being deleted for too long, or could be held up by us."""
     for obj in seen.all():
         metadata = obj["metadata"]
@@ -216,7 +216,7 @@ def hanging(seen: Seen, now: datetime) -> Iterable[str]:
             yield f"{what} has finalizers {metadata['finalizers']}"
 
 
-def _activations(seen: Seen) -> dict[tuple[str, str], str]:
+def _activations(seen: Observation) -> dict[tuple[str, str], str]:
     """The region of each user's activation, by project and user."""
     projects = {obj["metadata"]["name"]: obj["spec"]["name"] for obj in seen.objects["Project"]}
     users = {obj["metadata"]["name"]: obj["spec"]["externalId"] for obj in seen.objects["EndUser"]}

@@ -11,11 +11,11 @@ import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.harness.kubectl import ROOT, Kubectl
-from tests.harness.waiting import eventually
-from tieline_cluster.builtin import BuiltIn
-from tieline_cluster.kubectl import kubectl_for
-from tieline_cluster.places import clusters_folder
+from tests.harness.cluster.kubectl import ROOT, Kubectl
+from tests.harness.session.waiting import eventually
+from tieline_cluster.deployment.kubectl import kubectl_for
+from tieline_cluster.node.builtin import BuiltIn
+from tieline_cluster.paths import clusters_folder
 from tieline_cluster.progress import Progress, Silence
 from tieline_cluster.providers import Cluster
 

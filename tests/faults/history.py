@@ -10,19 +10,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from tests.faults import checks, records
-from tests.faults.doors import Applying, Rest
+from tests.faults import audit_records, checks
+from tests.faults.clients import KubectlClient, Rest
+from tests.faults.fault_injection import Episode, FaultInjector
+from tests.faults.ha_platform import Stage, secret_manifest
 from tests.faults.kubectl_worker import SYSTEM, KubectlWorker
 from tests.faults.model import Model, Outcome
+from tests.faults.observation import Observation, look, texts
 from tests.faults.rest_worker import API_KEY, RestWorker, login_scheme
-from tests.faults.seen import Seen, look, texts
-from tests.faults.stage import Stage, secret_manifest
-from tests.faults.troubles import Episode, Troubles
 from tests.faults.worker import Log, Worker, code
-from tests.harness.leaks import leaks
-from tests.harness.running_api import RunningApi
-from tests.harness.running_process import RunningProcess
-from tests.harness.world import http
+from tests.harness.clients.secret_leaks import leaks
+from tests.harness.cluster.deployed_platform import http
+from tests.harness.processes.running_api import RunningApi
+from tests.harness.processes.running_process import RunningProcess
 from tests.integration.operator.running_operator import RunningOperator
 
 BOUND = 240.0
@@ -51,9 +51,9 @@ class History:
     def begin(self) -> None:
         """The shop's System by both doors, and who works."""
         stage = self.stage
-        self.troubles = Troubles(stage, self.log, random.Random(f"{self.seed} troubles"))
+        self.troubles = FaultInjector(stage, self.log, random.Random(f"{self.seed} troubles"))
         self.troubles.extra.append(self._doomed_organisation)
-        self.apply = Applying(stage.kubectl, stage.organisation.namespace, self._hear)
+        self.apply = KubectlClient(stage.kubectl, stage.organisation.namespace, self._hear)
         self.rests = [self._rest([url], "reading") for url in stage.api_urls]
         rest = self._rest(stage.api_urls, "rest")
         system = self._systems(rest)
@@ -87,7 +87,7 @@ class History:
         self.log.note(f"Round {number}: peace; {self._so_far()}", shown=True)
         self.peace()
 
-    def peace(self, bound: float = BOUND) -> Seen:
+    def peace(self, bound: float = BOUND) -> Observation:
         """Waits until everything is as it was written; raises DivergedError with what is not."""
         began = time.monotonic()
         self.stage.cluster.mend()
@@ -120,13 +120,13 @@ class History:
 
     def written_down(self) -> list[str]:
         """What the provider and the API server complain of."""
-        reused, _ = records.reused(self.stage.shop.journal, self.troubles.episodes)
-        writes = records.audited(self.stage.cluster.audit_logs, since=self.began)
+        reused, _ = audit_records.reused(self.stage.shop.journal, self.troubles.episodes)
+        writes = audit_records.audited(self.stage.cluster.audit_logs, since=self.began)
         wall = time.time() - time.monotonic()
         held_up = [(one.target, one.ended + wall) for one in self.troubles.episodes]
-        return reused + records.stale(writes, held_up)
+        return reused + audit_records.stale(writes, held_up)
 
-    def told(self, seen: Seen, more: Mapping[str, str] | None = None) -> list[str]:
+    def told(self, seen: Observation, more: Mapping[str, str] | None = None) -> list[str]:
         """Every place in which a secret stands, and could be read by those who may not have it."""
         stage = self.stage
         places = texts(stage.kubectl, stage.organisation.namespace, seen, self.rests[0])
@@ -140,12 +140,12 @@ class History:
 
     # --- how it goes ------------------------------------------------------------------------------------
 
-    def look(self) -> tuple[Seen, checks.Look]:
+    def look(self) -> tuple[Observation, checks.Verdict]:
         seen = look(self.stage.kubectl, self.stage.organisation.namespace, self.rests)
         judged = checks.judge(self.model, seen, datetime.now(UTC))
         there = self.stage.kubectl("get", "namespaces", "-o", "name", check=False).stdout.split()
         left = [f"{name} is still there" for name in there if name.removeprefix("namespace/") in self.doomed]
-        return seen, checks.Look(judged.facts, [*judged.complaints, *left])
+        return seen, checks.Verdict(judged.facts, [*judged.complaints, *left])
 
     def _supervise(self, stop: threading.Event) -> None:
         """As Kubernetes does it for pods: what has ended is started again."""
@@ -157,7 +157,7 @@ class History:
 
     def _log_in_again(self) -> set[int]:
         """What people do whose log-in was lost with the process that renewed it."""
-        _, ended = records.reused(self.stage.shop.journal, self.troubles.episodes)
+        _, ended = audit_records.reused(self.stage.shop.journal, self.troubles.episodes)
         for worker in self.workers:
             for project in worker.projects():
                 if project.family.value in ended:
@@ -213,7 +213,7 @@ class History:
         except AssertionError as error:
             self.log.note(f"   it could not be made: {error}")
             return
-        apply = Applying(stage.kubectl, doomed.namespace, self._hear)
+        apply = KubectlClient(stage.kubectl, doomed.namespace, self._hear)
         for number in range(3):
             spec = {
                 "name": f"Doomed {number}",

@@ -8,18 +8,18 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from tests.faults.doors import Applying, Rest, Said
+from tests.faults.clients import KubectlClient, Rest, WriteResult
+from tests.faults.ha_platform import secret_manifest
 from tests.faults.model import Model, Outcome, Project
 from tests.faults.rest_worker import NOTHING
 from tests.faults.shop import Shop
-from tests.faults.stage import secret_manifest
 from tests.faults.worker import SCHEMA, Log, Worker, code
 
 SYSTEM = "shop-by-kubectl"
 
 
 @dataclass
-class Wanted:
+class DesiredProject:
     """What the project's manifest says at present."""
 
     text: str
@@ -42,13 +42,13 @@ class KubectlWorker(Worker):
         log: Log,
         rng: random.Random,
         *,
-        apply: Applying,
+        apply: KubectlClient,
         rest: Rest,
     ) -> None:
         super().__init__(name, model, shop, log, rng)
         self.apply = apply
         self.rest = rest
-        self.wanted: dict[str, Wanted] = {}
+        self.wanted: dict[str, DesiredProject] = {}
 
     def projects(self) -> list[Project]:
         return [one for one in super().projects() if one.complete]
@@ -60,7 +60,7 @@ class KubectlWorker(Worker):
             (project.family, family, lambda: self.put_tokens(project, self.shop.log_in(family))),
         ]
         began = time.monotonic()
-        made = self._change(project, Wanted(text))
+        made = self._change(project, DesiredProject(text))
         project.exists.write(True, began, made.outcome)
         project.text.write(text, began, made.outcome)
         if made.outcome is not Outcome.DONE:
@@ -76,8 +76,8 @@ class KubectlWorker(Worker):
         self._delete(project)
         return Outcome.REFUSED
 
-    def deploy(self, project: Project, text: str) -> Said:
-        return self._change(project, Wanted(text))
+    def deploy(self, project: Project, text: str) -> WriteResult:
+        return self._change(project, DesiredProject(text))
 
     def roll_back(self, project: Project) -> Outcome:
         listed = self.apply("get", "projectversions", "-o", "json")
@@ -93,10 +93,10 @@ class KubectlWorker(Worker):
             return Outcome.REFUSED
         version = self.rng.choice(versions)
         serves = version["spec"]["labels"]["says"]
-        wanted = Wanted(self.wanted[project.name].text, version["metadata"]["name"], serves)
+        wanted = DesiredProject(self.wanted[project.name].text, version["metadata"]["name"], serves)
         return self.deployed(project, serves, lambda: self._change(project, wanted))
 
-    def suspend(self, project: Project) -> Said:
+    def suspend(self, project: Project) -> WriteResult:
         wanted = replace(self.wanted[project.name], suspended=True)
         began = time.monotonic()
         said = self._change(project, wanted)
@@ -104,17 +104,17 @@ class KubectlWorker(Worker):
         project.text.write(wanted.serves or wanted.text, began, said.outcome)
         return said
 
-    def put_region(self, project: Project, region: str) -> Said:
+    def put_region(self, project: Project, region: str) -> WriteResult:
         spec = {**self._place(project), "variables": {"region": region}}
         return self.apply.apply("Activation", f"{project.name}-static", spec)
 
-    def put_key(self, project: Project, key: str) -> Said:
+    def put_key(self, project: Project, key: str) -> WriteResult:
         return self.apply.apply_object(secret_manifest(f"{project.name}-desk", {"value": key}))
 
-    def put_tokens(self, project: Project, tokens: dict[str, str]) -> Said:
+    def put_tokens(self, project: Project, tokens: dict[str, str]) -> WriteResult:
         return self.apply.apply_object(secret_manifest(f"{project.name}-bank", tokens))
 
-    def delete(self, project: Project) -> Said:
+    def delete(self, project: Project) -> WriteResult:
         """All that was applied for it, the project last: what fails half-way can be done again."""
         mine = [
             f"{kind}/{project.name}-{name}"
@@ -128,23 +128,23 @@ class KubectlWorker(Worker):
         if said.outcome is not Outcome.DONE:
             # It is not asked for again: what is left of the project counts for nothing.
             project.complete = False
-            return Said(Outcome.REFUSED, said.status, None, said.text)
+            return WriteResult(Outcome.REFUSED, said.status, None, said.text)
         return self.apply(*gone, f"project/{project.name}")
 
-    def create_user(self, user: str) -> Said:
+    def create_user(self, user: str) -> WriteResult:
         return self.apply.apply("EndUser", user, {"externalId": user, "displayName": user})
 
-    def delete_user(self, user: str) -> Said:
+    def delete_user(self, user: str) -> WriteResult:
         mine = [
             f"activation/{name}-{user}" for name, activated in self.model.activations if activated == user
         ]
         return self.apply("delete", "--ignore-not-found", "--wait=false", *mine, f"enduser/{user}")
 
-    def activate(self, project: Project, user: str, region: str) -> Said:
+    def activate(self, project: Project, user: str, region: str) -> WriteResult:
         spec = {**self._place(project), "endUserRef": {"name": user}, "variables": {"region": region}}
         return self.apply.apply("Activation", f"{project.name}-{user}", spec)
 
-    def deactivate(self, project: Project, user: str) -> Said:
+    def deactivate(self, project: Project, user: str) -> WriteResult:
         if not self.model.activations[project.name, user].value:
             return NOTHING
         name = f"activation/{project.name}-{user}"
@@ -160,7 +160,7 @@ class KubectlWorker(Worker):
     def _place(self, project: Project) -> dict[str, Any]:
         return {"projectRef": {"name": project.name}, "environment": "production"}
 
-    def _change(self, project: Project, wanted: Wanted) -> Said:
+    def _change(self, project: Project, wanted: DesiredProject) -> WriteResult:
         environment = {"name": "production", "version": wanted.version, "suspended": wanted.suspended}
         spec = {
             "name": project.name,

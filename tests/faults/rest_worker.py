@@ -7,13 +7,13 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from tests.faults.doors import Rest, Said
+from tests.faults.clients import Rest, WriteResult
 from tests.faults.model import Model, Outcome, Project
 from tests.faults.shop import CLIENT, Shop
 from tests.faults.worker import SCHEMA, Log, Worker, code
 
 API_KEY = {"type": "api-key", "apiKey": {"id": "key", "name": "X-Key", "in": "header"}}
-NOTHING = Said(Outcome.REFUSED, 0, None, "there is nothing to do it with")
+NOTHING = WriteResult(Outcome.REFUSED, 0, None, "there is nothing to do it with")
 
 
 def login_scheme(shop: Shop) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def login_scheme(shop: Shop) -> dict[str, Any]:
 
 
 @dataclass
-class Parts:
+class ProjectIds:
     """The ids of what belongs to a project."""
 
     project: str = ""
@@ -51,7 +51,7 @@ class RestWorker(Worker):
         self.rest = rest
         self.system = system
         """The id of the shop's System."""
-        self.parts: dict[str, Parts] = {}
+        self.parts: dict[str, ProjectIds] = {}
         self.foreign: list[str] = []
         """The ids of projects whose names belong to kubectl."""
 
@@ -64,7 +64,7 @@ class RestWorker(Worker):
         project.exists.write(True, began, made.outcome)
         if made.outcome is not Outcome.DONE:
             return made.outcome
-        parts = self.parts[project.name] = Parts(made.body["id"], made.body["environments"][0]["id"])
+        parts = self.parts[project.name] = ProjectIds(made.body["id"], made.body["environments"][0]["id"])
         path = f"/projects/{parts.project}"
         done = self.rest("PUT", f"{path}/variables", SCHEMA).outcome is Outcome.DONE
         number = next(self._numbers)
@@ -79,7 +79,7 @@ class RestWorker(Worker):
         self._delete(project)
         return Outcome.REFUSED
 
-    def deploy(self, project: Project, text: str) -> Said:
+    def deploy(self, project: Project, text: str) -> WriteResult:
         body = {"files": [{"filename": "main.py", "content": code(text)}], "labels": {"says": text}}
         return self.rest("PUT", f"{self._path(project)}/deploy", body)
 
@@ -91,29 +91,29 @@ class RestWorker(Worker):
         path = f"{self._path(project)}/versions/{version['id']}/deploy"
         return self.deployed(project, version["labels"]["says"], lambda: self.rest("PUT", path))
 
-    def suspend(self, project: Project) -> Said:
+    def suspend(self, project: Project) -> WriteResult:
         return self.rest("POST", f"{self._path(project)}/suspend?environment=production")
 
-    def put_region(self, project: Project, region: str) -> Said:
+    def put_region(self, project: Project, region: str) -> WriteResult:
         path = f"/environments/{self.parts[project.name].environment}/variables"
         return self.rest("PATCH", path, {"region": region})
 
-    def put_key(self, project: Project, key: str) -> Said:
+    def put_key(self, project: Project, key: str) -> WriteResult:
         return self._put_credential(project, "desk", self._key_credential(key))
 
-    def put_tokens(self, project: Project, tokens: dict[str, str]) -> Said:
+    def put_tokens(self, project: Project, tokens: dict[str, str]) -> WriteResult:
         return self._put_credential(project, "bank", self._tokens_credential(tokens))
 
-    def delete(self, project: Project) -> Said:
+    def delete(self, project: Project) -> WriteResult:
         return self.rest("DELETE", self._path(project))
 
-    def create_user(self, user: str) -> Said:
+    def create_user(self, user: str) -> WriteResult:
         return self.rest("POST", "/users", {"externalId": user})
 
-    def delete_user(self, user: str) -> Said:
+    def delete_user(self, user: str) -> WriteResult:
         return self.rest("DELETE", f"/users/{user}")
 
-    def activate(self, project: Project, user: str, region: str) -> Said:
+    def activate(self, project: Project, user: str, region: str) -> WriteResult:
         parts = self.parts[project.name]
         known = parts.activations.get(user)
         if known and self.model.activations[project.name, user].value:
@@ -130,7 +130,7 @@ class RestWorker(Worker):
             parts.activations[user] = said.body["id"]
         return said
 
-    def deactivate(self, project: Project, user: str) -> Said:
+    def deactivate(self, project: Project, user: str) -> WriteResult:
         parts = self.parts[project.name]
         if user not in parts.activations:
             return NOTHING
@@ -160,7 +160,7 @@ class RestWorker(Worker):
         self.parts[project.name].connections[name] = connected.body["id"]
         return True
 
-    def _put_credential(self, project: Project, name: str, credential: dict[str, Any]) -> Said:
+    def _put_credential(self, project: Project, name: str, credential: dict[str, Any]) -> WriteResult:
         path = f"/connections/{self.parts[project.name].connections[name]}"
         return self.rest("PUT", path, {"credentials": [credential]})
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeVar
 
-from tests.faults.doors import Said
+from tests.faults.clients import WriteResult
 from tests.faults.model import Model, Outcome, Project, Register
 from tests.faults.shop import Shop
 
@@ -121,7 +121,7 @@ class Worker(ABC):
         """The project and its connections; ``complete`` once all is acknowledged."""
 
     @abstractmethod
-    def deploy(self, project: Project, text: str) -> Said:
+    def deploy(self, project: Project, text: str) -> WriteResult:
         """A new version that serves at once."""
 
     @abstractmethod
@@ -129,31 +129,31 @@ class Worker(ABC):
         """To one of the versions that are there."""
 
     @abstractmethod
-    def suspend(self, project: Project) -> Said: ...
+    def suspend(self, project: Project) -> WriteResult: ...
 
     @abstractmethod
-    def put_region(self, project: Project, region: str) -> Said: ...
+    def put_region(self, project: Project, region: str) -> WriteResult: ...
 
     @abstractmethod
-    def put_key(self, project: Project, key: str) -> Said: ...
+    def put_key(self, project: Project, key: str) -> WriteResult: ...
 
     @abstractmethod
-    def put_tokens(self, project: Project, tokens: dict[str, str]) -> Said: ...
+    def put_tokens(self, project: Project, tokens: dict[str, str]) -> WriteResult: ...
 
     @abstractmethod
-    def delete(self, project: Project) -> Said: ...
+    def delete(self, project: Project) -> WriteResult: ...
 
     @abstractmethod
-    def create_user(self, user: str) -> Said: ...
+    def create_user(self, user: str) -> WriteResult: ...
 
     @abstractmethod
-    def delete_user(self, user: str) -> Said: ...
+    def delete_user(self, user: str) -> WriteResult: ...
 
     @abstractmethod
-    def activate(self, project: Project, user: str, region: str) -> Said: ...
+    def activate(self, project: Project, user: str, region: str) -> WriteResult: ...
 
     @abstractmethod
-    def deactivate(self, project: Project, user: str) -> Said: ...
+    def deactivate(self, project: Project, user: str) -> WriteResult: ...
 
     @abstractmethod
     def trespass(self, project: Project) -> Outcome:
@@ -168,7 +168,7 @@ class Worker(ABC):
         self.log.counts[outcome] += 1
         self.log.note(f"{self.name}: {what}: {outcome}")
 
-    def _write(self, register: Register[V], value: V, act: Callable[[], Said]) -> Outcome:
+    def _write(self, register: Register[V], value: V, act: Callable[[], WriteResult]) -> Outcome:
         began = time.monotonic()
         said = act()
         register.write(value, began, said.outcome)
@@ -188,7 +188,7 @@ class Worker(ABC):
         text = self._text(project)
         return self.deployed(project, text, lambda: self.deploy(project, text))
 
-    def deployed(self, project: Project, text: str, act: Callable[[], Said]) -> Outcome:
+    def deployed(self, project: Project, text: str, act: Callable[[], WriteResult]) -> Outcome:
         """A write of the version, which also ends a suspension."""
         began = time.monotonic()
         outcome = self._write(project.text, text, act)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import CLUSTER, KEEP, sole_use_of
-from tests.harness.kubectl import Kubectl
-from tests.harness.manifest_tools import manifest_tools
-from tests.harness.progress import Uncaptured
-from tests.harness.releases import Helm, Release, previous_release, this_release
-from tieline_cluster.kubectl import kubectl_for
+from tests.harness.cluster.kubectl import Kubectl
+from tests.harness.cluster.manifest_tools import manifest_tools
+from tests.harness.cluster.releases import Helm, Release, previous_release, this_release
+from tests.harness.session.uncaptured_progress import UncapturedProgress
+from tieline_cluster.deployment.kubectl import kubectl_for
 from tieline_cluster.progress import Silence
 from tieline_cluster.providers import Cluster, ClusterProvider, choose_provider
 
@@ -27,7 +27,7 @@ def empty_provider(request: pytest.FixtureRequest) -> ClusterProvider:
         pytest.skip("installs and removes the platform: needs a cluster of its own")
     capture = request.config.pluginmanager.getplugin("capturemanager")
     options = {} if KEEP else {"install": True, "fsync": False}
-    return choose_provider(kind, name=_NAME, progress=Uncaptured(capture), **options)
+    return choose_provider(kind, name=_NAME, progress=UncapturedProgress(capture), **options)
 
 
 @pytest.fixture(scope="session")
@@ -66,7 +66,7 @@ def _sweep(kubectl: Kubectl, *, wait: bool) -> None:
 
 @pytest.fixture
 def helm(request: pytest.FixtureRequest, kubectl: Kubectl, tmp_path: Path) -> Helm:
-    tools = manifest_tools(Uncaptured(request.config.pluginmanager.getplugin("capturemanager")))
+    tools = manifest_tools(UncapturedProgress(request.config.pluginmanager.getplugin("capturemanager")))
     return Helm(program=tools.helm, kubectl=kubectl, home=tmp_path)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tests.harness.constant_load import code_for_load
-from tests.harness.kubectl import Kubectl, make_organisation
-from tests.harness.world import World, project
+from tests.harness.clients.constant_load import code_for_load
+from tests.harness.cluster.deployed_platform import World, project
+from tests.harness.cluster.kubectl import Kubectl, make_organisation
 
 SECRET = {
     "apiVersion": "v1",

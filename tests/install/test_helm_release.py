@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.harness.constant_load import ConstantLoad
-from tests.harness.kubectl import Kubectl
-from tests.harness.releases import PLATFORM_NAMESPACE, Helm, Release, running, settled, written
-from tests.harness.waiting import eventually
-from tests.harness.world import World, http
+from tests.harness.clients.constant_load import ConstantLoad
+from tests.harness.cluster.deployed_platform import World, http
+from tests.harness.cluster.kubectl import Kubectl
+from tests.harness.cluster.releases import PLATFORM_NAMESPACE, Helm, Release, running, settled, written
+from tests.harness.session.waiting import eventually
 from tests.install.organisation import orders, populated
 
 pytestmark = pytest.mark.e2e

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.constant_load import ConstantLoad
-from tests.harness.kubectl import Kubectl
-from tests.harness.releases import PLATFORM_NAMESPACE, Release, running, settled, written
-from tests.harness.waiting import eventually
+from tests.harness.clients.constant_load import ConstantLoad
+from tests.harness.cluster.kubectl import Kubectl
+from tests.harness.cluster.releases import PLATFORM_NAMESPACE, Release, running, settled, written
+from tests.harness.session.waiting import eventually
 from tests.install.organisation import populated
-from tests.unit.docs.reading_pages import page
-from tieline_cluster.platform import OVERLAY, with_images
+from tests.unit.docs.doc_pages import page
+from tieline_cluster.deployment.platform import OVERLAY, with_images
 
 pytestmark = pytest.mark.e2e
 

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from tests.harness.kubectl import Kubectl, make_organisation
-from tests.harness.releases import Helm, Release, settled, written
-from tests.harness.waiting import eventually
-from tests.harness.world import Platform, World, administrator, http, project
+from tests.harness.cluster.deployed_platform import Platform, World, administrator, http, project
+from tests.harness.cluster.kubectl import Kubectl, make_organisation
+from tests.harness.cluster.releases import Helm, Release, settled, written
+from tests.harness.session.waiting import eventually
 from tests.install.organisation import populate
-from tieline_core.ids import ORGANISATION_LABEL
+from tieline_core.identity.ids import ORGANISATION_LABEL
 
 pytestmark = pytest.mark.e2e
 

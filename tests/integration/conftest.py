@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.accounts import ROLES, confined
-from tests.harness.kubectl import ROOT, Kubectl
-from tests.harness.policies import install_policies
+from tests.harness.cluster.admission_policies import install_policies
+from tests.harness.cluster.kubectl import ROOT, Kubectl
+from tests.harness.cluster.service_accounts import ROLES, confined
 from tests.integration.api.oauth_provider import Provider
 from tests.integration.oauth.signing_provider import signing_provider
 from tests.unit.oauth.oauth1_provider import OAuth1Provider

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tieline_operator import network_policies
-from tieline_rules.egress import Egress
+from tieline_operator.workload import network_policies
+from tieline_protocol.egress import Egress
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 

@@ -9,7 +9,14 @@ import pytest
 
 import tieline
 
-PACKAGES = ("tieline_core", "tieline_rules", "tieline_operator", "tieline_api", "tieline", "tieline_cluster")
+PACKAGES = (
+    "tieline_core",
+    "tieline_protocol",
+    "tieline_operator",
+    "tieline_api",
+    "tieline",
+    "tieline_cluster",
+)
 PUBLIC = {
     f"{kind.__module__}.{kind.__qualname__}" for kind in (getattr(tieline, name) for name in tieline.__all__)
 }

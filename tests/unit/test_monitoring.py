@@ -16,15 +16,15 @@ import yaml
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from tieline.parts import gauges_of
-from tieline.serving.counts import Counts
-from tieline_api.operations import OPERATIONS
-from tieline_api.service import internal, internal_tokens
-from tieline_api.service.metrics import Metrics as ApiMetrics
-from tieline_core.kube import resources as r
-from tieline_core.names import ENVIRONMENT_ID_LABEL
+from tieline.server.wiring import gauges_of
+from tieline.telemetry.metrics import RunMetrics
+from tieline_api.handlers import OPERATIONS
+from tieline_api.http.metrics import Metrics as ApiMetrics
+from tieline_api.internal import environment, tokens
+from tieline_core.identity.names import ENVIRONMENT_ID_LABEL
+from tieline_core.kubernetes import resources as r
 from tieline_operator.metrics import Metrics as OperatorMetrics
-from tieline_operator.workloads import HEALTH_PORT
+from tieline_operator.workload.manifests import HEALTH_PORT
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "monitoring"
 RUNBOOKS = FOLDER.parents[1] / "docs" / "runbooks"
@@ -54,7 +54,7 @@ def _api() -> CollectorRegistry:
 
 
 def _pods() -> str:
-    counts = Counts(project="order-sync", environment="production")
+    counts = RunMetrics(project="order-sync", environment="production")
     counts.add("webhook", "orders", "succeeded", 1.0)
     idle = SimpleNamespace(active=0, waiting=0, pending=0, sent=0, dropped=0)
     runner: Any = SimpleNamespace(turns=idle, background=idle)
@@ -209,7 +209,7 @@ def test_the_prometheus_operator_gets_the_same_rules() -> None:
 
 
 def test_operations_that_an_alert_leaves_out_exist() -> None:
-    source = "".join(Path(module.__file__ or "").read_text() for module in (internal, internal_tokens))
+    source = "".join(Path(module.__file__ or "").read_text() for module in (environment, tokens))
     (matched,) = re.findall(r'operation!~"([^"]+)"', alerts()["TielineApiSlow"]["expr"])
     for operation in matched.split("|"):
         assert f'"{operation}"' in source or operation in {one.id for one in OPERATIONS}

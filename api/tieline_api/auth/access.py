@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tieline_api import errors
-from tieline_api.auth.callers import Caller
+from tieline_api.auth.authentication import Caller
 from tieline_api.auth.permissions import Permission
-from tieline_api.auth.ttl import TtlCache
-from tieline_api.store.organisations import Organisation
-from tieline_core.kube import Kube
-from tieline_core.kube.resources import SUBJECT_ACCESS_REVIEWS
+from tieline_api.auth.ttl_cache import TtlCache
+from tieline_api.cache.organisations import Organisation
+from tieline_core.kubernetes import Kube
+from tieline_core.kubernetes.resources import SUBJECT_ACCESS_REVIEWS
 from tieline_core.resources.kinds import GROUP
 
 _CACHED_ANSWERS = 50_000

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from tieline_api.auth.callers import Caller
+from tieline_api.auth.authentication import Caller
 from tieline_api.auth.key_format import KEY, PREFIX
-from tieline_core.ids import format_time, parse_id, parse_time
-from tieline_core.kube import Cache
-from tieline_core.names import API_KEY_TYPE
+from tieline_core.identity.ids import format_time, parse_id, parse_time
+from tieline_core.identity.names import API_KEY_TYPE
+from tieline_core.kubernetes import Informer
 
 USER_PREFIX = "tieline:api-key:"
 """What stands before the users and groups of API keys in RBAC."""
@@ -76,7 +76,7 @@ class ApiKeys:
 
     def __init__(
         self,
-        cache: Cache,
+        cache: Informer,
         namespace_of: Callable[[str], str | None],
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),

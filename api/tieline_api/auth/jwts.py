@@ -10,12 +10,12 @@ from typing import Any
 import jwt
 from jwt.exceptions import PyJWTError
 
-from tieline_api.auth.callers import Caller
+from tieline_api.auth.authentication import Caller
 from tieline_api.auth.issuers import Issuer, IssuersError, IssuersFile
-from tieline_api.auth.key_sets import KeySets, KeysUnavailableError
-from tieline_api.auth.ttl import TtlCache
+from tieline_api.auth.jwks import JwksCache, KeysUnavailableError
+from tieline_api.auth.ttl_cache import TtlCache
 from tieline_api.errors import unauthenticated, unavailable
-from tieline_core.ids import parse_id
+from tieline_core.identity.ids import parse_id
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class JwtAuthenticator:
     def __init__(
         self,
         issuers: IssuersFile,
-        keys: KeySets,
+        keys: JwksCache,
         *,
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,

@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tieline_api.auth.callers import Caller
-from tieline_api.auth.ttl import TtlCache
-from tieline_core.kube import Kube
-from tieline_core.kube.resources import TOKEN_REVIEWS
+from tieline_api.auth.authentication import Caller
+from tieline_api.auth.ttl_cache import TtlCache
+from tieline_core.kubernetes import Kube
+from tieline_core.kubernetes.resources import TOKEN_REVIEWS
 
 _REFUSED_SECONDS = 5.0
 _CACHED_TOKENS = 10_000

@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tieline_api.models.auth_schemes import SUB_OBJECTS, AuthSchemeConfig, OAuth1Scheme, OAuth2Scheme
-from tieline_core.ids import client_credential_id
-from tieline_core.oauth.linking import canonical
+from tieline_api.schemas.auth_schemes import SUB_OBJECTS, AuthSchemeConfig, OAuth1Scheme, OAuth2Scheme
+from tieline_core.credentials.linker import canonical
+from tieline_core.identity.ids import client_credential_id
 from tieline_core.resources.auth_schemes import AuthSchemeType
 
 logger = logging.getLogger(__name__)

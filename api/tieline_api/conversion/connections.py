@@ -9,16 +9,23 @@ from tieline_api.conversion import auth_schemes
 from tieline_api.conversion.credential_values import to_secret
 from tieline_api.conversion.systems import auth_scheme_item, auth_scheme_items, messages_about, scheme_owner
 from tieline_api.conversion.times import created_at, in_utc, updated_at
-from tieline_api.models import connections as rest
-from tieline_api.models.auth_schemes import AuthSchemeConfig
-from tieline_api.models.connectors import Variable
-from tieline_api.models.credential_data import CredentialData, OAuth2TokenData
-from tieline_core.credentials.checking import WITH_TOKENS
-from tieline_core.ids import credential_id, credential_item_id, format_time, new_id, object_id, parse_id
-from tieline_core.oauth import stored
-from tieline_core.oauth.linking import canonical
-from tieline_core.oauth.refreshing import refusal_message
-from tieline_core.oauth.tokens import Tokens
+from tieline_api.schemas import connections as rest
+from tieline_api.schemas.auth_schemes import AuthSchemeConfig
+from tieline_api.schemas.connectors import Variable
+from tieline_api.schemas.credential_data import CredentialData, OAuth2TokenData
+from tieline_core.credentials.linker import canonical
+from tieline_core.credentials.validation.credential_findings import WITH_TOKENS
+from tieline_core.identity.ids import (
+    credential_id,
+    credential_item_id,
+    format_time,
+    new_id,
+    object_id,
+    parse_id,
+)
+from tieline_core.oauth import token_secret_codec
+from tieline_core.oauth.refresh_coordinator import refusal_message
+from tieline_core.oauth.token_client import Tokens
 from tieline_core.resources.auth_schemes import AuthSchemeType
 from tieline_core.resources.connections import CredentialType
 
@@ -239,7 +246,7 @@ def _credential_to_rest(
     system: Obj | None,
     held: Obj | None,
 ) -> rest.ConnectionCredential:
-    kind, tokens = CredentialType(item["type"]), stored.read(held) if held else None
+    kind, tokens = CredentialType(item["type"]), token_secret_codec.read(held) if held else None
     exchanged = tokens is not None and bool(tokens.tokens.access_token) and kind in _SHOWN_AS_TOKENS
     return rest.ConnectionCredential(
         id=credential_item_id(identifier, item["id"]),
@@ -275,7 +282,7 @@ def _scheme_to_rest(
 
 def _token_data(tokens: Tokens) -> CredentialData:
     """What of tokens is no secret."""
-    ends = stored.written(tokens.expires_at) if tokens.expires_at else None
+    ends = token_secret_codec.written(tokens.expires_at) if tokens.expires_at else None
     data = OAuth2TokenData(scopes=list(tokens.scopes), token_type=tokens.token_type, expires_at=ends)
     return CredentialData(oauth2_token=data)
 
@@ -291,7 +298,7 @@ def linked_certificate(obj: Obj, identifier: str) -> str:
     return str(_told_of(obj, identifier).get("mtlsCredentialId") or "")
 
 
-def _errors_of(obj: Obj, identifier: str, tokens: stored.Stored | None) -> list[str] | None:
+def _errors_of(obj: Obj, identifier: str, tokens: token_secret_codec.StoredTokens | None) -> list[str] | None:
     if tokens is not None and tokens.refusal is not None:
         return [refusal_message(tokens.refusal)]
     for found in (obj.get("status") or {}).get("credentials") or ():

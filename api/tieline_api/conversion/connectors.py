@@ -3,9 +3,9 @@
 from typing import Any
 
 from tieline_api.conversion.times import created_at, updated_at
-from tieline_api.models import connectors as rest
-from tieline_core.connectors.publication import published_at
-from tieline_core.ids import object_id
+from tieline_api.schemas import connectors as rest
+from tieline_core.connectors.version_order import published_at
+from tieline_core.identity.ids import object_id
 
 Obj = dict[str, Any]
 _OF_THE_SCHEME = ("none", "apiKey", "basicAuth", "oauth2", "certificate")

@@ -8,8 +8,8 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from tieline_api.models.base import Rest
-from tieline_api.models.credential_data import data_model
+from tieline_api.schemas.base import Rest
+from tieline_api.schemas.credential_data import data_model
 from tieline_core.resources.connections import CredentialType
 
 VALUE = "value"

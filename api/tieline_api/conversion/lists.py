@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from tieline_core.ids import object_id
+from tieline_core.identity.ids import object_id
 
 logger = logging.getLogger(__name__)
 

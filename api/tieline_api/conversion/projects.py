@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tieline_api.conversion.times import created_at, updated_at
-from tieline_api.models import projects as rest
-from tieline_core.ids import environment_id, object_id
+from tieline_api.schemas import projects as rest
+from tieline_core.identity.ids import environment_id, object_id
 from tieline_core.resources.projects import DEFAULT_ENVIRONMENT, EnvironmentState, merged_fields
 
 Obj = Mapping[str, Any]

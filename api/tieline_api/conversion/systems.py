@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tieline_api.conversion.auth_schemes import SchemeOwner, to_item, to_rest
-from tieline_api.models.auth_schemes import AuthSchemeConfig
-from tieline_api.models.systems import System, SystemCreate, SystemUpdate
-from tieline_core.ids import object_id
+from tieline_api.schemas.auth_schemes import AuthSchemeConfig
+from tieline_api.schemas.systems import System, SystemCreate, SystemUpdate
+from tieline_core.identity.ids import object_id
 
 Obj = Mapping[str, Any]
 

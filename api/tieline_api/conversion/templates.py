@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tieline_api.conversion.systems import auth_schemes_to_rest
-from tieline_api.models.templates import ConnectionTemplate
-from tieline_core.ids import object_id
+from tieline_api.schemas.templates import ConnectionTemplate
+from tieline_core.identity.ids import object_id
 
 
 def template_to_rest(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from tieline_core.ids import parse_time
+from tieline_core.identity.ids import parse_time
 
 UPDATED = "tieline.dev/updated-at"
 """Where caches keep the time of the last change of the spec (never written to the cluster)."""

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tieline_api.conversion.times import created_at, updated_at
-from tieline_api.models.users import EndUser
-from tieline_core.ids import object_id
+from tieline_api.schemas.users import EndUser
+from tieline_core.identity.ids import object_id
 
 
 def user_to_rest(obj: Mapping[str, Any], *, organisation: str) -> EndUser:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from tieline_api.errors import malformed
 from tieline_api.logs.lines import RANKS, Entry, Key, Line, entry
-from tieline_api.opaque import seal, unseal
+from tieline_api.page_tokens import seal, unseal
 
 Order = Literal["asc", "desc"]
 
@@ -15,7 +15,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class LogFilter:
     """Which lines a page is made of. ``start`` is in, ``end`` is not; both in the form that sorts."""
 
     order: Order
@@ -46,14 +46,14 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Page:
+class EntryPage:
     """The entries of a page, and where it ended when there is more."""
 
     entries: list[Entry]
     last: Key | None
 
 
-def page(readings: Iterable[Reading], wanted: Wanted) -> Page:
+def page(readings: Iterable[Reading], wanted: LogFilter) -> EntryPage:
     """The page that ``wanted`` describes.
 
     Where a source has later lines that were not read, nothing after its last line is shown yet: it would
@@ -74,9 +74,9 @@ def page(readings: Iterable[Reading], wanted: Wanted) -> Page:
         entries.append(said)
         if len(entries) == wanted.first:
             more = number < len(lines) or (horizon is not None and wanted.order == "asc")
-            return Page(entries, line.key if more else None)
+            return EntryPage(entries, line.key if more else None)
     ended = horizon is None or wanted.order == "desc" or bool(wanted.end and horizon[0] >= wanted.end)
-    return Page(entries, None if ended else horizon)
+    return EntryPage(entries, None if ended else horizon)
 
 
 def encode(scope: str, order: Order, key: Key) -> str:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tieline_api.logs.lines import counted_from_the_end, split
-from tieline_api.logs.paging import Reading, Wanted
-from tieline_core.kube import KubeError, Resource, Unavailable
-from tieline_core.kube.resources import PODS
-from tieline_core.names import ENVIRONMENT_ID_LABEL, VERSION_ANNOTATION
+from tieline_api.logs.paging import LogFilter, Reading
+from tieline_core.identity.names import ENVIRONMENT_ID_LABEL, VERSION_ANNOTATION
+from tieline_core.kubernetes import KubeError, Resource, Unavailable
+from tieline_core.kubernetes.resources import PODS
 
 Obj = Mapping[str, Any]
 
@@ -71,7 +71,7 @@ class Source:
 
 
 async def read(
-    kube: Logs, namespace: str, environment: str, wanted: Wanted, *, version: str | None = None
+    kube: Logs, namespace: str, environment: str, wanted: LogFilter, *, version: str | None = None
 ) -> tuple[list[Reading], list[str]]:
     """What the pods of the environment with this id wrote, and warnings about what could not be read.
 
@@ -138,7 +138,7 @@ def _runs(pod: Obj) -> list[Source]:
     return [run(restarts - 1, last, previous=True), current] if last.get("terminated") else [current]
 
 
-async def _read(kube: Logs, source: Source, wanted: Wanted, budget: int) -> Reading:
+async def _read(kube: Logs, source: Source, wanted: LogFilter, budget: int) -> Reading:
     if wanted.order == "desc":
         return await _newest(kube, source, wanted, budget)
     since = max(wanted.start, wanted.beyond[0] if wanted.beyond else "")
@@ -152,7 +152,7 @@ async def _read(kube: Logs, source: Source, wanted: Wanted, budget: int) -> Read
         budget *= 4
 
 
-async def _newest(kube: Logs, source: Source, wanted: Wanted, budget: int) -> Reading:
+async def _newest(kube: Logs, source: Source, wanted: LogFilter, budget: int) -> Reading:
     plain = not (wanted.search or wanted.severity or wanted.end or wanted.beyond)
     tail = wanted.first + 1 if plain else TAIL
     while True:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-from tieline_core.oauth.egress import is_host
+from tieline_protocol.egress import is_host
 
 OFFLINE_ACCESS = "offline_access"
 DEFAULT_PROMPT = "login"
@@ -19,7 +19,7 @@ _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 _MOST_PARAMETERS = 100
 
 
-class RefusedError(Exception):
+class AuthorizeUrlError(Exception):
     """A field of the request cannot be used; ``field`` names it."""
 
     def __init__(self, field: str, message: str) -> None:
@@ -29,7 +29,7 @@ class RefusedError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Authorization:
+class AuthorizeUrlParameters:
     """What a client asks for."""
 
     authorize_url: str
@@ -40,8 +40,10 @@ class Authorization:
     additional_params: str = ""
 
 
-def authorize_url(wanted: Authorization, *, redirect_uri: str, state: str, verifier: str | None) -> str:
-    """The URL; with a PKCE ``verifier`` it carries the S256 challenge. Raises RefusedError."""
+def authorize_url(
+    wanted: AuthorizeUrlParameters, *, redirect_uri: str, state: str, verifier: str | None
+) -> str:
+    """The URL; with a PKCE ``verifier`` it carries the S256 challenge. Raises AuthorizeUrlError."""
     parts = urlsplit(_checked(wanted.authorize_url))
     extra = _pairs("additionalParams", wanted.additional_params.removeprefix("?"))
     prompt = _prompt(wanted.prompt, {name for name, _ in extra})
@@ -65,11 +67,11 @@ def authorize_url(wanted: Authorization, *, redirect_uri: str, state: str, verif
 
 
 def scopes(given: Iterable[str], *, offline: bool) -> list[str]:
-    """Each scope once, in the order given; with ``offline`` also ``offline_access``. Raises RefusedError."""
+    """Each scope once, in the order given; with ``offline`` also ``offline_access``. Raises AuthorizeUrlError."""
     names = [name for text in given for name in text.split()]
     for name in names:
         if not _SCOPE.fullmatch(name):
-            raise RefusedError("scopes", f"holds {name[:64]!r}, which cannot be a scope (RFC 6749, 3.3)")
+            raise AuthorizeUrlError("scopes", f"holds {name[:64]!r}, which cannot be a scope (RFC 6749, 3.3)")
     return list(dict.fromkeys([*names, *([OFFLINE_ACCESS] if offline else [])]))
 
 
@@ -94,9 +96,13 @@ def _checked(url: str) -> str:
     except ValueError:
         usable = False
     if not usable or not url.isprintable() or any(letter in url for letter in ' \\"<>{}`^|'):
-        raise RefusedError("authorizeUrl", "must be a URL that a browser can open, placeholders filled in")
+        raise AuthorizeUrlError(
+            "authorizeUrl", "must be a URL that a browser can open, placeholders filled in"
+        )
     if parts.fragment or "@" in parts.netloc:
-        raise RefusedError("authorizeUrl", "must have neither a fragment (#…) nor a user's name and password")
+        raise AuthorizeUrlError(
+            "authorizeUrl", "must have neither a fragment (#…) nor a user's name and password"
+        )
     return url
 
 
@@ -104,7 +110,7 @@ def _pairs(field: str, query: str) -> list[tuple[str, str]]:
     try:
         return parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=_MOST_PARAMETERS)
     except ValueError:
-        raise RefusedError(
+        raise AuthorizeUrlError(
             field, f"must be a URL-encoded query string of at most {_MOST_PARAMETERS} parameters"
         ) from None
 
@@ -112,6 +118,6 @@ def _pairs(field: str, query: str) -> list[tuple[str, str]]:
 def _refuse_collisions(field: str, pairs: list[tuple[str, str]], set_here: dict[str, str]) -> None:
     taken = sorted({name for name, _ in pairs if name in set_here or name in _RESERVED})
     if taken:
-        raise RefusedError(
+        raise AuthorizeUrlError(
             field, f"must not set {', '.join(taken)}: the service sets that; use the field of the request"
         )

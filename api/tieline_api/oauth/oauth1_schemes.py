@@ -7,12 +7,12 @@ from tieline_api import errors
 from tieline_api.conversion import auth_schemes
 from tieline_api.conversion.connections import scheme_item
 from tieline_api.conversion.systems import auth_scheme_items, scheme_owner
-from tieline_api.models.auth_schemes import AuthSchemeConfig
-from tieline_api.models.oauth1_initialise import OAuth1Initialise
-from tieline_api.oauth.beginning import Holder, Obj
-from tieline_core.ids import client_credential_id, object_id
-from tieline_core.oauth.linking import Lookups, Problem, canonical
-from tieline_core.oauth.oauth1_consumers import consumer_of
+from tieline_api.oauth.authorization_request import HeldCredential, Obj
+from tieline_api.schemas.auth_schemes import AuthSchemeConfig
+from tieline_api.schemas.oauth1_initialise import OAuth1Initialise
+from tieline_core.credentials.linker import Lookups, Problem, canonical
+from tieline_core.credentials.oauth1_consumers import consumer_of
+from tieline_core.identity.ids import client_credential_id, object_id
 from tieline_core.oauth.oauth1_requests import Consumer
 from tieline_core.resources.auth_schemes import AuthSchemeType, OAuth1, OAuth1Endpoint
 
@@ -20,7 +20,7 @@ _ID, _GIVEN = "authSchemeConfigId", "authSchemeConfig"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chosen:
+class ChosenScheme:
     """An auth scheme, and the field of the request that is about it."""
 
     oauth1: OAuth1
@@ -45,13 +45,13 @@ class Chosen:
             "tokenEndpoint: add them",
         )
 
-    def stored_secrets(self, held: Sequence[Holder]) -> list[str]:
+    def stored_secrets(self, held: Sequence[HeldCredential]) -> list[str]:
         """The names of the Secrets that ``consumer`` reads."""
         own = held[0].item.get("secretRef") if len(held) == 1 else None
         scheme = self.oauth1.secret_ref
         return [*([own["name"]] if own else []), *([scheme.name] if scheme else [])]
 
-    async def consumer(self, lookups: Lookups, namespace: str, held: Sequence[Holder]) -> Consumer:
+    async def consumer(self, lookups: Lookups, namespace: str, held: Sequence[HeldCredential]) -> Consumer:
         """Who signs; what the credential's own Secret says goes first. ApiError 422 where something is missing."""
         reference = (held[0].item.get("secretRef") or {}) if len(held) == 1 else {}
         data = await lookups.secret(namespace, reference["name"]) if reference else None
@@ -64,7 +64,9 @@ class Chosen:
         return found
 
 
-def choose(system: Obj, held: Sequence[Holder], body: OAuth1Initialise, *, organisation: str) -> Chosen:
+def choose(
+    system: Obj, held: Sequence[HeldCredential], body: OAuth1Initialise, *, organisation: str
+) -> ChosenScheme:
     """The auth scheme that a request is about. ``held``: the connections' credentials that it may be for.
 
     ``organisation`` is the id of the system's organisation. ApiError 422 where none fits, or more than one.
@@ -101,9 +103,9 @@ def _given(
     config: AuthSchemeConfig,
     of_system: Sequence[Obj],
     inline: Sequence[Obj],
-    held: Sequence[Holder],
+    held: Sequence[HeldCredential],
     owner: auth_schemes.SchemeOwner,
-) -> Chosen:
+) -> ChosenScheme:
     """The scheme in a request, as a connection takes it: the system's very one, or else the credential's own."""
     if config.type is not AuthSchemeType.OAUTH1:
         raise errors.invalid(f"{_GIVEN}.type", "must be oauth1 here")
@@ -112,7 +114,7 @@ def _given(
     stored = next((one for one in inline if one["id"] == config.id), None)
     owners = (owner.id, *(object_id(one.connection) for one in held))
     item = same or auth_schemes.to_item(config, stored, owners=owners)
-    return Chosen(
+    return ChosenScheme(
         oauth1=OAuth1.model_validate(item["oauth1"]),
         field=_GIVEN,
         secret=secret[1] if secret else "",
@@ -122,7 +124,7 @@ def _given(
 
 
 def _is_stored(
-    config: AuthSchemeConfig, stored: Obj | None, held: Sequence[Holder], *, organisation: str
+    config: AuthSchemeConfig, stored: Obj | None, held: Sequence[HeldCredential], *, organisation: str
 ) -> bool:
     """Whether the request repeats the scheme that the one connection has."""
     if stored is None or len(held) != 1:
@@ -132,16 +134,16 @@ def _is_stored(
     )
 
 
-def _holder(held: Sequence[Holder]) -> str:
+def _holder(held: Sequence[HeldCredential]) -> str:
     """The name of the one connection that a scheme is for; "" where it is still to be made, or one of several."""
     return str(held[0].connection["metadata"]["name"]) if len(held) == 1 else ""
 
 
-def _only(fitting: Sequence[Obj], of_system: Sequence[Obj], held: Sequence[Holder]) -> Chosen:
+def _only(fitting: Sequence[Obj], of_system: Sequence[Obj], held: Sequence[HeldCredential]) -> ChosenScheme:
     distinct = {one["id"]: one for one in fitting}
     if len(distinct) == 1:
         (found,) = distinct.values()
-        return Chosen(
+        return ChosenScheme(
             oauth1=OAuth1.model_validate(found["oauth1"]),
             field=_ID,
             scheme_of=None if any(found is one for one in of_system) else _holder(held),

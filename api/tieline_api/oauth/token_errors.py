@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tieline_api import errors
-from tieline_core.oauth.asking import SecretTakenError, UnresolvedError
-from tieline_core.oauth.states import StateRefusedError
-from tieline_core.oauth.tokens import MisconfiguredError, RefusedError, TokenError
+from tieline_core.credentials.grant_request import SecretTakenError, UnresolvedError
+from tieline_core.oauth.state_store import StateRefusedError
+from tieline_core.oauth.token_client import MisconfiguredError, RefusedError, TokenError
 
 
 def token_error(error: TokenError, *, field: str, about: str) -> errors.ApiError:
@@ -37,7 +37,7 @@ def token_error(error: TokenError, *, field: str, about: str) -> errors.ApiError
     return found
 
 
-def all_told(failures: Sequence[errors.ApiError], **more: Any) -> errors.ApiError:
+def combined_error(failures: Sequence[errors.ApiError], **more: Any) -> errors.ApiError:
     """One answer for several failures: that of the first that waiting alone does not mend, with all fields.
 
     ``more`` are fields about what was kept all the same.

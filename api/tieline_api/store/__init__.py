@@ -1,1 +1,1 @@
-"""Reading from caches, writing by server-side apply."""
+"""Writes to Kubernetes by server-side apply, and garbage collection."""

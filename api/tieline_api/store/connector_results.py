@@ -11,9 +11,9 @@ from tieline_api.store import revisions
 from tieline_api.store.field_managers import MANAGER
 from tieline_core.connectors import storage
 from tieline_core.connectors.packing import Map, head_of, lines_of, runs, runs_between
-from tieline_core.ids import object_name
-from tieline_core.kube import AlreadyExists, Cache, Kube, KubeError, NotFound
-from tieline_core.kube.resources import CONFIG_MAPS, CONNECTOR_VERSIONS, CONNECTORS
+from tieline_core.identity.ids import object_name
+from tieline_core.kubernetes import AlreadyExists, Informer, Kube, KubeError, NotFound
+from tieline_core.kubernetes.resources import CONFIG_MAPS, CONNECTOR_VERSIONS, CONNECTORS
 
 Obj = dict[str, Any]
 
@@ -24,7 +24,7 @@ _AT_ONCE = 4
 class ConnectorResults:
     """Writes and reads results. ConfigMaps never change: those read last are kept, up to a limit."""
 
-    def __init__(self, kube: Kube, cache: Cache) -> None:
+    def __init__(self, kube: Kube, cache: Informer) -> None:
         self._kube = kube
         self._cache = cache
         self._kept: OrderedDict[tuple[str, str], Map] = OrderedDict()

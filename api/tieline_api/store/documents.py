@@ -15,12 +15,12 @@ import orjson
 
 from tieline_api import errors
 from tieline_api.store.field_managers import MANAGER
-from tieline_core.ids import format_time
-from tieline_core.kube import AlreadyExists, Conflict, Kube, NotFound
-from tieline_core.kube.resources import CONFIG_MAPS, PROJECTS
-from tieline_core.names import STATE_LABEL
-from tieline_core.owners import controller_of, is_owned
-from tieline_core.spreading import spread
+from tieline_core.backoff import jitter
+from tieline_core.identity.ids import format_time
+from tieline_core.identity.names import STATE_LABEL
+from tieline_core.identity.owner_references import controller_of, is_owned
+from tieline_core.kubernetes import AlreadyExists, Conflict, Kube, NotFound
+from tieline_core.kubernetes.resources import CONFIG_MAPS, PROJECTS
 
 Obj = Mapping[str, Any]
 
@@ -30,7 +30,7 @@ _LOCKS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bounds:
+class DocumentLimits:
     """What one ConfigMap may hold."""
 
     keys: int
@@ -41,7 +41,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class DocumentKey:
     """A document's ConfigMap and key."""
 
     namespace: str
@@ -49,7 +49,7 @@ class Place:
     owner: Obj
     """The owner reference of the ConfigMap."""
     key: str
-    bounds: Bounds
+    bounds: DocumentLimits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,11 +68,11 @@ class Documents:
         # Those of one replica take turns at a ConfigMap, and so rarely have to look at it again.
         self._locks = [asyncio.Lock() for _ in range(_LOCKS)]
 
-    async def get(self, place: Place) -> Document | None:
+    async def get(self, place: DocumentKey) -> Document | None:
         """The document, if there is one."""
         return _document(await self._config_map(place), place.key)
 
-    async def put(self, place: Place, value: Any, *, anyway: bool, expected: str | None) -> str:
+    async def put(self, place: DocumentKey, value: Any, *, anyway: bool, expected: str | None) -> str:
         """Write ``value``, if what is there has the version ``expected`` (None: is nothing), or ``anyway``.
 
         Returns the new version. ApiError 409 when it has another one, 413 and 422 for what is out of bounds.
@@ -87,11 +87,13 @@ class Documents:
         await self._change(place, text, anyway=anyway, expected=expected)
         return version
 
-    async def delete(self, place: Place, *, anyway: bool, expected: str | None) -> None:
+    async def delete(self, place: DocumentKey, *, anyway: bool, expected: str | None) -> None:
         """Forget a document, by the same rules."""
         await self._change(place, None, anyway=anyway, expected=expected)
 
-    async def _change(self, place: Place, text: str | None, *, anyway: bool, expected: str | None) -> None:
+    async def _change(
+        self, place: DocumentKey, text: str | None, *, anyway: bool, expected: str | None
+    ) -> None:
         """Other documents of the ConfigMap may change at the same time: then it is looked at again."""
         async with self._locks[hash((place.namespace, place.name)) % _LOCKS]:
             for number in range(1, _TRIES + 1):
@@ -104,12 +106,12 @@ class Documents:
                 try:
                     await self._write(place, there, text)
                 except (AlreadyExists, Conflict, NotFound):
-                    await asyncio.sleep(spread(_PAUSE * number, 0.0, 1.0))
+                    await asyncio.sleep(jitter(_PAUSE * number, 0.0, 1.0))
                     continue
                 return
         raise errors.unavailable("Too many change this at once: try again in a moment")
 
-    async def _write(self, place: Place, there: Obj | None, text: str | None) -> None:
+    async def _write(self, place: DocumentKey, there: Obj | None, text: str | None) -> None:
         if there is None:
             if text is not None:
                 await self._kube.create(CONFIG_MAPS, _config_map(place, text), field_manager=MANAGER)
@@ -124,7 +126,7 @@ class Documents:
         patch = {"metadata": metadata, "data": changed}
         await self._kube.patch(CONFIG_MAPS, place.name, place.namespace, patch, field_manager=MANAGER)
 
-    async def _config_map(self, place: Place) -> Obj | None:
+    async def _config_map(self, place: DocumentKey) -> Obj | None:
         try:
             found = await self._kube.get(CONFIG_MAPS, place.name, place.namespace)
         except NotFound:
@@ -136,7 +138,7 @@ class Documents:
         return found
 
 
-def _config_map(place: Place, text: str) -> dict[str, Any]:
+def _config_map(place: DocumentKey, text: str) -> dict[str, Any]:
     return {
         "apiVersion": CONFIG_MAPS.api_version,
         "kind": CONFIG_MAPS.kind,
@@ -164,7 +166,7 @@ def _parsed(data: Mapping[str, str], key: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _forgotten(place: Place, there: Obj, text: str) -> list[str]:
+def _forgotten(place: DocumentKey, there: Obj, text: str) -> list[str]:
     """The keys that make room for ``text``; ApiError 422 when there is none."""
     bounds = place.bounds
     data = {key: value for key, value in (there.get("data") or {}).items() if key != place.key}

@@ -7,11 +7,11 @@ from typing import Any
 
 from tieline_api import errors
 from tieline_api.store.field_managers import MANAGER
-from tieline_core import files as core
-from tieline_core.kube import Kube, NotFound
-from tieline_core.kube.resources import CONFIG_MAPS
-from tieline_core.names import PROJECT_LABEL
-from tieline_core.owners import owner_reference
+from tieline_core.identity.names import PROJECT_LABEL
+from tieline_core.identity.owner_references import owner_reference
+from tieline_core.kubernetes import Kube, NotFound
+from tieline_core.kubernetes.resources import CONFIG_MAPS
+from tieline_core.project_files import config_maps as core
 from tieline_core.resources.projects import FilesConfigMap, ProjectSource
 
 Obj = Mapping[str, Any]

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tieline_api import errors
-from tieline_core.ids import change_id, object_id
-from tieline_core.kube import Cache
+from tieline_core.identity.ids import change_id, object_id
+from tieline_core.kubernetes import Informer
 
 HEADER = "X-Tieline-Revision"
 _MOST = 50
@@ -88,7 +88,7 @@ def _named(plural: str, obj: Mapping[str, Any]) -> str:
     return f"{plural}/{metadata['namespace']}/{metadata['name']}"
 
 
-async def wait(header: str, caches: Iterable[Cache], *, namespace: str, seconds: float) -> None:
+async def wait(header: str, caches: Iterable[Informer], *, namespace: str, seconds: float) -> None:
     """Returns when the caches know what ``header`` tells of. ApiError: 400, or 503 after ``seconds``."""
     by_plural = {cache.resource.plural: cache for cache in caches}
     until = time.monotonic() + seconds
@@ -111,7 +111,7 @@ async def wait(header: str, caches: Iterable[Cache], *, namespace: str, seconds:
             )
 
 
-async def _is_gone(cache: Cache, namespace: str, name: str, uid: str, until: float) -> bool:
+async def _is_gone(cache: Informer, namespace: str, name: str, uid: str, until: float) -> bool:
     while True:
         obj = cache.get(namespace, name)
         if obj is None or obj["metadata"]["uid"] != uid:

@@ -14,9 +14,9 @@ from tieline_api import errors
 from tieline_api.store import revisions
 from tieline_api.store.etags import matches
 from tieline_api.store.field_managers import MANAGER, Step, other_managers
-from tieline_core.ids import ID_LABEL, object_id, object_name
-from tieline_core.kube import Cache, Conflict, Kube, NotFound, owned
-from tieline_core.spreading import spread
+from tieline_core.backoff import jitter
+from tieline_core.identity.ids import ID_LABEL, object_id, object_name
+from tieline_core.kubernetes import Conflict, Informer, Kube, NotFound, owned
 
 Obj = dict[str, Any]
 Change = Callable[[Obj, Obj], None]
@@ -45,7 +45,7 @@ class Writer:
 
     async def create(
         self,
-        cache: Cache,
+        cache: Informer,
         namespace: str,
         identifier: str,
         spec: Mapping[str, Any],
@@ -86,7 +86,7 @@ class Writer:
 
     async def change(
         self,
-        cache: Cache,
+        cache: Informer,
         namespace: str,
         name: str,
         change: Change,
@@ -119,21 +119,21 @@ class Writer:
                     raise errors.precondition_failed() from conflict
                 if attempt == TRIES - 1:
                     raise
-                await self._pause(spread(_FIRST_PAUSE * 2**attempt))
+                await self._pause(jitter(_FIRST_PAUSE * 2**attempt))
                 continue
             cache.observe(applied.object)
             revisions.wrote(cache.resource.plural, applied.object)
             return applied.object
         raise AssertionError("unreachable: the last try returns or raises")
 
-    async def delete(self, cache: Cache, obj: Mapping[str, Any]) -> None:
+    async def delete(self, cache: Informer, obj: Mapping[str, Any]) -> None:
         """Deletes an object; 404 when it is gone already. Its children go with it."""
         metadata = obj["metadata"]
         await self._kube.delete(cache.resource, metadata["name"], metadata["namespace"], uid=metadata["uid"])
         cache.forget(obj)
         revisions.deleted(cache.resource.plural, obj)
 
-    async def delete_if_ours(self, cache: Cache, obj: Mapping[str, Any]) -> None:
+    async def delete_if_ours(self, cache: Informer, obj: Mapping[str, Any]) -> None:
         """Deletes what REST made (it is named after its id) together with its owner; others' objects stay."""
         metadata = obj["metadata"]
         if metadata["name"] != object_name(object_id(obj)):
@@ -144,7 +144,7 @@ class Writer:
             return
 
 
-def put_or_leave_out(spec: Obj, field: str, value: Any) -> None:
+def set_or_drop(spec: Obj, field: str, value: Any) -> None:
     """Sets a list or a map, or leaves it out when it is empty.
 
     An apply of an empty map where there was a full one leaves ``null`` behind, which no schema accepts.

@@ -17,8 +17,8 @@ from typing import BinaryIO
 
 import orjson
 
-from tieline_core.connectors.findings import TooMuch, Unreadable
-from tieline_core.connectors.importing import MAX_BYTES, import_description
+from tieline_core.connectors.descriptions.findings import DescriptionTooLarge, UnreadableDescription
+from tieline_core.connectors.descriptions.importer import MAX_BYTES, import_description
 from tieline_core.connectors.packing import MAX_MAPS, pack
 
 _NICENESS = 5
@@ -55,8 +55,10 @@ def _answer() -> list[bytes]:
     try:
         # Held by nobody but its reader, who lets go of it early.
         maps = pack(import_description(sys.stdin.buffer.read(MAX_BYTES + 1)))
-    except Unreadable as refused:
-        return [orjson.dumps({"refused": str(refused), "too_large": isinstance(refused, TooMuch)})]
+    except UnreadableDescription as refused:
+        return [
+            orjson.dumps({"refused": str(refused), "too_large": isinstance(refused, DescriptionTooLarge)})
+        ]
     except (MemoryError, RecursionError):
         return [orjson.dumps({"memory": True})]
     if len(maps) > MAX_MAPS:

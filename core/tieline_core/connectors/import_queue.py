@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 
-class Busy(Exception):  # noqa: N818  (says what is the case, not that something broke)
+class ImportQueueFull(Exception):  # noqa: N818  (says what is the case, not that something broke)
     """More imports wait than can be served soon; try again."""
 
 
@@ -53,7 +53,7 @@ class ImportQueue:
     async def place(self, owner: str, memory: int) -> AsyncIterator[None]:
         """Waits for a place for an import of ``owner`` that may use ``memory`` bytes, and holds it.
 
-        Raises Busy when too many wait already.
+        Raises ImportQueueFull when too many wait already.
         """
         job = _Job(owner, min(memory, self._limits.memory), asyncio.get_running_loop().create_future())
         self._enqueue(job)
@@ -75,7 +75,7 @@ class ImportQueue:
             whose = (
                 "Too many imports are" if queued >= self._limits.waiting else "Too many of your imports are"
             )
-            raise Busy(f"{whose} waiting: try again in a moment")
+            raise ImportQueueFull(f"{whose} waiting: try again in a moment")
 
     def _leave(self, job: _Job) -> None:
         if job in self._running:

@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
-from tieline_core.connectors.findings import TooMuch
-from tieline_core.connectors.results import ImportResult
+from tieline_core.connectors.descriptions.findings import DescriptionTooLarge
+from tieline_core.connectors.descriptions.import_result import ImportResult
 
 Json = dict[str, Any]
 
@@ -41,7 +41,7 @@ class Run:
 
 
 def pack(result: ImportResult) -> list[Map]:
-    """A result, laid out over ConfigMaps. Raises TooMuch when its summary does not fit in one."""
+    """A result, laid out over ConfigMaps. Raises DescriptionTooLarge when its summary does not fit in one."""
     lists = {name: getattr(result, name) for name in LISTS if name != "schemas"}
     lists["schemas"] = [item["schema"] for item in result.definitions]
     lists["definitions"] = [
@@ -58,12 +58,12 @@ def pack(result: ImportResult) -> list[Map]:
 def _first(head: Json) -> Map:
     content = zlib.compress(orjson.dumps(head), _LEVEL)
     if len(content) > MAP_BYTES:
-        raise TooMuch("The description has too many auth schemes and findings: split it")
+        raise DescriptionTooLarge("The description has too many auth schemes and findings: split it")
     return {f"{INDEX}.0": content}
 
 
 def extended(maps: Sequence[Map], *, triggers: Sequence[Json], messages: Sequence[Json]) -> list[Map]:
-    """The same result with more triggers and messages. Raises TooMuch when its summary does not fit then."""
+    """The same result with more triggers and messages. Raises DescriptionTooLarge if it does not fit."""
     head = head_of(maps[0])
     shelf = _Shelf(maps[1:])
     start = len(head["index"]["triggers"])

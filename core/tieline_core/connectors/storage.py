@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tieline_core.connectors.packing import Map
-from tieline_core.connectors.publication import next_moment
-from tieline_core.ids import ID_LABEL, child_id, object_id, object_name
-from tieline_core.owners import owner_reference
+from tieline_core.connectors.version_order import next_moment
+from tieline_core.identity.ids import ID_LABEL, child_id, object_id, object_name
+from tieline_core.identity.owner_references import owner_reference
 
 Json = dict[str, Any]
 

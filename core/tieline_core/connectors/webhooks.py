@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import orjson
 
-from tieline_core.connectors.findings import Finding, cut
+from tieline_core.connectors.descriptions.findings import ImportFinding, cut
 from tieline_core.severity import Severity
-from tieline_rules.python import trees
+from tieline_protocol.python_source import trees
 
 MAX_WEBHOOKS = 256
 DESCRIPTIONS = ("openapi.json", "openapi.yaml", "openapi.yml")
@@ -47,7 +47,7 @@ class Interface:
     """Over all that others see of it: the same for files that only differ elsewhere."""
     webhooks: tuple[Webhook, ...] = ()
     """In the order of their names."""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ImportFinding, ...] = ()
     """What could not be seen."""
     description_file: str | None = None
     """The file with the project's own API description."""
@@ -66,20 +66,20 @@ def interface_of(files: Files) -> Interface:
     return assembled(pairs, (found for path, tree in trees(pairs) for found in declared_in(path, tree)))
 
 
-def assembled(files: Files, declared: Iterable[Webhook | Finding]) -> Interface:
+def assembled(files: Files, declared: Iterable[Webhook | ImportFinding]) -> Interface:
     """What the files offer, from what ``declared_in`` found in each of them, in the order of their paths."""
     pairs = sorted(files.items() if isinstance(files, Mapping) else files)
     webhooks: dict[str, Webhook] = {}
-    findings: list[Finding] = []
+    findings: list[ImportFinding] = []
     for found in declared:
-        if isinstance(found, Finding):
+        if isinstance(found, ImportFinding):
             findings.append(found)
         else:
             webhooks.setdefault(found.name, found)
     chosen = [webhooks[name] for name in sorted(webhooks)]
     if len(chosen) > MAX_WEBHOOKS:
         text = f"Of {len(chosen)} webhooks the first {MAX_WEBHOOKS} are triggers"
-        findings.append(Finding(text, Severity.WARNING))
+        findings.append(ImportFinding(text, Severity.WARNING))
     described, description = _description(pairs)
     chosen = chosen[:MAX_WEBHOOKS]
     seen = [[item.name, item.methods, item.description] for item in chosen]
@@ -102,20 +102,20 @@ def _description(pairs: Sequence[tuple[str, bytes]]) -> tuple[str | None, bytes]
     return min(found, key=lambda pair: (pair[0].count("/"), DESCRIPTIONS.index(pair[0].rpartition("/")[2])))
 
 
-def declared_in(path: str, tree: ast.Module) -> Iterator[Webhook | Finding]:
+def declared_in(path: str, tree: ast.Module) -> Iterator[Webhook | ImportFinding]:
     """The webhooks of one file, and what of them cannot be seen."""
     for call, function in _registrations(tree):
         name = _argument(call, 0, "name")
         if not isinstance(name, ast.Constant) or not isinstance(name.value, str):
             text = "A webhook's name is computed: only names that stand in the code become triggers"
-            yield Finding(text, Severity.WARNING, f"{path} line {call.lineno}")
+            yield ImportFinding(text, Severity.WARNING, f"{path} line {call.lineno}")
             continue
         if not _NAME.fullmatch(name.value):
             continue
         methods = _methods(_argument(call, None, "methods"))
         if methods is None:
             text = f'The methods of the webhook "{name.value}" are computed: POST is taken'
-            yield Finding(text, Severity.WARNING, f"{path} line {call.lineno}")
+            yield ImportFinding(text, Severity.WARNING, f"{path} line {call.lineno}")
         described = (ast.get_docstring(function) or "") if function else ""
         yield Webhook(
             name=name.value, methods=methods or _USUAL, description=_cut(described.strip(), _MAX_TEXT)

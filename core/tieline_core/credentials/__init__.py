@@ -1,1 +1,1 @@
-"""What is right and wrong with auth schemes and credentials: pure functions that operator and API share."""
+"""Which credential a reference means, and the tokens of its grants."""

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import orjson
 
 from tieline_core.connectors.webhooks import Webhook, declared_in
-from tieline_rules.findings import Finding
-from tieline_rules.python import parse, templates_in
+from tieline_protocol.findings import Finding
+from tieline_protocol.python_source import parse, templates_in
 
 _TURN_SECONDS = 1.0
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import orjson
 
-from tieline_rules.variables import InvalidSchema, errors_in
+from tieline_protocol.variables import InvalidSchema, errors_in
 
 _TURN_SECONDS = 0.25
 

@@ -1,1 +1,1 @@
-"""OAuth 2.0 towards the systems: where requests may go, and how tokens are asked for and kept fresh."""
+"""The OAuth protocol: token requests and responses, stored tokens, authorization states."""

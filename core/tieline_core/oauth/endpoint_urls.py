@@ -2,7 +2,7 @@
 
 from urllib.parse import urlsplit
 
-from tieline_core.oauth.egress import is_host
+from tieline_protocol.egress import is_host
 
 
 def url_problem(url: str) -> str | None:

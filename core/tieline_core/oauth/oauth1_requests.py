@@ -16,7 +16,7 @@ from oauthlib import oauth1
 from oauthlib.oauth1.rfc5849.utils import escape
 
 from tieline_core.oauth.endpoint_urls import url_problem
-from tieline_core.oauth.tokens import MisconfiguredError
+from tieline_core.oauth.token_client import MisconfiguredError
 from tieline_core.resources.auth_schemes import (
     OAuth1Endpoint,
     OAuth1Location,

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 from yarl import URL
 
 from tieline_core.oauth.oauth1_requests import Consumer, Signed, temporary_request, token_request
-from tieline_core.oauth.tokens import MisconfiguredError, RefusedError, TokenClient, UnreachableError
+from tieline_core.oauth.token_client import MisconfiguredError, RefusedError, TokenClient, UnreachableError
 from tieline_core.resources.auth_schemes import OAuth1Endpoint
 
 # The problem reporting extension of OAuth 1.0, which many providers answer with.

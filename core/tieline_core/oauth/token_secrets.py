@@ -7,15 +7,15 @@ Secret is never read as tokens, written or deleted.
 from collections.abc import Mapping
 from typing import Any
 
-from tieline_core.names import CREDENTIAL_TYPE, TOKENS_LABEL, tokens_name
-from tieline_core.owners import is_owned, owner_reference
+from tieline_core.identity.names import CREDENTIAL_TYPE, TOKENS_LABEL, tokens_name
+from tieline_core.identity.owner_references import is_owned, owner_reference
 
 Object = Mapping[str, Any]
 
 CREDENTIAL_ANNOTATION = "tieline.dev/credential"
 
 
-def place(connection: Object, item_id: str) -> tuple[str, str]:
+def secret_key_of(connection: Object, item_id: str) -> tuple[str, str]:
     """Namespace and name of the Secret with a credential's tokens."""
     metadata = connection["metadata"]
     return metadata["namespace"], tokens_name(metadata["name"], item_id)
@@ -23,7 +23,7 @@ def place(connection: Object, item_id: str) -> tuple[str, str]:
 
 def blank_secret(connection: Object, item_id: str) -> dict[str, Any]:
     """The Secret for the tokens before there are any; it goes with the connection."""
-    namespace, name = place(connection, item_id)
+    namespace, name = secret_key_of(connection, item_id)
     return {
         "apiVersion": "v1",
         "kind": "Secret",

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
-from tieline_core.ids import ULID_PATTERN
+from tieline_core.identity.ids import ULID_PATTERN
 from tieline_core.resources.fields import ItemId, Shape, Status, Text, Url, list_map
 from tieline_core.resources.kinds import READY_COLUMNS, CustomResource, Kind
 

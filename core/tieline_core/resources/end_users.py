@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
-from tieline_core.readable import READABLE
+from tieline_core.identity.display_names import READABLE
 from tieline_core.resources.fields import Shape, Status, immutable
 from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind
 

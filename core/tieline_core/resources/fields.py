@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from tieline_core.readable import READABLE
+from tieline_core.identity.display_names import READABLE
 from tieline_core.severity import Severity
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from tieline_core import ids
+from tieline_core.identity import ids
 from tieline_core.resources.fields import Condition, Metadata, Shape, Status
 
 GROUP = "tieline.dev"

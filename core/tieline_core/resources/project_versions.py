@@ -48,7 +48,7 @@ class ProjectVersionSpec(Shape):
     """Immutable ConfigMaps with the files."""
 
 
-class Finding(Shape):
+class FileFinding(Shape):
     """What a check of the files found."""
 
     filename: Filename | None = None
@@ -79,7 +79,7 @@ class ProjectVersionStatus(Status):
 
     state: VersionState | None = None
     """draft (not deployed yet), ready (deployed, or the newest), failed (refused), or superseded by another one."""
-    findings: Annotated[list[Finding], Field(max_length=64)] = []
+    findings: Annotated[list[FileFinding], Field(max_length=64)] = []
     """What the checks of its files found."""
     interface: VersionInterface | None = None
     """What the version offers to others."""

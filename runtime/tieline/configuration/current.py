@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from tieline.configuration import changes
+from tieline.configuration import change_log
+from tieline.configuration.api_tokens import AccessTokens
 from tieline.configuration.snapshot import Snapshot
-from tieline.configuration.tokens import AccessTokens
-from tieline.redaction import Redactor
+from tieline.telemetry.redaction import Redactor
 
 Publish = Callable[[Snapshot], None]
 
@@ -43,4 +43,4 @@ class Configuration:
         self.redactor.replace("configuration", snapshot.secrets(), snapshot.user_names())
         before, self.current = self.current, snapshot
         self.arrived.set()
-        changes.tell(before.changes, snapshot.changes)
+        change_log.tell(before.changes, snapshot.changes)

@@ -17,7 +17,7 @@ from tieline.errors import (
     TemplateNotLinkedError,
     UnknownTemplateError,
 )
-from tieline.redaction import Redactor
+from tieline.telemetry.redaction import Redactor
 
 # What a credential's data may hold that is no secret; anything else is taken for one.
 _PUBLIC_FIELDS = frozenset(

@@ -13,8 +13,8 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
-from tieline.api_headers import api_headers
-from tieline.configuration import changes
+from tieline.configuration import change_log
+from tieline.configuration.api_headers import api_headers
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Activation, parse_activation
 from tieline.errors import ConfigurationError, reason
@@ -157,7 +157,7 @@ class ApiUsers:
             self._away_until = self.now() + _PAUSE
             return
         self._known[external_id] = _Known(found, etag, asked)
-        changes.tell(_changes_of(known.activation if known else None), _changes_of(found))
+        change_log.tell(_changes_of(known.activation if known else None), _changes_of(found))
         if len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
 

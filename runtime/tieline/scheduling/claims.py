@@ -18,7 +18,7 @@ class ClaimLostError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
+class ClaimTerms:
     """How claims last; seconds."""
 
     seconds: float = 30.0
@@ -44,7 +44,14 @@ class Claim:
     """The record of a schedule while this process holds its sweep."""
 
     def __init__(
-        self, documents: Documents, name: str, *, record: Record, version: str, clock: Clock, terms: Terms
+        self,
+        documents: Documents,
+        name: str,
+        *,
+        record: Record,
+        version: str,
+        clock: Clock,
+        terms: ClaimTerms,
     ) -> None:
         self.record = record
         self._documents = documents

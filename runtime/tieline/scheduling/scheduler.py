@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tieline.errors import reason
-from tieline.scheduling.claims import Claim, Terms
+from tieline.execution.ulids import new_ulid
+from tieline.scheduling.claims import Claim, ClaimTerms
 from tieline.scheduling.clock import Clock
-from tieline.scheduling.deciding import Wait, Watch, Work, decide
+from tieline.scheduling.decisions import Wait, WaitForHolder, Work, decide
 from tieline.scheduling.records import STATIC, from_json, to_json
 from tieline.scheduling.schedules import Schedule
-from tieline.scheduling.sweeps import People, Run, Sweeping
+from tieline.scheduling.sweeps import Run, SweepWorker, UserPages
 from tieline.state.documents import (
     SCHEDULES,
     DocumentChangedError,
@@ -21,7 +22,6 @@ from tieline.state.documents import (
     StateRefusedError,
     StateUnavailableError,
 )
-from tieline.ulids import new_ulid
 
 logger = logging.getLogger("tieline.schedules")
 
@@ -49,9 +49,9 @@ class Scheduler:
         schedules: Iterable[Schedule],
         *,
         documents: Documents,
-        people: People,
+        people: UserPages,
         run: Run,
-        terms: Terms | None = None,
+        terms: ClaimTerms | None = None,
         clock: Clock | None = None,
         holder: str | None = None,
     ) -> None:
@@ -59,7 +59,7 @@ class Scheduler:
         self._documents = documents
         self._people = people
         self._run = run
-        self._terms = terms or Terms()
+        self._terms = terms or ClaimTerms()
         self._clock = clock or Clock()
         self._holder = holder or new_ulid()
         self._started = self._clock.now()
@@ -133,7 +133,7 @@ class Scheduler:
                             SCHEDULES, schedule.name, to_json(decision.write), expected=version
                         )
                     return await self._until(decision)
-                case Watch():
+                case WaitForHolder():
                     return self._terms.tick * random.uniform(0.5, 1)  # noqa: S311  (spreads look-ups)
                 case Work():
                     version = await self._documents.put(
@@ -177,7 +177,7 @@ class Scheduler:
             clock=self._clock,
             terms=self._terms,
         )
-        sweeping = Sweeping(
+        sweeping = SweepWorker(
             schedule,
             claim,
             sweep,

@@ -12,9 +12,9 @@ Overlap = Literal["wait", "skip"]
 
 ACTIVATIONS: tuple[str, ...] = get_args(Activations)
 OVERLAPS: tuple[str, ...] = get_args(Overlap)
-LONGEST_CATCH_UP = 7 * 24 * 3600.0
-LONGEST_RUN = 24 * 3600.0
-MOST_PARALLEL = 100
+MAX_CATCH_UP = 7 * 24 * 3600.0
+MAX_RUN_SECONDS = 24 * 3600.0
+MAX_PARALLEL = 100
 
 
 @dataclass(frozen=True, kw_only=True)

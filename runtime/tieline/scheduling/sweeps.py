@@ -8,9 +8,9 @@ from typing import Protocol
 
 from tieline.configuration.users import UsersUnavailableError
 from tieline.errors import reason
-from tieline.scheduling.claims import Claim, ClaimLostError, Terms
+from tieline.scheduling.claims import Claim, ClaimLostError, ClaimTerms
 from tieline.scheduling.clock import Clock
-from tieline.scheduling.deciding import next_runs, settled
+from tieline.scheduling.decisions import next_runs, settled
 from tieline.scheduling.records import Record, Sweep
 from tieline.scheduling.schedules import Schedule, ScheduledRun
 from tieline.state.documents import StateRefusedError, StateUnavailableError
@@ -24,14 +24,14 @@ Run = Callable[[Schedule, ScheduledRun, str], Awaitable[object]]
 """Runs a schedule's function for an activation (by external id, or STATIC); raises nothing but cancellation."""
 
 
-class People(Protocol):
+class UserPages(Protocol):
     """Where the users come from that a schedule is run for."""
 
     async def page(self, after: str) -> tuple[list[str], str | None]:
         """External ids after a cursor (empty: from the beginning), and the next cursor; UsersUnavailableError."""
 
 
-class Sweeping:
+class SweepWorker:
     """One pod's work on one sweep."""
 
     def __init__(
@@ -40,11 +40,11 @@ class Sweeping:
         claim: Claim,
         sweep: Sweep,
         *,
-        people: People,
+        people: UserPages,
         run: Run,
         stopping: asyncio.Event,
         clock: Clock,
-        terms: Terms,
+        terms: ClaimTerms,
     ) -> None:
         self._schedule = schedule
         self._claim = claim

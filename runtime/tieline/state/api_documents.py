@@ -11,13 +11,13 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
-from tieline.api_headers import api_headers
+from tieline.configuration.api_headers import api_headers
 from tieline.state.documents import (
-    Anything,
+    AnyVersion,
     Document,
     DocumentChangedError,
+    DocumentScope,
     Expected,
-    Shelf,
     StateRefusedError,
     StateUnavailableError,
 )
@@ -38,7 +38,7 @@ class ApiDocuments:
     api_url: str
     token_file: Path
 
-    async def get(self, shelf: Shelf, key: str) -> Document | None:
+    async def get(self, shelf: DocumentScope, key: str) -> Document | None:
         """See Documents."""
         status, body = await self._send("GET", shelf, key, repeat=True)
         if status == 404 and body.get("code") == "no_value":
@@ -46,23 +46,29 @@ class ApiDocuments:
         _refuse(status, body)
         return Document(value=body.get("value"), version=str(body.get("version")))
 
-    async def put(self, shelf: Shelf, key: str, value: Any, *, expected: Expected) -> str:
+    async def put(self, shelf: DocumentScope, key: str, value: Any, *, expected: Expected) -> str:
         """See Documents."""
         asked: dict[str, Any] = {"value": value}
-        if not isinstance(expected, Anything):
+        if not isinstance(expected, AnyVersion):
             asked["version"] = expected
         status, body = await self._send("PUT", shelf, key, asked, repeat="version" not in asked)
         _refuse(status, body)
         return str(body.get("version"))
 
-    async def delete(self, shelf: Shelf, key: str, *, expected: Expected) -> None:
+    async def delete(self, shelf: DocumentScope, key: str, *, expected: Expected) -> None:
         """See Documents."""
-        asked: dict[str, Any] = {} if isinstance(expected, Anything) else {"version": expected}
+        asked: dict[str, Any] = {} if isinstance(expected, AnyVersion) else {"version": expected}
         status, body = await self._send("DELETE", shelf, key, asked, repeat=not asked)
         _refuse(status, body)
 
     async def _send(
-        self, method: str, shelf: Shelf, key: str, body: Mapping[str, Any] | None = None, *, repeat: bool
+        self,
+        method: str,
+        shelf: DocumentScope,
+        key: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        repeat: bool,
     ) -> tuple[int, dict[str, Any]]:
         """Status and body of the answer; StateUnavailableError when there is none that counts.
 
@@ -87,7 +93,7 @@ class ApiDocuments:
         raise StateUnavailableError(f"What is kept between runs cannot be reached: {reason}; try again later")
 
 
-def _place(shelf: Shelf, key: str) -> str:
+def _place(shelf: DocumentScope, key: str) -> str:
     user = f"/users/{quote(shelf.external_id, safe='')}" if shelf.external_id is not None else ""
     return f"{user}/{shelf.kind}/{quote(key, safe='')}"
 

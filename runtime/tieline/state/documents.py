@@ -8,12 +8,12 @@ from typing import Any, Final, Protocol
 from tieline.errors import TielineError
 
 
-class Anything:
+class AnyVersion:
     """The version that fits whatever is there."""
 
 
-ANYTHING: Final = Anything()
-Expected = str | None | Anything
+ANY_VERSION: Final = AnyVersion()
+Expected = str | None | AnyVersion
 """The version that must be there; None: nothing may be there."""
 
 
@@ -48,7 +48,7 @@ class StateRefusedError(TielineError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shelf:
+class DocumentScope:
     """Where documents stand: a schedule's records, or the state of an activation."""
 
     kind: str
@@ -57,7 +57,7 @@ class Shelf:
     """The user whose activation it is; None for the environment's own."""
 
 
-SCHEDULES: Final = Shelf(kind="schedules")
+SCHEDULES: Final = DocumentScope(kind="schedules")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,13 +71,13 @@ class Document:
 class Documents(Protocol):
     """Where documents are kept. All of it raises StateUnavailableError and StateRefusedError."""
 
-    async def get(self, shelf: Shelf, key: str) -> Document | None:
+    async def get(self, shelf: DocumentScope, key: str) -> Document | None:
         """The document, or None."""
 
-    async def put(self, shelf: Shelf, key: str, value: Any, *, expected: Expected) -> str:
+    async def put(self, shelf: DocumentScope, key: str, value: Any, *, expected: Expected) -> str:
         """Keep ``value``; returns its version. Raises DocumentChangedError."""
 
-    async def delete(self, shelf: Shelf, key: str, *, expected: Expected) -> None:
+    async def delete(self, shelf: DocumentScope, key: str, *, expected: Expected) -> None:
         """Forget the document; nothing happens when there is none. Raises DocumentChangedError."""
 
 
@@ -85,26 +85,26 @@ class MemoryDocuments:
     """Keeps documents for as long as the process lives: for one's own desk, and for tests."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[Shelf, str], Document] = {}
+        self._kept: dict[tuple[DocumentScope, str], Document] = {}
 
-    async def get(self, shelf: Shelf, key: str) -> Document | None:
+    async def get(self, shelf: DocumentScope, key: str) -> Document | None:
         """See Documents."""
         found = self._kept.get((shelf, key))
         return Document(value=copy.deepcopy(found.value), version=found.version) if found else None
 
-    async def put(self, shelf: Shelf, key: str, value: Any, *, expected: Expected) -> str:
+    async def put(self, shelf: DocumentScope, key: str, value: Any, *, expected: Expected) -> str:
         """See Documents."""
         self._compare(shelf, key, expected)
         version = secrets.token_hex(8)
         self._kept[shelf, key] = Document(value=copy.deepcopy(value), version=version)
         return version
 
-    async def delete(self, shelf: Shelf, key: str, *, expected: Expected) -> None:
+    async def delete(self, shelf: DocumentScope, key: str, *, expected: Expected) -> None:
         """See Documents."""
         self._compare(shelf, key, expected)
         self._kept.pop((shelf, key), None)
 
-    def _compare(self, shelf: Shelf, key: str, expected: Expected) -> None:
+    def _compare(self, shelf: DocumentScope, key: str, expected: Expected) -> None:
         found = self._kept.get((shelf, key))
-        if not isinstance(expected, Anything) and expected != (found.version if found else None):
+        if not isinstance(expected, AnyVersion) and expected != (found.version if found else None):
             raise DocumentChangedError(key)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from tieline.state.documents import (
-    Anything,
+    AnyVersion,
     Document,
     DocumentChangedError,
+    DocumentScope,
     Expected,
-    Shelf,
     StateUnavailableError,
 )
 
@@ -26,13 +26,13 @@ class FileDocuments:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    async def get(self, shelf: Shelf, key: str) -> Document | None:
+    async def get(self, shelf: DocumentScope, key: str) -> Document | None:
         """See Documents."""
         with self._locked() as kept:
             found = kept.get(_name(shelf, key))
         return Document(value=found["value"], version=found["version"]) if found else None
 
-    async def put(self, shelf: Shelf, key: str, value: Any, *, expected: Expected) -> str:
+    async def put(self, shelf: DocumentScope, key: str, value: Any, *, expected: Expected) -> str:
         """See Documents."""
         name, version = _name(shelf, key), secrets.token_hex(8)
         with self._locked() as kept:
@@ -40,7 +40,7 @@ class FileDocuments:
             self._write({**kept, name: {"value": value, "version": version}})
         return version
 
-    async def delete(self, shelf: Shelf, key: str, *, expected: Expected) -> None:
+    async def delete(self, shelf: DocumentScope, key: str, *, expected: Expected) -> None:
         """See Documents."""
         name = _name(shelf, key)
         with self._locked() as kept:
@@ -73,7 +73,7 @@ class FileDocuments:
         written.replace(self._path)
 
 
-def _name(shelf: Shelf, key: str) -> str:
+def _name(shelf: DocumentScope, key: str) -> str:
     """Readable, and different for different places: what people write comes last or is between quotes."""
     user = "" if shelf.external_id is None else f"/users/{json.dumps(shelf.external_id)}"
     return f"{shelf.kind}{user}/{key}"
@@ -81,5 +81,5 @@ def _name(shelf: Shelf, key: str) -> str:
 
 def _compare(kept: Kept, name: str, expected: Expected) -> None:
     found = kept.get(name)
-    if not isinstance(expected, Anything) and expected != (found["version"] if found else None):
+    if not isinstance(expected, AnyVersion) and expected != (found["version"] if found else None):
         raise DocumentChangedError(name)

@@ -10,10 +10,10 @@
 The fixture ``tieline_project`` comes with the package; see docs/sdk.md.
 """
 
-from tieline.testing.answers import Answer
-from tieline.testing.fakes import FakeConnection, Script, SeenRequest, UnexpectedRequestError
-from tieline.testing.logs import LogEntry
-from tieline.testing.projects import Project, RunFailedError
+from tieline.testing.answer import Answer
+from tieline.testing.fake_connections import FakeConnection, Script, SeenRequest, UnexpectedRequestError
+from tieline.testing.log_capture import LogEntry
+from tieline.testing.project import Project, RunFailedError
 
 __all__ = [
     "Answer",

@@ -13,14 +13,14 @@ from typing import Any, Self
 import pytest
 from aiohttp import web
 
-from tests.harness import api_ports
-from tests.harness.kubectl import Kubectl, Organisation, an_organisation
-from tests.harness.waiting import eventually
-from tieline_api.app import make_apps, make_platform
-from tieline_api.service.listening import Runner
+from tests.harness.cluster.kubectl import Kubectl, Organisation, an_organisation
+from tests.harness.processes import api_ports
+from tests.harness.session.waiting import eventually
+from tieline_api.app import make_apps, make_dependencies
+from tieline_api.server.http_server import Runner
 from tieline_api.settings import Settings
-from tieline_core.kube import Kube
-from tieline_core.oauth.egress import Egress
+from tieline_core.kubernetes import Kube
+from tieline_protocol.egress import Egress
 
 ORIGIN = "https://app.example"
 PUBLIC_URL = "https://tieline.example"
@@ -136,7 +136,7 @@ class Server:
             **self._settings,
         }
         settings = Settings(**chosen)
-        self.platform = make_platform(self._kube, settings)
+        self.platform = make_dependencies(self._kube, settings)
         self.apps = make_apps(self._kube, self.platform)
         self._runners: list[web.AppRunner] = []
         self.url = await self._serve(self.apps.public)

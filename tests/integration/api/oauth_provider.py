@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from aiohttp import web
 
-from tests.harness.serving import serving
+from tests.harness.processes.local_servers import serving
 
 CLIENT_ID = "tieline"
 CLIENT_SECRET = "cl1ent:s3cret ä"

@@ -4,10 +4,10 @@ import itertools
 import json
 from typing import Any
 
-from tests.harness.kubectl import Kubectl, Organisation
-from tests.harness.waiting import eventually
+from tests.harness.cluster.kubectl import Kubectl, Organisation
+from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client
-from tieline_core.ids import new_id
+from tieline_core.identity.ids import new_id
 
 API_KEY = {"type": "api-key", "apiKey": {"id": "key", "name": "X-API-Key", "in": "header"}}
 MAIN = {"filename": "main.py", "content": "print('one')\n"}

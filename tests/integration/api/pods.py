@@ -6,12 +6,12 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tests.harness.kubectl import Kubectl, Organisation
+from tests.harness.cluster.kubectl import Kubectl, Organisation
 from tests.integration.api.conftest import Answer, Client
 from tests.integration.api.oauth_provider import Provider
 from tests.integration.api.objects import make_system, make_template
-from tieline_core.names import tokens_name, workload_name
-from tieline_core.oauth import stored
+from tieline_core.identity.names import tokens_name, workload_name
+from tieline_core.oauth import token_secret_codec
 
 ENVIRONMENT = "/internal/v1/environment"
 
@@ -76,5 +76,5 @@ class Pod:
     def dated_by_a_clock_ahead(self, ahead: timedelta) -> None:
         """As if the tokens had been obtained by a replica whose clock is wrong by this much."""
         name = self.secret()["metadata"]["name"]
-        issued = f"{stored.ISSUED_AT}={stored.written(datetime.now(UTC) + ahead)}"
+        issued = f"{token_secret_codec.ISSUED_AT}={token_secret_codec.written(datetime.now(UTC) + ahead)}"
         self.kubectl("annotate", "secret", name, issued, "--overwrite", namespace=self.org.namespace)

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.harness.accounts import account_of
-from tests.harness.kubectl import ROOT, Kubectl, an_organisation
-from tests.harness.waiting import eventually
-from tests.integration.operator.cluster_objects import Acting
+from tests.harness.cluster.kubectl import ROOT, Kubectl, an_organisation
+from tests.harness.cluster.service_accounts import account_of
+from tests.harness.session.waiting import eventually
+from tests.integration.operator.cluster_objects import NamespacedKubectl
 from tests.integration.operator.running_operator import RunningOperator
-from tieline_core.ids import parse_time
+from tieline_core.identity.ids import parse_time
 
 pytestmark = pytest.mark.cluster
 
@@ -183,7 +183,7 @@ def test_people_are_told_what_to_label(
 ) -> None:
     """By the condition of a Project where no organisation is, and by Events on namespaces that share an id."""
     _, copy = operator
-    acting = Acting(kubectl=kubectl, namespace=place.home)
+    acting = NamespacedKubectl(kubectl=kubectl, namespace=place.home)
     acting.apply("Project", "orders", {"name": "Orders", "source": {"files": []}})
     found = acting.until_ready("Project", "orders", "False", "OrganisationMissing")
     assert "tieline.dev/id" not in found["metadata"].get("labels", {})

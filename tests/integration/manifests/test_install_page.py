@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.harness.kubectl import ROOT
-from tests.harness.manifest_tools import ManifestTools, manifest_tools
-from tests.harness.progress import Uncaptured
-from tests.unit.docs.reading_pages import page
+from tests.harness.cluster.kubectl import ROOT
+from tests.harness.cluster.manifest_tools import ManifestTools, manifest_tools
+from tests.harness.session.uncaptured_progress import UncapturedProgress
+from tests.unit.docs.doc_pages import page
 
 PAGE = page("docs/install.md")
 IMAGES = {"registry.example/tieline-platform:0.1.0"}
@@ -24,7 +24,7 @@ RUNTIME = "registry.example/tieline-runtime:0.1.0"
 
 @pytest.fixture(scope="module")
 def tools(request: pytest.FixtureRequest) -> ManifestTools:
-    return manifest_tools(Uncaptured(request.config.pluginmanager.getplugin("capturemanager")))
+    return manifest_tools(UncapturedProgress(request.config.pluginmanager.getplugin("capturemanager")))
 
 
 def marked(mark: str) -> str:

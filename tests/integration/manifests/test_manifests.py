@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.harness.kubectl import ROOT, Kubectl
-from tests.harness.manifest_tools import ManifestTools, manifest_tools
-from tests.harness.progress import Uncaptured
+from tests.harness.cluster.kubectl import ROOT, Kubectl
+from tests.harness.cluster.manifest_tools import ManifestTools, manifest_tools
+from tests.harness.session.uncaptured_progress import UncapturedProgress
 from tieline_api import settings as api_settings
 from tieline_operator import config as operator_config
-from tieline_operator import exposure
+from tieline_operator.workload import exposure
 
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "tieline"
@@ -39,7 +39,7 @@ Objects = dict[tuple[str, str, str], dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def tools(request: pytest.FixtureRequest) -> ManifestTools:
-    return manifest_tools(Uncaptured(request.config.pluginmanager.getplugin("capturemanager")))
+    return manifest_tools(UncapturedProgress(request.config.pluginmanager.getplugin("capturemanager")))
 
 
 def helm(tools: ManifestTools, *more: str, namespace: str = NAMESPACE) -> subprocess.CompletedProcess[str]:

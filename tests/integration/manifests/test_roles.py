@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.accounts import ROLES
-from tests.harness.kubectl import Kubectl, Organisation, an_organisation
+from tests.harness.cluster.kubectl import Kubectl, Organisation, an_organisation
+from tests.harness.cluster.service_accounts import ROLES
 from tieline_core.resources import KINDS
 
 pytestmark = pytest.mark.cluster

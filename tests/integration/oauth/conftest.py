@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.keycloak import Keycloak
-from tests.harness.kubectl import Kubectl, Organisation, an_organisation
-from tests.harness.progress import Uncaptured
-from tests.harness.running_api import RunningApi
+from tests.harness.cluster.kubectl import Kubectl, Organisation, an_organisation
+from tests.harness.identity.keycloak import Keycloak
+from tests.harness.processes.running_api import RunningApi
+from tests.harness.session.uncaptured_progress import UncapturedProgress
 from tests.integration.api.conftest import Client
 from tests.integration.oauth.front_end import FrontEnd
-from tests.integration.operator.cluster_objects import Acting
+from tests.integration.operator.cluster_objects import NamespacedKubectl
 from tests.integration.operator.running_operator import RunningOperator
 
 _STARTED = pytest.StashKey[Keycloak]()
@@ -35,7 +35,7 @@ def keycloak(request: pytest.FixtureRequest) -> Iterator[Keycloak]:
     """The session's OAuth server; tests register clients and people of their own."""
     found: Keycloak = request.config.stash[_STARTED]
     capture = request.config.pluginmanager.getplugin("capturemanager")
-    with Uncaptured(capture).step("Waiting for Keycloak"):
+    with UncapturedProgress(capture).step("Waiting for Keycloak"):
         found.wait()
     yield found
     found.stop()
@@ -85,9 +85,9 @@ def operator(
 
 
 @pytest.fixture
-def acting(kubectl: Kubectl, oauth_org: Organisation) -> Acting:
+def acting(kubectl: Kubectl, oauth_org: Organisation) -> NamespacedKubectl:
     """A user of the organisation with kubectl."""
-    return Acting(kubectl=kubectl, namespace=oauth_org.namespace)
+    return NamespacedKubectl(kubectl=kubectl, namespace=oauth_org.namespace)
 
 
 @pytest.fixture(scope="session")

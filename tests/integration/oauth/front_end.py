@@ -6,7 +6,7 @@ import json
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from tests.harness.serving import HandlerServer, Quiet
+from tests.harness.processes.local_servers import HandlerServer, Quiet
 
 _PAGE = """<!doctype html>
 <title>Orders</title>

@@ -11,11 +11,11 @@ from urllib.parse import parse_qs, urlsplit
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tests.harness.authority import Authority, pem
-from tests.harness.keycloak import Application, Keycloak, Person
+from tests.harness.identity.certificate_authority import Authority, pem
+from tests.harness.identity.keycloak import Application, Keycloak, Person
 from tests.integration.api.conftest import Answer, Client
 from tests.integration.api.objects import make_project, make_system, make_template
-from tieline_core.ids import new_id
+from tieline_core.identity.ids import new_id
 
 CODE = """
 from tieline import Context, Integration, Request

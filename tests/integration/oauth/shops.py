@@ -6,12 +6,12 @@ import base64
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.harness.keycloak import Application, Keycloak, Person
-from tests.harness.kubectl import Kubectl, Organisation
+from tests.harness.cluster.kubectl import Kubectl, Organisation
+from tests.harness.identity.keycloak import Application, Keycloak, Person
 from tests.integration.api.conftest import Client
 from tests.integration.api.objects import make_system, make_template, stored
-from tieline_core.ids import new_id
-from tieline_core.names import tokens_name
+from tieline_core.identity.ids import new_id
+from tieline_core.identity.names import tokens_name
 
 ITEM = "login"
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from aiohttp import web
 
-from tests.harness.serving import serving
+from tests.harness.processes.local_servers import serving
 from tests.unit.oauth.oauth1_provider import OAuth1Provider
 
 

@@ -18,21 +18,21 @@ from typing import Any
 
 import aiohttp
 
-from tieline_api.oauth.kept_secrets import KeptSecrets
-from tieline_api.store.lookups import CacheLookups
-from tieline_api.store.secret_reads import SecretReads
-from tieline_api.store.world import World as ApiWorld
-from tieline_core.kube import Kube, Resource
-from tieline_core.kube.resources import CONNECTIONS, HTTP_ROUTES
-from tieline_core.oauth import refreshing
-from tieline_core.oauth.egress import Egress
-from tieline_core.oauth.keeping import Keeper
-from tieline_core.oauth.live_lookups import LiveLookups
-from tieline_core.oauth.refreshing import Refresher
-from tieline_core.oauth.states import OAuthStates
-from tieline_core.oauth.tokens import TokenClient, TokenError
-from tieline_operator.lookups import CacheDirectory
-from tieline_operator.world import World as OperatorWorld
+from tieline_api.cache.cluster_cache import ClusterCache as ApiWorld
+from tieline_api.cache.credential_directory import CredentialLookups
+from tieline_api.cache.secret_reader import SecretReader
+from tieline_api.store.token_secrets import CachingSecretClient
+from tieline_core.credentials.live_lookups import LiveCredentialLookups
+from tieline_core.credentials.token_manager import TokenManager
+from tieline_core.kubernetes import Kube, Resource
+from tieline_core.kubernetes.resources import CONNECTIONS, HTTP_ROUTES
+from tieline_core.oauth import refresh_coordinator
+from tieline_core.oauth.refresh_coordinator import RefreshCoordinator
+from tieline_core.oauth.state_store import OAuthStateStore
+from tieline_core.oauth.token_client import TokenClient, TokenError
+from tieline_operator.cache.cluster_cache import ClusterCache as OperatorWorld
+from tieline_operator.cache.credential_directory import CacheDirectory
+from tieline_protocol.egress import Egress
 
 CLAIM = timedelta(seconds=3)
 ITEM = "main"
@@ -41,7 +41,7 @@ ITEM = "main"
 class Deadly:
     """The Kubernetes port of a process that dies when it is about to store new tokens."""
 
-    def __init__(self, inner: refreshing.Secrets) -> None:
+    def __init__(self, inner: refresh_coordinator.SecretClient) -> None:
         self._inner = inner
         self.armed = False
 
@@ -58,12 +58,12 @@ class Deadly:
         return await self._inner.replace(resource, obj)
 
 
-async def calls(keeper: Keeper, connection: Mapping[str, Any], number: int) -> Counter[str]:
+async def calls(token_manager: TokenManager, connection: Mapping[str, Any], number: int) -> Counter[str]:
     """How often which access token came, or which error."""
 
     async def one() -> str:
         try:
-            kept = await keeper.fresh(connection, ITEM)
+            kept = await token_manager.fresh(connection, ITEM)
         except TokenError as error:
             return type(error).__name__
         return kept.tokens.access_token if kept else "none"
@@ -80,29 +80,29 @@ async def main(kind: str, kubeconfig: str, namespace: str, connection: str) -> N
         world: Any
         if kind == "operator":
             world = OperatorWorld.build(kube, [namespace])
-            await world.leave_out_unserved(HTTP_ROUTES)
-            lookups: Any = LiveLookups(CacheDirectory(world), kube)
+            await world.skip_unserved(HTTP_ROUTES)
+            lookups: Any = LiveCredentialLookups(CacheDirectory(world), kube)
             port: Any = kube
         else:
             world = ApiWorld(kube)
-            lookups = CacheLookups(world, SecretReads(kube, world.secrets))
-            port = KeptSecrets(kube, world.secrets)
+            lookups = CredentialLookups(world, SecretReader(kube, world.secrets))
+            port = CachingSecretClient(kube, world.secrets)
         await world.start()
         await world.synced()
         secrets = Deadly(port)
-        keeper = Keeper(
+        token_manager = TokenManager(
             secrets,
             client=TokenClient(session),
             lookups=lookups,
-            states=OAuthStates(kube, seconds=60),
-            refresher=Refresher(secrets, claim=CLAIM, poll=0.05),
+            states=OAuthStateStore(kube, seconds=60),
+            refresher=RefreshCoordinator(secrets, claim=CLAIM, poll=0.05),
         )
         obj = await kube.get(CONNECTIONS, connection, namespace)
         print(json.dumps("ready"), flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
             what, _, number = line.strip().partition(" ")
             secrets.armed = what == "die"
-            print(json.dumps(await calls(keeper, obj, int(number))), flush=True)
+            print(json.dumps(await calls(token_manager, obj, int(number))), flush=True)
 
 
 if __name__ == "__main__":

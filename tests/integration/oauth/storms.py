@@ -19,12 +19,12 @@ from typing import Any, Protocol, Self, TypeVar
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tests.harness.waiting import PATIENCE
+from tests.harness.session.waiting import PATIENCE
 from tests.integration.oauth import storm_worker
-from tieline_core.kube import Kube
-from tieline_core.kube.resources import CONNECTIONS, SECRETS, SYSTEMS
-from tieline_core.names import tokens_name
-from tieline_core.oauth import stored
+from tieline_core.identity.names import tokens_name
+from tieline_core.kubernetes import Kube
+from tieline_core.kubernetes.resources import CONNECTIONS, SECRETS, SYSTEMS
+from tieline_core.oauth import token_secret_codec
 
 CALLS = 50
 """Of each process."""
@@ -197,8 +197,8 @@ class Storm:
         """As if an hour had passed."""
         secret = await self.tokens()
         then = datetime.now(UTC) - timedelta(hours=2)
-        secret["metadata"]["annotations"][stored.ISSUED_AT] = stored.written(then)
-        ended = stored.written(then + timedelta(hours=1)).encode()
+        secret["metadata"]["annotations"][token_secret_codec.ISSUED_AT] = token_secret_codec.written(then)
+        ended = token_secret_codec.written(then + timedelta(hours=1)).encode()
         secret["data"]["expiresAt"] = base64.b64encode(ended).decode()
         await self.kube.replace(SECRETS, secret)
 

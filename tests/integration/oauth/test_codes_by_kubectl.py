@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.harness.waiting import eventually
+from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client
 from tests.integration.api.oauth_provider import CLIENT_ID, Provider
 from tests.integration.api.objects import bring_connection, make_system
-from tests.integration.operator.cluster_objects import Acting, ready
+from tests.integration.operator.cluster_objects import NamespacedKubectl, ready
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("operator")]
 
@@ -28,7 +28,7 @@ def come_back(caller: Client, login: Provider, system: dict[str, Any]) -> dict[s
     return login.agree(url)
 
 
-def apply(acting: Acting, name: str, system: dict[str, Any], returned: dict[str, str]) -> None:
+def apply(acting: NamespacedKubectl, name: str, system: dict[str, Any], returned: dict[str, str]) -> None:
     """A Secret with code and state, and a connection that refers to it."""
     item = {"id": ITEM, "authSchemeConfigId": "oauth", "type": "oauth2-code"}
     bring_connection(
@@ -43,7 +43,7 @@ def shown(caller: Client, system: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def test_a_code_in_a_secret_of_ones_own_is_exchanged_by_the_operator(
-    caller: Client, acting: Acting, login: Provider
+    caller: Client, acting: NamespacedKubectl, login: Provider
 ) -> None:
     system = make_system(caller, [login.scheme()])
     returned = come_back(caller, login, system)
@@ -56,7 +56,7 @@ def test_a_code_in_a_secret_of_ones_own_is_exchanged_by_the_operator(
 
 
 def test_a_state_that_was_used_is_told_in_the_status_and_no_provider_is_asked(
-    caller: Client, acting: Acting, login: Provider
+    caller: Client, acting: NamespacedKubectl, login: Provider
 ) -> None:
     system = make_system(caller, [login.scheme()])
     returned = come_back(caller, login, system)

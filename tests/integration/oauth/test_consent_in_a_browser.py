@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.harness.browser import Browser, Page, chromium
-from tests.harness.keycloak import Keycloak, Person
-from tests.harness.kubectl import Kubectl, Organisation
-from tests.harness.running_api import RunningApi
-from tests.harness.waiting import eventually_async
+from tests.harness.cluster.kubectl import Kubectl, Organisation
+from tests.harness.identity.browser import Browser, Page, chromium
+from tests.harness.identity.keycloak import Keycloak, Person
+from tests.harness.processes.running_api import RunningApi
+from tests.harness.session.waiting import eventually_async
 from tests.integration.api.conftest import Client
 from tests.integration.oauth.front_end import FrontEnd
 from tests.integration.oauth.shops import Shop, tokens_of

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.harness.kubectl import Kubectl, Organisation
-from tests.harness.waiting import eventually
+from tests.harness.cluster.kubectl import Kubectl, Organisation
+from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client
 from tests.integration.api.objects import bring_connection, make_system, stored
-from tests.integration.operator.cluster_objects import Acting, ready
+from tests.integration.operator.cluster_objects import NamespacedKubectl, ready
 from tests.unit.oauth.oauth1_provider import OAuth1Provider
-from tieline_core.names import tokens_name
+from tieline_core.identity.names import tokens_name
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("operator")]
 
@@ -27,7 +27,7 @@ def come_back(caller: Client, signing: OAuth1Provider, system: dict[str, Any]) -
     return signing.agree(caller.ok("POST", f"/systems/{system['id']}/oauth1/initialise", body)["url"])
 
 
-def apply(acting: Acting, name: str, system: dict[str, Any], returned: dict[str, str]) -> None:
+def apply(acting: NamespacedKubectl, name: str, system: dict[str, Any], returned: dict[str, str]) -> None:
     """A Secret with what was brought back, and a connection that refers to it."""
     item = {"id": ITEM, "authSchemeConfigId": "signed", "type": "oauth1"}
     bring_connection(
@@ -36,7 +36,11 @@ def apply(acting: Acting, name: str, system: dict[str, Any], returned: dict[str,
 
 
 def test_the_operator_exchanges_what_was_applied_once_and_tells_what_was_replayed(
-    caller: Client, acting: Acting, signing: OAuth1Provider, kubectl: Kubectl, oauth_org: Organisation
+    caller: Client,
+    acting: NamespacedKubectl,
+    signing: OAuth1Provider,
+    kubectl: Kubectl,
+    oauth_org: Organisation,
 ) -> None:
     system = make_system(caller, [signing.scheme()])
     returned = come_back(caller, signing, system)

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.harness.browser import Browser, chromium
-from tests.harness.kubectl import Kubectl, Organisation
+from tests.harness.cluster.kubectl import Kubectl, Organisation
+from tests.harness.identity.browser import Browser, chromium
 from tests.integration.api.conftest import Client
 from tests.integration.api.objects import make_system, make_template, stored
 from tests.unit.oauth.oauth1_provider import OAuth1Provider
-from tieline_core.ids import new_id
-from tieline_core.names import tokens_name
+from tieline_core.identity.ids import new_id
+from tieline_core.identity.names import tokens_name
 
 pytestmark = pytest.mark.cluster
 

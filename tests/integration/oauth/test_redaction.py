@@ -12,18 +12,18 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.harness.echo import Echo
-from tests.harness.keycloak import Keycloak
-from tests.harness.kubectl import Kubectl, Organisation, an_organisation
-from tests.harness.leaks import leaks
-from tests.harness.running_api import RunningApi
-from tests.harness.running_runtime import RunningRuntime
-from tests.harness.waiting import eventually
-from tests.harness.world import http
+from tests.harness.clients.secret_leaks import leaks
+from tests.harness.cluster.deployed_platform import http
+from tests.harness.cluster.kubectl import Kubectl, Organisation, an_organisation
+from tests.harness.identity.keycloak import Keycloak
+from tests.harness.processes.echo_server import Echo
+from tests.harness.processes.running_api import RunningApi
+from tests.harness.processes.running_runtime import RunningRuntime
+from tests.harness.session.waiting import eventually
 from tests.integration.api.pods import account_token
 from tests.integration.oauth.full_run import CODE, FullRun, Listening
 from tests.integration.operator.running_operator import RunningOperator
-from tieline_core.names import TOKENS_LABEL
+from tieline_core.identity.names import TOKENS_LABEL
 
 pytestmark = pytest.mark.cluster
 

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.harness.waiting import PATIENCE
+from tests.harness.session.waiting import PATIENCE
 from tests.integration.oauth.storms import serving
-from tieline_core.kube.client import Kube
-from tieline_core.kube.resources import SECRETS
-from tieline_core.oauth import stored
-from tieline_core.oauth.tokens import Tokens
+from tieline_core.kubernetes.client import Kube
+from tieline_core.kubernetes.resources import SECRETS
+from tieline_core.oauth import token_secret_codec
+from tieline_core.oauth.token_client import Tokens
 
 pytestmark = pytest.mark.cluster
 
@@ -26,10 +26,10 @@ WORKER = """
 import asyncio, json, sys
 from datetime import timedelta
 import aiohttp
-from tieline_core.kube.client import Kube
-from tieline_core.oauth.egress import Egress
-from tieline_core.oauth.refreshing import Refresher, Wanted
-from tieline_core.oauth.tokens import Endpoint, TokenClient
+from tieline_core.kubernetes.client import Kube
+from tieline_protocol.egress import Egress
+from tieline_core.oauth.refresh_coordinator import RefreshCoordinator, TokenRequirement
+from tieline_core.oauth.token_client import Endpoint, TokenClient
 
 def plan(kind, client, endpoint, namespace):
     if kind == "refresh":
@@ -37,13 +37,13 @@ def plan(kind, client, endpoint, namespace):
     metadata = {"name": "grant", "namespace": namespace}
     secret = {"apiVersion": "v1", "kind": "Secret", "type": "tieline.dev/credential", "metadata": metadata}
     exchange = lambda old: client.exchange(endpoint, code="code1", redirect_uri="https://here.example")
-    return {"ask": exchange, "wanted": Wanted(source="code1", blank=secret)}
+    return {"ask": exchange, "wanted": TokenRequirement(source="code1", blank=secret)}
 
 async def main(kubeconfig, namespace, url, kind):
     connector = Egress.parse(allowed=["127.0.0.0/8"]).connector()
     async with await Kube.connect(kubeconfig=kubeconfig) as kube, aiohttp.ClientSession(connector=connector) as s:
         client, endpoint = TokenClient(s), Endpoint(token_url=url, client_id="me")
-        one = Refresher(kube, claim=timedelta(seconds=4), poll=0.05)
+        one = RefreshCoordinator(kube, claim=timedelta(seconds=4), poll=0.05)
         how = plan(kind, client, endpoint, namespace)
         found = await asyncio.gather(*(one.fresh(namespace, "grant", **how) for _ in range(50)))
         print(json.dumps([t.access_token for t in found]))
@@ -81,7 +81,7 @@ async def store_expired(kube: Kube, namespace: str) -> None:
         access_token="at1", refresh_token="rt1", issued_at=then, expires_at=then + timedelta(hours=1)
     )
     blank = {"type": "tieline.dev/credential", "metadata": {"name": "grant", "namespace": namespace}}
-    await kube.create(SECRETS, stored.with_tokens(blank, expired))
+    await kube.create(SECRETS, token_secret_codec.with_tokens(blank, expired))
 
 
 async def worker(kubeconfig: Path, namespace: str, url: str, kind: str) -> asyncio.subprocess.Process:
@@ -118,5 +118,5 @@ async def test_a_storm_makes_one_token_request(
         assert provider.asked == ["rt1" if kind == "refresh" else "code1"]
         assert [json.loads(out) for out, _ in answers] == [["at2"] * 50] * len(others)
         secret = await kube.get(SECRETS, "grant", namespace)
-        assert stored.read(secret).tokens.refresh_token == "rt2"
-        assert stored.read(secret).claimed_by == ""
+        assert token_secret_codec.read(secret).tokens.refresh_token == "rt2"
+        assert token_secret_codec.read(secret).claimed_by == ""

@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.harness.keycloak import Application, Keycloak, Person
+from tests.harness.identity.keycloak import Application, Keycloak, Person
 from tests.integration.oauth.storms import CALLS, Provider, Storm
-from tieline_core.kube import Kube
+from tieline_core.kubernetes import Kube
 
 pytestmark = pytest.mark.cluster
 

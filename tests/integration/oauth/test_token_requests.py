@@ -14,11 +14,10 @@ from urllib.parse import parse_qs, urlsplit
 import aiohttp
 import pytest
 
-from tests.harness.authority import Authority, pem
-from tests.harness.keycloak import Application, Keycloak
-from tieline_api.oauth.authorize_url import Authorization, authorize_url
-from tieline_core.oauth.egress import Egress
-from tieline_core.oauth.tokens import (
+from tests.harness.identity.certificate_authority import Authority, pem
+from tests.harness.identity.keycloak import Application, Keycloak
+from tieline_api.oauth.authorize_url import AuthorizeUrlParameters, authorize_url
+from tieline_core.oauth.token_client import (
     Endpoint,
     MisconfiguredError,
     RefusedError,
@@ -27,6 +26,7 @@ from tieline_core.oauth.tokens import (
     UnreachableError,
     client_certificate,
 )
+from tieline_protocol.egress import Egress
 
 REDIRECT = "https://tieline.example/oauth2/callback"
 Authentication = Literal["header", "body"]
@@ -67,7 +67,9 @@ def consented(
     scopes: tuple[str, ...] = ("openid",),
 ) -> dict[str, str]:
     """What comes back with the browser after somebody has logged in by our authorise URL."""
-    wanted = Authorization(authorize_url=keycloak.authorize_url, client_id=application.id, scopes=scopes)
+    wanted = AuthorizeUrlParameters(
+        authorize_url=keycloak.authorize_url, client_id=application.id, scopes=scopes
+    )
     url = authorize_url(wanted, redirect_uri=REDIRECT, state="the-state", verifier=verifier)
     location = keycloak.log_in(url, keycloak.person())
     assert location.startswith(REDIRECT), location
@@ -143,7 +145,7 @@ async def test_refresh_tokens_rotate_and_a_used_one_takes_all_with_it(
 
 async def test_what_a_person_takes_back_is_refused(keycloak: Keycloak, tokens: TokenClient) -> None:
     application, verifier, person = keycloak.register(), new_verifier(), keycloak.person()
-    wanted = Authorization(authorize_url=keycloak.authorize_url, client_id=application.id)
+    wanted = AuthorizeUrlParameters(authorize_url=keycloak.authorize_url, client_id=application.id)
     url = authorize_url(wanted, redirect_uri=REDIRECT, state="s", verifier=verifier)
     code = parse_qs(urlsplit(keycloak.log_in(url, person)).query)["code"][0]
     asked = endpoint(keycloak, application)
@@ -156,7 +158,7 @@ async def test_what_a_person_takes_back_is_refused(keycloak: Keycloak, tokens: T
 
 async def test_a_person_who_says_no_comes_back_with_an_error(keycloak: Keycloak) -> None:
     application, verifier = keycloak.register(consentRequired=True), new_verifier()
-    wanted = Authorization(authorize_url=keycloak.authorize_url, client_id=application.id)
+    wanted = AuthorizeUrlParameters(authorize_url=keycloak.authorize_url, client_id=application.id)
     url = authorize_url(wanted, redirect_uri=REDIRECT, state="s", verifier=verifier)
     location = keycloak.log_in(url, keycloak.person(), grant=False)
     assert parse_qs(urlsplit(location).query)["error"] == ["access_denied"]

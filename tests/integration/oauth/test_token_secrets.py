@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.harness.waiting import eventually
+from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client
 from tests.integration.api.oauth_provider import Provider
 from tests.integration.api.objects import make_system
 from tests.integration.oauth.test_codes_by_kubectl import ITEM, apply, come_back
-from tests.integration.operator.cluster_objects import Acting
-from tieline_core.names import tokens_name
+from tests.integration.operator.cluster_objects import NamespacedKubectl
+from tieline_core.identity.names import tokens_name
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("operator")]
 
@@ -25,14 +25,14 @@ def login() -> Iterator[Provider]:
         yield running
 
 
-def tokens_secret(acting: Acting, connection: str) -> dict[str, Any] | None:
+def tokens_secret(acting: NamespacedKubectl, connection: str) -> dict[str, Any] | None:
     """The Secret of the name that the connection's tokens are kept under, whosever it is."""
     name = tokens_name(connection, ITEM)
     found = acting.run("get", "secret", name, "--ignore-not-found", "-o", "json")
     return json.loads(found) if found else None
 
 
-def messages(acting: Acting, connection: str, reason: str) -> list[str]:
+def messages(acting: NamespacedKubectl, connection: str, reason: str) -> list[str]:
     events = json.loads(acting.run("get", "events", "-o", "json"))["items"]
     return [
         event["message"]
@@ -43,7 +43,7 @@ def messages(acting: Acting, connection: str, reason: str) -> list[str]:
 
 @pytest.mark.parametrize("owned", [False, True], ids=["of a stranger", "owned, and not made by the platform"])
 def test_a_secret_of_somebody_else_under_the_name_is_told_and_left_alone(
-    caller: Client, acting: Acting, login: Provider, owned: bool
+    caller: Client, acting: NamespacedKubectl, login: Provider, owned: bool
 ) -> None:
     connection = f"squatted-{'owned' if owned else 'foreign'}"
     name = tokens_name(connection, ITEM)
@@ -72,7 +72,7 @@ def test_a_secret_of_somebody_else_under_the_name_is_told_and_left_alone(
 
 
 def test_tokens_go_with_their_credential_and_those_of_a_new_one_stay(
-    caller: Client, acting: Acting, login: Provider
+    caller: Client, acting: NamespacedKubectl, login: Provider
 ) -> None:
     system = make_system(caller, [login.scheme()])
     apply(acting, "comes-and-goes", system, come_back(caller, login, system))

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.harness.authority import pem
-from tests.harness.keycloak import Application, Keycloak
-from tests.harness.kubectl import Kubectl, Organisation
-from tests.harness.waiting import eventually
+from tests.harness.cluster.kubectl import Kubectl, Organisation
+from tests.harness.identity.certificate_authority import pem
+from tests.harness.identity.keycloak import Application, Keycloak
+from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client
 from tests.integration.oauth.shops import ITEM, Shop, tokens_of
-from tests.integration.operator.cluster_objects import Acting, ready
-from tieline_core.names import tokens_name
+from tests.integration.operator.cluster_objects import NamespacedKubectl, ready
+from tieline_core.identity.names import tokens_name
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("operator")]
 
@@ -25,7 +25,7 @@ QUIET_SECONDS = 6.0
 
 
 def test_a_connection_stays_connected_while_its_tokens_rotate(
-    caller: Client, keycloak: Keycloak, kubectl: Kubectl, oauth_org: Organisation, acting: Acting
+    caller: Client, keycloak: Keycloak, kubectl: Kubectl, oauth_org: Organisation, acting: NamespacedKubectl
 ) -> None:
     application = keycloak.register(lifetime=6)
     shop = Shop(caller, keycloak, application)
@@ -49,7 +49,7 @@ def test_a_connection_stays_connected_while_its_tokens_rotate(
 
 
 def test_what_a_person_has_taken_back_is_told_and_not_asked_for_again(
-    caller: Client, keycloak: Keycloak, kubectl: Kubectl, oauth_org: Organisation, acting: Acting
+    caller: Client, keycloak: Keycloak, kubectl: Kubectl, oauth_org: Organisation, acting: NamespacedKubectl
 ) -> None:
     application, person = keycloak.register(lifetime=6), keycloak.person()
     shop = Shop(caller, keycloak, application)
@@ -75,7 +75,7 @@ def test_what_a_person_has_taken_back_is_told_and_not_asked_for_again(
 
 
 def applied(
-    acting: Acting,
+    acting: NamespacedKubectl,
     keycloak: Keycloak,
     *,
     name: str,
@@ -97,7 +97,7 @@ def applied(
     acting.apply("Connection", name, {"name": name, "systemRef": {"name": name}, "credentials": [credential]})
 
 
-def store(acting: Acting, name: str, values: dict[str, str]) -> None:
+def store(acting: NamespacedKubectl, name: str, values: dict[str, str]) -> None:
     literals = [f"--from-literal={key}={value}" for key, value in values.items()]
     secret = acting.run(
         "create",
@@ -112,7 +112,7 @@ def store(acting: Acting, name: str, values: dict[str, str]) -> None:
     acting.kubectl("apply", "--server-side", "-f", "-", namespace=acting.namespace, stdin=secret)
 
 
-def kept(acting: Acting, name: str) -> dict[str, str]:
+def kept(acting: NamespacedKubectl, name: str) -> dict[str, str]:
     """The tokens of a connection, once there are any."""
 
     def probe() -> dict[str, Any] | None:
@@ -130,7 +130,9 @@ def client_credentials(application: Application) -> dict[str, str]:
     return {"clientId": application.id, "clientSecret": application.secret}
 
 
-def test_client_credentials_are_fetched_and_fetched_again(acting: Acting, keycloak: Keycloak) -> None:
+def test_client_credentials_are_fetched_and_fetched_again(
+    acting: NamespacedKubectl, keycloak: Keycloak
+) -> None:
     application = keycloak.register_service(lifetime=6)
     applied(
         acting,
@@ -147,7 +149,9 @@ def test_client_credentials_are_fetched_and_fetched_again(acting: Acting, keyclo
     assert keycloak.events("CLIENT_LOGIN_ERROR", application) == []
 
 
-def test_a_wrong_secret_is_told_once_and_a_corrected_one_heals(acting: Acting, keycloak: Keycloak) -> None:
+def test_a_wrong_secret_is_told_once_and_a_corrected_one_heals(
+    acting: NamespacedKubectl, keycloak: Keycloak
+) -> None:
     application = keycloak.register_service()
     applied(
         acting,
@@ -167,7 +171,7 @@ def test_a_wrong_secret_is_told_once_and_a_corrected_one_heals(acting: Acting, k
     acting.until_ready("connection", "mistyped", "True", "Valid")
 
 
-def test_a_name_and_a_password_are_enough(acting: Acting, keycloak: Keycloak) -> None:
+def test_a_name_and_a_password_are_enough(acting: NamespacedKubectl, keycloak: Keycloak) -> None:
     application, person = keycloak.register_for_passwords(lifetime=6), keycloak.person()
     store(acting, "password-client", {"clientSecret": application.secret})
     client = {"clientId": application.id, "secretRef": {"name": "password-client"}}
@@ -184,7 +188,9 @@ def test_a_name_and_a_password_are_enough(acting: Acting, keycloak: Keycloak) ->
     assert len(keycloak.events("LOGIN", application)) == 1, "the rest were refreshes"
 
 
-def test_a_certificate_of_the_connection_is_found_for_mutual_tls(acting: Acting, keycloak: Keycloak) -> None:
+def test_a_certificate_of_the_connection_is_found_for_mutual_tls(
+    acting: NamespacedKubectl, keycloak: Keycloak
+) -> None:
     certificate, key = keycloak.authority.issue("tieline-mutual")
     application = keycloak.register_for_certificate("CN=tieline-mutual")
     values = {"clientId": application.id, "clientSecret": "not-looked-at"}
@@ -230,7 +236,7 @@ def test_a_certificate_of_the_connection_is_found_for_mutual_tls(acting: Acting,
     assert len(keycloak.events("CLIENT_LOGIN", application)) == 1
 
 
-def until_valid(acting: Acting, shop: Shop, connection: str) -> None:
+def until_valid(acting: NamespacedKubectl, shop: Shop, connection: str) -> None:
     eventually(
         "a valid credential",
         lambda: shop.shown(connection).get("errors") == [],
@@ -238,11 +244,11 @@ def until_valid(acting: Acting, shop: Shop, connection: str) -> None:
     )
 
 
-def not_ready(acting: Acting, name: str) -> dict[str, Any] | None:
+def not_ready(acting: NamespacedKubectl, name: str) -> dict[str, Any] | None:
     condition = ready(acting.get("connection", name))
     return condition if condition.get("status") == "False" else None
 
 
-def warnings(acting: Acting, name: str) -> list[dict[str, Any]]:
+def warnings(acting: NamespacedKubectl, name: str) -> list[dict[str, Any]]:
     found = acting.list("events")
     return [one for one in found if one["type"] == "Warning" and one["involvedObject"]["name"] == name]

@@ -6,12 +6,12 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from tests.harness.kubectl import Kubectl
-from tests.harness.waiting import eventually
+from tests.harness.cluster.kubectl import Kubectl
+from tests.harness.session.waiting import eventually
 
 
 @dataclass(frozen=True)
-class Acting:
+class NamespacedKubectl:
     """kubectl in one namespace."""
 
     kubectl: Kubectl

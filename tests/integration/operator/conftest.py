@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.kubectl import Kubectl, Organisation, make_organisation
-from tests.integration.operator.cluster_objects import Acting
+from tests.harness.cluster.kubectl import Kubectl, Organisation, make_organisation
+from tests.integration.operator.cluster_objects import NamespacedKubectl
 from tests.integration.operator.running_operator import RunningOperator
 
 
@@ -40,14 +40,14 @@ def operator(
 @pytest.fixture
 def acting(
     kubectl: Kubectl, organisations: tuple[Organisation, Organisation], operator: RunningOperator
-) -> Acting:
+) -> NamespacedKubectl:
     """A user of the usual organisation."""
-    return Acting(kubectl=kubectl, namespace=organisations[0].namespace)
+    return NamespacedKubectl(kubectl=kubectl, namespace=organisations[0].namespace)
 
 
 @pytest.fixture
 def acting_crowded(
     kubectl: Kubectl, organisations: tuple[Organisation, Organisation], operator: RunningOperator
-) -> Acting:
+) -> NamespacedKubectl:
     """A user of the organisation without room for pods."""
-    return Acting(kubectl=kubectl, namespace=organisations[1].namespace)
+    return NamespacedKubectl(kubectl=kubectl, namespace=organisations[1].namespace)

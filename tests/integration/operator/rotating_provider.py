@@ -7,7 +7,7 @@ import threading
 from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs
 
-from tests.harness.serving import HandlerServer, Quiet
+from tests.harness.processes.local_servers import HandlerServer, Quiet
 
 
 class RotatingProvider(HandlerServer):

@@ -9,8 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.harness.ports import free_port
-from tests.harness.running_process import RunningProcess
+from tests.harness.processes.ports import free_port
+from tests.harness.processes.running_process import RunningProcess
 
 WRITES = frozenset({"create", "apply", "patch", "replace", "delete"})
 _REQUEST = re.compile(r'^tieline_operator_requests_total\{resource="([^"]+)",verb="([^"]+)"\} (\S+)', re.M)

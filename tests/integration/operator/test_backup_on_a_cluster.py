@@ -11,12 +11,17 @@ from typing import Any
 
 import pytest
 
-from tests.harness.kubectl import ROOT, Kubectl, make_organisation
-from tests.harness.waiting import eventually
-from tests.integration.operator.cluster_objects import SYSTEM, Acting, connection_spec, project_spec
+from tests.harness.cluster.kubectl import ROOT, Kubectl, make_organisation
+from tests.harness.session.waiting import eventually
+from tests.integration.operator.cluster_objects import (
+    SYSTEM,
+    NamespacedKubectl,
+    connection_spec,
+    project_spec,
+)
 from tests.integration.operator.rotating_provider import RotatingProvider
 from tests.integration.operator.running_operator import RunningOperator
-from tieline_core.names import tokens_name
+from tieline_core.identity.names import tokens_name
 
 pytestmark = pytest.mark.cluster
 
@@ -53,7 +58,7 @@ def script(kubectl: Kubectl, folder: Path, name: str, argument: str, *, refused:
     return done.stdout
 
 
-def secret(acting: Acting, name: str, owner: dict[str, Any] | None = None, **values: str) -> None:
+def secret(acting: NamespacedKubectl, name: str, owner: dict[str, Any] | None = None, **values: str) -> None:
     metadata: dict[str, Any] = {"name": name, "namespace": acting.namespace}
     if owner:
         reference = {key: owner["metadata"][key] for key in ("name", "uid")}
@@ -70,7 +75,7 @@ def secret(acting: Acting, name: str, owner: dict[str, Any] | None = None, **val
     acting.kubectl("create", "-f", "-", stdin=json.dumps(manifest))
 
 
-def furnish(acting: Acting, provider: RotatingProvider) -> None:
+def furnish(acting: NamespacedKubectl, provider: RotatingProvider) -> None:
     """What an organisation has, by Git and by REST."""
     oauth2 = {"tokenUrl": provider.token_url, "grant": {"type": "clientCredentials"}}
     schemes = [*SYSTEM["authSchemeConfigs"], {"id": "oauth", "type": "oauth2", "oauth2": oauth2}]
@@ -134,18 +139,18 @@ BEN = {
 }
 
 
-def by_kubectl(acting: Acting, manifest: dict[str, Any]) -> None:
+def by_kubectl(acting: NamespacedKubectl, manifest: dict[str, Any]) -> None:
     """Applies a manifest as people at a terminal do, and Argo CD by default: the client computes what goes."""
     acting.kubectl("apply", "-f", "-", namespace=acting.namespace, stdin=json.dumps(manifest))
 
 
-def by_server(acting: Acting, manifest: dict[str, Any], manager: str) -> None:
+def by_server(acting: NamespacedKubectl, manifest: dict[str, Any], manager: str) -> None:
     """Applies a manifest as Argo CD with ServerSideApply=true and Flux do."""
     arguments = ("apply", "--server-side", "--force-conflicts", f"--field-manager={manager}", "-f", "-")
     acting.kubectl(*arguments, namespace=acting.namespace, stdin=json.dumps(manifest))
 
 
-def as_flux_takes_over(acting: Acting, kind: str, name: str) -> None:
+def as_flux_takes_over(acting: NamespacedKubectl, kind: str, name: str) -> None:
     """What Flux does before it applies: it makes what kubectl managers own its own, so that it can remove it.
 
     See ``PatchReplaceFieldsManagers`` of fluxcd/pkg/ssa.
@@ -160,7 +165,7 @@ def as_flux_takes_over(acting: Acting, kind: str, name: str) -> None:
     acting.run("patch", kind, name, "--type=merge", "-p", json.dumps(patch))
 
 
-def keep_state(acting: Acting) -> None:
+def keep_state(acting: NamespacedKubectl) -> None:
     """What an integration keeps between runs belongs to its ServiceAccount."""
     (account,) = acting.workload("serviceaccount", "orders")
     name = account["metadata"]["name"]
@@ -181,7 +186,7 @@ KINDS = (
 )
 
 
-def summary(acting: Acting) -> dict[str, Any]:
+def summary(acting: NamespacedKubectl) -> dict[str, Any]:
     """All that has to be the same afterwards: ids, specs, values, and what the environments serve."""
     objects = {
         f"{kind}/{found['metadata']['name']}": (
@@ -228,7 +233,7 @@ def summary(acting: Acting) -> dict[str, Any]:
     }
 
 
-def owners_are_there(acting: Acting) -> bool:
+def owners_are_there(acting: NamespacedKubectl) -> bool:
     """Whether every reference names an object that lives."""
     uids = {found["metadata"]["uid"] for found in acting.list("tieline")}
     kept = [*acting.list("secrets"), *acting.list("configmaps"), *acting.list("tieline")]
@@ -237,7 +242,7 @@ def owners_are_there(acting: Acting) -> bool:
     )
 
 
-def scheduled(acting: Acting) -> set[str]:
+def scheduled(acting: NamespacedKubectl) -> set[str]:
     """The environments with a pod that has a node."""
     return {
         pod["metadata"]["labels"]["tieline.dev/environment"]
@@ -246,7 +251,7 @@ def scheduled(acting: Acting) -> set[str]:
     }
 
 
-def settled(acting: Acting) -> bool:
+def settled(acting: NamespacedKubectl) -> bool:
     kinds = ("systems", "connections", "connectors", "endusers")
     return (
         all(
@@ -260,13 +265,13 @@ def settled(acting: Acting) -> bool:
     )
 
 
-def data_of(acting: Acting, secret: str) -> dict[str, str]:
+def data_of(acting: NamespacedKubectl, secret: str) -> dict[str, str]:
     found = acting.run("get", "secret", secret, "-o", "json", "--ignore-not-found")
     data: dict[str, str] = json.loads(found or "{}").get("data", {})
     return data
 
 
-def ids_outlive_every_way_of_applying(acting: Acting, identity: str) -> None:
+def ids_outlive_every_way_of_applying(acting: NamespacedKubectl, identity: str) -> None:
     """Applies a restored object's manifest again, in all the ways that GitOps tools and people have."""
 
     def labels() -> dict[str, str]:
@@ -299,7 +304,7 @@ def test_an_organisation_comes_back_with_its_ids_workloads_and_credentials(
     rotating: RotatingProvider,
 ) -> None:
     organisation, other = make_organisation(kubectl), make_organisation(kubectl)
-    acting = Acting(kubectl=kubectl, namespace=organisation.namespace)
+    acting = NamespacedKubectl(kubectl=kubectl, namespace=organisation.namespace)
     running = RunningOperator(
         kubeconfig=operator_kubeconfig,
         namespaces=(other.namespace, organisation.namespace),

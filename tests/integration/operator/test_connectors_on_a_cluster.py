@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.operator.cluster_objects import Acting
+from tests.integration.operator.cluster_objects import NamespacedKubectl
 from tieline_core.connectors.packing import head_of
 from tieline_core.connectors.storage import content_of
 
@@ -22,7 +22,7 @@ SHOP = json.dumps(
 )
 
 
-def with_description(acting: Acting, name: str, *parts: str, version: str = "one") -> None:
+def with_description(acting: NamespacedKubectl, name: str, *parts: str, version: str = "one") -> None:
     """A Connector whose description is joined from the keys of a ConfigMap."""
     manifest = {
         "apiVersion": "v1",
@@ -39,7 +39,7 @@ def connector_spec(keys: list[dict[str, str]], version: str) -> dict[str, Any]:
     return {"name": "Shop", "description": {"version": version, "configMaps": keys}}
 
 
-def test_a_description_in_several_keys_becomes_a_version_with_its_result(acting: Acting) -> None:
+def test_a_description_in_several_keys_becomes_a_version_with_its_result(acting: NamespacedKubectl) -> None:
     with_description(acting, "split", SHOP[:100], SHOP[100:])
     connector = acting.until_ready("connector", "split", "True", "Imported")
     assert connector["status"]["latestVersion"] == "one"
@@ -55,7 +55,9 @@ def test_a_description_in_several_keys_becomes_a_version_with_its_result(acting:
     assert first["metadata"]["ownerReferences"][0]["uid"] == version["metadata"]["uid"]
 
 
-def test_a_description_that_cannot_be_read_says_why_and_heals_when_it_is_corrected(acting: Acting) -> None:
+def test_a_description_that_cannot_be_read_says_why_and_heals_when_it_is_corrected(
+    acting: NamespacedKubectl,
+) -> None:
     with_description(acting, "broken", '{"openapi": "4.0"}')
     connector = acting.until_ready("connector", "broken", "False", "DescriptionUnreadable")
     assert connector["status"]["messages"][0]["severity"] == "error"
@@ -63,7 +65,7 @@ def test_a_description_that_cannot_be_read_says_why_and_heals_when_it_is_correct
     acting.until_ready("connector", "broken", "True", "Imported")
 
 
-def test_a_version_keeps_what_it_was_imported_from(acting: Acting) -> None:
+def test_a_version_keeps_what_it_was_imported_from(acting: NamespacedKubectl) -> None:
     with_description(acting, "fixed", SHOP)
     acting.until_ready("connector", "fixed", "True", "Imported")
     with_description(acting, "fixed", SHOP.replace("/orders", "/items"))
@@ -73,14 +75,14 @@ def test_a_version_keeps_what_it_was_imported_from(acting: Acting) -> None:
     assert connector["status"]["latestVersion"] == "two"
 
 
-def test_a_missing_config_map_and_a_reserved_name_are_told(acting: Acting) -> None:
+def test_a_missing_config_map_and_a_reserved_name_are_told(acting: NamespacedKubectl) -> None:
     acting.apply("Connector", "nothing", connector_spec([{"name": "nowhere", "key": "api.json"}], "one"))
     acting.until_ready("connector", "nothing", "False", "DescriptionMissing")
     with_description(acting, "reserved", SHOP, version="latest")
     acting.until_ready("connector", "reserved", "False", "VersionReserved")
 
 
-def test_a_system_takes_from_a_connector_what_its_spec_leaves_out(acting: Acting) -> None:
+def test_a_system_takes_from_a_connector_what_its_spec_leaves_out(acting: NamespacedKubectl) -> None:
     description = {
         **json.loads(SHOP),
         "servers": [{"url": "https://shop.example/{base}", "variables": {"base": {"default": "v1"}}}],
@@ -107,6 +109,6 @@ def test_a_system_takes_from_a_connector_what_its_spec_leaves_out(acting: Acting
     acting.until_ready("connection", "from-connector", "True", "Valid")
 
 
-def test_a_system_without_a_connector_needs_a_domain_and_a_base_url(acting: Acting) -> None:
+def test_a_system_without_a_connector_needs_a_domain_and_a_base_url(acting: NamespacedKubectl) -> None:
     with pytest.raises(AssertionError, match="unless connectorRef names a connector"):
         acting.apply("System", "incomplete", {"name": "Shop"})

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.harness.kubectl import Organisation
-from tests.harness.waiting import eventually
-from tests.integration.operator.cluster_objects import SYSTEM, Acting
-from tieline_core.ids import new_id
+from tests.harness.cluster.kubectl import Organisation
+from tests.harness.session.waiting import eventually
+from tests.integration.operator.cluster_objects import SYSTEM, NamespacedKubectl
+from tieline_core.identity.ids import new_id
 
 pytestmark = pytest.mark.cluster
 
@@ -41,7 +41,7 @@ def connection(kind: str, secret: str, **more: str) -> dict[str, Any]:
     return {"name": secret, "systemRef": {"name": "lending"}, "credentials": [credential]}
 
 
-def secret(acting: Acting, name: str, **values: str) -> None:
+def secret(acting: NamespacedKubectl, name: str, **values: str) -> None:
     given = [f"--from-literal={key}={value}" for key, value in values.items()]
     acting.run("create", "secret", "generic", name, "--type=tieline.dev/credential", *given)
 
@@ -54,7 +54,9 @@ def grant(borrower: str, **more: Any) -> dict[str, Any]:
 
 
 def test_a_borrowers_connection_follows_the_grant(
-    acting: Acting, acting_crowded: Acting, organisations: tuple[Organisation, Organisation]
+    acting: NamespacedKubectl,
+    acting_crowded: NamespacedKubectl,
+    organisations: tuple[Organisation, Organisation],
 ) -> None:
     owner, borrower = acting, acting_crowded
     owner_id, borrower_id = (one.id for one in organisations)
@@ -119,7 +121,9 @@ def test_a_borrowers_connection_follows_the_grant(
         ),
     ],
 )
-def test_what_grants_nothing_is_refused_at_the_door(acting: Acting, spec: dict[str, Any], words: str) -> None:
+def test_what_grants_nothing_is_refused_at_the_door(
+    acting: NamespacedKubectl, spec: dict[str, Any], words: str
+) -> None:
     manifest = {
         "apiVersion": "tieline.dev/v1alpha1",
         "kind": "CredentialGrant",
@@ -131,7 +135,7 @@ def test_what_grants_nothing_is_refused_at_the_door(acting: Acting, spec: dict[s
     assert words.lower() in done.stderr.lower()
 
 
-def test_every_field_is_explained(acting: Acting) -> None:
+def test_every_field_is_explained(acting: NamespacedKubectl) -> None:
     text = acting.run("explain", "credentialgrants.spec", "--recursive", "--api-version=tieline.dev/v1alpha1")
     assert "organisationId" in text
     assert "Where the client's secret may be sent" in acting.run(
@@ -139,7 +143,7 @@ def test_every_field_is_explained(acting: Acting) -> None:
     )
 
 
-def test_a_certificate_is_linked_by_itself_and_the_link_is_shown(acting: Acting) -> None:
+def test_a_certificate_is_linked_by_itself_and_the_link_is_shown(acting: NamespacedKubectl) -> None:
     oauth = scheme("clientCredentials")
     oauth["authSchemeConfigs"][0]["oauth2"]["mtlsEnabled"] = True
     oauth["authSchemeConfigs"].append({"id": "mtls", "type": "certificate"})

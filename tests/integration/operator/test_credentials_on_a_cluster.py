@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tests.harness.authority import Authority, pem
-from tests.harness.waiting import eventually
-from tests.integration.operator.cluster_objects import SYSTEM, Acting, ready
+from tests.harness.identity.certificate_authority import Authority, pem
+from tests.harness.session.waiting import eventually
+from tests.integration.operator.cluster_objects import SYSTEM, NamespacedKubectl, ready
 from tests.integration.operator.running_operator import RunningOperator
-from tieline_core.ids import format_time
+from tieline_core.identity.ids import format_time
 
 pytestmark = pytest.mark.cluster
 
@@ -35,7 +35,7 @@ SCHEMES = [
 ]
 
 
-def store(acting: Acting, name: str, owner: dict[str, Any] | None = None, **values: str) -> None:
+def store(acting: NamespacedKubectl, name: str, owner: dict[str, Any] | None = None, **values: str) -> None:
     metadata: dict[str, Any] = {"name": name, "namespace": acting.namespace}
     if owner:
         reference = {key: owner["metadata"][key] for key in ("name", "uid")}
@@ -52,7 +52,7 @@ def store(acting: Acting, name: str, owner: dict[str, Any] | None = None, **valu
     acting.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(secret))
 
 
-def connect(acting: Acting, name: str, *items: dict[str, Any]) -> None:
+def connect(acting: NamespacedKubectl, name: str, *items: dict[str, Any]) -> None:
     system = {"name": "shop-of-credentials"}
     acting.apply("Connection", name, {"name": name, "systemRef": system, "credentials": list(items)})
 
@@ -68,18 +68,18 @@ def item(kind: str, scheme: str, secret: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def shop(acting: Acting) -> Acting:
+def shop(acting: NamespacedKubectl) -> NamespacedKubectl:
     """The user of an organisation whose shop has these auth schemes."""
     acting.apply("System", "shop-of-credentials", {**SYSTEM, "authSchemeConfigs": SCHEMES})
     return acting
 
 
-def errors(acting: Acting, name: str) -> list[str]:
+def errors(acting: NamespacedKubectl, name: str) -> list[str]:
     found: list[str] = acting.get("connection", name)["status"]["credentials"][0]["errors"]
     return found
 
 
-def test_schemes_are_judged(shop: Acting) -> None:
+def test_schemes_are_judged(shop: NamespacedKubectl) -> None:
     system = shop.until_ready("system", "shop-of-credentials", "False", "UrlWrong")
     (told,) = system["status"]["authSchemes"]
     assert told["id"] == "oauth"
@@ -87,7 +87,7 @@ def test_schemes_are_judged(shop: Acting) -> None:
     assert found == {("error",), ("warning",), ("warning", "write")}
 
 
-def test_a_certificate_is_judged_by_its_key_and_heals(shop: Acting) -> None:
+def test_a_certificate_is_judged_by_its_key_and_heals(shop: NamespacedKubectl) -> None:
     certificate, key = Authority().issue("client")
     wrong = pem(ec.generate_private_key(ec.SECP256R1()))
     store(shop, "mutual", certificate=certificate, key=wrong)
@@ -100,7 +100,7 @@ def test_a_certificate_is_judged_by_its_key_and_heals(shop: Acting) -> None:
 
 
 def test_what_expires_is_deleted_with_an_event_and_its_spec_stays(
-    shop: Acting, operator: RunningOperator
+    shop: NamespacedKubectl, operator: RunningOperator
 ) -> None:
     expires = format_time(datetime.now(UTC) + timedelta(seconds=3))
     connect(shop, "short", item("basic-auth", "basic", "short", expiresAt=expires))
@@ -120,7 +120,9 @@ def test_what_expires_is_deleted_with_an_event_and_its_spec_stays(
     assert operator.at_rest() == operator.at_rest(), "it is told once"
 
 
-def test_the_provider_that_cannot_be_reached_says_nothing_about_the_credential(shop: Acting) -> None:
+def test_the_provider_that_cannot_be_reached_says_nothing_about_the_credential(
+    shop: NamespacedKubectl,
+) -> None:
     """Inner addresses are not opened for this operator: the request is refused before it is made."""
     oauth2 = {"tokenUrl": "http://127.0.0.1:9/token", "grant": {"type": "clientCredentials"}}
     scheme = {"id": "inner", "type": "oauth2", "oauth2": oauth2}

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.credentials_page import read_page, write_pair
-from tests.harness.waiting import eventually
-from tests.integration.operator.cluster_objects import Acting
+from tests.harness.identity.credentials_page import read_page, write_pair
+from tests.harness.session.waiting import eventually
+from tests.integration.operator.cluster_objects import NamespacedKubectl
 
 pytestmark = pytest.mark.cluster
 
 
-def test_what_the_page_says_for_kubectl_works(acting: Acting, tmp_path: Path) -> None:
+def test_what_the_page_says_for_kubectl_works(acting: NamespacedKubectl, tmp_path: Path) -> None:
     page = read_page()
     write_pair(tmp_path)
     kubectl = shlex.join((*acting.kubectl.argv, "-n", acting.namespace))

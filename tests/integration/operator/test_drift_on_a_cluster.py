@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.harness.waiting import eventually
-from tests.integration.operator.cluster_objects import Acting, project_spec
+from tests.harness.session.waiting import eventually
+from tests.integration.operator.cluster_objects import NamespacedKubectl, project_spec
 from tests.integration.operator.running_operator import RunningOperator
 
 pytestmark = pytest.mark.cluster
@@ -19,7 +19,7 @@ _DRIFT = re.compile(r'^tieline_operator_drift_repaired_total\{kind="(\w+)",what=
 _ENVIRONMENT = "spec.template.spec.containers[runtime].env[TIELINE_ENVIRONMENT].value"
 
 
-def told(acting: Acting, project: str) -> dict[str, list[str]]:
+def told(acting: NamespacedKubectl, project: str) -> dict[str, list[str]]:
     """What the events of a project say about drift, by the kind of child."""
     found: dict[str, list[str]] = {}
     for event in acting.list("events.events.k8s.io"):
@@ -34,7 +34,7 @@ def counted(operator: RunningOperator) -> Counter[tuple[str, str]]:
     return Counter({(kind, what): int(float(count)) for kind, what, count in found})
 
 
-def deployed(acting: Acting, project: str, **spec: Any) -> str:
+def deployed(acting: NamespacedKubectl, project: str, **spec: Any) -> str:
     """The name of the children of a new project."""
     acting.apply("Project", project, project_spec(**spec))
     eventually("it has a Deployment", lambda: acting.workload("deployment", project))
@@ -55,7 +55,7 @@ BY_HAND: dict[str, tuple[dict[str, Any], str]] = {
 
 
 def test_what_is_changed_or_deleted_by_hand_is_put_right_and_told(
-    acting: Acting, operator: RunningOperator
+    acting: NamespacedKubectl, operator: RunningOperator
 ) -> None:
     name = deployed(acting, "drifts", runtime={"replicas": 2})
     operator.at_rest()
@@ -104,7 +104,7 @@ def _all_of(found: dict[str, list[str]], kinds: int) -> dict[str, list[str]] | N
 
 
 def test_what_the_operator_does_itself_and_what_controllers_add_is_no_drift(
-    acting: Acting, operator: RunningOperator
+    acting: NamespacedKubectl, operator: RunningOperator
 ) -> None:
     name = deployed(acting, "quiet-drift")
     operator.at_rest()

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.gateway_api import install_http_routes
-from tests.harness.kubectl import Kubectl
-from tests.harness.progress import Uncaptured
-from tests.harness.waiting import eventually
-from tests.integration.operator.cluster_objects import Acting, project_spec
+from tests.harness.cluster.gateway_api import install_http_routes
+from tests.harness.cluster.kubectl import Kubectl
+from tests.harness.session.uncaptured_progress import UncapturedProgress
+from tests.harness.session.waiting import eventually
+from tests.integration.operator.cluster_objects import NamespacedKubectl, project_spec
 from tests.integration.operator.running_operator import RunningOperator
 
 pytestmark = pytest.mark.cluster
@@ -32,8 +32,8 @@ ROUTE = {
 
 
 @pytest.fixture
-def acting(kubectl: Kubectl, namespace: str) -> Acting:
-    return Acting(kubectl=kubectl, namespace=namespace)
+def acting(kubectl: Kubectl, namespace: str) -> NamespacedKubectl:
+    return NamespacedKubectl(kubectl=kubectl, namespace=namespace)
 
 
 @contextmanager
@@ -45,27 +45,27 @@ def _operator(account: Path, namespace: str, folder: Path, **variables: str) -> 
         yield running
 
 
-def _names(acting: Acting, kind: str) -> list[str]:
+def _names(acting: NamespacedKubectl, kind: str) -> list[str]:
     return [item["metadata"]["name"] for item in acting.workload(kind, "orders")]
 
 
-def _hosts(acting: Acting, kind: str, name: str) -> list[str]:
+def _hosts(acting: NamespacedKubectl, kind: str, name: str) -> list[str]:
     spec = acting.get(kind, name)["spec"]
     return list(spec["hostnames"]) if kind == "httproute" else [rule["host"] for rule in spec["rules"]]
 
 
-def _address(acting: Acting) -> str:
+def _address(acting: NamespacedKubectl) -> str:
     return str(acting.get("project", "orders")["status"]["environments"][0]["publicUrl"])
 
 
 def test_entrances_are_made_kept_mended_and_replaced_as_the_administrator_says(
     operator_kubeconfig: Path,
     kubectl: Kubectl,
-    acting: Acting,
+    acting: NamespacedKubectl,
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    install_http_routes(kubectl, Uncaptured(request.config.pluginmanager.getplugin("capturemanager")))
+    install_http_routes(kubectl, UncapturedProgress(request.config.pluginmanager.getplugin("capturemanager")))
     acting.apply("Project", "orders", project_spec())
     with _operator(operator_kubeconfig, acting.namespace, tmp_path, **INGRESS) as operator:
         (service,) = eventually("a Service", lambda: _names(acting, "service"))
@@ -122,7 +122,7 @@ def test_entrances_are_made_kept_mended_and_replaced_as_the_administrator_says(
 
 
 def test_of_two_environments_with_one_host_the_first_keeps_it(
-    operator_kubeconfig: Path, kubectl: Kubectl, acting: Acting, tmp_path: Path
+    operator_kubeconfig: Path, kubectl: Kubectl, acting: NamespacedKubectl, tmp_path: Path
 ) -> None:
     ambiguous = {
         **INGRESS,

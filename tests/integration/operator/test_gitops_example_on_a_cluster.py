@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.harness.kubectl import ROOT, Kubectl, Organisation, make_organisation
-from tests.harness.waiting import eventually
-from tests.integration.operator.cluster_objects import Acting
+from tests.harness.cluster.kubectl import ROOT, Kubectl, Organisation, make_organisation
+from tests.harness.session.waiting import eventually
+from tests.integration.operator.cluster_objects import NamespacedKubectl
 from tests.integration.operator.running_operator import RunningOperator
-from tieline_core.files import files_digest, version_name
+from tieline_core.project_files.config_maps import files_digest, version_name
 
 pytestmark = pytest.mark.cluster
 
@@ -94,13 +94,13 @@ def working(
         yield running
 
 
-def serving(acting: Acting) -> dict[str, str]:
+def serving(acting: NamespacedKubectl) -> dict[str, str]:
     """The version that each environment should serve."""
     environments = acting.get("project", "order-sync").get("status", {}).get("environments", [])
     return {entry["name"]: entry.get("desiredVersion", "") for entry in environments}
 
 
-def specs(acting: Acting) -> dict[str, Any]:
+def specs(acting: NamespacedKubectl) -> dict[str, Any]:
     """All that Git and people said, and how often it was changed."""
     return {
         f"{obj['kind']}/{obj['metadata']['name']}": (obj["spec"], obj["metadata"]["generation"])
@@ -121,7 +121,7 @@ def test_a_second_apply_changes_nothing_and_a_version_is_promoted_by_one_line(
     how: tuple[str, ...],
 ) -> None:
     organisation = two[number]
-    acting = Acting(kubectl=kubectl, namespace=organisation.namespace)
+    acting = NamespacedKubectl(kubectl=kubectl, namespace=organisation.namespace)
     repository = Repository(tmp_path / "repository", kubectl, organisation)
 
     repository.apply(how)
@@ -166,7 +166,7 @@ def test_drift_in_a_child_is_put_right_without_a_difference_for_git(
     kubectl: Kubectl, two: tuple[Organisation, Organisation], working: RunningOperator, tmp_path: Path
 ) -> None:
     organisation = two[0]
-    acting = Acting(kubectl=kubectl, namespace=organisation.namespace)
+    acting = NamespacedKubectl(kubectl=kubectl, namespace=organisation.namespace)
     repository = Repository(tmp_path / "repository", kubectl, organisation)
     repository.apply((*SERVER_SIDE, "--force-conflicts"))
     eventually(

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.harness.hostile_schemas import SLOW_VALUES, doubling, doubling_below, slow
-from tests.harness.kubectl import Kubectl, Organisation, an_organisation
-from tests.harness.waiting import eventually
-from tests.integration.operator.cluster_objects import SYSTEM, Acting, ready
+from tests.harness.cluster.kubectl import Kubectl, Organisation, an_organisation
+from tests.harness.inputs.hostile_schemas import SLOW_VALUES, doubling, doubling_below, slow
+from tests.harness.session.waiting import eventually
+from tests.integration.operator.cluster_objects import SYSTEM, NamespacedKubectl, ready
 from tests.integration.operator.running_operator import RunningOperator
 
 pytestmark = pytest.mark.cluster
@@ -47,7 +47,7 @@ def test_an_operator_starts_and_reconciles_others_with_hostile_schemas_stored(
     operator_kubeconfig: Path,
     tmp_path: Path,
 ) -> None:
-    bad, good = (Acting(kubectl=kubectl, namespace=one.namespace) for one in (mallory, globex))
+    bad, good = (NamespacedKubectl(kubectl=kubectl, namespace=one.namespace) for one in (mallory, globex))
     for name, schema in HOSTILE.items():
         bad.apply("Project", name, {"name": name, "dynamicVariablesSchema": schema})
         bad.apply("Activation", name, activation(name, {"items": [1]}))
@@ -90,7 +90,7 @@ def test_an_operator_starts_and_reconciles_others_with_objects_that_no_parser_re
     operator_kubeconfig: Path,
     tmp_path: Path,
 ) -> None:
-    bad, good = (Acting(kubectl=kubectl, namespace=one.namespace) for one in (mallory, globex))
+    bad, good = (NamespacedKubectl(kubectl=kubectl, namespace=one.namespace) for one in (mallory, globex))
     good.apply("Project", "fine", {"name": "fine"})
     for levels in DEEP:
         store_deep(
@@ -120,7 +120,13 @@ def test_an_operator_starts_and_reconciles_others_with_objects_that_no_parser_re
 
 
 def store_deep(
-    acting: Acting, plural: str, kind: str, name: str, spec: dict[str, Any], field: str, levels: int
+    acting: NamespacedKubectl,
+    plural: str,
+    kind: str,
+    name: str,
+    spec: dict[str, Any],
+    field: str,
+    levels: int,
 ) -> None:
     """Creates an object with a field that nests this deep, past all parsers on this side."""
     manifest = {
@@ -134,7 +140,7 @@ def store_deep(
     acting.kubectl("create", "--raw", path, "-f", "-", stdin=text)
 
 
-def message_of(acting: Acting, project: str) -> str:
+def message_of(acting: NamespacedKubectl, project: str) -> str:
     """What Ready says; the object itself is not read on this side."""
     path = '{.status.conditions[?(@.type=="Ready")].message}'
     return acting.run("get", "project", project, "-o", f"jsonpath={path}")

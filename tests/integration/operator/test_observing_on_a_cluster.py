@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.harness.kubectl import Organisation
-from tests.harness.waiting import eventually
-from tests.harness.world import http
-from tests.integration.operator.cluster_objects import SYSTEM, Acting, project_spec
+from tests.harness.cluster.deployed_platform import http
+from tests.harness.cluster.kubectl import Organisation
+from tests.harness.session.waiting import eventually
+from tests.integration.operator.cluster_objects import SYSTEM, NamespacedKubectl, project_spec
 from tests.integration.operator.running_operator import RunningOperator
-from tieline_core.ids import object_id
+from tieline_core.identity.ids import object_id
 
 pytestmark = pytest.mark.cluster
 
@@ -40,7 +40,7 @@ def another(
 
 
 def test_each_change_is_a_line_with_object_generation_and_the_changes_text(
-    acting: Acting, operator: RunningOperator
+    acting: NamespacedKubectl, operator: RunningOperator
 ) -> None:
     for name in ("Shop", "Other"):
         acting.apply("System", "observed", {**SYSTEM, "name": name})
@@ -58,7 +58,7 @@ def test_each_change_is_a_line_with_object_generation_and_the_changes_text(
         eventually(f"a line of {wanted}", told)
 
 
-def test_environments_are_counted_by_status(acting: Acting, operator: RunningOperator) -> None:
+def test_environments_are_counted_by_status(acting: NamespacedKubectl, operator: RunningOperator) -> None:
     stopped = [{"name": "production", "version": "latest", "suspended": True}]
     acting.apply("Project", "counted", project_spec(environments=stopped))
     acting.until_environment("counted", "suspended")

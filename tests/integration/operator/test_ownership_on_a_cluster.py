@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.harness.waiting import eventually
-from tests.integration.operator.cluster_objects import Acting, project_spec, ready
-from tieline_core.names import legacy_workload_name, workload_name
+from tests.harness.session.waiting import eventually
+from tests.integration.operator.cluster_objects import NamespacedKubectl, project_spec, ready
+from tieline_core.identity.names import legacy_workload_name, workload_name
 
 pytestmark = pytest.mark.cluster
 
@@ -36,7 +36,7 @@ SPECS: dict[str, dict[str, Any]] = {
 
 
 def create(
-    acting: Acting, kind: str, name: str, owner: dict[str, Any] | None, **labels: str
+    acting: NamespacedKubectl, kind: str, name: str, owner: dict[str, Any] | None, **labels: str
 ) -> dict[str, Any]:
     metadata: dict[str, Any] = {"name": name, "namespace": acting.namespace, "labels": labels}
     if owner:
@@ -54,7 +54,7 @@ def create(
     return acting.get(kind, name)
 
 
-def untouched(acting: Acting, obj: dict[str, Any]) -> bool:
+def untouched(acting: NamespacedKubectl, obj: dict[str, Any]) -> bool:
     """Whether nobody but its own controllers has written to it."""
     found = acting.get(obj["kind"], obj["metadata"]["name"])
     managers = {
@@ -69,7 +69,9 @@ def untouched(acting: Acting, obj: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_child_of_another_owner_is_left_as_it_is_until_it_is_gone(acting: Acting, kind: str) -> None:
+def test_a_child_of_another_owner_is_left_as_it_is_until_it_is_gone(
+    acting: NamespacedKubectl, kind: str
+) -> None:
     project = f"blocked-{kind.lower()}"
     name = workload_name(project, "production")
     acting.run("create", "configmap", f"owner-{kind.lower()}")
@@ -93,7 +95,7 @@ def test_a_child_of_another_owner_is_left_as_it_is_until_it_is_gone(acting: Acti
     assert acting.get(kind, name)["metadata"]["ownerReferences"][0]["name"] == project
 
 
-def test_a_workload_of_an_earlier_release_keeps_its_name(acting: Acting) -> None:
+def test_a_workload_of_an_earlier_release_keeps_its_name(acting: NamespacedKubectl) -> None:
     name = legacy_workload_name("upgraded", "production")
     acting.apply("Project", "upgraded", project_spec(environments=[{"name": "production"}]))
     acting.until_ready("project", "upgraded", "True", "Draft")
@@ -109,7 +111,7 @@ def test_a_workload_of_an_earlier_release_keeps_its_name(acting: Acting) -> None
     assert acting.workload("deployment", "upgraded")[0]["metadata"]["name"] == name
 
 
-def test_projects_whose_long_names_begin_alike_both_get_a_workload(acting: Acting) -> None:
+def test_projects_whose_long_names_begin_alike_both_get_a_workload(acting: NamespacedKubectl) -> None:
     prefix = "orders-of-the-northern-warehouse-and-its-shops"
     projects = [f"{prefix}-in-june", f"{prefix}-in-july"]
     for name in projects:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.harness.waiting import eventually
-from tests.integration.operator.cluster_objects import Acting, project_spec
-from tieline_core.ids import object_id, object_name, project_connector_id
+from tests.harness.session.waiting import eventually
+from tests.integration.operator.cluster_objects import NamespacedKubectl, project_spec
+from tieline_core.identity.ids import object_id, object_name, project_connector_id
 
 pytestmark = pytest.mark.cluster
 
@@ -29,7 +29,7 @@ def with_files(code: str, description: Any) -> dict[str, Any]:
     return project_spec(source={"files": files})
 
 
-def serve(acting: Acting, project: str, *, after: str | None = None) -> str:
+def serve(acting: NamespacedKubectl, project: str, *, after: str | None = None) -> str:
     """A pod of what the project's Deployment asks for becomes ready, and older ones leave: no kubelet runs it.
 
     ``after`` is the version that was the latest before.
@@ -69,17 +69,19 @@ def serve(acting: Acting, project: str, *, after: str | None = None) -> str:
     return version
 
 
-def connector_of(acting: Acting, project: str) -> str:
+def connector_of(acting: NamespacedKubectl, project: str) -> str:
     return object_name(project_connector_id(object_id(acting.get("project", project))))
 
 
-def versions_of(acting: Acting, connector: str) -> list[dict[str, Any]]:
+def versions_of(acting: NamespacedKubectl, connector: str) -> list[dict[str, Any]]:
     return [
         item for item in acting.list("connectorversion") if item["spec"]["connectorRef"]["name"] == connector
     ]
 
 
-def test_a_deploy_updates_the_connector_when_it_changes_something_for_others(acting: Acting) -> None:
+def test_a_deploy_updates_the_connector_when_it_changes_something_for_others(
+    acting: NamespacedKubectl,
+) -> None:
     acting.apply("Project", "offering", with_files(CODE.format("orders"), DESCRIPTION))
     first = serve(acting, "offering")
     name = connector_of(acting, "offering")

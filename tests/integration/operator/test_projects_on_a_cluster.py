@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.harness.waiting import eventually
-from tests.integration.operator.cluster_objects import SYSTEM, Acting, connection_spec, project_spec, ready
+from tests.harness.session.waiting import eventually
+from tests.integration.operator.cluster_objects import (
+    SYSTEM,
+    NamespacedKubectl,
+    connection_spec,
+    project_spec,
+    ready,
+)
 from tests.integration.operator.running_operator import RunningOperator
 
 pytestmark = pytest.mark.cluster
@@ -17,7 +23,7 @@ WORKLOAD = ("deployment", "service", "serviceaccount", "networkpolicy")
 
 
 def test_a_project_becomes_a_version_and_a_workload_that_the_restricted_standard_admits(
-    acting: Acting,
+    acting: NamespacedKubectl,
 ) -> None:
     acting.apply("Project", "whole", project_spec(runtime={"replicas": 2}))
     eventually("its pods are admitted", lambda: len(acting.workload("pods", "whole")) == 2)
@@ -42,7 +48,7 @@ def test_a_project_becomes_a_version_and_a_workload_that_the_restricted_standard
     assert environment["publicUrl"].startswith("http://10.")
 
 
-def test_a_deleted_or_edited_child_is_put_right(acting: Acting) -> None:
+def test_a_deleted_or_edited_child_is_put_right(acting: NamespacedKubectl) -> None:
     acting.apply("Project", "mended", project_spec())
     eventually("it has a Deployment", lambda: acting.workload("deployment", "mended"))
     name = acting.workload("deployment", "mended")[0]["metadata"]["name"]
@@ -59,7 +65,7 @@ def test_a_deleted_or_edited_child_is_put_right(acting: Acting) -> None:
     eventually("the scale is put right", lambda: acting.get("deployment", name)["spec"]["replicas"] == 1)
 
 
-def test_a_field_that_is_no_longer_asked_for_goes(acting: Acting) -> None:
+def test_a_field_that_is_no_longer_asked_for_goes(acting: NamespacedKubectl) -> None:
     limits = {"resources": {"limits": {"cpu": "1", "memory": "256Mi"}}}
     acting.apply("Project", "shrunk", project_spec(runtime=limits))
     eventually("it has a Deployment", lambda: acting.workload("deployment", "shrunk"))
@@ -72,7 +78,9 @@ def test_a_field_that_is_no_longer_asked_for_goes(acting: Acting) -> None:
     eventually("the limit is gone", lambda: limits_of_deployment() == {"memory": "512Mi"})
 
 
-def test_files_from_a_configmap_are_followed_and_large_ones_are_kept(acting: Acting, tmp_path: Any) -> None:
+def test_files_from_a_configmap_are_followed_and_large_ones_are_kept(
+    acting: NamespacedKubectl, tmp_path: Any
+) -> None:
     source = {"configMaps": [{"name": "followed"}, {"name": "followed-data"}]}
     acting.apply("Project", "followed", project_spec(source=source))
     acting.until_ready("project", "followed", "False", "FilesMissing")
@@ -96,13 +104,13 @@ def test_files_from_a_configmap_are_followed_and_large_ones_are_kept(acting: Act
     assert len(names) == 3, "the large file is kept once"
 
 
-def test_broken_code_is_refused_with_its_line_before_any_pod(acting: Acting) -> None:
+def test_broken_code_is_refused_with_its_line_before_any_pod(acting: NamespacedKubectl) -> None:
     acting.apply("Project", "broken", project_spec("x = 1\ndef f(:\n"))
     acting.until_environment("broken", "error", "main.py:2")
     assert acting.workload("deployment", "broken") == []
 
 
-def test_code_waits_for_the_template_that_it_names(acting: Acting) -> None:
+def test_code_waits_for_the_template_that_it_names(acting: NamespacedKubectl) -> None:
     code = 'async def f(ctx):\n    return await ctx.fetch("shop", "/orders")\n'
     acting.apply("Project", "waits", project_spec(code))
     acting.until_ready("project", "waits", "False", "TemplateNotFound")
@@ -118,12 +126,14 @@ def test_code_waits_for_the_template_that_it_names(acting: Acting) -> None:
     eventually("it is deployed", lambda: acting.workload("deployment", "waits"))
 
 
-def test_a_quota_that_leaves_no_room_is_an_error_that_says_so(acting_crowded: Acting) -> None:
+def test_a_quota_that_leaves_no_room_is_an_error_that_says_so(acting_crowded: NamespacedKubectl) -> None:
     acting_crowded.apply("Project", "crowded", project_spec())
     acting_crowded.until_environment("crowded", "error", "exceeded quota")
 
 
-def test_an_environment_that_is_removed_and_a_project_that_is_deleted_leave_nothing(acting: Acting) -> None:
+def test_an_environment_that_is_removed_and_a_project_that_is_deleted_leave_nothing(
+    acting: NamespacedKubectl,
+) -> None:
     environments = [{"name": name, "version": "latest"} for name in ("production", "staging")]
     acting.apply("Project", "removed", project_spec(environments=environments))
     eventually("both run", lambda: len(acting.list("deployment", "tieline.dev/project=removed")) == 2)
@@ -136,7 +146,7 @@ def test_an_environment_that_is_removed_and_a_project_that_is_deleted_leave_noth
         eventually(f"{kind} is gone", lambda kind=kind: not acting.list(kind, "tieline.dev/project=removed"))
 
 
-def test_the_status_follows_the_pods_from_running_to_crashed_and_back(acting: Acting) -> None:
+def test_the_status_follows_the_pods_from_running_to_crashed_and_back(acting: NamespacedKubectl) -> None:
     acting.apply("Project", "lives", _lives())
     eventually("it has a pod", lambda: acting.workload("pods", "lives"))
     _report(acting, ready=True)
@@ -159,7 +169,7 @@ def test_the_status_follows_the_pods_from_running_to_crashed_and_back(acting: Ac
     assert acting.workload("pods", "lives") == []
 
 
-def _needs_a_secret(acting: Acting, project: str) -> None:
+def _needs_a_secret(acting: NamespacedKubectl, project: str) -> None:
     """A project that runs is not Ready while a connection that its code needs lacks its Secret."""
     acting.apply("System", "needed", SYSTEM)
     acting.apply("Connection", "needed", connection_spec("needed", "needed"))
@@ -179,7 +189,9 @@ def _needs_a_secret(acting: Acting, project: str) -> None:
     acting.until_ready("project", project, "True", "Running")
 
 
-def test_a_restart_writes_nothing_and_the_probe_answers(acting: Acting, operator: RunningOperator) -> None:
+def test_a_restart_writes_nothing_and_the_probe_answers(
+    acting: NamespacedKubectl, operator: RunningOperator
+) -> None:
     stopped = [{"name": "production", "version": "latest", "suspended": True}]
     acting.apply("Project", "quiet", project_spec(environments=stopped))
     acting.apply("Project", "failed", project_spec(runtime={"image": "localhost/nobody/made-this:1"}))
@@ -197,7 +209,7 @@ def _lives(code: str = "print('one')\n", **more: Any) -> dict[str, Any]:
     return project_spec(code, runtime={"resources": {"requests": {"cpu": "1000"}}}, **more)
 
 
-def _report(acting: Acting, *, ready: bool, unless: str = "") -> None:
+def _report(acting: NamespacedKubectl, *, ready: bool, unless: str = "") -> None:
     """Plays the kubelet: reports pods ready or crashed, except those of the version ``unless``."""
     for pod in acting.workload("pods", "lives"):
         if pod["metadata"]["annotations"]["tieline.dev/version"] == unless:

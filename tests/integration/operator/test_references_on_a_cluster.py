@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.harness.waiting import eventually
-from tests.integration.operator.cluster_objects import SYSTEM, Acting, connection_spec, ready
+from tests.harness.session.waiting import eventually
+from tests.integration.operator.cluster_objects import SYSTEM, NamespacedKubectl, connection_spec, ready
 
 pytestmark = pytest.mark.cluster
 
 
-def test_a_connection_says_what_it_lacks_until_it_has_all(acting: Acting) -> None:
+def test_a_connection_says_what_it_lacks_until_it_has_all(acting: NamespacedKubectl) -> None:
     acting.apply("Connection", "heals", connection_spec("heals", "heals"))
     acting.until_ready("connection", "heals", "False", "SystemNotFound")
     acting.apply("System", "heals", SYSTEM)
@@ -26,7 +26,7 @@ def test_a_connection_says_what_it_lacks_until_it_has_all(acting: Acting) -> Non
     acting.until_ready("connection", "heals", "False", "SystemNotFound")
 
 
-def test_a_secret_of_another_type_is_not_used(acting: Acting) -> None:
+def test_a_secret_of_another_type_is_not_used(acting: NamespacedKubectl) -> None:
     acting.apply("System", "typed", SYSTEM)
     acting.run(
         "create", "secret", "generic", "typed", "--from-literal=username=u", "--from-literal=password=p"
@@ -35,7 +35,7 @@ def test_a_secret_of_another_type_is_not_used(acting: Acting) -> None:
     acting.until_ready("connection", "typed", "False", "SecretTypeWrong")
 
 
-def test_every_object_gets_an_id_and_its_transitions_are_events(acting: Acting) -> None:
+def test_every_object_gets_an_id_and_its_transitions_are_events(acting: NamespacedKubectl) -> None:
     acting.apply("System", "told", SYSTEM)
     found = acting.until_ready("system", "told", "True", "Valid")
     eventually(
@@ -47,7 +47,9 @@ def test_every_object_gets_an_id_and_its_transitions_are_events(acting: Acting) 
     eventually("there is an event", told)
 
 
-def test_the_operator_leaves_no_finalizers_and_no_annotations_on_peoples_objects(acting: Acting) -> None:
+def test_the_operator_leaves_no_finalizers_and_no_annotations_on_peoples_objects(
+    acting: NamespacedKubectl,
+) -> None:
     acting.apply("System", "clean", SYSTEM)
     acting.until_ready("system", "clean", "True", "Valid")
     metadata = acting.get("system", "clean")["metadata"]
@@ -55,7 +57,7 @@ def test_the_operator_leaves_no_finalizers_and_no_annotations_on_peoples_objects
     assert "annotations" not in metadata
 
 
-def test_an_activation_resolves_what_it_names(acting: Acting) -> None:
+def test_an_activation_resolves_what_it_names(acting: NamespacedKubectl) -> None:
     schema = {"type": "object", "properties": {"region": {"type": "string"}}}
     spec = {"projectRef": {"name": "activated"}, "environment": "production", "variables": {"region": 3}}
     acting.apply("Activation", "static", spec)

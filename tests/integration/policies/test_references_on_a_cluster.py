@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.harness.kubectl import Kubectl, Organisation, an_organisation
-from tests.harness.reference_changes import CASES, Case, connection, key
-from tests.unit.docs.reading_pages import page
-from tieline_core.ids import new_id
+from tests.harness.cluster.kubectl import Kubectl, Organisation, an_organisation
+from tests.harness.inputs.reference_changes import CASES, Case, connection, key
+from tests.unit.docs.doc_pages import page
+from tieline_core.identity.ids import new_id
 
 pytestmark = pytest.mark.cluster
 

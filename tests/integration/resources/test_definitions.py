@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.harness.waiting import eventually
+from tests.harness.session.waiting import eventually
 
 pytestmark = pytest.mark.cluster
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.harness.kubectl import Kubectl
-from tests.unit.docs.reading_pages import Page, pages
+from tests.harness.cluster.kubectl import Kubectl
+from tests.unit.docs.doc_pages import Page, pages
 
 pytestmark = pytest.mark.cluster
 

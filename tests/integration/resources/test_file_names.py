@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.harness.kubectl import Kubectl
-from tieline_rules.files import name_problem
+from tests.harness.cluster.kubectl import Kubectl
+from tieline_protocol.files import name_problem
 
 pytestmark = pytest.mark.cluster
 

@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
-from tieline_core.connectors.findings import TooMuch, Unreadable
-from tieline_core.connectors.importing import import_description
-from tieline_core.connectors.results import ImportResult
+from tieline_core.connectors.descriptions.findings import DescriptionTooLarge, UnreadableDescription
+from tieline_core.connectors.descriptions.import_result import ImportResult
+from tieline_core.connectors.descriptions.importer import import_description
 
 OK = {"responses": {"200": {"description": "Fine"}}}
 
@@ -58,7 +58,7 @@ def test_small_files_take_little_processor_time(data: bytes) -> None:
     began = time.process_time()
     try:
         import_description(data)
-    except Unreadable as refused:
+    except UnreadableDescription as refused:
         print(refused)
     # A fifth of a second each on an idle machine; before, 15 to 150.
     assert time.process_time() - began < 5
@@ -80,7 +80,7 @@ def test_large_repeats_are_no_wrong_patterns_and_wrong_ones_are_found() -> None:
 
 
 def test_what_repeats_is_refused_before_it_is_large() -> None:
-    with pytest.raises(TooMuch, match="share large parts by reference"):
+    with pytest.raises(DescriptionTooLarge, match="share large parts by reference"):
         imported(with_shared_items(5000))
     assert len(imported(with_shared_items(20)).actions) == 21
 

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tieline_core.connectors.importing import import_description
+from tieline_core.connectors.descriptions.importer import import_description
 from tieline_core.connectors.packing import all_lines, head_of, pack
 
 NAMES = st.text(alphabet="abcXYZ09_~/%{} ä", min_size=1, max_size=6)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tieline_core.connectors.findings import Unreadable
-from tieline_core.connectors.importing import import_description
+from tieline_core.connectors.descriptions.findings import UnreadableDescription
+from tieline_core.connectors.descriptions.importer import import_description
 
 SMALL = b'{"openapi": "3.1.0", "info": {"title": "T", "version": "1"}, "paths": {"/a": {"get": {"responses": {}}}}}'
 ALIAS_BOMB = (
@@ -51,7 +51,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("data", UNREADABLE.values(), ids=UNREADABLE.keys())
 def test_what_cannot_be_read_is_refused_with_a_sentence(data: bytes) -> None:
-    with pytest.raises(Unreadable) as refused:
+    with pytest.raises(UnreadableDescription) as refused:
         import_description(data)
     assert 20 < len(str(refused.value)) < 600
 
@@ -160,7 +160,7 @@ def test_any_shape_of_description_gives_a_result(parts: dict[str, Any], version:
 def test_any_bytes_give_a_result_or_a_sentence(data: bytes) -> None:
     try:
         import_description(data)
-    except Unreadable as refused:
+    except UnreadableDescription as refused:
         assert str(refused)  # noqa: PT017
 
 

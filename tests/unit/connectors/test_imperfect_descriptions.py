@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 import pytest
 
-from tieline_core.connectors.findings import Unreadable
-from tieline_core.connectors.importing import import_description
+from tieline_core.connectors.descriptions.findings import UnreadableDescription
+from tieline_core.connectors.descriptions.importer import import_description
 
 OK = {"responses": {"200": {"description": "Fine"}}}
 
@@ -65,7 +65,7 @@ def test_a_merge_key_that_merges_nothing_is_told() -> None:
     ids=["deep json", "deep yaml", "yaml", "json", "two documents", "three documents", "digits"],
 )
 def test_a_refusal_names_the_cause(data: bytes, said: str) -> None:
-    with pytest.raises(Unreadable, match=said):
+    with pytest.raises(UnreadableDescription, match=said):
         import_description(data)
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tieline_core.connectors.findings import TooMuch
-from tieline_core.connectors.import_queue import Busy, ImportQueue, QueueLimits
-from tieline_core.connectors.limits import MIB, Importer, ImportLimits
+from tieline_core.connectors.descriptions.findings import DescriptionTooLarge
+from tieline_core.connectors.import_process import MIB, Importer, ImportLimits
+from tieline_core.connectors.import_queue import ImportQueue, ImportQueueFull, QueueLimits
 from tieline_core.connectors.packing import Map, head_of
 
 SMALL, LARGE = 10, 60
@@ -148,7 +148,7 @@ async def test_an_import_that_needs_all_memory_runs_alone_and_is_not_overtaken()
 async def test_only_so_many_of_one_owner_wait_and_others_still_may(jobs: Jobs) -> None:
     for number in range(6):
         await jobs.start(f"a{number}")
-    assert isinstance(jobs.outcome("a5"), Busy)
+    assert isinstance(jobs.outcome("a5"), ImportQueueFull)
     await jobs.start("b1")
     assert "b1" in jobs.running
 
@@ -202,6 +202,6 @@ async def test_files_that_never_end_do_not_keep_another_organisations_waiting() 
     assert not any(task.done() for task in bad)
     for task in bad[1:]:
         task.cancel()
-    with pytest.raises(TooMuch, match="3 s of processor time"):
+    with pytest.raises(DescriptionTooLarge, match="3 s of processor time"):
         await bad[0]
     await asyncio.gather(*bad[1:], return_exceptions=True)

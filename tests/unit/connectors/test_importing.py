@@ -6,9 +6,9 @@ import orjson
 import pytest
 import yaml
 
-from tieline_core.connectors.importing import import_description
-from tieline_core.connectors.results import ImportResult
-from tieline_core.ids import parse_id
+from tieline_core.connectors.descriptions.import_result import ImportResult
+from tieline_core.connectors.descriptions.importer import import_description
+from tieline_core.identity.ids import parse_id
 from tieline_core.resources.auth_schemes import AuthSchemeConfig
 
 SHOP = yaml.safe_load("""

@@ -10,8 +10,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tieline_core.connectors.findings import TooMuch, Unreadable
-from tieline_core.connectors.limits import MIB, Busy, Importer, ImportLimits, usual_limits
+from tieline_core.connectors.descriptions.findings import DescriptionTooLarge, UnreadableDescription
+from tieline_core.connectors.descriptions.import_result import ImportResult
+from tieline_core.connectors.import_process import MIB, Importer, ImportLimits, ImportQueueFull, usual_limits
 from tieline_core.connectors.packing import (
     MAP_BYTES,
     Map,
@@ -23,7 +24,6 @@ from tieline_core.connectors.packing import (
     runs,
     runs_between,
 )
-from tieline_core.connectors.results import ImportResult
 
 WIDE = {
     "openapi": "3.0.0",
@@ -59,23 +59,23 @@ async def test_the_whole_result_can_be_sent_without_being_put_together() -> None
 
 
 async def test_what_cannot_be_read_says_so_across_the_process_border() -> None:
-    with pytest.raises(Unreadable, match="OpenAPI 4"):
+    with pytest.raises(UnreadableDescription, match="OpenAPI 4"):
         await run(Importer(), b'{"openapi": "4.0"}')
 
 
 async def test_a_description_that_needs_too_much_memory_is_refused_as_too_large() -> None:
     big = orjson.dumps({**WIDE, "x-big": [{} for _ in range(3_000_000)]})
-    with pytest.raises(TooMuch):
+    with pytest.raises(DescriptionTooLarge):
         await run(Importer(ImportLimits(memory=220 * MIB)), big)
 
 
 async def test_an_import_that_takes_too_long_is_ended() -> None:
-    with pytest.raises(TooMuch, match="did not end"):
+    with pytest.raises(DescriptionTooLarge, match="did not end"):
         await run(Importer(ImportLimits(seconds=0.05)), orjson.dumps(WIDE))
 
 
 async def test_a_process_that_dies_is_a_refusal_and_the_next_import_works() -> None:
-    with pytest.raises(TooMuch, match="more memory"):
+    with pytest.raises(DescriptionTooLarge, match="more memory"):
         await run(Importer(ImportLimits(memory=8 * MIB)), orjson.dumps(WIDE))
     assert await run(Importer(), orjson.dumps(WIDE))
 
@@ -88,7 +88,7 @@ async def test_few_bytes_that_mean_millions_of_operations_are_refused_as_too_lar
         "paths": {f"/{number}": {"$ref": "#/components/pathItems/all"} for number in range(3000)},
         "components": {"pathItems": {"all": {"additionalOperations": methods}}},
     }
-    with pytest.raises(TooMuch):
+    with pytest.raises(DescriptionTooLarge):
         await run(Importer(ImportLimits(memory=300 * MIB)), orjson.dumps(description))
 
 
@@ -99,7 +99,7 @@ async def test_a_machine_without_room_for_a_process_says_to_come_again(
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr(subprocess, "Popen", refuse)
-    with pytest.raises(Busy, match="try again"):
+    with pytest.raises(ImportQueueFull, match="try again"):
         await run(Importer(), b"{}")
 
 
@@ -108,7 +108,7 @@ async def test_only_so_many_imports_wait() -> None:
     results = await asyncio.gather(
         *(run(importer, orjson.dumps(WIDE)) for _ in range(4)), return_exceptions=True
     )
-    assert sum(isinstance(result, Busy) for result in results) == 2
+    assert sum(isinstance(result, ImportQueueFull) for result in results) == 2
     assert sum(isinstance(result, list) for result in results) == 2
 
 
@@ -119,7 +119,7 @@ async def test_the_child_inherits_no_secrets(monkeypatch: pytest.MonkeyPatch, tm
     interpreter.write_text(f"#!/bin/sh\nenv > {seen}\nexit 1\n")
     interpreter.chmod(0o755)
     monkeypatch.setattr("sys.executable", os.fspath(interpreter))
-    with pytest.raises(TooMuch):
+    with pytest.raises(DescriptionTooLarge):
         await run(Importer(), b"{}")
     assert "s3cr3t" not in seen.read_text()
 

@@ -2,9 +2,9 @@
 
 import orjson
 
-from tieline_core.connectors.importing import import_description
+from tieline_core.connectors.descriptions.importer import import_description
 from tieline_core.connectors.packing import all_lines, head_of, pack
-from tieline_core.connectors.project_results import webhooks_alone, with_webhooks
+from tieline_core.connectors.project_connector import webhooks_alone, with_webhooks
 from tieline_core.connectors.webhooks import MAX_WEBHOOKS, interface_of
 
 MAIN = b'''

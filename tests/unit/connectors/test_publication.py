@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tieline_core.connectors.publication import newest_first, next_moment, published_at
-from tieline_core.ids import ID_LABEL, new_id
+from tieline_core.connectors.version_order import newest_first, next_moment, published_at
+from tieline_core.identity.ids import ID_LABEL, new_id
 
 NOW = datetime(2026, 11, 23, 10, 0, 0, 123456, tzinfo=UTC)
 

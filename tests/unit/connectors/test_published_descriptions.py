@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.harness import descriptions
-from tieline_core.connectors.importing import import_description
-from tieline_core.connectors.limits import MIB, Importer, ImportLimits
+from tests.harness.inputs import api_descriptions
+from tieline_core.connectors.descriptions.import_result import ImportResult
+from tieline_core.connectors.descriptions.importer import import_description
+from tieline_core.connectors.import_process import MIB, Importer, ImportLimits
 from tieline_core.connectors.packing import MAP_BYTES, MAX_MAPS, head_of
-from tieline_core.connectors.results import ImportResult
 
 METHODS = {"get", "put", "post", "delete", "options", "head", "patch", "trace"}
 FLOWS = {"implicit", "accessCode", "application", "authorizationCode", "clientCredentials", "password"}
@@ -83,7 +83,7 @@ def check(result: ImportResult, count: Count) -> None:
 
 @pytest.fixture(scope="module")
 def examples() -> dict[str, bytes]:
-    return dict(descriptions.examples())
+    return dict(api_descriptions.examples())
 
 
 def test_all_129_example_descriptions_import_and_every_operation_schema_and_scheme_is_there(
@@ -108,14 +108,14 @@ def test_the_same_description_in_json_and_yaml_has_the_same_actions(examples: di
 
 
 def test_githubs_description_imports_whole() -> None:
-    data = descriptions.github()
+    data = api_descriptions.github()
     result = import_description(data)
     check(result, Count(data))
     assert (len(result.actions), len(result.triggers)) == (1223, 270)
 
 
 def test_kubernetes_own_swagger_imports_whole() -> None:
-    data = descriptions.kubernetes()
+    data = api_descriptions.kubernetes()
     result = import_description(data)
     check(result, Count(data))
     assert len(result.actions) > 1000
@@ -124,7 +124,7 @@ def test_kubernetes_own_swagger_imports_whole() -> None:
 
 
 async def test_47_mb_with_22_000_operations_import_in_the_memory_that_a_deployed_server_leaves() -> None:
-    data = descriptions.large()
+    data = api_descriptions.large()
     assert len(data) > 47_000_000
     with tempfile.TemporaryFile() as file:
         file.write(data)

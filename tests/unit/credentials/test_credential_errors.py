@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 
-from tests.harness.authority import Authority, pem
-from tieline_core.credentials.checking import Known, findings, looks_again
-from tieline_core.credentials.facts import TokenFacts, facts_of, tokens_of
-from tieline_core.oauth import stored
+from tests.harness.identity.certificate_authority import Authority, pem
+from tieline_core.credentials.validation.credential_findings import KnownCredential, findings, recheck_times
+from tieline_core.credentials.validation.secret_facts import TokenFacts, facts_of, tokens_of
+from tieline_core.oauth import token_secret_codec
 from tieline_core.resources.auth_schemes import AuthSchemeConfig
 from tieline_core.resources.connections import ConnectionCredential
 
@@ -42,7 +42,7 @@ def scheme(kind: str, **fields: Any) -> AuthSchemeConfig:
 
 def known(
     kind: str, of: AuthSchemeConfig | None, values: dict[str, str | bytes] | None, **more: Any
-) -> Known:
+) -> KnownCredential:
     item = {"id": "main", "type": kind, "authSchemeConfigId": "s", "secretRef": {"name": "main"}}
     data = {
         key: base64.b64encode(value if isinstance(value, bytes) else value.encode()).decode()
@@ -50,7 +50,7 @@ def known(
     }
     secret = {"type": "tieline.dev/credential", "metadata": {}, "data": data} if values is not None else None
     consumer = more.pop("consumer", None)
-    return Known(
+    return KnownCredential(
         item=ConnectionCredential.model_validate({**item, **more.pop("item", {})}),
         scheme=of,
         namespace="acme",
@@ -73,7 +73,7 @@ def jwt(algorithm: str) -> AuthSchemeConfig:
     return scheme("jwt-bearer", algorithm=algorithm)
 
 
-CASES: list[tuple[str, Known, str, str]] = [
+CASES: list[tuple[str, KnownCredential, str, str]] = [
     ("a key is fine", known("string", KEY_IN_HEADER, {"value": "k"}), "", ""),
     ("bytes are fine for a signature", known("binary", HMAC, {"value": b"\xff\x00"}), "", ""),
     ("a pair is fine", known("certificate", TLS, {**PAIR, "ca": AUTHORITY.ca}), "", ""),
@@ -112,7 +112,7 @@ CASES: list[tuple[str, Known, str, str]] = [
 
 
 @pytest.mark.parametrize(("which", "reason", "words"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
-def test_what_is_wrong_is_told(which: Known, reason: str, words: str) -> None:
+def test_what_is_wrong_is_told(which: KnownCredential, reason: str, words: str) -> None:
     found = findings(which, NOW)
     assert [one.reason for one in found] == ([reason] if reason else [])
     assert all(words in one.message and "hush" not in one.message for one in found)
@@ -120,7 +120,7 @@ def test_what_is_wrong_is_told(which: Known, reason: str, words: str) -> None:
 
 def test_a_certificate_is_judged_again_when_it_ends() -> None:
     there = known("certificate", TLS, dict(PAIR))
-    (ends,) = looks_again(there, NOW)
+    (ends,) = recheck_times(there, NOW)
     assert [one.reason for one in findings(there, ends)] == ["CertificateEnded"]
     assert [one.reason for one in findings(there, NOW - timedelta(days=30))] == ["CertificateNotYetValid"]
 
@@ -133,12 +133,12 @@ def test_facts_hold_no_values() -> None:
 
 
 def test_facts_of_tokens_come_from_their_secret() -> None:
-    tokens = stored.Tokens(
+    tokens = token_secret_codec.Tokens(
         access_token="a", refresh_token="r", issued_at=NOW, expires_at=NOW + timedelta(hours=1)
     )
     blank = {"metadata": {"name": "t", "namespace": "acme"}}
-    facts = tokens_of(stored.with_tokens(blank, tokens))
+    facts = tokens_of(token_secret_codec.with_tokens(blank, tokens))
     assert (facts.obtained, facts.refused, facts.expires_at) == (True, None, tokens.expires_at)
-    assert facts.due_at == stored.due_at(tokens)
-    refused = stored.marked(blank, {stored.REFUSED: "f:invalid_grant"})
+    assert facts.due_at == token_secret_codec.due_at(tokens)
+    refused = token_secret_codec.marked(blank, {token_secret_codec.REFUSED: "f:invalid_grant"})
     assert tokens_of(refused).refused == "invalid_grant"

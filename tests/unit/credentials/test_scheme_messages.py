@@ -10,8 +10,8 @@ import pytest
 
 from tests.unit.credentials.test_credential_errors import scheme
 from tests.unit.oauth.memory_lookups import MemoryLookups, system
-from tieline_core.credentials.links import scheme_links
-from tieline_core.credentials.schemes import KnownScheme, scheme_findings
+from tieline_core.credentials.validation.references import scheme_links
+from tieline_core.credentials.validation.scheme_findings import KnownScheme, scheme_findings
 from tieline_core.resources.auth_schemes import AuthSchemeConfig
 
 CODE = {"type": "authorizationCode", "authorizationCode": {"secretRef": {"name": "c"}}}
@@ -131,7 +131,7 @@ def test_what_is_odd_is_told(
 
 
 def known_secret() -> Any:
-    from tieline_core.credentials.facts import SecretFacts, ValueFacts
+    from tieline_core.credentials.validation.secret_facts import SecretFacts, ValueFacts
 
     return SecretFacts(
         name="c", exists=True, right_type=True, values=ValueFacts(keys=frozenset({"clientSecret"}))

@@ -9,10 +9,10 @@ import pytest
 import yaml
 from lupa import lua51
 
-from tests.harness.kubectl import ROOT
-from tieline_core.files import files_digest, version_name
-from tieline_operator.conditions import full_status
-from tieline_operator.plans import Outcome, Plan, failed, in_progress, ready
+from tests.harness.cluster.kubectl import ROOT
+from tieline_core.project_files.config_maps import files_digest, version_name
+from tieline_operator.apply.conditions import full_status
+from tieline_operator.apply.plan import Outcome, Plan, failed, in_progress, ready
 
 GITOPS = ROOT / "deploy" / "gitops"
 SCRIPT = (GITOPS / "argocd-health.lua").read_text()

@@ -9,9 +9,9 @@ from functools import cache
 import pytest
 import yaml
 
-from tests.harness.kubectl import ROOT
-from tests.unit.docs.reading_pages import Page, page, pages
-from tieline_api.operations import OPERATIONS
+from tests.harness.cluster.kubectl import ROOT
+from tests.unit.docs.doc_pages import Page, page, pages
+from tieline_api.handlers import OPERATIONS
 from tieline_core.resources import KINDS
 from tieline_core.resources.kinds import CATEGORY, CustomResource
 

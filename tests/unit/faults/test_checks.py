@@ -10,7 +10,7 @@ import pytest
 
 from tests.faults.checks import judge, settle
 from tests.faults.model import Model, Outcome, Project, Register
-from tests.faults.seen import Seen
+from tests.faults.observation import Observation
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 DONE = Outcome.DONE
@@ -44,9 +44,9 @@ def thing(kind: str, name: str, spec: Any = None, *, own: bool = True, **metadat
     }
 
 
-def seen() -> Seen:
+def seen() -> Observation:
     """What fits that model."""
-    found = Seen()
+    found = Observation()
     environments = [{"name": "production", "version": "v1"}]
     project = thing("Project", "p1", {"name": "ann-1", "environments": environments})
     project["status"]["environments"] = [
@@ -73,7 +73,7 @@ def seen() -> Seen:
     return found
 
 
-def complaints(wanted: Model, found: Seen) -> list[str]:
+def complaints(wanted: Model, found: Observation) -> list[str]:
     return judge(wanted, found, NOW).complaints
 
 
@@ -82,7 +82,7 @@ def test_what_is_as_it_was_written_is_not_complained_of() -> None:
 
 
 def _without(kind: str) -> Any:
-    def change(found: Seen) -> None:
+    def change(found: Observation) -> None:
         found.objects[kind].clear()
 
     return change
@@ -101,7 +101,7 @@ def _metadata(kind: str, **changes: Any) -> Any:
 
 
 def _again(kind: str) -> Any:
-    def change(found: Seen) -> None:
+    def change(found: Observation) -> None:
         twin = copy.deepcopy(found.objects[kind][0])
         twin["metadata"]["name"] = "twin"
         found.objects[kind].append(twin)

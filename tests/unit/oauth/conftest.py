@@ -8,13 +8,13 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tests.unit.oauth.keepers import keeper
-from tests.unit.oauth.keeping_shop import Provider, Shop
 from tests.unit.oauth.oauth1_consumer import PUBLIC
 from tests.unit.oauth.oauth1_provider import OAuth1Provider, signing_provider
-from tieline_core.oauth.egress import Egress
-from tieline_core.oauth.keeping import Keeper
-from tieline_core.oauth.tokens import TokenClient
+from tests.unit.oauth.token_managers import token_manager
+from tests.unit.oauth.token_shop import Provider, Shop
+from tieline_core.credentials.token_manager import TokenManager
+from tieline_core.oauth.token_client import TokenClient
+from tieline_protocol.egress import Egress
 
 
 @pytest.fixture
@@ -36,13 +36,13 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
 
 
 @pytest.fixture
-def keeper_of(session: aiohttp.ClientSession) -> Any:
-    """Makes a keeper for a shop: one for each process of a test."""
+def token_manager_of(session: aiohttp.ClientSession) -> Any:
+    """Makes a token_manager for a shop: one for each process of a test."""
 
-    def make_keeper(shop: Shop) -> Keeper:
-        return keeper(shop, TokenClient(session, timeout=5, now=lambda: shop.now))
+    def make_token_manager(shop: Shop) -> TokenManager:
+        return token_manager(shop, TokenClient(session, timeout=5, now=lambda: shop.now))
 
-    return make_keeper
+    return make_token_manager
 
 
 @pytest.fixture

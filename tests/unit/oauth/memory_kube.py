@@ -5,8 +5,8 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from tieline_core.kube.errors import AlreadyExists, Conflict, NotFound
-from tieline_core.kube.resources import SECRETS, Resource
+from tieline_core.kubernetes.errors import AlreadyExists, Conflict, NotFound
+from tieline_core.kubernetes.resources import SECRETS, Resource
 
 Object = dict[str, Any]
 Key = tuple[str, str, str]

@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tieline_core.ids import object_id
-from tieline_core.oauth.linking import canonical, credential_ids, lent_certificates
+from tieline_core.credentials.linker import canonical, credential_ids, lent_certificates
+from tieline_core.identity.ids import object_id
 
 ACME = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 OWNER = "01BX5ZZKBKACTAV9WEVGEMMVRZ"

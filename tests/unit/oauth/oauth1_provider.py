@@ -13,8 +13,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from yarl import URL
 
-from tests.unit.runtime.external_systems import Seen
-from tests.unit.runtime.second_opinions import (
+from tests.unit.runtime.auth.reference_verifiers import (
     hmac_of,
     oauth1_base_string,
     oauth1_key,
@@ -22,6 +21,7 @@ from tests.unit.runtime.second_opinions import (
     signed_by,
     values_of,
 )
+from tests.unit.runtime.external_systems import Seen
 
 CONSUMER, SECRET = "consumer", "consumer secret & more"
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.harness.authority import Authority
-from tests.harness.authority import pem as as_pem
+from tests.harness.identity.certificate_authority import Authority
+from tests.harness.identity.certificate_authority import pem as as_pem
 from tests.unit.oauth.memory_lookups import MemoryLookups, credential, make, oauth2, system
-from tieline_core.ids import credential_id, object_id
-from tieline_core.oauth.resolving import resolve
+from tieline_core.credentials.resolver import resolve
+from tieline_core.identity.ids import credential_id, object_id
 
 CERTIFICATES = {"id": "mtls", "type": "certificate"}
 

@@ -14,8 +14,8 @@ from tests.unit.oauth.memory_lookups import (
     oauth2,
     system,
 )
-from tieline_core.ids import object_id
-from tieline_core.oauth.resolving import Resolved, resolve
+from tieline_core.credentials.resolver import Resolved, resolve
+from tieline_core.identity.ids import object_id
 
 STRANGER = "01CX5ZZKBKACTAV9WEVGEMMVRZ"
 SECRET = "the-owners-secret"

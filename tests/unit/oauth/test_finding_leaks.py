@@ -9,7 +9,7 @@ from urllib.parse import quote, quote_plus, urlencode
 import pytest
 import yaml
 
-from tests.harness.leaks import forms, leaks
+from tests.harness.clients.secret_leaks import forms, leaks
 
 VALUE = "s3cr/t+ü val=&ue"
 PEM = "-----BEGIN PRIVATE KEY-----\n" + "MIGHAgEAMBMGByqG\nSM49AgEGCCqGSM49\n" + "-----END PRIVATE KEY-----\n"

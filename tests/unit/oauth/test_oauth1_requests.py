@@ -8,7 +8,7 @@ from tests.unit.oauth.oauth1_consumer import METHODS, STYLES, consumer, endpoint
 from tests.unit.oauth.oauth1_provider import CONSUMER, SECRET, OAuth1Provider
 from tieline_core.oauth.oauth1_requests import Consumer, ParameterError, authorization_url, check_params
 from tieline_core.oauth.oauth1_tokens import Issued, temporary_credentials, token_credentials
-from tieline_core.oauth.tokens import MisconfiguredError, RefusedError, TokenClient, UnreachableError
+from tieline_core.oauth.token_client import MisconfiguredError, RefusedError, TokenClient, UnreachableError
 
 CALLBACK = "https://tieline.example/oauth2/callback?state=S.1"
 

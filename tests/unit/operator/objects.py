@@ -6,8 +6,8 @@ import hashlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tieline_core.credentials.facts import ValueFacts
-from tieline_core.ids import format_time
+from tieline_core.credentials.validation.secret_facts import ValueFacts
+from tieline_core.identity.ids import format_time
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 NAMESPACE = "acme"

@@ -7,12 +7,12 @@ from importlib.metadata import version
 
 import pytest
 
-from tests.unit.operator.memory_world import MemoryWorld
+from tests.unit.operator.fake_cluster import FakeCluster
 from tests.unit.operator.objects import NAMESPACE, project, system
-from tests.unit.operator.reconciling import Reconciling
-from tieline_core.kube import resources as r
-from tieline_operator.connector_imports import Imports, Refusal
+from tests.unit.operator.reconcile_loop import ReconcileLoop
+from tieline_core.kubernetes import resources as r
 from tieline_operator.metrics import Metrics
+from tieline_operator.reconcilers.connector_imports import DescriptionImports, ImportRefusal
 
 
 def test_objects_are_told_by_kind_and_ready_and_environments_by_status() -> None:
@@ -78,14 +78,14 @@ def test_objects_and_environments_are_told_by_name_with_a_bound(monkeypatch: pyt
 
 async def test_a_refused_import_is_counted() -> None:
     outcomes: list[str] = []
-    imports = Imports(ended=outcomes.append)
+    imports = DescriptionImports(ended=outcomes.append)
 
     async def read() -> bytes:
         return b"no description"
 
     assert await imports.result("digest", read, owner="acme") is None
     await next(iter(imports._running.values()))
-    assert isinstance(await imports.result("digest", read, owner="acme"), Refusal)
+    assert isinstance(await imports.result("digest", read, owner="acme"), ImportRefusal)
     assert outcomes == ["refused"]
 
 
@@ -93,8 +93,8 @@ async def test_each_generation_that_is_worked_on_is_a_line_in_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    world = MemoryWorld(system())
-    reconciling = Reconciling(world)
+    world = FakeCluster(system())
+    reconciling = ReconcileLoop(world)
 
     async def lines(generation: int) -> list[tuple[object, ...]]:
         caplog.clear()

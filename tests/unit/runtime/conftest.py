@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 
 from tests.unit.runtime.external_systems import ContextFor, External, configured, context
-from tieline.outbound.session import new_client
+from tieline.http_client.session import new_client
 
 
 @pytest.fixture

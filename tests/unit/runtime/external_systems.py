@@ -12,10 +12,10 @@ from yarl import URL
 from tieline import Context
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import parse
-from tieline.context import Named, Surroundings
-from tieline.redaction import Redactor
+from tieline.context import Named, RunMetadata
+from tieline.telemetry.redaction import Redactor
 
-SURROUNDINGS = Surroundings(
+RUN_METADATA = RunMetadata(
     organisation_id="01ORGANISATION",
     project=Named(id="01PROJECT", name="Order sync"),
     environment=Named(id="01ENVIRONMENT", name="production"),
@@ -131,7 +131,7 @@ def configured(body: dict[str, Any] | None = None) -> Configuration:
 
 def context(client: aiohttp.ClientSession, configuration: Configuration) -> Context:
     return Context(
-        execution_id="01EXECUTION", configuration=configuration, client=client, surroundings=SURROUNDINGS
+        execution_id="01EXECUTION", configuration=configuration, client=client, run_metadata=RUN_METADATA
     )
 
 

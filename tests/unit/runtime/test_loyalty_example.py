@@ -15,10 +15,10 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from pytest_aiohttp import AiohttpClient
 
-from tests.unit.runtime.external_systems import SURROUNDINGS, configured
-from tieline.loading import load
-from tieline.serving.applications import webhook_application
-from tieline.serving.runs import Limits, Runner
+from tests.unit.runtime.external_systems import RUN_METADATA, configured
+from tieline.server.applications import webhook_application
+from tieline.server.code_loader import load
+from tieline.server.webhook_runs import Limits, Runner
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "loyalty"
 Client = TestClient[web.Request, web.Application]
@@ -62,7 +62,7 @@ async def client(
         limits=Limits(max_body=1000, max_runs=10, run_timeout=5),
         configuration=configured({**json.loads(content), "variablesSchema": schema}),
         client=client,
-        surroundings=SURROUNDINGS,
+        run_metadata=RUN_METADATA,
     )
     webhooks = load(EXAMPLE / "integration").webhooks
     return await aiohttp_client(webhook_application(webhooks, runner, max_body=1000))

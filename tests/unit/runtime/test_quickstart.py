@@ -11,11 +11,11 @@ import pytest
 from aiohttp.test_utils import TestServer
 from pytest_aiohttp import AiohttpClient, AiohttpServer
 
-from tests.unit.runtime.external_systems import SURROUNDINGS, api_key, configured, environment
+from tests.unit.runtime.external_systems import RUN_METADATA, api_key, configured, environment
 from tieline.integration import Webhook
-from tieline.loading import load
-from tieline.serving.applications import webhook_application
-from tieline.serving.runs import Limits, Runner
+from tieline.server.applications import webhook_application
+from tieline.server.code_loader import load
+from tieline.server.webhook_runs import Limits, Runner
 
 QUICKSTART = Path(__file__).parents[3] / "examples" / "quickstart"
 ORDER = {
@@ -57,7 +57,7 @@ async def send(
         limits=Limits(max_body=10_000, max_runs=10, run_timeout=5),
         configuration=configured(environment(str(shop.make_url("")), api_key("header", key))),
         client=client,
-        surroundings=SURROUNDINGS,
+        run_metadata=RUN_METADATA,
     )
     storefront = await aiohttp_client(webhook_application(webhooks, runner, max_body=10_000))
     response = await storefront.post("/orders", json=order)

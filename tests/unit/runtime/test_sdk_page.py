@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.runtime.external_systems import api_key
-from tieline.desk.typed import variables_types
+from tieline.cli.type_stubs import variables_types
 from tieline.testing import Project
-from tieline_rules.image import HOLDS
+from tieline_protocol.runtime_image import HOLDS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "sdk.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestServer
 
 from tieline import State, StateChangedError, StateRefusedError, StateUnavailableError
 from tieline.state.api_documents import ApiDocuments
-from tieline.state.documents import SCHEDULES, Document, DocumentChangedError, MemoryDocuments, Shelf
+from tieline.state.documents import SCHEDULES, Document, DocumentChangedError, DocumentScope, MemoryDocuments
 
 
 @pytest.fixture
@@ -108,10 +108,10 @@ async def test_the_api_is_asked_with_the_pods_token_under_the_activations_path(a
         (404, {"code": "no_value"}),
         (200, {"version": "v2"}),
     ]
-    ann = Shelf(kind="state", external_id="ann/ü")
+    ann = DocumentScope(kind="state", external_id="ann/ü")
     assert await api.documents.get(ann, "cursor") == Document(value=1, version="v1")
     assert await api.documents.get(SCHEDULES, "sync") is None
-    assert await api.documents.put(Shelf(kind="state"), "cursor", 2, expected="v1") == "v2"
+    assert await api.documents.put(DocumentScope(kind="state"), "cursor", 2, expected="v1") == "v2"
     assert api.asked == [
         ("GET", "/internal/v1/environment/users/ann%2F%C3%BC/state/cursor", "Bearer pods-token", None),
         ("GET", "/internal/v1/environment/schedules/sync", "Bearer pods-token", None),

@@ -5,7 +5,7 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
-from tests.unit.testing.projects import folder
+from tests.unit.testing.written_projects import folder
 from tieline import SyncRequest
 from tieline.testing import Project
 

@@ -6,7 +6,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.unit.runtime.external_systems import SURROUNDINGS, configured, context, environment
+from tests.unit.runtime.external_systems import RUN_METADATA, configured, context, environment
 from tieline import Context, UnknownVariableError
 from tieline.configuration.snapshot import parse_activation
 from tieline.variables import with_defaults
@@ -94,7 +94,7 @@ async def test_a_users_variables_have_the_defaults_too(client: aiohttp.ClientSes
         execution_id="01",
         configuration=configured(environment("http://x", variablesSchema=SCHEMA)),
         client=client,
-        surroundings=SURROUNDINGS,
+        run_metadata=RUN_METADATA,
         activation=activation,
     )
     assert (ctx.variables.region, ctx.variables.limits.daily) == ("us", 100)

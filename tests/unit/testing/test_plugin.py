@@ -6,7 +6,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from tests.unit.testing.projects import folder
+from tests.unit.testing.written_projects import folder
 
 ROOT = Path(__file__).parents[3]
 CODE = """
@@ -74,4 +74,4 @@ def test_without_use_it_imports_nothing_of_tieline() -> None:
 def test_the_package_brings_the_plugin_and_the_command() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["entry-points"]["pytest11"] == {"tieline": "tieline_pytest"}
-    assert project["scripts"]["tieline"] == "tieline.desk.main:main"
+    assert project["scripts"]["tieline"] == "tieline.cli.main:main"

@@ -1,0 +1,97 @@
+"""The caller, and the chain of authenticators that find out who it is."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tieline_api.auth.key_format import KEY
+from tieline_api.errors import unauthenticated
+
+MAX_TOKEN = 16384
+_SCHEMES = frozenset({"bearer", "jwt"})
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """Who calls, in the words of Kubernetes' authorisation."""
+
+    username: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    organisations: frozenset[str] | None = None
+    """The organisations that the token is good for; None where RBAC alone decides."""
+
+    def key(self) -> tuple[object, ...]:
+        """What tells callers apart for permissions."""
+        return (self.username, self.uid, self.groups, tuple(sorted(self.extra.items())))
+
+
+class Authenticator(Protocol):
+    """One way to find out who calls."""
+
+    async def authenticate(self, token: str) -> Caller | None:
+        """The token's caller, or None when this authenticator does not know the token.
+
+        Raises ApiError (503) when it cannot tell right now.
+        """
+
+
+class ApiKeyLookup(Protocol):
+    """Finds out whose an API key is."""
+
+    def caller(self, key: str) -> Caller | None:
+        """The key's caller, or None for a key that is not good."""
+
+
+class AuthenticatorChain:
+    """Asks one authenticator after the other; the first that knows the token decides."""
+
+    def __init__(self, authenticators: Sequence[Authenticator], *, keys: ApiKeyLookup | None = None) -> None:
+        self._authenticators = tuple(authenticators)
+        self._keys = keys
+
+    async def caller(self, headers: Mapping[str, str], *, key_as_bearer: bool = False) -> Caller:
+        """Who sends these headers; raises ApiError (401) for nobody that is known.
+
+        ``X-API-Key`` decides where it is sent; an empty one is none. ``key_as_bearer`` tells that an API key may be
+        the bearer value as well (the operations that existing clients call so).
+        """
+        key = api_key(headers)
+        if key:
+            return self._holder(key)
+        token = bearer_token(headers)
+        if key_as_bearer and KEY.fullmatch(token):
+            return self._holder(token)
+        for authenticator in self._authenticators:
+            caller = await authenticator.authenticate(token)
+            if caller is not None:
+                return caller
+        raise unauthenticated("The token is not valid (any more): get a new one")
+
+    def _holder(self, key: str) -> Caller:
+        caller = self._keys.caller(key) if self._keys is not None and len(key) <= MAX_TOKEN else None
+        if caller is None:
+            raise unauthenticated("The API key is not valid (any more): get a new one")
+        return caller
+
+
+def api_key(headers: Mapping[str, str]) -> str:
+    """The value of X-API-Key; empty where there is none, which some clients send as an empty header."""
+    return headers.get("X-API-Key", "").strip()
+
+
+def bearer_token(headers: Mapping[str, str]) -> str:
+    """The token of the Authorization header, whose scheme may be Bearer or JWT."""
+    header = headers.get("Authorization")
+    if not header:
+        raise unauthenticated("Send a token (Authorization: Bearer <token>) or an API key (X-API-Key: <key>)")
+    scheme, _, token = header.strip().partition(" ")
+    token = token.strip()
+    if scheme.lower() not in _SCHEMES or not token:
+        raise unauthenticated("The header must read: Authorization: Bearer <token>")
+    if len(token) > MAX_TOKEN or not _TOKEN.fullmatch(token):
+        raise unauthenticated("The token is malformed")
+    return token

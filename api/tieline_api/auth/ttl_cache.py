@@ -1,0 +1,77 @@
+"""A bounded cache whose values expire, and where many who ask at once cause one look-up."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from tieline_core.kubernetes import Unavailable
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+_AWAY_PAUSE = 2.0
+
+
+@dataclass(frozen=True)
+class _Kept(Generic[V]):
+    value: V
+    until: float
+    ask_again: float
+
+
+class TtlCache(Generic[K, V]):
+    """Values by key for a limited time; the least recently used leave first.
+
+    Errors are not kept: everybody who waited gets the error, the next one tries again. Only while Kubernetes
+    is away (Unavailable) a value counts longer, by ``grace`` seconds at most.
+    """
+
+    def __init__(self, *, size: int, grace: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._size = size
+        self._grace = grace
+        self._clock = clock
+        self._values: OrderedDict[K, _Kept[V]] = OrderedDict()
+        self._pending: dict[K, asyncio.Task[V]] = {}
+
+    async def get(self, key: K, load: Callable[[], Awaitable[tuple[V, float]]]) -> V:
+        """The value of ``key``; ``load`` brings it together with its time to live in seconds."""
+        found = self._values.get(key)
+        if found is not None and self._clock() < found.ask_again:
+            self._values.move_to_end(key)
+            return found.value
+        task = self._pending.get(key)
+        if task is None:
+            task = asyncio.create_task(self._load(key, load))
+            self._pending[key] = task
+            task.add_done_callback(lambda done: self._finished(key, done))
+        # Shielded: that one of those who wait goes away must not fail the others.
+        return await asyncio.shield(task)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    async def _load(self, key: K, load: Callable[[], Awaitable[tuple[V, float]]]) -> V:
+        try:
+            value, seconds = await load()
+        except Unavailable:
+            old = self._values.get(key)
+            now = self._clock()
+            if old is None or now >= old.until + self._grace:
+                raise
+            self._values[key] = replace(old, ask_again=min(now + _AWAY_PAUSE, old.until + self._grace))
+            return old.value
+        until = self._clock() + seconds
+        self._values[key] = _Kept(value, until=until, ask_again=until)
+        self._values.move_to_end(key)
+        while len(self._values) > self._size:
+            self._values.popitem(last=False)
+        return value
+
+    def _finished(self, key: K, done: "asyncio.Task[V]") -> None:
+        self._pending.pop(key, None)
+        if not done.cancelled():
+            done.exception()  # seen: nobody may be waiting for it any more

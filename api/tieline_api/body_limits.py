@@ -1,0 +1,39 @@
+"""How large the body of a request may be, by what it brings, and how long it may take."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+MIB = 1024 * 1024
+
+
+class BodyKind(Enum):
+    """What a body brings; the settings say how large that may be."""
+
+    BODY = "body"
+    """Nothing that is large."""
+    CREDENTIALS = "credentials"
+    """Values such as certificates and binary secrets."""
+    FILES = "files"
+    """A project's files as JSON, which may need three times their bytes; they are counted after reading."""
+    UPLOAD = "upload"
+    """A file for itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BodyLimits:
+    """The limits in bytes."""
+
+    body: int = MIB
+    credentials: int = 16 * MIB
+    files: int = 24 * MIB
+    upload: int = 64 * MIB
+    seconds: float = 60.0
+    """How long a body may take to arrive; a file twice as long."""
+
+    def of(self, size: BodyKind) -> int:
+        """The most bytes of such a body."""
+        found: int = getattr(self, size.value)
+        return found
+
+
+DEFAULT_BODY_LIMITS = BodyLimits()

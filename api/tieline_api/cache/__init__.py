@@ -1,0 +1,1 @@
+"""The API's informers, and lookups in them."""

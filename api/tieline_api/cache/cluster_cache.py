@@ -1,0 +1,239 @@
+"""What the API knows of the cluster: a cache for each resource, and look-ups by id."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.cache import indexes
+from tieline_api.cache.change_notifier import ChangeNotifier
+from tieline_api.cache.organisations import Organisation, organisation_keys
+from tieline_api.cache.sorted_lists import SortedLists, position
+from tieline_api.conversion.times import remember_update
+from tieline_core import process_memory
+from tieline_core.identity.ids import ORGANISATION_LABEL, parse_id
+from tieline_core.identity.names import API_KEY_TYPE, CREDENTIAL_TYPE
+from tieline_core.identity.organisations import holder, labelled_id
+from tieline_core.kubernetes import Change, Informer, Kube, KubeError, Resource
+from tieline_core.kubernetes import resources as kube
+from tieline_core.kubernetes.informer import strip_managed_fields
+from tieline_core.systems import filled
+
+Obj = dict[str, Any]
+
+WORDS: Mapping[str, str] = {
+    "System": "system",
+    "Connection": "connection",
+    "ConnectionTemplate": "connection template",
+    "Project": "project",
+    "ProjectVersion": "version",
+    "EndUser": "user",
+    "Activation": "activation",
+    "Connector": "connector",
+    "ConnectorVersion": "connector version",
+}
+_NOT_READY = "The API has just started and is still reading the cluster: try again in a moment"
+
+
+class ClusterCache:
+    """Caches of everything that answers are made of. Objects from it are shared: never change them."""
+
+    def __init__(self, kube_client: Kube) -> None:
+        self._kube = kube_client
+
+        def cache(
+            resource: Resource, transform: Callable[[dict[str, Any]], dict[str, Any]] = _remembered
+        ) -> Informer:
+            by = {"id": indexes.by_id, **indexes.OF.get(resource, {})}
+            return Informer(kube_client, resource, indexes=by, transform=transform)
+
+        self.systems = cache(kube.SYSTEMS, lambda obj: filled(_remembered(obj)))
+        self.connections = cache(kube.CONNECTIONS)
+        self.templates = cache(kube.CONNECTION_TEMPLATES)
+        self.projects = cache(kube.PROJECTS)
+        self.versions = cache(kube.PROJECT_VERSIONS)
+        self.users = cache(kube.END_USERS)
+        self.activations = cache(kube.ACTIVATIONS)
+        self.connectors = cache(kube.CONNECTORS)
+        self.connector_versions = cache(kube.CONNECTOR_VERSIONS)
+        self.grants = cache(kube.CREDENTIAL_GRANTS)
+        self.ordered = SortedLists(
+            systems=self.systems,
+            connections=self.connections,
+            projects=self.projects,
+            users=self.users,
+            activations=self.activations,
+        )
+        self.secrets = Informer(kube_client, kube.SECRETS, field_selector=f"type={CREDENTIAL_TYPE}")
+        self.api_keys = Informer(kube_client, kube.SECRETS, field_selector=f"type={API_KEY_TYPE}")
+        self.namespaces = Informer(
+            kube_client,
+            kube.NAMESPACES,
+            label_selector=ORGANISATION_LABEL,
+            indexes={"organisation": organisation_keys},
+        )
+        self.changes = ChangeNotifier()
+        for one in (self.systems, self.connections, self.templates, self.projects, self.secrets):
+            one.subscribe(self.changes.tell)
+        self.activations.subscribe(self._tell_of_static)
+        self._synced = False
+        self._settling: asyncio.Task[None] | None = None
+
+    def _tell_of_static(self, change: Change) -> None:
+        """Pods are told of their environment's own activation; for users' they ask, when they need them."""
+        states = (change.old, change.new)
+        if any(state is not None and not state["spec"].get("endUserRef") for state in states):
+            self.changes.tell(change)
+
+    @property
+    def caches(self) -> tuple[Informer, ...]:
+        """All caches."""
+        return (
+            self.systems,
+            self.connections,
+            self.templates,
+            self.projects,
+            self.versions,
+            self.users,
+            self.activations,
+            self.connectors,
+            self.connector_versions,
+            self.grants,
+            self.secrets,
+            self.api_keys,
+            self.namespaces,
+        )
+
+    @property
+    def watched(self) -> tuple[Informer, ...]:
+        """The caches of what operations write."""
+        return tuple(cache for cache in self.caches if cache not in (self.api_keys, self.namespaces))
+
+    async def start(self) -> None:
+        """Starts to list and to watch; returns at once."""
+        for cache in self.caches:
+            await cache.start()
+        self._settling = asyncio.create_task(self._settle(), name="settling")
+
+    async def _settle(self) -> None:
+        await self.synced()
+        process_memory.freeze_gc()
+
+    async def stop(self) -> None:
+        """Ends the watches."""
+        if self._settling is not None:
+            self._settling.cancel()
+        await asyncio.gather(*(cache.stop() for cache in self.caches))
+
+    async def synced(self) -> None:
+        """Returns once everything was read for the first time."""
+        await asyncio.gather(*(cache.synced() for cache in self.caches))
+
+    @property
+    def ready(self) -> bool:
+        """Whether everything was read once."""
+        if not self._synced:
+            self._synced = all(cache.is_synced for cache in self.caches)
+        return self._synced
+
+    @property
+    def ended(self) -> list[str]:
+        """The resources whose watch has ended by itself."""
+        return sorted(cache.resource.plural for cache in self.caches if cache.has_ended)
+
+    @property
+    def silence(self) -> float:
+        """Seconds since Kubernetes was last heard from, for the cache that waits longest."""
+        return max(cache.age for cache in self.caches)
+
+    @property
+    def lost(self) -> float:
+        """Seconds since Kubernetes was last heard from, where a cache cannot follow it right now; else 0."""
+        return max(cache.lost for cache in self.caches)
+
+    def need_sync(self) -> None:
+        """ApiError 503 until everything was read once."""
+        if not self.ready:
+            raise errors.unavailable(_NOT_READY)
+
+    def organisation_of(self, namespace: str) -> Organisation | None:
+        """The organisation that a namespace is, if it is one: it carries an id, and no older one carries the same."""
+        found = self.namespaces.get("", namespace)
+        identifier = labelled_id(found) if found else None
+        if identifier is None or self._holder(identifier) != namespace:
+            return None
+        return Organisation(id=identifier, namespace=namespace)
+
+    def organisation(self, identifier: str) -> Organisation | None:
+        """The organisation with this id, if there is one; ApiError 503 before the first sync."""
+        namespace = self.namespace_of(identifier)
+        return Organisation(id=identifier, namespace=namespace) if namespace else None
+
+    def namespace_of(self, organisation: str) -> str | None:
+        """The namespace that is the organisation with this id; ApiError 503 before the first sync."""
+        self.need_sync()
+        return self._holder(organisation)
+
+    def _holder(self, organisation: str) -> str | None:
+        return holder(self.namespaces.by_index("organisation", organisation))
+
+    def find(self, cache: Informer, namespace: str, identifier: str) -> Obj | None:
+        """The object with this id in a namespace; where two have one id, the oldest has it."""
+        canonical = parse_id(identifier)
+        if canonical is None:
+            return None
+        return _oldest(cache.by_index("id", indexes.key(namespace, canonical)))
+
+    def need(self, cache: Informer, namespace: str, identifier: str) -> Obj:
+        """The object with this id; ApiError 404 when there is none."""
+        found = self.find(cache, namespace, identifier)
+        if found is None:
+            raise errors.not_found(WORDS[cache.resource.kind], identifier)
+        return found
+
+    def user(self, namespace: str, identifier: str) -> Obj | None:
+        """The end user with this id, or else with this external id."""
+        found = self.find(self.users, namespace, identifier)
+        return found or _oldest(self.users.by_index("external", indexes.key(namespace, identifier)))
+
+    def static_activation(self, namespace: str, project: str, environment: str) -> Obj | None:
+        """The activation of an environment itself, if there is an object for it: the oldest one."""
+        return _oldest(self.activations.by_index("static", indexes.key(namespace, project, environment)))
+
+    def referred(self, cache: Informer, obj: Mapping[str, Any], field: str) -> Obj | None:
+        """The object that ``spec.<field>`` names, if it is there."""
+        name = (obj["spec"].get(field) or {}).get("name")
+        return cache.get(obj["metadata"]["namespace"], name) if name else None
+
+    def referring(self, cache: Informer, index: str, namespace: str, *parts: str) -> list[Obj]:
+        """The objects that an index has under a key, oldest first."""
+        found: Iterable[Obj] = cache.by_index(index, indexes.key(namespace, *parts))
+        return sorted(found, key=position)
+
+    async def referring_now(self, cache: Informer, field: str, namespace: str, name: str) -> list[Obj]:
+        """The objects whose ``spec.<field>`` names this one, as Kubernetes has them, oldest first.
+
+        For what a deletion takes along or is refused for: a cache may not know yet what another replica has made.
+        """
+        try:
+            found = await self._kube.list(
+                cache.resource, namespace, field_selector=f"spec.{field}.name={name}"
+            )
+        except KubeError as error:
+            if error.status != HTTPStatus.BAD_REQUEST:
+                raise
+            # Kubernetes before 1.31, or the definitions of an earlier release, do not select by it.
+            found = await self._kube.list(cache.resource, namespace)
+        named = (one for one in found if (one["spec"].get(field) or {}).get("name") == name)
+        return sorted(named, key=position)
+
+
+def _remembered(obj: Obj) -> Obj:
+    return strip_managed_fields(remember_update(obj))
+
+
+def _oldest(found: Iterable[Obj]) -> Obj | None:
+    return min(
+        found, key=lambda obj: (obj["metadata"]["creationTimestamp"], obj["metadata"]["name"]), default=None
+    )

@@ -1,0 +1,60 @@
+"""What resolving and linking of credentials ask of the API's caches."""
+
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tieline_api.cache import indexes
+from tieline_api.cache.cluster_cache import ClusterCache
+from tieline_api.cache.secret_reader import SecretReader
+from tieline_core.kubernetes import Informer
+
+Obj = Mapping[str, Any]
+
+
+class CredentialDirectory:
+    """``linking.Directory`` of the caches."""
+
+    def __init__(self, world: ClusterCache) -> None:
+        self._world = world
+
+    def system(self, namespace: str, name: str) -> Obj | None:
+        return self._world.systems.get(namespace, name)
+
+    def connection(self, namespace: str, name: str) -> Obj | None:
+        found = self._world.connections.get(namespace, name)
+        return found or self._world.find(self._world.connections, namespace, name)
+
+    def certificate_holders(self, namespace: str, system: str) -> Sequence[Obj]:
+        return self._by(self._world.connections, "certificate", namespace, system)
+
+    def holders(self, namespace: str, credential_id: str) -> Sequence[Obj]:
+        return self._by(self._world.connections, "credential", namespace, credential_id)
+
+    def grants(self, namespace: str) -> Sequence[Obj]:
+        return self._world.grants.list(namespace)
+
+    def organisation_of(self, namespace: str) -> str | None:
+        found = self._world.organisation_of(namespace)
+        return found.id if found else None
+
+    def namespace_of(self, organisation: str) -> str | None:
+        return self._world.namespace_of(organisation)
+
+    def _by(self, cache: Informer, index: str, namespace: str, key: str) -> Sequence[Obj]:
+        return cache.by_index(index, indexes.key(namespace, key))
+
+
+class CredentialLookups(CredentialDirectory):
+    """``resolving.Lookups`` of the caches; Secrets are those of the credential type only."""
+
+    def __init__(self, world: ClusterCache, secrets: SecretReader) -> None:
+        super().__init__(world)
+        self._secrets = secrets
+
+    async def secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
+        """The data of a Secret of the credential type."""
+        found = await self._secrets.get(namespace, name)
+        if found is None:
+            return None
+        return {key: b64decode(value) for key, value in (found.get("data") or {}).items()}

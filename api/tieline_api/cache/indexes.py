@@ -1,0 +1,117 @@
+"""Indexes of the caches: by id, and by what objects refer to. Keys begin with the namespace."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from tieline_core.credentials.linker import credential_ids, lent_certificates
+from tieline_core.identity.ids import environment_id, object_id
+from tieline_core.identity.names import possible_workloads
+from tieline_core.kubernetes import Resource
+from tieline_core.kubernetes import resources as kube
+from tieline_core.resources.projects import DEFAULT_ENVIRONMENT
+
+Obj = Mapping[str, Any]
+Indexer = Callable[[Obj], Iterable[str]]
+
+
+def key(namespace: str, *parts: str) -> str:
+    """An index key; ``/`` appears in no name."""
+    return "/".join((namespace, *parts))
+
+
+def by_id(obj: Obj) -> Iterable[str]:
+    """By the object's ULID."""
+    return (key(obj["metadata"]["namespace"], object_id(obj)),)
+
+
+def by_reference(field: str) -> Indexer:
+    """By the name in ``spec.<field>.name``."""
+
+    def index(obj: Obj) -> Iterable[str]:
+        name = (obj["spec"].get(field) or {}).get("name")
+        return (key(obj["metadata"]["namespace"], name),) if name else ()
+
+    return index
+
+
+def environment_names(project: Obj) -> list[str]:
+    """The names of a project's environments, with the default one for a project that names none."""
+    return [item["name"] for item in project["spec"].get("environments") or ()] or [DEFAULT_ENVIRONMENT]
+
+
+def by_environment_id(project: Obj) -> Iterable[str]:
+    """Projects by the ids of their environments."""
+    identifier = object_id(project)
+    namespace = project["metadata"]["namespace"]
+    return [key(namespace, environment_id(identifier, name)) for name in environment_names(project)]
+
+
+def by_workload(project: Obj) -> Iterable[str]:
+    """Projects by the names of their environments' workloads (and so of their ServiceAccounts)."""
+    namespace = project["metadata"]["namespace"]
+    return [
+        key(namespace, workload)
+        for name in environment_names(project)
+        for workload in possible_workloads(project, name)
+    ]
+
+
+def by_environment(obj: Obj) -> Iterable[str]:
+    """Templates and activations by project and environment."""
+    spec = obj["spec"]
+    return (key(obj["metadata"]["namespace"], spec["projectRef"]["name"], spec["environment"]),)
+
+
+def by_credential_id(connection: Obj) -> Iterable[str]:
+    """Connections by the ids of their credentials."""
+    namespace = connection["metadata"]["namespace"]
+    return [key(namespace, identifier) for identifier in credential_ids(connection)]
+
+
+def by_environment_itself(activation: Obj) -> Iterable[str]:
+    """The static activations by project and environment."""
+    return () if activation["spec"].get("endUserRef") else by_environment(activation)
+
+
+def by_connections(activation: Obj) -> Iterable[str]:
+    """Activations by the connections that they have."""
+    namespace = activation["metadata"]["namespace"]
+    return [
+        key(namespace, item["connectionRef"]["name"]) for item in activation["spec"].get("connections") or ()
+    ]
+
+
+def by_lent_certificate(connection: Obj) -> Iterable[str]:
+    """Connections with certificates for others, by the system."""
+    system = lent_certificates(connection)
+    return (key(connection["metadata"]["namespace"], system),) if system else ()
+
+
+def by_external_id(obj: Obj) -> Iterable[str]:
+    """Users by the id that the customer's own application has for them."""
+    return (key(obj["metadata"]["namespace"], obj["spec"]["externalId"]),)
+
+
+OF: Mapping[Resource, Mapping[str, Indexer]] = {
+    kube.CONNECTIONS: {
+        "system": by_reference("systemRef"),
+        "credential": by_credential_id,
+        "certificate": by_lent_certificate,
+    },
+    kube.CONNECTION_TEMPLATES: {
+        "project": by_reference("projectRef"),
+        "connection": by_reference("connectionRef"),
+        "environment": by_environment,
+    },
+    kube.PROJECTS: {"environment": by_environment_id, "workload": by_workload},
+    kube.PROJECT_VERSIONS: {"project": by_reference("projectRef")},
+    kube.END_USERS: {"external": by_external_id},
+    kube.ACTIVATIONS: {
+        "environment": by_environment,
+        "static": by_environment_itself,
+        "user": by_reference("endUserRef"),
+        "connection": by_connections,
+    },
+    kube.CONNECTOR_VERSIONS: {"connector": by_reference("connectorRef")},
+}
+"""The indexes of each cache, beside that by id."""

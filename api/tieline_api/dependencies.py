@@ -1,0 +1,70 @@
+"""What operations work with, in one object that is made at the start."""
+
+import asyncio
+from dataclasses import dataclass
+
+import aiohttp
+
+from tieline_api.auth.access import Access
+from tieline_api.auth.authentication import Authenticator, AuthenticatorChain
+from tieline_api.auth.jwts import JwtAuthenticator
+from tieline_api.auth.rate_limit import RateLimiter
+from tieline_api.auth.secret_access import SecretAccess
+from tieline_api.cache.cluster_cache import ClusterCache
+from tieline_api.cache.secret_reader import SecretReader
+from tieline_api.cache.token_ages import TokenAges
+from tieline_api.settings import Settings
+from tieline_api.store.connector_results import ConnectorResults
+from tieline_api.store.credential_secrets import CredentialStore
+from tieline_api.store.project_files import ProjectFiles
+from tieline_api.store.secret_gc import SecretCollector
+from tieline_api.store.writer import Writer
+from tieline_api.traces.backends import Traces
+from tieline_core.connectors.import_process import Importer
+from tieline_core.credentials.linker import Lookups
+from tieline_core.credentials.token_manager import TokenManager
+from tieline_core.evaluation.variables_checker import VariablesChecker
+from tieline_core.kubernetes import Kube
+from tieline_core.oauth.state_store import OAuthStateStore
+from tieline_core.project_files.checker import FilesChecker
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dependencies:
+    """The parts that operations need."""
+
+    settings: Settings
+    kube: Kube
+    world: ClusterCache
+    writer: Writer
+    files: ProjectFiles
+    credentials: CredentialStore
+    secret_reads: SecretReader
+    secret_sweep: SecretCollector
+    token_ages: TokenAges
+    connectors: ConnectorResults
+    authentication: AuthenticatorChain
+    access: Access
+    references: SecretAccess
+    """Checks what callers may do with Secrets that their writes send elsewhere."""
+    oauth_states: OAuthStateStore
+    token_manager: TokenManager
+    """Obtains and refreshes the tokens of credentials."""
+    lookups: Lookups
+    """What the caches know of credentials."""
+    outgoing: aiohttp.ClientSession
+    """For requests to URLs that users have written; reaches what ``settings.egress`` permits."""
+    jwts: JwtAuthenticator | None
+    """Checks the tokens of configured issuers, where there are any."""
+    runtimes: Authenticator
+    """Checks the tokens of environments' pods."""
+    rates: RateLimiter
+    traces: Traces
+    importer: Importer
+    """Imports descriptions in child processes."""
+    checker: VariablesChecker
+    """Checks variables against projects' schemas, in limited processes where that may take long."""
+    files_checker: FilesChecker
+    """Checks the files of projects, in limited processes."""
+    stopping: asyncio.Event
+    """Set when the process ends: long polls finish then."""

@@ -1,1 +1,0 @@
-"""The engine: from one table of operations to routes, checks and the OpenAPI document."""

@@ -1,0 +1,187 @@
+"""How environments and activations are found and shown."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.cache import indexes, sorted_lists
+from tieline_api.conversion.projects import environments_to_rest
+from tieline_api.conversion.users import user_to_rest
+from tieline_api.errors import FieldError
+from tieline_api.handlers.connections import connection_reply
+from tieline_api.http.operation import Call
+from tieline_api.schemas import users as rest
+from tieline_api.schemas.projects import Environment
+from tieline_api.use_cases.project_lookup import versions_of
+from tieline_core.evaluation.busy import EvaluationBusy
+from tieline_core.evaluation.variables_checker import Verdict, check_all
+from tieline_core.identity.ids import environment_id, object_id, parse_id, static_activation_id
+from tieline_core.variables import in_effect
+
+Obj = dict[str, Any]
+# How long a write waits for its verdict, and how long a read does, which else shows what the operator has found.
+_WRITE_SECONDS = 10.0
+_READ_SECONDS = 2.0
+_RETRY_SECONDS = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentRef:
+    """An environment of a project."""
+
+    project: Obj
+    name: str
+    id: str
+
+
+def environment_to_rest(call: Call[Any, Any], place: EnvironmentRef) -> Environment:
+    """The environment as REST tells it, without files."""
+    versions = versions_of(call.platform.world, place.project)
+    found = environments_to_rest(place.project, versions, {})
+    return next(one for one in found if one.name == place.name)
+
+
+def find_environment(call: Call[Any, Any], identifier: str) -> EnvironmentRef | None:
+    """The environment with this id."""
+    world = call.platform.world
+    canonical = parse_id(identifier)
+    if canonical is None:
+        return None
+    for project in world.referring(world.projects, "environment", call.namespace, canonical):
+        for name in indexes.environment_names(project):
+            if environment_id(object_id(project), name) == canonical:
+                return EnvironmentRef(project=project, name=name, id=canonical)
+    return None
+
+
+def environment_in_path(call: Call[Any, Any]) -> EnvironmentRef:
+    """The environment in the path."""
+    identifier = call.path["environment_id"]
+    place = find_environment(call, identifier)
+    if place is None:
+        raise errors.not_found("environment", identifier)
+    return place
+
+
+def activations_at(call: Call[Any, Any], place: EnvironmentRef) -> sorted_lists.Rows:
+    """The activations of users on an environment, oldest first."""
+    group = indexes.key(call.namespace, place.project["metadata"]["name"], place.name)
+    return call.platform.world.ordered.activations.rows(group)
+
+
+def activations_of(call: Call[Any, Any], place: EnvironmentRef, user: Obj) -> list[Obj]:
+    """The activations of one user on an environment, oldest first."""
+    world, project = call.platform.world, place.project["metadata"]["name"]
+    found = world.referring(world.activations, "user", call.namespace, user["metadata"]["name"])
+    return [
+        one
+        for one in found
+        if one["spec"]["projectRef"]["name"] == project and one["spec"]["environment"] == place.name
+    ]
+
+
+def find_activation(call: Call[Any, Any], place: EnvironmentRef, identifier: str) -> Obj | None:
+    """The activation with this id; None for the static one while there is no object for it. 404 otherwise."""
+    world = call.platform.world
+    canonical = parse_id(identifier)
+    if canonical == static_activation_id(place.id):
+        return world.static_activation(call.namespace, place.project["metadata"]["name"], place.name)
+    found = world.need(world.activations, call.namespace, identifier)
+    spec = found["spec"]
+    if spec["projectRef"]["name"] != place.project["metadata"]["name"] or spec["environment"] != place.name:
+        raise errors.not_found("activation", identifier)
+    return found
+
+
+Verdicts = Mapping[str, Verdict | None]
+"""What came out of checking activations' variables, by uid; None where that is not known yet."""
+
+
+async def verdicts_about(
+    call: Call[Any, Any], place: EnvironmentRef, activations: Sequence[Mapping[str, Any]]
+) -> Verdicts:
+    """The verdicts that can be had soon."""
+    values = [obj["spec"].get("variables") or {} for obj in activations]
+    found = await check_all(
+        call.platform.checker, call.namespace, schema_of(place.project), values, seconds=_READ_SECONDS
+    )
+    return {obj["metadata"]["uid"]: verdict for obj, verdict in zip(activations, found, strict=True)}
+
+
+def activation_to_rest(
+    call: Call[Any, Any], place: EnvironmentRef, obj: Mapping[str, Any] | None, verdicts: Verdicts
+) -> rest.Activation:
+    """The REST form of an activation; without an object that of a static one where nothing is set."""
+    world = call.platform.world
+    if obj is None:
+        identifier = static_activation_id(place.id)
+        shown = environment_to_rest(call, place)
+        return rest.Activation(id=identifier, environment=shown, connections=[], dynamic_variables={})
+    user = world.referred(world.users, obj, "endUserRef")
+    connections = []
+    for item in obj["spec"].get("connections") or ():
+        template = world.templates.get(call.namespace, item["connectionTemplate"])
+        connection = world.connections.get(call.namespace, item["connectionRef"]["name"])
+        if connection is not None:
+            connections.append(
+                connection_reply(world, connection, organisation=call.organisation.id, template=template)
+            )
+    verdict = verdicts.get(obj["metadata"]["uid"])
+    broken = _variable_errors(verdict, obj)
+    return rest.Activation(
+        id=object_id(obj),
+        user=user_to_rest(user, organisation=call.organisation.id) if user else None,
+        environment=environment_to_rest(call, place),
+        connections=connections,
+        dynamic_variables=obj["spec"].get("variables") or {},
+        variable_errors=broken or None,
+        last_valid_variables=in_effect(obj, fit=False) if broken else None,
+    )
+
+
+async def check_variables(
+    call: Call[Any, Any], project: Mapping[str, Any], variables: Mapping[str, Any], *, field: str = ""
+) -> None:
+    """ApiError 422 naming the variables that break the project's schema; 429 when that cannot be told now."""
+    verdict = await verdict_or_429(call, schema_of(project), variables)
+    if verdict.problem is not None:
+        raise errors.conflict(f"The project's variables schema cannot be used: {verdict.problem}")
+    if verdict.errors:
+        prefix = f"{field}." if field else ""
+        raise errors.invalid_fields(
+            FieldError(f"{prefix}{one.path}" if one.path else field, one.message) for one in verdict.errors
+        )
+
+
+async def verdict_or_429(
+    call: Call[Any, Any], schema: Mapping[str, Any] | None, variables: Mapping[str, Any]
+) -> Verdict:
+    """What comes out of checking; ApiError 429 where the organisation has too much waiting to be checked."""
+    try:
+        async with asyncio.timeout(_WRITE_SECONDS):
+            return await call.platform.checker.check(call.namespace, schema, variables)
+    except (EvaluationBusy, TimeoutError):
+        raise errors.too_many_requests(
+            "Too many variables of this organisation wait to be checked: try again in a moment",
+            retry_after=_RETRY_SECONDS,
+        ) from None
+
+
+def schema_of(project: Mapping[str, Any]) -> Obj | None:
+    """The schema of a project's variables, if it has one."""
+    schema: Obj | None = project["spec"].get("dynamicVariablesSchema")
+    return schema
+
+
+def _variable_errors(verdict: Verdict | None, obj: Mapping[str, Any]) -> list[rest.VariableError]:
+    """Where an activation's variables break the schema: as it is now, or else as the operator has found."""
+    if verdict is None:
+        told = (obj.get("status") or {}).get("variableErrors") or ()
+        return [rest.VariableError(field="", message=message) for message in told]
+    if verdict.problem is not None:
+        return [
+            rest.VariableError(field="", message=f"The project's schema cannot be used: {verdict.problem}")
+        ]
+    return [rest.VariableError(field=one.path, message=one.message) for one in verdict.errors]

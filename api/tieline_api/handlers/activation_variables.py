@@ -1,0 +1,102 @@
+"""Operations on the variables of activations."""
+
+import re
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.auth.permissions import Permission, permission
+from tieline_api.handlers.activation_lookup import check_variables, environment_in_path, find_activation
+from tieline_api.handlers.activation_upsert import create_or_change, environment_spec
+from tieline_api.handlers.activations import ACTIVATION
+from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
+from tieline_api.schemas import users as rest
+from tieline_api.store.etags import etag
+from tieline_core.identity.ids import static_activation_id
+
+Obj = dict[str, Any]
+_VARIABLE = re.compile(r"[^\x00-\x1f]{1,256}")
+
+
+async def patch_variables(call: Call[None, rest.Variables]) -> Reply:
+    """Merges variables over those that are set, by top-level name, and validates the result against the schema."""
+    return await _merge(call, call.path["activation_id"], call.body.root)
+
+
+async def put_variable(call: Call[None, rest.VariableValue]) -> Reply:
+    """Sets one variable and validates all of them against the schema."""
+    name = call.path["name"]
+    if not _VARIABLE.fullmatch(name):
+        raise errors.invalid("name", "must have 1 to 256 printable characters")
+    return await _merge(call, call.path["activation_id"], {name: call.body.value})
+
+
+async def patch_static_variables(call: Call[None, rest.Variables]) -> Reply:
+    """Merges variables over those of the environment's static activation and validates the result."""
+    return await _merge(call, static_activation_id(environment_in_path(call).id), call.body.root)
+
+
+async def _merge(call: Call[Any, Any], identifier: str, variables: dict[str, Any]) -> Reply:
+    place = environment_in_path(call)
+    obj = find_activation(call, place, identifier)
+    if obj is None:
+        await check_variables(call, place.project, variables)
+    merged: Obj = {}
+
+    def change(live: Obj, mine: Obj) -> None:
+        nonlocal merged
+        merged = {**(live["spec"].get("variables") or {}), **variables}
+        mine["spec"]["variables"] = merged
+
+    async def check() -> None:
+        await check_variables(call, place.project, merged)
+
+    changed = await create_or_change(
+        call,
+        obj,
+        static_activation_id(place.id),
+        spec={**environment_spec(place), "variables": variables},
+        change=change,
+        if_match=call.if_match,
+        prepare=check,
+    )
+    return Reply(body=rest.Variables(changed["spec"].get("variables") or {}), etag=etag(changed))
+
+
+OPERATIONS = (
+    Operation(
+        id="updateActivationVariables",
+        method="PATCH",
+        path=f"{ACTIVATION}/variables",
+        summary="Update activation variables",
+        tag="Activations",
+        handler=patch_variables,
+        permissions=permission("patch", "activations"),
+        body=rest.Variables,
+        response=rest.Variables,
+        conditional=True,
+    ),
+    Operation(
+        id="setActivationVariable",
+        method="PUT",
+        path=f"{ACTIVATION}/variables/{{name}}",
+        summary="Set one variable of an activation",
+        tag="Activations",
+        handler=put_variable,
+        permissions=permission("patch", "activations"),
+        body=rest.VariableValue,
+        response=rest.Variables,
+        conditional=True,
+    ),
+    Operation(
+        id="updateStaticVariables",
+        method="PATCH",
+        path=f"{ORGANISATION}/environments/{{environment_id}}/variables",
+        summary="Update the variables of an environment's static activation",
+        tag="Activations",
+        handler=patch_static_variables,
+        permissions=(Permission("create", "activations"), Permission("patch", "activations")),
+        body=rest.Variables,
+        response=rest.Variables,
+        conditional=True,
+    ),
+)

@@ -1,0 +1,306 @@
+"""Operations on activations: an environment for one user, and its variables."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from tieline_api import errors
+from tieline_api.auth.permissions import Permission, permission
+from tieline_api.body_limits import BodyKind
+from tieline_api.cache import sorted_lists
+from tieline_api.conversion.lists import readable
+from tieline_api.handlers.activation_lookup import (
+    EnvironmentRef,
+    activation_to_rest,
+    activations_at,
+    activations_of,
+    check_variables,
+    environment_in_path,
+    find_activation,
+    find_environment,
+    verdicts_about,
+)
+from tieline_api.handlers.activation_upsert import create_or_change, environment_spec
+from tieline_api.handlers.connections import connection_reply
+from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
+from tieline_api.schemas import users as rest
+from tieline_api.schemas.base import Empty
+from tieline_api.schemas.connections import Connection
+from tieline_api.store.etags import etag
+from tieline_api.store.writer import set_or_drop
+from tieline_api.use_cases.connection_create import (
+    CreatedConnections,
+    PlannedConnection,
+    create_connections,
+    delete_created,
+    plan_connection,
+)
+from tieline_core.identity.ids import child_id, object_id
+from tieline_core.kubernetes import KubeError, Unavailable
+
+Obj = dict[str, Any]
+ACTIVATIONS = f"{ORGANISATION}/environments/{{environment_id}}/activations"
+ACTIVATION = f"{ACTIVATIONS}/{{activation_id}}"
+
+
+async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
+    """Activates a user on an environment. A user that is active there gets the new connections and variables."""
+    platform, body = call.platform, call.body
+    user = platform.world.user(call.namespace, body.user_id)
+    if user is None:
+        raise errors.invalid("userId", "is no user of this organisation: create the user first")
+    place = find_environment(call, body.environment_id)
+    if place is None:
+        raise errors.invalid("environmentId", "is no environment of this organisation")
+    if body.dynamic_variables is not None:
+        await check_variables(call, place.project, body.dynamic_variables, field="dynamicVariables")
+    wanted = _wanted(call, place, user)
+    created = await create_connections(
+        platform, [one.connection for one in wanted if isinstance(one.connection, PlannedConnection)]
+    )
+    connections = [
+        {
+            "connectionTemplate": one.template["metadata"]["name"],
+            "connectionRef": {"name": found["metadata"]["name"]},
+        }
+        for one in wanted
+        if (found := _found(one.connection, created))
+    ]
+    active = next(iter(activations_of(call, place, user)), None)
+    spec = {**environment_spec(place), "endUserRef": {"name": user["metadata"]["name"]}}
+    set_or_drop(spec, "connections", connections)
+    set_or_drop(spec, "variables", body.dynamic_variables)
+
+    def change(_live: Obj, mine: Obj) -> None:
+        kept = {item["connectionTemplate"]: item for item in mine["spec"].get("connections") or ()}
+        kept.update({item["connectionTemplate"]: item for item in connections})
+        set_or_drop(mine["spec"], "connections", list(kept.values()))
+        if body.dynamic_variables is not None:
+            mine["spec"]["variables"] = body.dynamic_variables
+
+    identifier = child_id(place.id, f"user/{object_id(user)}")
+    try:
+        obj = await create_or_change(call, active, identifier, spec=spec, change=change)
+    except (errors.ApiError, KubeError) as error:
+        # What was connected stays, and so does what the activation may refer to after all.
+        if not created.exchanged and not isinstance(error, Unavailable):
+            await delete_created(platform, created.connections.values())
+        raise
+    if created.error:
+        created.error.extra["activationId"] = object_id(obj)
+        raise created.error
+    return Reply(body=activation_to_rest(call, place, obj, await verdicts_about(call, place, [obj])))
+
+
+async def list_activations(call: Call[rest.ActivationsQuery, None]) -> Reply:
+    """Returns the activations of users on an environment, oldest first. The header Link leads to the next page."""
+    place, query = environment_in_path(call), call.query
+    page = sorted_lists.page(
+        activations_at(call, place), kind=f"activations/{place.id}", first=query.first, after=query.after
+    )
+    headers = {}
+    if page.next:
+        path = f"/api/v2/o/{call.organisation.id}/environments/{place.id}/activations"
+        headers["Link"] = f'<{path}?first={query.first}&after={page.next}>; rel="next"'
+    found = _with_users(call, page.items)
+    verdicts = await verdicts_about(call, place, found)
+    shown = readable(found, lambda obj: activation_to_rest(call, place, obj, verdicts))
+    return Reply(body=rest.ActivationList(shown.items), headers=headers, warnings=shown.warnings)
+
+
+async def list_user_activations(call: Call[None, None]) -> Reply:
+    """Returns a user's activations on an environment. The list is empty for a user that nobody has created yet."""
+    place = environment_in_path(call)
+    user = call.platform.world.user(call.namespace, call.path["external_user_id"])
+    found = activations_of(call, place, user) if user else []
+    verdicts = await verdicts_about(call, place, found)
+    shown = readable(found, lambda obj: activation_to_rest(call, place, obj, verdicts))
+    return Reply(body=rest.ActivationList(shown.items), warnings=shown.warnings)
+
+
+def _with_users(call: Call[Any, Any], activations: Iterable[Obj]) -> list[Obj]:
+    """Without those whose user does not exist (any more): every activation in a list has a user."""
+    world = call.platform.world
+    return [one for one in activations if world.referred(world.users, one, "endUserRef") is not None]
+
+
+async def get_activation(call: Call[None, None]) -> Reply:
+    """Returns an activation. The environment's static activation, which has no user, always exists."""
+    place = environment_in_path(call)
+    obj = find_activation(call, place, call.path["activation_id"])
+    # What it shows of the environment, and of the variables that no longer fit, changes with the project.
+    verdicts = await verdicts_about(call, place, [obj] if obj else [])
+    body = activation_to_rest(call, place, obj, verdicts)
+    return Reply(body=body, etag=etag(obj, place.project) if obj else None)
+
+
+async def delete_activation(call: Call[None, None]) -> Reply:
+    """Ends an activation. The static activation only loses its variables."""
+    obj = find_activation(call, environment_in_path(call), call.path["activation_id"])
+    if obj is not None:
+        await call.platform.writer.delete(call.platform.world.activations, obj)
+    return Reply()
+
+
+async def get_activation_connection(call: Call[None, None]) -> Reply:
+    """Returns the connection that an activation uses for a dynamic template."""
+    world = call.platform.world
+    template = world.need(world.templates, call.namespace, call.path["connection_template_id"])
+    activation = world.need(world.activations, call.namespace, call.path["activation_id"])
+    name = template["metadata"]["name"]
+    for item in activation["spec"].get("connections") or ():
+        if item["connectionTemplate"] == name:
+            connection = world.connections.get(call.namespace, item["connectionRef"]["name"])
+            if connection is not None:
+                body = connection_reply(
+                    world, connection, organisation=call.organisation.id, template=template
+                )
+                return Reply(body=body, etag=etag(connection))
+    raise errors.ApiError(404, "not_found", "The activation has no connection for this template")
+
+
+class _Wanted(NamedTuple):
+    """A connection that an activation is to have for a template: one that is there, or a new one."""
+
+    template: Obj
+    connection: Obj | PlannedConnection
+
+
+def _wanted(call: Call[Any, rest.ActivationCreate], place: EnvironmentRef, user: Obj) -> list[_Wanted]:
+    """All that is asked for. ApiError where something of it cannot be; nothing has been written by then."""
+    wanted: dict[str, _Wanted] = {}
+    for index, given in enumerate(call.body.connections):
+        path = f"connections[{index}]"
+        template = _dynamic_template(call, place, given, field=f"{path}.connectionTemplateId")
+        name = template["metadata"]["name"]
+        if name in wanted:
+            raise errors.invalid(f"{path}.connectionTemplateId", "is given twice: one connection for each")
+        if given.connection is not None:
+            if given.connection.external_id not in (None, user["spec"]["externalId"]):
+                raise errors.invalid(
+                    f"{path}.connection.externalId",
+                    "is another user than the one who is activated: leave it out",
+                )
+            connection: Obj | PlannedConnection = plan_connection(
+                call.platform,
+                given.connection,
+                organisation=call.organisation,
+                template=template,
+                user=user,
+                path=f"{path}.connection",
+            )
+        else:
+            connection = _existing(call, given, template=template, user=user, path=path)
+        wanted[name] = _Wanted(template, connection)
+    return list(wanted.values())
+
+
+def _found(connection: Obj | PlannedConnection, created: CreatedConnections) -> Obj | None:
+    return (
+        created.connections.get(connection.path) if isinstance(connection, PlannedConnection) else connection
+    )
+
+
+def _dynamic_template(
+    call: Call[Any, Any], place: EnvironmentRef, given: rest.GivenConnection, *, field: str
+) -> Obj:
+    world = call.platform.world
+    template = world.find(world.templates, call.namespace, given.connection_template_id)
+    project = place.project["metadata"]["name"]
+    if (
+        template is None
+        or template["spec"]["projectRef"]["name"] != project
+        or template["spec"]["environment"] != place.name
+    ):
+        raise errors.invalid(field, "is no connection template of the environment")
+    if not template["spec"].get("dynamic"):
+        raise errors.invalid(field, "is a static template: it has one connection for all, link that")
+    return template
+
+
+def _existing(
+    call: Call[Any, Any], given: rest.GivenConnection, *, template: Obj, user: Obj, path: str
+) -> Obj:
+    world = call.platform.world
+    found = world.find(world.connections, call.namespace, given.existing_connection_id or "")
+    field = f"{path}.existingConnectionId"
+    if found is None:
+        raise errors.invalid(field, "is no connection of this organisation")
+    if found["spec"]["systemRef"] != template["spec"]["systemRef"]:
+        raise errors.invalid(field, "is a connection of another system than the template's")
+    owner = found["spec"].get("endUserRef")
+    if owner and owner["name"] != user["metadata"]["name"]:
+        raise errors.invalid(field, "belongs to another user")
+    return found
+
+
+OPERATIONS = (
+    Operation(
+        id="activateUser",
+        method="POST",
+        path=f"{ORGANISATION}/activations",
+        summary="Activate a user on an environment",
+        tag="Activations",
+        handler=activate,
+        permissions=(Permission("create", "activations"), Permission("create", "connections")),
+        link_sources={"activation_id": "/id", "environment_id": "/environment/id", "user_id": "/user/id"},
+        link_parameters={"userId": "user_id", "environmentId": "environment_id"},
+        body=rest.ActivationCreate,
+        size=BodyKind.CREDENTIALS,
+        response=rest.Activation,
+        errors=(409, 502),
+    ),
+    Operation(
+        id="listActivations",
+        method="GET",
+        path=ACTIVATIONS,
+        summary="List the activations of an environment",
+        tag="Activations",
+        handler=list_activations,
+        permissions=permission("list", "activations"),
+        query=rest.ActivationsQuery,
+        response=rest.ActivationList,
+    ),
+    Operation(
+        id="getActivation",
+        method="GET",
+        path=ACTIVATION,
+        summary="Get an activation",
+        tag="Activations",
+        handler=get_activation,
+        permissions=permission("get", "activations"),
+        response=rest.Activation,
+        conditional=True,
+    ),
+    Operation(
+        id="deleteActivation",
+        method="DELETE",
+        path=ACTIVATION,
+        summary="Delete activation",
+        tag="Activations",
+        handler=delete_activation,
+        permissions=permission("delete", "activations"),
+        response=Empty,
+        empty=True,
+    ),
+    Operation(
+        id="listUserActivations",
+        method="GET",
+        path=f"{ORGANISATION}/environment/{{environment_id}}/users/{{external_user_id}}/activations",
+        summary="List a user's activations on an environment",
+        tag="Activations",
+        handler=list_user_activations,
+        permissions=permission("list", "activations"),
+        response=rest.ActivationList,
+    ),
+    Operation(
+        id="getActivationConnection",
+        method="GET",
+        path=f"{ORGANISATION}/environment-systems/{{connection_template_id}}/activations/{{activation_id}}",
+        summary="Get the connection that an activation uses for a template",
+        tag="Activations",
+        handler=get_activation_connection,
+        permissions=(Permission("get", "activations"), Permission("get", "connections")),
+        response=Connection,
+        conditional=True,
+    ),
+)

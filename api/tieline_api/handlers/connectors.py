@@ -1,0 +1,249 @@
+"""Connectors and their versions, with what imports found in pages."""
+
+import asyncio
+from typing import Any
+
+from tieline_api import cursors, errors
+from tieline_api.auth.permissions import permission
+from tieline_api.cache.sorted_lists import position
+from tieline_api.conversion import connectors as convert
+from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
+from tieline_api.schemas import connector_examples as examples
+from tieline_api.schemas import connectors as rest
+from tieline_api.schemas.base import PageQuery, SearchQuery
+from tieline_api.use_cases.connector_lookup import (
+    CONNECTOR,
+    VERSION,
+    need_connector,
+    need_version,
+    refuse_project_connector,
+    versions_of,
+)
+from tieline_core.connectors import version_order
+from tieline_core.identity.ids import object_id, parse_id
+
+Obj = dict[str, Any]
+
+_ALL = 1_000_000
+
+
+async def list_connectors(call: Call[SearchQuery, None]) -> Reply:
+    """A page of connectors, oldest first; each as its default version has it."""
+    query, world = call.query, call.platform.world
+    needle = (query.search or "").casefold()
+    found = [obj for obj in world.connectors.list(call.namespace) if needle in obj["spec"]["name"].casefold()]
+    page = cursors.cut(
+        found, kind="connectors", position=position, first=query.first, after=query.after, before=query.before
+    )
+    items = await asyncio.gather(*(_connector(call, obj) for obj in page.items))
+    return Reply(body=rest.ConnectorPage(total_count=page.total, items=items, next=page.next, prev=page.prev))
+
+
+async def get_connector(call: Call[None, None]) -> Reply:
+    """One connector, as its default version has it."""
+    obj = need_connector(call)
+    return Reply(body=await _connector(call, obj))
+
+
+async def delete_connector(call: Call[None, None]) -> Reply:
+    """Removes a connector with all its versions."""
+    platform, connector = call.platform, need_connector(call)
+    refuse_project_connector(connector, "it goes with the project")
+    await platform.writer.delete(platform.world.connectors, connector)
+    return Reply()
+
+
+async def list_versions(call: Call[PageQuery, None]) -> Reply:
+    """A page of a connector's versions, newest first."""
+    query, connector = call.query, need_connector(call)
+    versions = versions_of(call, connector)
+    page = cursors.cut(
+        versions,
+        kind="connector-versions",
+        position=version_order.position,
+        first=query.first,
+        after=query.after,
+        before=query.before,
+        newest_first=True,
+    )
+    items = [convert.version_to_rest(version, connector, versions) for version in page.items]
+    return Reply(
+        body=rest.ConnectorVersionPage(total_count=page.total, items=items, next=page.next, prev=page.prev)
+    )
+
+
+async def get_version(call: Call[None, None]) -> Reply:
+    """One version by id or name (or latest, or default), with its messages."""
+    connector = need_connector(call)
+    version = need_version(call, connector)
+    head = await call.platform.connectors.head(version)
+    return Reply(body=convert.version_to_rest(version, connector, versions_of(call, connector), head))
+
+
+async def list_actions(call: Call[PageQuery, None]) -> Reply:
+    """A page of a version's actions, in the order of the description."""
+    return await _items(call, "actions")
+
+
+async def list_triggers(call: Call[PageQuery, None]) -> Reply:
+    """A page of a version's triggers, in the order of the description."""
+    return await _items(call, "triggers")
+
+
+async def list_definitions(call: Call[PageQuery, None]) -> Reply:
+    """A page of a version's definitions, without their schemas."""
+    return await _items(call, "definitions")
+
+
+async def get_definition(call: Call[None, None]) -> Reply:
+    """One definition with its schema, as the description has it."""
+    results, version = call.platform.connectors, need_version(call, need_connector(call))
+    identifier = parse_id(call.path["definition_id"]) or ""
+    head = await results.head(version)
+    needle = b'{"id":"' + identifier.encode() + b'"'
+    lines = await results.lines(version, head, "definitions", 0, _ALL)
+    number = next((index for index, line in enumerate(lines) if line.startswith(needle)), None)
+    if number is None or not identifier:
+        raise errors.not_found("definition", call.path["definition_id"])
+    (schema,) = await results.lines(version, head, "schemas", number, number + 1)
+    return Reply(content=lines[number][:-1] + b',"schema":' + schema + b"}")
+
+
+async def _items(call: Call[PageQuery, None], name: str) -> Reply:
+    query, version = call.query, need_version(call, need_connector(call))
+    head = await call.platform.connectors.head(version)
+    total, same = int(head[name]), object_id(version)
+    start, end = 0, total
+    if query.after:
+        start = _number(name, query.after, same) + 1
+    if query.before:
+        end = min(total, _number(name, query.before, same))
+    if query.before and not query.after:
+        start = max(start, end - query.first)
+    end = max(start, min(end, start + query.first))
+    lines = await call.platform.connectors.lines(version, head, name, start, end)
+    parts = [b'{"totalCount":%d,"items":[' % total, b",".join(lines), b"]"]
+    if lines and end < total:
+        parts.append(b',"next":"%b"' % _cursor(name, end - 1, same))
+    if lines and start > 0:
+        parts.append(b',"prev":"%b"' % _cursor(name, start, same))
+    return Reply(content=b"".join([*parts, b"}"]))
+
+
+def _cursor(name: str, number: int, version: str) -> bytes:
+    return cursors.encode(name, (str(number), version)).encode()
+
+
+def _number(name: str, cursor: str, version: str) -> int:
+    """The item that a cursor stands for; 400 for a cursor of another list or version."""
+    number, found = cursors.decode(name, cursor)
+    if found != version or not number.isdecimal() or len(number) > 9:
+        raise errors.malformed("The cursor is none of this version: begin again without it")
+    return int(number)
+
+
+async def _connector(call: Call[Any, Any], obj: Obj) -> rest.Connector:
+    versions = versions_of(call, obj)
+    shown = convert.default_of(obj, versions)
+    head = await call.platform.connectors.head(shown) if shown else None
+    return convert.connector_to_rest(
+        obj,
+        versions,
+        organisation=call.organisation.id,
+        shown=shown,
+        head=head,
+        project=call.platform.world.referred(call.platform.world.projects, obj, "projectRef"),
+    )
+
+
+_READ = permission("get", "connectorversions")
+
+OPERATIONS = (
+    Operation(
+        id="listConnectors",
+        method="GET",
+        path=f"{ORGANISATION}/connectors",
+        summary="List connectors",
+        tag="Connectors",
+        handler=list_connectors,
+        permissions=permission("list", "connectors"),
+        query=SearchQuery,
+        response=rest.ConnectorPage,
+        response_example=examples.page(examples.CONNECTOR),
+    ),
+    Operation(
+        id="getConnector",
+        method="GET",
+        path=CONNECTOR,
+        summary="Get a connector",
+        tag="Connectors",
+        handler=get_connector,
+        permissions=permission("get", "connectors"),
+        response=rest.Connector,
+        response_example=examples.CONNECTOR,
+    ),
+    Operation(
+        id="deleteConnector",
+        method="DELETE",
+        path=CONNECTOR,
+        summary="Delete a connector with all its versions",
+        tag="Connectors",
+        handler=delete_connector,
+        permissions=permission("delete", "connectors"),
+        success=204,
+        errors=(409,),
+    ),
+    Operation(
+        id="listConnectorVersions",
+        method="GET",
+        path=f"{CONNECTOR}/versions",
+        summary="List a connector's versions",
+        tag="Connectors",
+        handler=list_versions,
+        permissions=permission("list", "connectorversions"),
+        query=PageQuery,
+        response=rest.ConnectorVersionPage,
+        response_example=examples.page(examples.VERSION),
+    ),
+    Operation(
+        id="getConnectorVersion",
+        method="GET",
+        path=VERSION,
+        summary="Get a version by id or name, or the latest, or the default one",
+        tag="Connectors",
+        handler=get_version,
+        permissions=_READ,
+        response=rest.ConnectorVersion,
+        response_example=examples.VERSION,
+    ),
+    *(
+        Operation(
+            id=f"list{words.capitalize()}",
+            method="GET",
+            path=f"{VERSION}/{words}",
+            summary=f"List a version's {words}",
+            tag="Connectors",
+            handler=handler,
+            permissions=_READ,
+            query=PageQuery,
+            response=response,
+            response_example=examples.page(example),
+        )
+        for words, handler, response, example in (
+            ("actions", list_actions, rest.ActionPage, examples.ACTION),
+            ("triggers", list_triggers, rest.TriggerPage, examples.TRIGGER),
+            ("definitions", list_definitions, rest.DefinitionPage, examples.DEFINITION),
+        )
+    ),
+    Operation(
+        id="getDefinition",
+        method="GET",
+        path=f"{VERSION}/definitions/{{definition_id}}",
+        summary="Get a definition with its schema",
+        tag="Connectors",
+        handler=get_definition,
+        permissions=_READ,
+        response=rest.DefinitionWithSchema,
+        response_example=examples.DEFINITION_WITH_SCHEMA,
+    ),
+)

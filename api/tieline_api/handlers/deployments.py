@@ -1,0 +1,264 @@
+"""Files, versions, deploying, suspending: what changes what runs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tieline_api import cursors, errors
+from tieline_api.auth.permissions import Permission, permission
+from tieline_api.body_limits import BodyKind
+from tieline_api.cache.sorted_lists import position
+from tieline_api.conversion import projects as convert
+from tieline_api.handlers.projects import PROJECT
+from tieline_api.http.operation import Call, Operation, Reply
+from tieline_api.schemas import projects as rest
+from tieline_api.schemas.base import PageQuery
+from tieline_api.use_cases.project_files_input import (
+    files_to_rest,
+    given_files,
+    refuse_names,
+    refuse_unrunnable,
+    set_files,
+    set_labels,
+)
+from tieline_api.use_cases.project_lookup import (
+    environment_by_name_or_id,
+    need_environment,
+    need_project,
+    project_reply,
+    set_environment,
+)
+from tieline_core.identity.ids import new_id, object_id
+from tieline_core.identity.owner_references import owner_reference
+from tieline_core.project_files.config_maps import files_digest
+
+Obj = dict[str, Any]
+
+VERSIONS = f"{PROJECT}/versions"
+
+
+async def get_files(call: Call[None, None]) -> Reply:
+    """Returns the current files, which may differ from what environments serve."""
+    obj = need_project(call)
+    files = await call.platform.files.current(obj)
+    return Reply(body=files_to_rest(files, obj["spec"].get("labels") or {}))
+
+
+async def put_files(call: Call[None, rest.FilesBody]) -> Reply:
+    """Replaces the current files, without deploying them."""
+    platform = call.platform
+    obj = need_project(call)
+    files = given_files(call.body.files)
+    refuse_names(files, call.body.labels)
+    references = await platform.files.store(obj, dict(files))
+    labels = call.body.labels
+
+    def change(live: Obj, mine: Obj) -> None:
+        set_files(live, mine, references=references, labels=labels)
+
+    name = obj["metadata"]["name"]
+    changed = await platform.writer.change(
+        platform.world.projects, call.namespace, name, change, if_match=call.if_match
+    )
+    return Reply(body=files_to_rest(files, changed["spec"].get("labels") or {}))
+
+
+async def deploy(call: Call[rest.DeployQuery, rest.DeployBody]) -> Reply:
+    """Creates a version of the files and deploys it to an environment.
+
+    Without files in the body, the current files are deployed. The answer is 422 with the findings when the files
+    cannot run. The environment serves the version before until the new one is ready.
+    """
+    platform, body = call.platform, call.body
+    obj = need_project(call)
+    environment = need_environment(obj, name=call.query.project_env, identifier=call.query.env_id)
+    current = obj["spec"].get("labels") or {}
+    labels = current if body.labels is None else body.labels
+    if body.files is None:
+        files = await platform.files.current(obj)
+    else:
+        files = given_files(body.files)
+    await refuse_unrunnable(platform, obj, environment, files, labels)
+    references = await platform.files.store(obj, dict(files))
+    spec: Obj = {
+        "projectRef": {"name": obj["metadata"]["name"]},
+        "digest": files_digest(dict(files)),
+        "labels": labels,
+        "configMaps": references,
+    }
+    if body.version_name:
+        spec["versionName"] = body.version_name
+    if body.version_description:
+        spec["versionDescription"] = body.version_description
+    version = await platform.writer.create(
+        platform.world.versions, call.namespace, new_id(), spec, owner=owner_reference(obj)
+    )
+
+    def change(live: Obj, mine: Obj) -> None:
+        if body.files is not None:
+            set_files(live, mine, references=references, labels=labels)
+        elif body.labels is not None:
+            set_labels(live, mine, labels)
+        set_environment(live, mine, environment, version=version["metadata"]["name"], suspended=False)
+
+    changed = await platform.writer.change(
+        platform.world.projects, call.namespace, obj["metadata"]["name"], change, if_match=call.if_match
+    )
+    return await project_reply(platform, changed)
+
+
+async def suspend(call: Call[rest.SuspendQuery, None]) -> Reply:
+    """Stops an environment. Deploy to it to start it again."""
+    platform = call.platform
+    obj = need_project(call)
+    environment = environment_by_name_or_id(obj, call.query.environment)
+
+    def change(live: Obj, mine: Obj) -> None:
+        set_environment(live, mine, environment, suspended=True)
+
+    name = obj["metadata"]["name"]
+    return await project_reply(
+        platform, await platform.writer.change(platform.world.projects, call.namespace, name, change)
+    )
+
+
+async def list_versions(call: Call[PageQuery, None]) -> Reply:
+    """Returns a page of the versions that are kept, newest first."""
+    world, query = call.platform.world, call.query
+    obj = need_project(call)
+    found = world.referring(world.versions, "project", call.namespace, obj["metadata"]["name"])
+    page = cursors.cut(
+        found,
+        kind=f"versions/{object_id(obj)}",
+        position=position,
+        first=query.first,
+        after=query.after,
+        before=query.before,
+        newest_first=True,
+    )
+    items = [convert.version_to_rest(version) for version in page.items]
+    return Reply(body=rest.VersionPage(total_count=page.total, items=items, next=page.next, prev=page.prev))
+
+
+async def get_version_files(call: Call[None, None]) -> Reply:
+    """Returns the files and labels of a version."""
+    version = _need_version(call, need_project(call))
+    files = await call.platform.files.of_version(version)
+    return Reply(body=files_to_rest(files, version["spec"].get("labels") or {}))
+
+
+async def deploy_version(call: Call[rest.DeployQuery, None]) -> Reply:
+    """Deploys an existing version to an environment: roll back, or promote from another environment."""
+    platform = call.platform
+    obj = need_project(call)
+    version = _need_version(call, obj)
+    environment = need_environment(obj, name=call.query.project_env, identifier=call.query.env_id)
+    files = await platform.files.of_version(version)
+    labels = version["spec"].get("labels") or {}
+    await refuse_unrunnable(platform, obj, environment, files, labels)
+
+    def change(live: Obj, mine: Obj) -> None:
+        set_environment(live, mine, environment, version=version["metadata"]["name"], suspended=False)
+
+    name = obj["metadata"]["name"]
+    changed = await platform.writer.change(
+        platform.world.projects, call.namespace, name, change, if_match=call.if_match
+    )
+    return await project_reply(platform, changed)
+
+
+def _need_version(call: Call[Any, Any], project: Mapping[str, Any]) -> Obj:
+    world, identifier = call.platform.world, call.path["version_id"]
+    version = world.need(world.versions, call.namespace, identifier)
+    if version["spec"]["projectRef"]["name"] != project["metadata"]["name"]:
+        raise errors.not_found("version", identifier)
+    return version
+
+
+_DEPLOY = (Permission("patch", "projects"), Permission("create", "projectversions"))
+
+OPERATIONS = (
+    Operation(
+        id="getFiles",
+        method="GET",
+        path=f"{PROJECT}/files",
+        summary="Get files",
+        tag="Projects",
+        handler=get_files,
+        permissions=permission("get", "projects"),
+        response=rest.CurrentFiles,
+        errors=(409,),
+    ),
+    Operation(
+        id="updateFiles",
+        method="PUT",
+        path=f"{PROJECT}/files",
+        summary="Update files, without deploying them",
+        tag="Projects",
+        handler=put_files,
+        permissions=permission("patch", "projects"),
+        body=rest.FilesBody,
+        size=BodyKind.FILES,
+        response=rest.CurrentFiles,
+        conditional=True,
+    ),
+    Operation(
+        id="deployProject",
+        method="PUT",
+        path=f"{PROJECT}/deploy",
+        summary="Deploy project",
+        tag="Projects",
+        handler=deploy,
+        permissions=_DEPLOY,
+        query=rest.DeployQuery,
+        body=rest.DeployBody,
+        body_optional=True,
+        size=BodyKind.FILES,
+        response=rest.Project,
+        conditional=True,
+    ),
+    Operation(
+        id="suspendProject",
+        method="POST",
+        path=f"{PROJECT}/suspend",
+        summary="Suspend project",
+        tag="Projects",
+        handler=suspend,
+        permissions=permission("patch", "projects"),
+        query=rest.SuspendQuery,
+        response=rest.Project,
+    ),
+    Operation(
+        id="listVersions",
+        method="GET",
+        path=VERSIONS,
+        summary="List versions, newest first",
+        tag="Versions",
+        handler=list_versions,
+        permissions=permission("list", "projectversions"),
+        query=PageQuery,
+        response=rest.VersionPage,
+    ),
+    Operation(
+        id="getVersionFiles",
+        method="GET",
+        path=f"{VERSIONS}/{{version_id}}/files",
+        summary="Get the files of a version",
+        tag="Versions",
+        handler=get_version_files,
+        permissions=permission("get", "projectversions"),
+        response=rest.CurrentFiles,
+        errors=(409,),
+    ),
+    Operation(
+        id="deployVersion",
+        method="PUT",
+        path=f"{VERSIONS}/{{version_id}}/deploy",
+        summary="Deploy a version that is there: roll back or promote",
+        tag="Versions",
+        handler=deploy_version,
+        permissions=permission("patch", "projects"),
+        query=rest.DeployQuery,
+        response=rest.Project,
+        conditional=True,
+    ),
+)

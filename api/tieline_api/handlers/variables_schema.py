@@ -1,0 +1,196 @@
+"""The JSON Schema of a project's dynamic variables."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import jsonpatch
+import jsonpointer
+import orjson
+
+from tieline_api import errors
+from tieline_api.auth.permissions import permission
+from tieline_api.cache import indexes
+from tieline_api.conversion.projects import EMPTY_SCHEMA
+from tieline_api.handlers.activation_lookup import verdict_or_429
+from tieline_api.handlers.projects import PROJECT
+from tieline_api.http.operation import Call, Operation, Reply
+from tieline_api.schemas import projects as rest
+from tieline_api.store.etags import etag
+from tieline_api.store.field_managers import other_managers
+from tieline_api.use_cases.project_lookup import need_project
+from tieline_core.evaluation.variables_checker import check_all
+from tieline_protocol.schema_limits import MAX_BYTES
+
+Obj = dict[str, Any]
+VARIABLES = f"{PROJECT}/variables"
+_PROPERTIES = "/properties/"
+_AT_ONCE = 200
+_WARNING_SECONDS = 5.0
+
+
+async def get_schema(call: Call[None, None]) -> Reply:
+    """Returns the JSON Schema of the project's variables; an empty object schema for a project that has none."""
+    obj = need_project(call)
+    return Reply(body=rest.VariablesSchema(_schema(obj)), etag=etag(obj))
+
+
+async def put_schema(call: Call[None, rest.VariablesSchema]) -> Reply:
+    """Replaces the JSON Schema of the project's variables.
+
+    Values that are set stay. A Warning header counts the activations whose values no longer fit.
+    """
+    return await _write(call, lambda _old: call.body.root)
+
+
+async def patch_schema(call: Call[None, rest.SchemaPatch]) -> Reply:
+    """Applies one JSON Patch operation (RFC 6902) to the schema of the project's variables."""
+    body = call.body
+    if body.op != "remove" and "value" not in body.model_fields_set:
+        raise errors.invalid("value", f"is required for {body.op}")
+    return await _write(call, lambda old: patched(old, body))
+
+
+def patched(schema: Obj, patch: rest.SchemaPatch) -> Obj:
+    """``schema`` after one operation; ``properties`` is made when something is added to it. ApiError 422."""
+    result: Obj = orjson.loads(_text(schema))
+    if patch.op == "add" and patch.path.startswith(_PROPERTIES) and "properties" not in result:
+        result["properties"] = {}
+    operation = {"op": patch.op, "path": patch.path}
+    if patch.op != "remove":
+        operation["value"] = patch.value
+    try:
+        changed = jsonpatch.apply_patch(result, [operation], in_place=True)
+    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, ValueError):
+        raise errors.invalid(
+            "path", f"cannot {patch.op} there: the path leads nowhere in the schema"
+        ) from None
+    if not isinstance(changed, dict):
+        raise errors.invalid("value", "must leave a JSON Schema, which is an object")
+    return changed
+
+
+async def check_schema(call: Call[Any, Any], schema: Obj) -> None:
+    """ApiError: 413 for one that is too large, 422 for one that is no JSON Schema or takes too much to check."""
+    if len(_text(schema)) > MAX_BYTES:
+        raise errors.too_large("The schema", limit=MAX_BYTES)
+    verdict = await verdict_or_429(call, schema, {})
+    if verdict.problem is not None:
+        raise errors.invalid("", f"this is no usable JSON Schema: {verdict.problem}")
+
+
+def _text(schema: Obj) -> bytes:
+    try:
+        return orjson.dumps(schema)
+    except TypeError as error:
+        raise errors.invalid("", f"this cannot be written as JSON: {error}") from error
+
+
+async def _write(call: Call[Any, Any], compute: Callable[[Obj], Obj]) -> Reply:
+    platform = call.platform
+    before = need_project(call)
+    name = before["metadata"]["name"]
+    new: Obj = {}
+
+    def change(live: Obj, mine: Obj) -> None:
+        nonlocal new
+        old = _schema(live)
+        new = compute(old)
+        managers = other_managers(live, ("spec", "dynamicVariablesSchema"))
+        if managers and new != old:
+            raise errors.conflict(
+                f'The schema belongs to "{managers[0]}": change it there, or make that manager give it up',
+                managers=managers,
+            )
+        mine["spec"]["dynamicVariablesSchema"] = new
+
+    changed = await platform.writer.change(
+        platform.world.projects,
+        call.namespace,
+        name,
+        change,
+        if_match=call.if_match,
+        prepare=lambda: check_schema(call, new),
+    )
+    broken = await _broken_by(call, before, changed)
+    return Reply(body=rest.VariablesSchema(_schema(changed)), etag=etag(changed), warnings=broken)
+
+
+async def _broken_by(call: Call[Any, Any], before: Obj, project: Obj) -> tuple[str, ...]:
+    """A warning when activations have values that no longer fit."""
+    old, new = _schema(before), _schema(project)
+    if old == new:
+        return ()
+    values = [activation["spec"].get("variables") or {} for activation in _activations(call, project)]
+    count = 0
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _WARNING_SECONDS
+    for start in range(0, len(values), _AT_ONCE):
+        found = await check_all(
+            call.platform.checker,
+            call.namespace,
+            new,
+            values[start : start + _AT_ONCE],
+            seconds=until - loop.time(),
+        )
+        count += sum(verdict is not None and not verdict.fit for verdict in found)
+        if None in found:
+            return ("Not all activations could be checked yet: see their variableErrors",)
+        # Others have their turn.
+        await asyncio.sleep(0)
+    if not count:
+        return ()
+    which = "One activation has" if count == 1 else f"{count} activations have"
+    return (f"{which} values that no longer fit (see variableErrors): code keeps the last ones that did",)
+
+
+def _activations(call: Call[Any, Any], project: Obj) -> list[Obj]:
+    """All activations of a project."""
+    name, cache = project["metadata"]["name"], call.platform.world.activations
+    places = [
+        indexes.key(call.namespace, name, environment) for environment in indexes.environment_names(project)
+    ]
+    return [activation for place in places for activation in cache.by_index("environment", place)]
+
+
+def _schema(project: Obj) -> Obj:
+    return dict(project["spec"].get("dynamicVariablesSchema") or EMPTY_SCHEMA)
+
+
+OPERATIONS = (
+    Operation(
+        id="getVariablesSchema",
+        method="GET",
+        path=VARIABLES,
+        summary="Get project variables schema",
+        tag="Projects",
+        handler=get_schema,
+        permissions=permission("get", "projects"),
+        response=rest.VariablesSchema,
+        conditional=True,
+    ),
+    Operation(
+        id="setVariablesSchema",
+        method="PUT",
+        path=VARIABLES,
+        summary="Set project variables schema",
+        tag="Projects",
+        handler=put_schema,
+        permissions=permission("patch", "projects"),
+        body=rest.VariablesSchema,
+        response=rest.VariablesSchema,
+        conditional=True,
+    ),
+    Operation(
+        id="patchVariablesSchema",
+        method="PATCH",
+        path=VARIABLES,
+        summary="Patch project variables schema",
+        tag="Projects",
+        handler=patch_schema,
+        permissions=permission("patch", "projects"),
+        body=rest.SchemaPatch,
+        response=rest.VariablesSchema,
+        conditional=True,
+    ),
+)

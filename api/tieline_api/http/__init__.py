@@ -1,0 +1,1 @@
+"""One request: from the operation table to routes, checks, responses and the OpenAPI document."""

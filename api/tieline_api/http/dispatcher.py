@@ -1,0 +1,144 @@
+"""From a request to an answer: the one path that every operation takes.
+
+In this order, so that nobody learns anything they may not know: who calls (401), which organisation (404),
+may they (403, or 404 for strangers), what do they say (400, 413, 415, 422), then the operation itself.
+"""
+
+from contextlib import AsyncExitStack, suppress
+from typing import Any
+
+from aiohttp import web
+from pydantic import BaseModel
+
+from tieline_api import errors
+from tieline_api.auth.authentication import Caller
+from tieline_api.body_limits import MIB, BodyLimits
+from tieline_api.cache.organisations import Organisation, nowhere
+from tieline_api.dependencies import Dependencies
+from tieline_api.http.chunked_payload import ChunkedPayload
+from tieline_api.http.operation import Call, Operation, Reply
+from tieline_api.http.request_body import parse_json, read_body, validate, validate_query, warning_header
+from tieline_api.http.uploads import Upload, UploadMemory, read_upload
+from tieline_api.store import revisions
+from tieline_api.store.etags import unchanged
+from tieline_core.identity.ids import parse_id
+
+OPERATION = web.RequestKey("operation", str)
+USER = web.RequestKey("user", str)
+ORGANISATION = web.RequestKey("organisation", str)
+WRITES = web.RequestKey("writes", revisions.Writes)
+"""What the request has written so far."""
+
+
+class Dispatcher:
+    """Runs operations for requests."""
+
+    def __init__(self, platform: Dependencies) -> None:
+        self._platform = platform
+        self._room = UploadMemory()
+
+    async def run(self, operation: Operation, request: web.Request) -> web.Response:
+        """The answer of ``operation``; raises ApiError and KubeError for what goes wrong."""
+        platform = self._platform
+        request[OPERATION] = operation.id
+        caller = await platform.authentication.caller(request.headers, key_as_bearer=operation.key_as_bearer)
+        request[USER] = caller.username
+        platform.rates.hit(caller)
+        organisation = await self._organisation(caller, operation, request.match_info["organisation_id"])
+        request[ORGANISATION] = organisation.id
+        await self._catch_up(request, organisation)
+        async with AsyncExitStack() as closing:
+            upload = None
+            if operation.upload:
+                upload = await closing.enter_async_context(self._room.file(organisation.id))
+            body, warnings = await _body(operation, request, upload, platform.settings.sizes)
+            call = Call(
+                platform=platform,
+                organisation=organisation,
+                caller=caller,
+                path=request.match_info,
+                query=validate_query(operation.query, request) if operation.query else None,
+                body=body,
+                if_match=request.headers.get("If-Match") if operation.conditional else None,
+                upload=upload.file if upload is not None else None,
+            )
+            writes = revisions.recording()
+            request[WRITES] = writes
+            reply = await operation.handler(call)
+        response = _response(operation, request, reply, warnings)
+        if revision := writes.header():
+            response.headers[revisions.HEADER] = revision
+        return response
+
+    async def _organisation(self, caller: Caller, operation: Operation, given: str) -> Organisation:
+        """The organisation that the path names. ApiError: 403, and 404 where there is none.
+
+        One that there is and that the caller must not know of is answered as one that there is not, word by word
+        and after the same questions to Kubernetes.
+        """
+        platform, identifier = self._platform, parse_id(given)
+        platform.world.need_sync()
+        if identifier is None:
+            raise errors.organisation_not_found(given)
+        if caller.organisations is not None and identifier not in caller.organisations:
+            raise errors.organisation_not_found(identifier)
+        organisation = platform.world.organisation(identifier)
+        if organisation is not None:
+            await platform.access.check(caller, organisation, operation.permissions)
+            return organisation
+        with suppress(errors.ApiError):
+            await platform.access.check(caller, nowhere(identifier), operation.permissions)
+        raise errors.organisation_not_found(identifier)
+
+    async def _catch_up(self, request: web.Request, organisation: Organisation) -> None:
+        """Waits until this replica knows the writes that the client has made through another."""
+        seen = request.headers.get(revisions.HEADER)
+        if seen:
+            platform = self._platform
+            seconds = platform.settings.revision_seconds
+            await revisions.wait(
+                seen, platform.world.watched, namespace=organisation.namespace, seconds=seconds
+            )
+
+
+async def _body(
+    operation: Operation, request: web.Request, upload: Upload | None, sizes: BodyLimits
+) -> tuple[BaseModel | None, list[str]]:
+    if operation.body is None:
+        return None, []
+    limit = sizes.of(operation.size)
+    if upload is not None:
+        seconds = sizes.seconds * 2
+        return await read_upload(request, operation.body, upload, limit=limit, seconds=seconds)
+    raw = await read_body(request, limit=limit, seconds=sizes.seconds)
+    if not raw.strip():
+        if not operation.body_optional:
+            raise errors.malformed("The body is empty; this operation needs a JSON object")
+        return validate(operation.body, {})
+    value: Any = parse_json(request, raw)
+    return validate(operation.body, value)
+
+
+def _response(operation: Operation, request: web.Request, reply: Reply, warnings: list[str]) -> web.Response:
+    headers = dict(reply.headers)
+    if reply.etag:
+        headers["ETag"] = reply.etag
+    warning = warning_header([*warnings, *reply.warnings])
+    if warning:
+        headers["Warning"] = warning
+    condition = request.headers.get("If-None-Match")
+    if condition and reply.etag and request.method == "GET" and unchanged(condition, reply.etag):
+        return web.Response(status=304, headers=headers)
+    if reply.body is None and reply.content is None and not reply.parts and not operation.empty:
+        return web.Response(status=operation.success, headers=headers)
+    content = reply.content or b"{}"
+    if reply.body is not None:
+        content = reply.body.model_dump_json(by_alias=True, exclude_none=True).encode()
+    parts = reply.parts or (content,)
+    return web.Response(
+        status=operation.success,
+        body=ChunkedPayload(parts) if sum(map(len, parts)) > MIB else b"".join(parts),
+        content_type="application/json",
+        charset="utf-8",
+        headers=headers,
+    )

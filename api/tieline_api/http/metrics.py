@@ -1,0 +1,93 @@
+"""Prometheus metrics, in a registry of their own."""
+
+from collections.abc import Iterable
+from importlib.metadata import version
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from tieline_api.traces.backends import Traces
+from tieline_core.kubernetes import Kube
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class _KubeRequests(Collector):
+    """Calls to Kubernetes, as the port counts them."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+
+    def collect(self) -> Iterable[CounterMetricFamily]:
+        family = CounterMetricFamily(
+            "tieline_api_kubernetes_requests", "Calls to Kubernetes", labels=["verb", "resource"]
+        )
+        for (verb, resource), count in self._kube.requests.items():
+            family.add_metric([verb, resource], count)
+        yield family
+
+
+class _Spans(Collector):
+    """Spans, as the store counts them."""
+
+    def __init__(self, store: Traces) -> None:
+        self._store = store
+
+    def collect(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily]:
+        yield CounterMetricFamily(
+            "tieline_api_spans_written", "Spans that were stored", value=self._store.written
+        )
+        dropped = CounterMetricFamily(
+            "tieline_api_spans_dropped", "Spans that could not be stored", labels=["reason"]
+        )
+        for reason, count in self._store.dropped.copy().items():
+            dropped.add_metric([reason], count)
+        yield dropped
+        yield GaugeMetricFamily(
+            "tieline_api_spans_queued", "Spans that wait to be stored", value=self._store.queued
+        )
+
+
+class Metrics:
+    """What the API counts."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "tieline_api_requests", "Requests", ["operation", "status"], registry=self._registry
+        )
+        self._seconds = Histogram(
+            "tieline_api_request_seconds",
+            "Duration of requests",
+            ["operation"],
+            buckets=_BUCKETS,
+            registry=self._registry,
+        )
+        self.in_flight = Gauge("tieline_api_in_flight", "Requests being answered", registry=self._registry)
+        self.silence = Gauge(
+            "tieline_api_kubernetes_silence_seconds",
+            "Seconds since Kubernetes was last heard from",
+            registry=self._registry,
+        )
+        Gauge(
+            "tieline_api_build_info",
+            "Always 1; its label says which release this is",
+            ["version"],
+            registry=self._registry,
+        ).labels(version("tieline")).set(1)
+        self._registry.register(_KubeRequests(kube))
+
+    def count(self, *, operation: str, status: int, seconds: float) -> None:
+        """One request was answered."""
+        self._requests.labels(operation, str(status)).inc()
+        self._seconds.labels(operation).observe(seconds)
+
+    def add_traces(self, store: Traces) -> None:
+        """Count what the store of traces keeps, and what it has to drop."""
+        self._registry.register(_Spans(store))
+
+    def render(self) -> bytes:
+        """All metrics as text."""
+        return generate_latest(self._registry)

@@ -1,0 +1,265 @@
+"""The OpenAPI 3.1 document, from the table of operations."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from tieline_api.http.openapi_links import links, parameters
+from tieline_api.http.operation import Operation
+from tieline_core.identity.ids import ULID_PATTERN
+
+Json = dict[str, Any]
+References = Mapping[tuple[Any, Any], Json]
+
+_REFERENCE = "#/components/schemas/{model}"
+_ALWAYS = (400, 401, 403, 404, 429, 503)
+_ERRORS: Mapping[int, str] = {
+    400: "The request cannot be read",
+    401: "No token, or one that is not valid",
+    403: "Not allowed",
+    404: "No such thing in this organisation",
+    409: "It contradicts what is there, or somebody else owns the field",
+    412: "It was changed since it was read",
+    413: "Too large",
+    415: "Not JSON",
+    422: "Well-formed, but invalid",
+    429: "Too many requests",
+    502: "A system's token URL cannot be reached, or does not answer",
+    503: "Kubernetes cannot be reached",
+}
+_IDS = {
+    "organisation_id": "The organisation",
+    "system_id": "The system",
+    "connection_id": "The connection",
+    "project_id": "The project",
+    "template_id": "The connection template",
+    "version_id": "The version",
+    "environment_id": "The environment",
+    "activation_id": "The activation",
+    "connection_template_id": "The connection template",
+    "connector_id": "The connector",
+    "definition_id": "The definition",
+}
+_ERROR_SCHEMA: Json = {
+    "type": "object",
+    "required": ["code", "message"],
+    "properties": {
+        "code": {"type": "string", "description": "A stable word for programs"},
+        "message": {"type": "string", "description": "What is wrong and what to do, for people"},
+        "fields": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["field", "message"],
+                "properties": {
+                    "field": {"type": "string", "description": "A path like credentials[0].credential.data"},
+                    "message": {"type": "string"},
+                },
+            },
+        },
+        "details": {"type": "string", "description": "More about it, for people"},
+    },
+    "examples": [{"code": "not_found", "message": 'There is no system "01JD…" in this organisation'}],
+}
+_SECURITY: Json = {
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A token of the cluster or of a configured issuer: Authorization: Bearer (or JWT) "
+        "and the token",
+    },
+    "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "An API key"},
+}
+
+
+def document(operations: Iterable[Operation], *, title: str, version: str) -> Json:
+    """The OpenAPI document of ``operations``."""
+    table = list(operations)
+    schemas, references = _schemas(table)
+    paths: dict[str, Json] = {}
+    for operation in table:
+        described = _operation(operation, references)
+        if leading := links(operation, table):
+            described["responses"][str(operation.success)]["links"] = leading
+        paths.setdefault(operation.path, {})[operation.method.lower()] = described
+    tags = list(dict.fromkeys(operation.tag for operation in table))
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": title,
+            "version": version,
+            "description": "An integration platform that lives in Kubernetes. "
+            "Ids are ULIDs, times are RFC 3339 in UTC.",
+        },
+        "servers": [{"url": "/"}],
+        "tags": [{"name": tag} for tag in tags],
+        "security": [{"bearer": []}, {"apiKey": []}],
+        "paths": paths,
+        "components": {"schemas": schemas, "securitySchemes": _SECURITY},
+    }
+
+
+def _operation(operation: Operation, references: References) -> Json:
+    result: Json = {
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "description": _description(operation),
+        "tags": [operation.tag],
+        "parameters": [*_path_parameters(operation), *_query_parameters(operation), *_conditions(operation)],
+        "responses": _responses(operation, references),
+    }
+    if operation.body is not None:
+        content: Json = {"schema": references[operation.body, "validation"]}
+        if operation.example is not None:
+            content["example"] = dict(operation.example)
+        result["requestBody"] = {
+            "required": not operation.body_optional,
+            "content": {"multipart/form-data": _multipart(content)}
+            if operation.upload
+            else {"application/json": content},
+        }
+    return result
+
+
+def _multipart(metadata: Json) -> Json:
+    """The part with the JSON, and the one with the file."""
+    content: Json = {
+        "schema": {
+            "type": "object",
+            "required": ["metadata", "file"],
+            "properties": {
+                "metadata": metadata["schema"],
+                "file": {"type": "string", "contentMediaType": "application/octet-stream"},
+            },
+        },
+        "encoding": {"metadata": {"contentType": "application/json"}},
+    }
+    if "example" in metadata:
+        content["example"] = {"metadata": metadata["example"], "file": "openapi: 3.1.0 …"}
+    return content
+
+
+def _description(operation: Operation) -> str:
+    needs = " and ".join(f"`{permission}`" for permission in operation.permissions)
+    return (
+        f"{' '.join((operation.handler.__doc__ or '').split())} Requires the Kubernetes permission {needs} "
+        "(API group tieline.dev) in the organisation's namespace."
+    )
+
+
+def _path_parameters(operation: Operation) -> list[Json]:
+    return [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": _IDS.get(name, "The id"),
+            "schema": {"type": "string", "pattern": ULID_PATTERN} if name in _IDS else {"type": "string"},
+        }
+        for name in parameters(operation)
+    ]
+
+
+def _query_parameters(operation: Operation) -> list[Json]:
+    if operation.query is None:
+        return []
+    schema = operation.query.model_json_schema(by_alias=True)
+    required = schema.get("required", ())
+    return [
+        {
+            "name": name,
+            "in": "query",
+            "required": name in required,
+            "description": found.get("description", ""),
+            "schema": _tidy(
+                _plain({key: value for key, value in found.items() if key not in ("title", "description")})
+            ),
+        }
+        for name, found in schema["properties"].items()
+    ]
+
+
+def _plain(schema: Json) -> Json:
+    """A parameter is absent rather than null."""
+    options = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
+    return options[0] if len(options) == 1 else schema
+
+
+def _conditions(operation: Operation) -> list[Json]:
+    if not operation.conditional:
+        return []
+    reading = operation.method == "GET"
+    return [
+        {
+            "name": "If-None-Match" if reading else "If-Match",
+            "in": "header",
+            "description": "An ETag: answers 304 when nothing changed"
+            if reading
+            else "An ETag: answers 412 when it was changed since",
+            "schema": {"type": "string"},
+        }
+    ]
+
+
+def _responses(operation: Operation, references: References) -> Json:
+    good: Json = {"description": "Done" if operation.success == 204 else operation.summary}
+    if operation.response is not None:
+        content: Json = {"schema": references[operation.response, "serialization"]}
+        if operation.response_example is not None:
+            content["example"] = operation.response_example
+        good["content"] = {"application/json": content}
+    responses: Json = {str(operation.success): good}
+    statuses = {*_ALWAYS, *operation.errors}
+    if operation.body is not None:
+        statuses |= {413, 415, 422}
+    if operation.query is not None:
+        statuses.add(422)
+    if operation.method != "GET":
+        statuses.add(409)
+    if operation.conditional:
+        if operation.method == "GET":
+            responses["304"] = {"description": "Not changed"}
+        else:
+            statuses.add(412)
+    for status in sorted(statuses):
+        responses[str(status)] = {
+            "description": _ERRORS[status],
+            "content": {"application/json": {"schema": {"$ref": _REFERENCE.format(model="Error")}}},
+        }
+    return responses
+
+
+def _schemas(operations: Iterable[Operation]) -> tuple[Json, References]:
+    """The schemas of all bodies, and how to refer to each model as a request's or an answer's."""
+    wanted: dict[tuple[type[BaseModel], Any], None] = {}
+    for operation in operations:
+        if operation.body is not None:
+            wanted[operation.body, "validation"] = None
+        if operation.response is not None:
+            wanted[operation.response, "serialization"] = None
+    references, generated = models_json_schema(
+        list(wanted), by_alias=True, ref_template="#/components/schemas/{model}"
+    )
+    schemas: Json = {_named(name): _tidy(schema) for name, schema in generated["$defs"].items()}
+    schemas["Error"] = _ERROR_SCHEMA
+    return dict(sorted(schemas.items())), {key: _tidy(reference) for key, reference in references.items()}
+
+
+def _named(text: str) -> str:
+    """The name of a schema: where requests take more than answers have, the answer's is the plain one."""
+    return text.removesuffix("-Output").replace("-Input", "Input")
+
+
+def _tidy(node: Any) -> Any:
+    """Without what is for custom resource definitions only, and with our names of schemas in references."""
+    if isinstance(node, dict):
+        return {
+            key: _named(value) if key == "$ref" and isinstance(value, str) else _tidy(value)
+            for key, value in node.items()
+            if not str(key).startswith("x-kubernetes-")
+        }
+    if isinstance(node, list):
+        return [_tidy(item) for item in node]
+    return node

@@ -1,0 +1,102 @@
+"""What an operation is: one row of the table, and what its handler gets and link_sources back."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
+
+from pydantic import BaseModel
+
+from tieline_api.auth.permissions import Permission
+from tieline_api.body_limits import BodyKind
+
+if TYPE_CHECKING:
+    from tieline_api.auth.authentication import Caller
+    from tieline_api.cache.organisations import Organisation
+    from tieline_api.dependencies import Dependencies
+
+Q = TypeVar("Q")
+B = TypeVar("B")
+
+ORGANISATION = "/api/v2/o/{organisation_id}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call(Generic[Q, B]):
+    """One call of an operation: who, where, and with what."""
+
+    platform: "Dependencies"
+    organisation: "Organisation"
+    caller: "Caller"
+    path: Mapping[str, str]
+    query: Q
+    body: B
+    if_match: str | None = None
+    """The value of If-Match; a write compares it with the object it changes."""
+    upload: BinaryIO | None = None
+    """The file of an operation with an upload; closed when the operation ends."""
+
+    @property
+    def file(self) -> BinaryIO:
+        """The file of an operation whose row says that there is one."""
+        if self.upload is None:
+            raise LookupError("The operation has no upload: say so in its row")
+        return self.upload
+
+    @property
+    def namespace(self) -> str:
+        """The organisation's namespace."""
+        return self.organisation.namespace
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """What a handler answers; the status is the operation's own."""
+
+    body: BaseModel | None = None
+    content: bytes | None = None
+    """The answer as JSON, where it is too large to become models first."""
+    parts: Sequence[bytes] = ()
+    """The same in parts, where it is too large to be put together."""
+    etag: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+Handler = Callable[[Call[Any, Any]], Awaitable[Reply]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """One row: everything that routes, validation, permission and documentation need to know."""
+
+    id: str
+    method: str
+    path: str
+    summary: str
+    tag: str
+    handler: Handler
+    permissions: tuple[Permission, ...]
+    query: type[BaseModel] | None = None
+    body: type[BaseModel] | None = None
+    body_optional: bool = False
+    """Whether an absent body means an empty object."""
+    size: BodyKind = BodyKind.BODY
+    """How large the body may be (with an upload: the file)."""
+    upload: bool = False
+    """Whether the body is multipart: ``body`` in the part metadata, and a file."""
+    success: int = 200
+    response: type[BaseModel] | None = None
+    empty: bool = False
+    """Whether the answer is an empty JSON object rather than none."""
+    errors: tuple[int, ...] = ()
+    """Statuses beyond those that every operation of its kind can answer with."""
+    key_as_bearer: bool = False
+    """Whether an API key may be the bearer value too."""
+    conditional: bool = False
+    """Whether If-None-Match (GET) or If-Match (PUT, PATCH) is honoured."""
+    link_sources: Mapping[str, str] = field(default_factory=dict)
+    """What it makes: where the answer (a JSON Pointer) has what other operations' paths call so."""
+    link_parameters: Mapping[str, str] = field(default_factory=dict)
+    """Fields of the body that are ids, and what paths call them."""
+    example: Mapping[str, Any] | None = None
+    response_example: Mapping[str, Any] | list[Any] | None = None

@@ -1,0 +1,144 @@
+"""Reading a request: body with a limit, query, unknown fields."""
+
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import orjson
+from aiohttp import web
+from pydantic import BaseModel, RootModel, ValidationError
+
+from tieline_api import errors
+from tieline_api.http.body_timeout import ProgressTimeout
+from tieline_api.http.content_encoding import content_of
+from tieline_api.schemas.auth_schemes import FOREIGN
+
+M = TypeVar("M", bound=BaseModel)
+
+BODY_SECONDS = 60.0
+MAX_WARNINGS = 5
+_MAX_DEPTH = 64
+_BOM = b"\xef\xbb\xbf"
+_JSON_TYPES = ("application/json", "text/json")
+
+
+async def read_body(request: web.Request, *, limit: int, seconds: float = BODY_SECONDS) -> bytes:
+    """The body's bytes, at most ``limit`` (counted after decompression); 413 beyond.
+
+    Raises ApiError: 400, 408, 413, and 415 for a Content-Encoding that is not read.
+    """
+    if request.content_length is not None and request.content_length > limit:
+        raise errors.too_large("The body", limit=limit)
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with ProgressTimeout(seconds) as pace:
+            async for chunk in content_of(request).iter_any():
+                size += len(chunk)
+                pace.arrived(size)
+                if size > limit:
+                    raise errors.too_large("The body", limit=limit)
+                chunks.append(chunk)
+    except TimeoutError:
+        raise errors.ApiError(
+            408, "timeout", f"The body arrived too slowly, or not within {seconds:g} s"
+        ) from None
+    except web.RequestPayloadError:
+        raise errors.malformed(
+            "The body cannot be read: its encoding or length is not what its headers say"
+        ) from None
+    return b"".join(chunks)
+
+
+def parse_json(request: web.Request, body: bytes) -> Any:
+    """The JSON value of a body; 415 for another content type, 400 for what is no JSON in UTF-8."""
+    declared = request.headers.get("Content-Type")
+    if declared is not None:
+        plain = request.content_type.lower()
+        if plain not in _JSON_TYPES and not plain.endswith("+json"):
+            raise errors.ApiError(415, "unsupported_media_type", "The body must be application/json")
+        if (request.charset or "utf-8").lower() not in ("utf-8", "utf8", "us-ascii"):
+            raise errors.ApiError(415, "unsupported_media_type", "The body must be in UTF-8")
+    try:
+        return orjson.loads(body.removeprefix(_BOM))
+    except orjson.JSONDecodeError as error:
+        raise errors.malformed(
+            f"The body is no JSON: {error.msg} (line {error.lineno}, column {error.colno})"
+        ) from None
+
+
+def validate(model: type[M], value: Any) -> tuple[M, list[str]]:
+    """``value`` as a model, and the paths of the fields that it does not know; 422 when it does not fit."""
+    if not isinstance(value, dict):
+        raise errors.invalid("", "The body must be a JSON object")
+    if _deeper_than(value, _MAX_DEPTH):
+        raise errors.invalid("", f"The body is nested deeper than {_MAX_DEPTH} levels")
+    try:
+        parsed = model.model_validate(value, extra="allow", by_alias=True, by_name=False)
+    except ValidationError as error:
+        raise errors.from_validation(error) from None
+    if isinstance(parsed, RootModel):
+        return parsed, []
+    return parsed, list(_take_unknown(parsed, ()))
+
+
+def validate_query(model: type[M], request: web.Request) -> M:
+    """The query's known parameters; 422 when one does not fit. Of a repeated one the last counts."""
+    given = {
+        name: value for name, value in request.query.items() if name in model.model_fields and value != ""
+    }
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        raise errors.from_validation(error) from None
+
+
+def warning_header(texts: list[str]) -> str | None:
+    """The value of a Warning header (RFC 7234, 299) that names a few of ``texts``."""
+    if not texts:
+        return None
+    shown = [f'299 - "{_quoted(text)}"' for text in texts[:MAX_WARNINGS]]
+    if len(texts) > MAX_WARNINGS:
+        shown.append(f'299 - "and {len(texts) - MAX_WARNINGS} more"')
+    return ", ".join(shown)
+
+
+def _take_unknown(model: BaseModel, path: tuple[str | int, ...]) -> Iterator[str]:
+    """Names the unknown fields in a model, and takes them out of it."""
+    extra = model.__pydantic_extra__
+    if extra:
+        for name in extra:
+            if name.startswith(FOREIGN):
+                shown = errors.field_path((*path, name.removeprefix(FOREIGN)))
+                yield f'field "{shown}" does not belong to this type and was ignored'
+            else:
+                yield f'unknown field "{errors.field_path((*path, name))}"'
+        extra.clear()
+    for name, info in type(model).model_fields.items():
+        yield from _take_unknown_in(getattr(model, name), (*path, info.alias or name))
+
+
+def _take_unknown_in(value: Any, path: tuple[str | int, ...]) -> Iterator[str]:
+    if isinstance(value, BaseModel):
+        yield from _take_unknown(value, path)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _take_unknown_in(item, (*path, index))
+
+
+def _deeper_than(value: Any, depth: int) -> bool:
+    level = [value]
+    for _ in range(depth):
+        level = [
+            child
+            for item in level
+            if isinstance(item, dict | list)
+            for child in (item.values() if isinstance(item, dict) else item)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _quoted(text: str) -> str:
+    safe = "".join(letter if " " <= letter <= "~" else "?" for letter in text[:200])
+    return safe.replace("\\", "\\\\").replace('"', '\\"')

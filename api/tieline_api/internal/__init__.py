@@ -1,0 +1,1 @@
+"""What project pods request with their own tokens."""

@@ -1,0 +1,211 @@
+"""What a pod is told about its environment: the internal endpoint's body, as a pure function of the caches."""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from tieline_api.cache.cluster_cache import ClusterCache
+from tieline_api.cache.indexes import environment_names
+from tieline_api.cache.organisations import Organisation
+from tieline_api.cache.user_activations import activation_of_user
+from tieline_api.conversion.connections import scheme_item
+from tieline_api.conversion.projects import environment_status
+from tieline_api.internal import configuration_changes
+from tieline_api.internal.pod_credentials import credential
+from tieline_core.identity.ids import environment_id, object_id, static_activation_id
+from tieline_core.identity.names import possible_workloads, recorded_workload
+from tieline_core.kubernetes import resources as r
+from tieline_core.systems import connection_base_url
+from tieline_core.variables import in_effect
+
+Obj = Mapping[str, Any]
+Json = dict[str, Any]
+Fits = Callable[[Mapping[str, Any] | None, Mapping[str, Any]], bool]
+"""Whether variables are known to follow a schema."""
+
+
+def environment_of_workload(world: ClusterCache, namespace: str, workload: str) -> tuple[Obj, str] | None:
+    """The project and the environment that a workload (and its ServiceAccount) belongs to.
+
+    What the operator has recorded decides. A name that nothing recorded has, and two environments may get, is of
+    neither: a pod is told nothing about another project.
+    """
+    may: list[tuple[Obj, str]] = []
+    for project in world.referring(world.projects, "workload", namespace, workload):
+        for name in environment_names(project):
+            if recorded_workload(project, name) == workload:
+                return project, name
+            if workload in possible_workloads(project, name):
+                may.append((project, name))
+    return may[0] if len(may) == 1 else None
+
+
+def configuration(
+    world: ClusterCache,
+    organisation: Organisation,
+    project: Obj,
+    environment: str,
+    *,
+    fits: Fits,
+    version: str = "",
+) -> Json:
+    """Everything that code in this environment may know, and of which changes it is made.
+
+    Where the activation's variables are not known to fit (``fits``), these are the last valid ones.
+    ``version`` is the version that the pod runs: where it is the wanted one, it is a part of the project's change.
+    """
+    namespace, project_name = organisation.namespace, project["metadata"]["name"]
+    project_id, schema = object_id(project), project["spec"].get("dynamicVariablesSchema")
+    activation = world.static_activation(namespace, project_name, environment)
+    templates = world.referring(world.templates, "environment", namespace, project_name, environment)
+    # Where two templates have one name, the oldest has it.
+    named = {template["spec"]["name"]: template for template in reversed(templates)}
+    static = {
+        name: (template, connection)
+        for name, template in named.items()
+        if not template["spec"].get("dynamic")
+        and (connection := world.referred(world.connections, template, "connectionRef")) is not None
+    }
+    return {
+        "organisationId": organisation.id,
+        "projectId": project_id,
+        "projectName": project["spec"]["name"],
+        "environment": {"id": environment_id(project_id, environment), "name": environment},
+        "activationId": object_id(activation)
+        if activation is not None
+        else static_activation_id(environment_id(project_id, environment)),
+        "publicUrl": environment_status(project, environment).get("publicUrl") or "",
+        "variables": _variables(project, activation, fits) if activation is not None else {},
+        "variablesSchema": schema or {},
+        "connections": {
+            name: _connection(world, connection, template)
+            for name, (template, connection) in sorted(static.items())
+        },
+        "changes": {
+            **configuration_changes.of_project(world, project, environment, version),
+            **configuration_changes.of_objects(
+                [
+                    (r.ACTIVATIONS, activation),
+                    *((r.CONNECTION_TEMPLATES, template) for template in named.values()),
+                    *configuration_changes.behind(world, (connection for _, connection in static.values())),
+                ]
+            ),
+        },
+        "templates": {
+            name: {
+                "id": object_id(template),
+                "dynamic": bool(template["spec"].get("dynamic")),
+                "linked": name in static,
+            }
+            for name, template in sorted(named.items())
+        },
+    }
+
+
+def user_activation(
+    world: ClusterCache,
+    organisation: Organisation,
+    project: Obj,
+    environment: str,
+    external_id: str,
+    *,
+    fits: Fits,
+) -> Json | None:
+    """What code in this environment may know when it runs for a user: the oldest activation of that user."""
+    namespace, project_name = organisation.namespace, project["metadata"]["name"]
+    activation = activation_of_user(world, namespace, project_name, environment, external_id)
+    user = world.referred(world.users, activation, "endUserRef") if activation else None
+    if activation is None or user is None:
+        return None
+    links = list(_links(world, activation, user))
+    objects = [
+        (r.ACTIVATIONS, activation),
+        (r.END_USERS, user),
+        *((r.CONNECTION_TEMPLATES, template) for template, _ in links),
+        *configuration_changes.behind(world, (connection for _, connection in links)),
+    ]
+    return {
+        "id": object_id(activation),
+        "user": {
+            "id": object_id(user),
+            "externalId": user["spec"]["externalId"],
+            "displayName": user["spec"].get("displayName") or "",
+        },
+        "variables": _variables(project, activation, fits),
+        "connections": {
+            template["spec"]["name"]: _connection(world, connection, template)
+            for template, connection in links
+        },
+        "changes": configuration_changes.of_objects(objects),
+    }
+
+
+def _variables(project: Obj, activation: Obj, fits: Fits) -> Json:
+    schema = project["spec"].get("dynamicVariablesSchema")
+    return in_effect(activation, fit=fits(schema, activation["spec"].get("variables") or {}))
+
+
+def connection_in_use(
+    world: ClusterCache, organisation: Organisation, project: Obj, environment: str, identifier: str
+) -> Obj | None:
+    """The connection with this id, if code in this environment may use it: linked, or a user's."""
+    namespace, project_name = organisation.namespace, project["metadata"]["name"]
+    connection = world.find(world.connections, namespace, identifier)
+    if connection is None:
+        return None
+    name = connection["metadata"]["name"]
+    here = {"projectRef": {"name": project_name}, "environment": environment}
+    for template in world.referring(world.templates, "connection", namespace, name):
+        if not template["spec"].get("dynamic") and here.items() <= template["spec"].items():
+            return connection
+    for activation in world.referring(world.activations, "connection", namespace, name):
+        user = world.referred(world.users, activation, "endUserRef")
+        if user is None or not here.items() <= activation["spec"].items():
+            continue
+        if any(found["metadata"]["name"] == name for _, found in _links(world, activation, user)):
+            return connection
+    return None
+
+
+def _links(world: ClusterCache, activation: Obj, user: Obj) -> Iterator[tuple[Obj, Obj]]:
+    """The activation's connections with their templates: dynamic ones of its own environment only.
+
+    A connection that belongs to another user is left out, whatever the activation says.
+    """
+    namespace, spec = activation["metadata"]["namespace"], activation["spec"]
+    for item in spec.get("connections") or ():
+        template = world.templates.get(namespace, item["connectionTemplate"])
+        connection = world.connections.get(namespace, item["connectionRef"]["name"])
+        if template is None or connection is None or not template["spec"].get("dynamic"):
+            continue
+        if any(template["spec"][name] != spec[name] for name in ("projectRef", "environment")):
+            continue
+        owner = connection["spec"].get("endUserRef")
+        if owner is None or owner["name"] == user["metadata"]["name"]:
+            yield template, connection
+
+
+def _connection(world: ClusterCache, connection: Obj, template: Obj) -> Json:
+    spec = connection["spec"]
+    system = world.referred(world.systems, connection, "systemRef")
+    identifier = object_id(connection)
+    now = datetime.now(UTC)
+    credentials = [
+        credential(world, connection, item, scheme=scheme, identifier=identifier, now=now)
+        for item in spec.get("credentials") or ()
+        if (scheme := scheme_item(item, system)) is not None
+    ]
+    system_spec = system["spec"] if system else {}
+    return {
+        "id": identifier,
+        "name": spec["name"],
+        "baseUrl": connection_base_url(spec, system_spec),
+        "templateId": object_id(template),
+        "system": {
+            "id": object_id(system) if system else "",
+            "name": system_spec.get("name", ""),
+            "domain": system_spec.get("domain", ""),
+            "templateBaseUrl": system_spec.get("templateBaseUrl", ""),
+        },
+        "credentials": credentials,
+    }

@@ -1,0 +1,49 @@
+"""Which changes a pod's configuration is made of: pods log them, so that a change can be followed to its end."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from tieline_api.cache.cluster_cache import ClusterCache
+from tieline_api.conversion.projects import environment_status
+from tieline_api.internal.secret_names import secrets_of_connection
+from tieline_core.identity.ids import change_id
+from tieline_core.identity.names import CREDENTIAL_TYPE
+from tieline_core.kubernetes import Resource
+from tieline_core.kubernetes import resources as r
+
+Obj = Mapping[str, Any]
+
+
+def of_objects(objects: Iterable[tuple[Resource, Obj | None]]) -> dict[str, str]:
+    """The changes by the objects' names, as ``connections/shop``; those that are not there are left out."""
+    return {
+        f"{resource.plural}/{obj['metadata']['name']}": change_id(obj)
+        for resource, obj in objects
+        if obj is not None
+    }
+
+
+def of_project(world: ClusterCache, project: Obj, environment: str, version: str) -> dict[str, str]:
+    """The ``version`` that a pod says it runs, and the project's change where that one asks for this version.
+
+    It is the generation that the operator has got to: before that nobody knows which version a newer one asks for.
+    """
+    name = project["metadata"]["name"]
+    running = world.versions.get(project["metadata"]["namespace"], version)
+    if running is None or running["spec"]["projectRef"]["name"] != name:
+        return {}
+    found = of_objects([(r.PROJECT_VERSIONS, running)])
+    observed = (project.get("status") or {}).get("observedGeneration")
+    if observed and environment_status(project, environment).get("desiredVersion") == version:
+        found[f"{r.PROJECTS.plural}/{name}"] = change_id(project, observed)
+    return found
+
+
+def behind(world: ClusterCache, connections: Iterable[Obj]) -> Iterator[tuple[Resource, Obj | None]]:
+    """What connections are made of. Secrets of tokens are not among it: nobody changes them by hand."""
+    for connection in connections:
+        yield r.CONNECTIONS, connection
+        yield r.SYSTEMS, world.referred(world.systems, connection, "systemRef")
+        for name in sorted(secrets_of_connection(world, connection)):
+            secret = world.secrets.get(connection["metadata"]["namespace"], name)
+            yield r.SECRETS, secret if secret and secret.get("type") == CREDENTIAL_TYPE else None

@@ -1,0 +1,168 @@
+"""What pods keep between runs, and for whom their schedules run: ``/internal/v1/environment/…``.
+
+    GET, PUT, DELETE  schedules/{key}                    how far a schedule is
+    GET, PUT, DELETE  state/{key}                        the state of the environment's own activation
+    GET, PUT, DELETE  users/{externalId}/state/{key}     the state of a user's activation
+    GET               users?after=…&limit=…              the users with an activation, page by page
+
+A PUT has ``{"value": …}`` and, where it is to be a compare-and-swap, the ``version`` that must be there (null:
+nothing may be). As with all of the internal endpoint, the pod's token says which environment it is.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from itertools import islice
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from tieline_api import errors
+from tieline_api.auth.authentication import Caller
+from tieline_api.cache.indexes import key as index_key
+from tieline_api.cache.user_activations import activation_of_user
+from tieline_api.dependencies import Dependencies
+from tieline_api.http.dispatcher import OPERATION, USER
+from tieline_api.http.request_body import parse_json, read_body
+from tieline_api.internal.environment import ACCOUNT_UID, authenticated_workload, place
+from tieline_api.store.documents import DocumentKey, DocumentLimits, Documents
+from tieline_core.identity.ids import object_id
+from tieline_core.identity.names import schedules_name, state_name
+from tieline_core.identity.owner_references import owner_reference
+
+SCHEDULES = DocumentLimits(keys=120, value_bytes=64 * 1024, total_bytes=768 * 1024, forgets=True)
+STATE = DocumentLimits(keys=64, value_bytes=16 * 1024, total_bytes=72 * 1024)
+"""The total allows for the version of each value, so that authors may keep 64 KiB."""
+MOST_USERS = 500
+_BODY_LIMIT = 128 * 1024
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_ENVIRONMENT = "/internal/v1/environment"
+
+Answer = Callable[[web.Request], Awaitable[web.Response]]
+
+
+def add_documents(app: web.Application, platform: Dependencies) -> None:
+    """Adds the endpoints."""
+    documents = Documents(platform.kube)
+
+    async def get(request: web.Request) -> web.Response:
+        found = await documents.get(await _place(request, platform))
+        if found is None:
+            raise errors.ApiError(404, "no_value", f'Nothing is kept under "{request.match_info["key"]}"')
+        return _json({"value": found.value, "version": found.version})
+
+    async def put(request: web.Request) -> web.Response:
+        where = await _place(request, platform)
+        body = await _body(request)
+        if "value" not in body:
+            raise errors.invalid("value", "is required")
+        version = await documents.put(where, body["value"], **_condition(body))
+        return _json({"version": version})
+
+    async def delete(request: web.Request) -> web.Response:
+        where = await _place(request, platform)
+        await documents.delete(where, **_condition(await _body(request)))
+        return web.Response(status=204)
+
+    async def users(request: web.Request) -> web.Response:
+        return await _users(request, platform)
+
+    for path, name in (
+        ("/schedules/{key}", "Schedule"),
+        ("/state/{key}", "State"),
+        ("/users/{external_id}/state/{key}", "UserState"),
+    ):
+        app.router.add_get(_ENVIRONMENT + path, _named(f"internalGet{name}", get), allow_head=False)
+        app.router.add_put(_ENVIRONMENT + path, _named(f"internalPut{name}", put))
+        app.router.add_delete(_ENVIRONMENT + path, _named(f"internalDelete{name}", delete))
+    app.router.add_get(f"{_ENVIRONMENT}/users", _named("internalUsers", users), allow_head=False)
+
+
+def _named(operation: str, answer: Answer) -> Answer:
+    async def handle(request: web.Request) -> web.Response:
+        request[OPERATION] = operation
+        return await answer(request)
+
+    return handle
+
+
+async def _place(request: web.Request, platform: Dependencies) -> DocumentKey:
+    """Where the document is: always within the pod's own environment. ApiError 401, 403, 404, 422 or 429."""
+    namespace, workload = await authenticated_workload(request, platform)
+    platform.rates.hit(Caller(username=request[USER], uid=request[ACCOUNT_UID]))
+    _, project, environment = place(request, platform, namespace, workload)
+    document = request.match_info["key"]
+    if not _KEY.fullmatch(document):
+        raise errors.invalid(
+            "key", "must be 1 to 100 letters, digits, '-', '_' or '.', not starting with a mark"
+        )
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "name": workload,
+        "uid": request[ACCOUNT_UID],
+    }
+    external_id = request.match_info.get("external_id")
+    if external_id is not None:
+        found = activation_of_user(
+            platform.world, namespace, project["metadata"]["name"], environment, external_id
+        )
+        if found is None:
+            raise errors.not_found("activation of the user", external_id)
+        name, owner = state_name(workload, object_id(found)), owner_reference(found)
+        return DocumentKey(namespace=namespace, name=name, owner=owner, key=document, bounds=STATE)
+    if request.path.startswith(f"{_ENVIRONMENT}/schedules/"):
+        name, bounds = schedules_name(workload), SCHEDULES
+    else:
+        name, bounds = state_name(workload, None), STATE
+    return DocumentKey(namespace=namespace, name=name, owner=account, key=document, bounds=bounds)
+
+
+async def _body(request: web.Request) -> dict[str, Any]:
+    content = await read_body(request, limit=_BODY_LIMIT)
+    body = parse_json(request, content) if content else {}
+    if not isinstance(body, dict):
+        raise errors.invalid("", "must be an object")
+    return body
+
+
+def _condition(body: dict[str, Any]) -> dict[str, Any]:
+    version = body.get("version")
+    if version is not None and not isinstance(version, str):
+        raise errors.invalid("version", "must be a text, or null where nothing may be there")
+    return {"anyway": "version" not in body, "expected": version}
+
+
+async def _users(request: web.Request, platform: Dependencies) -> web.Response:
+    """External ids in the order of their activations, and where the next page begins."""
+    namespace, workload = await authenticated_workload(request, platform)
+    _, project, environment = place(request, platform, namespace, workload)
+    limit, after = _limit(request), request.query.get("after", "")
+    group = index_key(namespace, project["metadata"]["name"], environment)
+    rows = platform.world.ordered.activations.rows(group)
+    start = 0
+    if after:
+        moment, _, identifier = after.partition("/")
+        start = platform.world.ordered.activations.place_after(group, (moment, identifier))
+    found = list(islice(rows, start, start + limit))
+    names = []
+    for row in found:
+        user = platform.world.referred(platform.world.users, row.obj, "endUserRef")
+        if user is not None:
+            names.append(user["spec"]["externalId"])
+    following = "/".join(found[-1].position) if len(rows) > start + limit else None
+    return _json({"externalIds": names, "next": following})
+
+
+def _limit(request: web.Request) -> int:
+    text = request.query.get("limit", str(MOST_USERS))
+    limit = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
+    if not 1 <= limit <= MOST_USERS:
+        raise errors.invalid("limit", f"must be a number from 1 to {MOST_USERS}")
+    return limit
+
+
+def _json(body: dict[str, Any]) -> web.Response:
+    return web.Response(
+        body=orjson.dumps(body), content_type="application/json", headers={"Cache-Control": "no-store"}
+    )

@@ -1,0 +1,149 @@
+"""What users have come back with, codes and verifiers: checked while nothing is written and nobody is asked yet."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.conversion.connections import PlannedSecret
+from tieline_api.dependencies import Dependencies
+from tieline_api.oauth.token_errors import token_error
+from tieline_api.schemas import connections as rest
+from tieline_core.credentials.grant_request import (
+    UnresolvedError,
+    check_begun_with,
+    client_begun_with,
+    oauth1_begun_for,
+)
+from tieline_core.credentials.linker import Lookups
+from tieline_core.credentials.live_lookups import DelegatingDirectory
+from tieline_core.credentials.resolver import resolve
+from tieline_core.oauth.token_client import TokenError
+
+Obj = Mapping[str, Any]
+Values = Mapping[str, Mapping[str, bytes]]
+"""What is to be in Secrets, by their names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuthorizationResult:
+    """What a user has come back with: an authorisation code, or a verifier of OAuth 1.0."""
+
+    field: str
+    values: Mapping[str, str]
+
+    @property
+    def about(self) -> str:
+        return f"credential.data.{self.field}"
+
+    @property
+    def is_code(self) -> bool:
+        return "code" in self.values
+
+
+def authorization_result(given: rest.ConnectionCredential) -> AuthorizationResult | None:
+    """What a credential in a request brings to exchange, if it brings anything."""
+    data = given.credential.data if given.credential else None
+    code, signed = (data.oauth2_code, data.oauth1) if data else (None, None)
+    if code and (code.code or code.state):
+        return AuthorizationResult(
+            field="oauth2Code", values={"code": code.code or "", "state": code.state or ""}
+        )
+    if signed and signed.state:
+        values = {
+            "state": signed.state,
+            "oauthToken": signed.oauth_token or "",
+            "oauthVerifier": signed.oauth_verifier or "",
+        }
+        return AuthorizationResult(field="oauth1", values=values)
+    return None
+
+
+@dataclass(kw_only=True)
+class CodeChecks:
+    """The checks of one request: each state may be in it once."""
+
+    platform: Dependencies
+    _states: set[str] = field(default_factory=set)
+
+    async def check(
+        self,
+        given: Sequence[rest.ConnectionCredential],
+        planned: Obj,
+        secrets: Iterable[PlannedSecret],
+        *,
+        path: str,
+        live: Obj | None = None,
+    ) -> None:
+        """ApiError 422 where a code that ``live`` does not have yet cannot be exchanged.
+
+        ``planned`` is the connection as it shall be, its credentials in the order of ``given``; ``secrets`` are
+        those that it will have then. What is wrong with state, client or auth scheme is found here; all that is
+        left is the provider's answer.
+        """
+        lookups = await self._lookups(planned["metadata"]["namespace"], secrets)
+        for index, one in enumerate(given):
+            brought, item = authorization_result(one), planned["spec"]["credentials"][index]
+            if brought is None or await self._is_stored(live, item["id"], brought):
+                continue
+            self._check_given(brought, field=f"{path}[{index}].{brought.about}")
+            try:
+                await self._check(lookups, planned, item["id"], brought)
+            except TokenError as error:
+                raise token_error(error, field=f"{path}[{index}]", about=brought.about) from None
+
+    async def _lookups(self, namespace: str, secrets: Iterable[PlannedSecret]) -> Lookups:
+        stored, values = self.platform.lookups, {}
+        for secret in secrets:
+            before = await stored.secret(namespace, secret.base) if secret.base else None
+            values[secret.name] = {**(before or {}), **secret.values}
+        return _Planned(stored, values)
+
+    def _check_given(self, brought: AuthorizationResult, *, field: str) -> None:
+        for name, value in brought.values.items():
+            if not value:
+                what = "a code is" if brought.is_code else "token and verifier are"
+                raise errors.invalid(f"{field}.{name}", f"is required: {what} good with its state only")
+        state = brought.values["state"]
+        if state in self._states:
+            raise errors.invalid(f"{field}.state", "is given twice, and good for one credential only")
+        self._states.add(state)
+
+    async def _check(
+        self, lookups: Lookups, planned: Obj, item_id: str, brought: AuthorizationResult
+    ) -> None:
+        """TokenError where there is nothing to ask the provider with."""
+        namespace = planned["metadata"]["namespace"]
+        pending = await self.platform.oauth_states.look(brought.values["state"], namespace=namespace)
+        client = None
+        if brought.is_code:
+            client = client_begun_with(lookups, planned, item_id, pending)
+        else:
+            oauth1_begun_for(lookups, planned, item_id, pending, token=brought.values["oauthToken"])
+        resolved = await resolve(lookups, planned, item_id, client=client)
+        if resolved.problems:
+            raise UnresolvedError(resolved.problems)
+        check_begun_with(pending, resolved)
+
+    async def _is_stored(self, live: Obj | None, item_id: str, brought: AuthorizationResult) -> bool:
+        """Whether this very thing is stored already: the request is repeated, and does no harm."""
+        items = live["spec"].get("credentials") or () if live else ()
+        reference = next((item.get("secretRef") for item in items if item["id"] == item_id), None)
+        if live is None or not reference:
+            return False
+        stored = await self.platform.lookups.secret(live["metadata"]["namespace"], reference["name"]) or {}
+        return all(
+            stored.get(name, b"").decode("utf-8", "replace") == v for name, v in brought.values.items()
+        )
+
+
+class _Planned(DelegatingDirectory):
+    """``Lookups`` that know values before they are stored."""
+
+    def __init__(self, stored: Lookups, values: Values) -> None:
+        super().__init__(stored)
+        self._stored = stored
+        self._values = values
+
+    async def secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
+        return self._values.get(name) or await self._stored.secret(namespace, name)

@@ -1,0 +1,136 @@
+"""Connections and credentials in REST."""
+
+from typing import Annotated
+
+from pydantic import AwareDatetime, Field, StringConstraints
+
+from tieline_api.schemas.auth_schemes import AuthSchemeConfig
+from tieline_api.schemas.base import MaybeId, NullableList, PageQuery, Rest, TimeOut, UlidIn, UlidOut
+from tieline_api.schemas.connectors import Variable
+from tieline_api.schemas.credential_data import CredentialData
+from tieline_api.schemas.names import DisplayName, ShortName
+from tieline_core.resources.connections import CredentialType
+from tieline_core.resources.fields import ItemId, Url
+
+BaseUrl = Annotated[str, StringConstraints(max_length=2048, pattern=r"^(https?://\S+)?$")]
+
+
+class Credential(Rest):
+    """Secret material; its values go in and never come out."""
+
+    id: Annotated[Annotated[str, StringConstraints(max_length=64)] | None, MaybeId] = None
+    """The credential's id, a ULID in answers; derived from the connection's when left out."""
+    organisation_id: Annotated[str, Field(json_schema_extra={"readOnly": True})] | None = None
+    """The organisation that owns it."""
+    type: CredentialType | None = None
+    """none, string, binary, basic-auth, oauth2-client, oauth2-code, oauth2-password, oauth2-token, oauth1,
+    certificate or jwt-bearer; when left out, what data says."""
+    name: ShortName | None = None
+    """Its name, for people."""
+    errors: Annotated[list[str], Field(json_schema_extra={"readOnly": True})] | None = None
+    """What is wrong with it; absent when it was not checked, empty when it is valid."""
+    data: CredentialData | None = None
+    """The values, in the sub-object of the type. Leaving them out keeps those stored. Secrets go in and never
+    come out; of tokens, their scopes, type and end do."""
+    expires_at: AwareDatetime | None = None
+    """When the service deletes the credential."""
+
+
+class ConnectionCredential(Rest):
+    """A credential of a connection, and the auth scheme it is for."""
+
+    id: Annotated[ItemId | None, MaybeId] = None
+    """Unique in the connection, a ULID in answers; made up when left out."""
+    auth_scheme_config: AuthSchemeConfig | None = None
+    """One of the system's auth schemes, or one of the connection's own."""
+    credential: Credential | None = None
+    """The credential."""
+
+
+ExternalId = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Credentials = Annotated[list[ConnectionCredential], Field(max_length=16)]
+
+
+class Connection(Rest):
+    """A named set of credentials for a system."""
+
+    id: UlidOut
+    """The connection's id."""
+    name: str
+    """Its name; unique for its system."""
+    credentials: list[ConnectionCredential]
+    """Credentials, applied to each request in this order."""
+    created_at: TimeOut
+    """When it was created."""
+    updated_at: TimeOut
+    """When it was last changed."""
+    base_url: str | None = None
+    """Overrides the system's base URL."""
+    system_id: UlidOut | None = None
+    """The system; absent when it does not exist."""
+    variables: list[Variable]
+    """Values for the parts of the system's base URL in curly braces."""
+    connection_template_id: UlidOut | None = None
+    """The template that it was created against, or that it is used for."""
+
+
+class ConnectionUpdate(Rest):
+    """Changes of a connection; what is left out stays."""
+
+    name: DisplayName | None = None
+    """Its name; unique for its system."""
+    credentials: Credentials | None = None
+    """All its credentials, in their order; those not listed are removed."""
+    base_url: BaseUrl | None = None
+    """Overrides the system's base URL; an empty string takes the override away."""
+
+
+class NewConnection(Rest):
+    """A new connection."""
+
+    name: DisplayName
+    """Its name; unique for its system."""
+    credentials: Annotated[Credentials, NullableList]
+    """Its credentials, in the order in which they are applied."""
+    base_url: Annotated[Url | None, MaybeId] = None
+    """Overrides the system's base URL."""
+    external_id: Annotated[ExternalId | None, MaybeId] = None
+    """The user whose connection it is, by the id in your application; created when new. Absent: everybody's."""
+
+
+class ConnectionCreate(Rest):
+    """A new connection, and the template that it is created against."""
+
+    connection_template_id: UlidIn
+    """The template: it says which system. A static one without a connection is linked at once."""
+    connection: NewConnection
+    """The connection."""
+
+
+class LinkBody(Rest):
+    """The template to link with, or to unlink from."""
+
+    connection_template_id: UlidIn
+    """A static connection template of the connection's system."""
+
+
+class ConnectionPage(Rest):
+    """A part of a list of connections."""
+
+    total_count: int
+    """How many there are in all."""
+    items: list[Connection]
+    """The connections, oldest first."""
+    next: str | None = None
+    """Pass it as ``after`` for the next page; absent on the last."""
+    prev: str | None = None
+    """Pass it as ``before`` for the page before; absent on the first."""
+
+
+class ConnectionsQuery(PageQuery):
+    """Which connections."""
+
+    system_id: Annotated[str, StringConstraints(max_length=64)] | None = None
+    """Only those of this system."""
+    end_user_id: Annotated[str, StringConstraints(max_length=256)] | None = None
+    """Only those of this user."""

@@ -1,0 +1,221 @@
+"""Examples of the OpenAPI document, by model; a test checks each against its schema."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from tieline_api.schemas import (
+    connections,
+    oauth2_initialise,
+    project_logs,
+    projects,
+    systems,
+    templates,
+    users,
+)
+from tieline_api.schemas.auth_schemes import AuthSchemeConfig
+from tieline_api.schemas.base import Empty
+
+SYSTEM_ID = "01JD3Y7M5RZX9KQW8T2V4N6P0A"
+CONNECTION_ID = "01JD3Y8B2CZX9KQW8T2V4N6P0B"
+PROJECT_ID = "01JD3Y9D3EZX9KQW8T2V4N6P0C"
+TEMPLATE_ID = "01JD3YA5F6ZX9KQW8T2V4N6P0D"
+ENVIRONMENT_ID = "01JD3Y9D3E5TQ0M3H7RS8XA1BG"
+CREDENTIAL_ID = "01JD3Y8B2C8F3XK5D1VJ7Q4M6N"
+VERSION_ID = "01JD3YB7G8ZX9KQW8T2V4N6P0F"
+ORGANISATION_ID = "01JD3Y000000000000000000RG"
+USER_ID = "01JD3YC9H9ZX9KQW8T2V4N6P0G"
+ACTIVATION_ID = "01JD3YDBJAZX9KQW8T2V4N6P0H"
+TIME = "2026-11-21T10:00:00Z"
+
+Example = dict[str, Any]
+
+API_KEY: Example = {"type": "api-key", "apiKey": {"id": "key", "name": "X-API-Key", "in": "header"}}
+SYSTEM_CREATE: Example = {
+    "name": "Shop",
+    "domain": "shop.example",
+    "templateBaseUrl": "https://api.shop.example/v1",
+    "authSchemeConfigs": [API_KEY],
+}
+SYSTEM: Example = {"id": SYSTEM_ID, **SYSTEM_CREATE}
+NEW_CONNECTION: Example = {
+    "name": "Shop of the EU",
+    "credentials": [
+        {
+            "id": "key",
+            "authSchemeConfig": API_KEY,
+            "credential": {"type": "string", "data": {"string": {"value": "s3cr3t"}}},
+        }
+    ],
+}
+CONNECTION_CREATE: Example = {"connectionTemplateId": TEMPLATE_ID, "connection": NEW_CONNECTION}
+CONNECTION: Example = {
+    "id": CONNECTION_ID,
+    "name": "Shop of the EU",
+    "credentials": [
+        {
+            "id": CREDENTIAL_ID,
+            "authSchemeConfig": API_KEY,
+            "credential": {
+                "id": CREDENTIAL_ID,
+                "organisationId": ORGANISATION_ID,
+                "type": "string",
+                "name": "",
+                "errors": [],
+            },
+        }
+    ],
+    "variables": [],
+    "createdAt": TIME,
+    "updatedAt": TIME,
+    "systemId": SYSTEM_ID,
+    "connectionTemplateId": TEMPLATE_ID,
+}
+MAIN = """from tieline import Context, Integration
+
+integration = Integration()
+
+
+@integration.webhook("hello")
+async def hello(ctx: Context) -> dict[str, str]:
+    ctx.log.info("Somebody says hello")
+    return {"hello": "world"}
+"""
+FILES: list[Example] = [{"filename": "main.py", "content": MAIN}]
+FILES_BODY: Example = {"files": FILES, "labels": {"team": "ops"}}
+ENVIRONMENT: Example = {
+    "id": ENVIRONMENT_ID,
+    "name": "production",
+    "status": "running",
+    "createdAt": TIME,
+    "updatedAt": TIME,
+    "publicUrl": "https://order-sync.example",
+    "lastDeployedAt": TIME,
+    "config": {
+        "deploymentSpec": {"replicas": 2, "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}}},
+    },
+    "deployedVersion": {"id": VERSION_ID, "name": "First"},
+}
+PROJECT_ITEM: Example = {
+    "id": PROJECT_ID,
+    "name": "Order sync",
+    "createdAt": TIME,
+    "updatedAt": TIME,
+    "environments": [ENVIRONMENT],
+}
+SCHEMA: Example = {"type": "object", "properties": {"region": {"type": "string"}}}
+PROJECT: Example = {
+    **PROJECT_ITEM,
+    "currentFiles": FILES_BODY,
+    "settings": {"acceptCodeChangesAutomatically": False},
+    "dynamicVariablesSchema": SCHEMA,
+}
+VERSION: Example = {
+    "id": VERSION_ID,
+    "name": "First",
+    "state": "ready",
+    "createdAt": TIME,
+    "labels": {"team": "ops"},
+}
+TEMPLATE_CREATE: Example = {"systemId": SYSTEM_ID, "name": "shop", "environmentId": ENVIRONMENT_ID}
+TEMPLATE: Example = {
+    "id": SYSTEM_ID,
+    "name": "shop",
+    "domain": "shop.example",
+    "dynamic": False,
+    "authSchemeConfigs": [API_KEY],
+    "templateBaseUrl": "https://api.shop.example/v1",
+    "connectionTemplateId": TEMPLATE_ID,
+}
+
+USER: Example = {
+    "id": USER_ID,
+    "externalId": "customer-17",
+    "displayName": "Ann",
+    "organisationId": ORGANISATION_ID,
+    "createdAt": TIME,
+    "updatedAt": TIME,
+}
+ACTIVATION_CREATE: Example = {
+    "userId": "customer-17",
+    "environmentId": ENVIRONMENT_ID,
+    "connections": [{"connectionTemplateId": TEMPLATE_ID, "connection": NEW_CONNECTION}],
+    "dynamicVariables": {"region": "eu"},
+}
+ACTIVATION: Example = {
+    "id": ACTIVATION_ID,
+    "user": USER,
+    "environment": ENVIRONMENT,
+    "connections": [CONNECTION],
+    "dynamicVariables": {"region": "eu"},
+}
+LOGS: Example = {
+    "logs": [
+        {
+            "timestamp": "2026-11-21T10:00:00.123Z",
+            "severity": "INFO",
+            "message": "Stored the order",
+            "fields": {"executionId": "01JD3YEKHBZX9KQW8T2V4N6P0J", "order_id": "A-1001"},
+        }
+    ]
+}
+OAUTH2_INITIALISE: Example = {
+    "credential": {"id": CREDENTIAL_ID, "organisationId": ORGANISATION_ID},
+    "authorizeUrl": "https://shop.example/oauth/authorize",
+    "clientId": "tieline",
+    "scopes": ["orders.read"],
+    "prompt": "consent",
+    "additionalParams": "audience=shop",
+}
+
+
+OAUTH1_INITIALISE: Example = {
+    "credential": {"id": CREDENTIAL_ID, "organisationId": ORGANISATION_ID},
+    "authSchemeConfigId": "signed",
+    "params": {"shop": "north"},
+}
+
+
+def page(*items: Example) -> Example:
+    """A page of a list."""
+    return {"totalCount": len(items), "items": list(items)}
+
+
+EXAMPLES: Mapping[type[BaseModel], Any] = {
+    Empty: {},
+    AuthSchemeConfig: API_KEY,
+    systems.SystemCreate: SYSTEM_CREATE,
+    systems.SystemUpdate: {"name": "Shop (EU)"},
+    systems.System: SYSTEM,
+    systems.SystemPage: page(SYSTEM),
+    connections.ConnectionCreate: CONNECTION_CREATE,
+    connections.ConnectionUpdate: {"name": "Shop of the US"},
+    connections.LinkBody: {"connectionTemplateId": TEMPLATE_ID},
+    connections.Connection: CONNECTION,
+    connections.ConnectionPage: page(CONNECTION),
+    projects.ProjectCreate: {"name": "Order sync"},
+    projects.ProjectUpdate: {"name": "Order sync", "settings": {"acceptCodeChangesAutomatically": True}},
+    projects.Project: PROJECT,
+    projects.ProjectList: {"projects": [PROJECT_ITEM]},
+    projects.FilesBody: FILES_BODY,
+    projects.CurrentFiles: FILES_BODY,
+    projects.DeployBody: {**FILES_BODY, "versionName": "First"},
+    projects.VersionPage: page(VERSION),
+    projects.VariablesSchema: SCHEMA,
+    projects.SchemaPatch: {"op": "add", "path": "/properties/region", "value": {"type": "string"}},
+    project_logs.LogPage: LOGS,
+    templates.TemplateCreate: TEMPLATE_CREATE,
+    templates.TemplateUpdate: {"name": "shop-eu"},
+    templates.ConnectionTemplate: TEMPLATE,
+    templates.TemplatePage: page(TEMPLATE),
+    users.UserCreate: {"externalId": "customer-17", "displayName": "Ann"},
+    users.EndUser: USER,
+    users.UserPage: {"totalCount": 1, "users": [USER]},
+    users.ActivationCreate: ACTIVATION_CREATE,
+    users.Activation: ACTIVATION,
+    users.ActivationList: [ACTIVATION],
+    users.Variables: {"region": "eu"},
+    users.VariableValue: {"value": "eu"},
+    oauth2_initialise.OAuth2Initialise: OAUTH2_INITIALISE,
+}

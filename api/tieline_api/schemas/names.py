@@ -1,0 +1,46 @@
+"""Names in requests: what people read must not look like something else."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from tieline_core.identity.display_names import ECMA_PATTERN, unreadable
+from tieline_core.resources import connection_templates, connectors, end_users, fields
+
+
+def _readable(name: str) -> str:
+    problem = unreadable(name)
+    if problem is not None:
+        raise ValueError(problem)
+    return name
+
+
+def _is_no_step(name: str) -> str:
+    if name in (".", ".."):
+        raise ValueError(f'must not be "{name}": clients take it for a step of the path')
+    return name
+
+
+def check_new_external_id(name: str) -> str:
+    """``name``; ValueError with a sentence where no new user may have it as an external id."""
+    return _is_no_step(_readable(name))
+
+
+_READABLE = (AfterValidator(_readable), Field(json_schema_extra={"pattern": ECMA_PATTERN}))
+
+DisplayName = Annotated[fields.DisplayName, *_READABLE]
+"""A name for people."""
+ShortName = Annotated[fields.ShortText, *_READABLE]
+"""A name for people that may be empty."""
+TemplateName = Annotated[connection_templates.TemplateName, *_READABLE]
+"""The name of a connection template."""
+UserName = Annotated[end_users.UserName, *_READABLE]
+"""The name of a user, which may be empty."""
+VersionName = Annotated[connectors.VersionName, *_READABLE, AfterValidator(_is_no_step)]
+"""The name of a connector's version, a step of paths."""
+NewExternalId = Annotated[
+    str,
+    Field(min_length=1, max_length=256, json_schema_extra={"pattern": ECMA_PATTERN}),
+    AfterValidator(check_new_external_id),
+]
+"""The id of a new user in the customer's application, a step of paths."""

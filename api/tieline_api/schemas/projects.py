@@ -1,0 +1,271 @@
+"""Projects, files and versions in REST."""
+
+from typing import Annotated, Any
+
+from pydantic import Field, StrictBool, StringConstraints
+
+from tieline_api.schemas.base import (
+    JsonObject,
+    MaybeId,
+    NullableObject,
+    PageQuery,
+    Query,
+    Rest,
+    TimeOut,
+    UlidIn,
+    UlidOut,
+)
+from tieline_api.schemas.names import DisplayName, ShortName
+from tieline_core.resources.fields import Text
+from tieline_core.resources.projects import EnvironmentState
+
+
+class File(Rest):
+    """A file of a project."""
+
+    filename: Annotated[str, StringConstraints(max_length=1024)]
+    """Relative path with forward slashes, such as main.py or shop/orders.py."""
+    content: str
+    """The file's text, at most 1 MiB."""
+
+
+LabelMap = dict[str, str]
+FileList = Annotated[list[File], Field(max_length=1024)]
+
+
+class DeployedVersion(Rest):
+    """The version that an environment serves, or will serve once its rollout ends."""
+
+    id: UlidOut
+    """The version's id."""
+    name: str
+    """Its name."""
+
+
+class DeploymentSpec(Rest):
+    """How many pods run, and what each of them is given."""
+
+    replicas: int
+    """Number of pods."""
+    resources: dict[str, Any]
+    """Requests and limits in Kubernetes' notation; what is absent is the platform's default."""
+
+
+class EnvironmentConfig(Rest):
+    """How an environment runs its code."""
+
+    deployment_spec: DeploymentSpec
+    """Its pods."""
+    image: str | None = None
+    """The image, where it is not the platform's own."""
+
+
+class Environment(Rest):
+    """Where a project runs, and what it does there."""
+
+    id: UlidOut
+    """The environment's id."""
+    name: str
+    """Its name."""
+    status: EnvironmentState
+    """draft, running, suspended or error."""
+    created_at: TimeOut
+    """When it was created."""
+    updated_at: TimeOut
+    """When what runs, or its status, last changed."""
+    public_url: str
+    """Where its webhooks are reached; empty until it has been deployed."""
+    last_deployed_at: TimeOut
+    """When a version was last deployed to it; its ``createdAt`` while there is no ``deployedVersion``."""
+    config: EnvironmentConfig
+    """How its code runs."""
+    deployed_version: DeployedVersion | None = None
+    """The version that it serves; absent while it is a draft."""
+    message: str | None = None
+    """Why it is in this state, where there is something to tell."""
+    files: list[File] | None = None
+    """What is deployed; absent in lists, and while nothing is."""
+    labels: LabelMap | None = None
+    """The labels of what is deployed."""
+
+
+class CurrentFiles(Rest):
+    """The files as they are now, which may differ from what is deployed."""
+
+    files: list[File]
+    """The files."""
+    labels: LabelMap
+    """Their labels."""
+
+
+class Settings(Rest):
+    """How a project behaves."""
+
+    accept_code_changes_automatically: bool
+    """Whether deployed environments follow new files by themselves."""
+
+
+class Project(Rest):
+    """A deployable unit of files and labels, with the environments it runs in."""
+
+    id: UlidOut
+    """The project's id."""
+    name: str
+    """Its name, for people."""
+    environments: list[Environment]
+    """Where it runs."""
+    current_files: CurrentFiles
+    """The files as they are now."""
+    created_at: TimeOut
+    """When it was created."""
+    updated_at: TimeOut
+    """When it was last changed."""
+    settings: Settings
+    """How it behaves."""
+    dynamic_variables_schema: dict[str, Any] | None = None
+    """A JSON Schema for the variables of activations."""
+
+
+class ProjectItem(Rest):
+    """A project in a list."""
+
+    id: UlidOut
+    """The project's id."""
+    name: str
+    """Its name, for people."""
+    created_at: TimeOut
+    """When it was created."""
+    updated_at: TimeOut
+    """When it was last changed."""
+    environments: list[Environment]
+    """Where it runs, without files."""
+
+
+class ProjectList(Rest):
+    """All projects, oldest first."""
+
+    projects: list[ProjectItem]
+    """The projects."""
+
+
+class ProjectCreate(Rest):
+    """A new project; it has one environment, named production."""
+
+    name: DisplayName
+    """Its name, for people."""
+    id: Annotated[UlidIn | None, MaybeId] = None
+    """The id it shall have; made up when left out."""
+
+
+class SettingsUpdate(Rest):
+    """Changes of the settings; what is left out stays."""
+
+    accept_code_changes_automatically: StrictBool | None = None
+    """Whether deployed environments follow new files by themselves."""
+
+
+class ProjectUpdate(Rest):
+    """Changes of the record; never of files or of what runs."""
+
+    name: DisplayName | None = None
+    """Its name, for people."""
+    settings: SettingsUpdate | None = None
+    """How it behaves."""
+
+
+class FilesBody(Rest):
+    """New current files."""
+
+    files: FileList
+    """All files; those not listed are removed."""
+    labels: Annotated[LabelMap, NullableObject]
+    """Their labels."""
+
+
+class DeployBody(Rest):
+    """What to deploy; without files the current ones."""
+
+    files: FileList | None = None
+    """New current files, which are deployed."""
+    labels: LabelMap | None = None
+    """New labels."""
+    version_name: ShortName | None = None
+    """A name for the version."""
+    version_description: Text | None = None
+    """What is new in it."""
+
+
+EnvironmentId = Annotated[str, StringConstraints(max_length=64)]
+
+
+class DeployQuery(Query):
+    """Which environment; optional when the project has one."""
+
+    project_env: Annotated[str, StringConstraints(max_length=64)] | None = None
+    """The environment's name."""
+    env_id: Annotated[EnvironmentId | None, MaybeId] = None
+    """The environment's id."""
+
+
+class EnvironmentQuery(Query):
+    """Which environment."""
+
+    env_id: Annotated[EnvironmentId | None, MaybeId] = None
+    """Only what belongs to the environment with this id."""
+
+
+class EnvironmentPageQuery(PageQuery):
+    """Which part of the list, of which environment."""
+
+    env_id: Annotated[EnvironmentId | None, MaybeId] = None
+    """Only what belongs to the environment with this id."""
+
+
+class SuspendQuery(Query):
+    """Which environment."""
+
+    environment: Annotated[str, StringConstraints(min_length=1, max_length=64)]
+    """The environment's name or id."""
+
+
+class SchemaPatch(Rest):
+    """One operation of JSON Patch (RFC 6902) on the variables schema."""
+
+    op: Annotated[str, StringConstraints(pattern="^(add|remove|replace)$")]
+    """add, remove or replace."""
+    path: Annotated[str, StringConstraints(max_length=1024)]
+    """JSON Pointer, such as /properties/region."""
+    value: Any = None
+    """A JSON Schema; needed for add and replace."""
+
+
+class VariablesSchema(JsonObject):
+    """A JSON Schema of type object for the variables of activations."""
+
+
+class Version(Rest):
+    """A version of a project's files."""
+
+    id: UlidOut
+    """The version's id."""
+    name: str
+    """Its name."""
+    state: str
+    """draft, ready, failed or superseded."""
+    created_at: TimeOut
+    """When it was made."""
+    labels: LabelMap
+    """Its labels."""
+
+
+class VersionPage(Rest):
+    """A part of the list of versions."""
+
+    total_count: int
+    """How many there are in all."""
+    items: list[Version]
+    """The versions, newest first."""
+    next: str | None = None
+    """Pass it as ``after`` for the next page; absent on the last."""
+    prev: str | None = None
+    """Pass it as ``before`` for the page before; absent on the first."""

@@ -1,0 +1,1 @@
+"""One process: sockets, logs, probes, graceful drain and the pages it serves."""

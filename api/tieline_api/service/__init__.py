@@ -1,1 +1,0 @@
-"""What surrounds the operations: logs, metrics, probes, CORS, the documentation page."""

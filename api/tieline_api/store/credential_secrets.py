@@ -1,0 +1,199 @@
+"""Secrets that REST makes: of type ``tieline.dev/credential``, owned by what they belong to.
+
+Values never change in place: each write makes a Secret of a new name, then the one apply of its owner switches
+the reference, then the old Secret goes. So whoever reads sees all of the old or all of the new, wherever the
+process dies in between; what is left over then is swept (``secret_sweep``).
+"""
+
+import asyncio
+import base64
+import hashlib
+import logging
+import secrets as random_secrets
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.conversion import auth_schemes
+from tieline_api.conversion.connections import PlannedSecret
+from tieline_api.store import revisions
+from tieline_api.store.field_managers import MANAGER
+from tieline_core.identity.names import CREDENTIAL_TYPE
+from tieline_core.identity.owner_references import is_owned, owner_reference
+from tieline_core.kubernetes import Conflict, Informer, Invalid, Kube, KubeError, NotFound, Unavailable
+from tieline_core.kubernetes.resources import SECRETS
+
+logger = logging.getLogger(__name__)
+
+Obj = Mapping[str, Any]
+
+MADE_FOR = "tieline.dev/made-for"
+"""Annotation of a Secret that REST has made: kind and name of the object that refers to it."""
+_READABLE = 200
+_HASH = 10
+_EDITION_BYTES = 4
+
+
+def new_edition() -> str:
+    """Tells the Secrets of one write from those of all others."""
+    return random_secrets.token_hex(_EDITION_BYTES)
+
+
+def secret_name(kind: str, owner: str, part: str, edition: str) -> str:
+    """The name of the Secret for a part of an object, as one write makes it."""
+    digest = hashlib.sha256(f"{kind}/{owner}/{part}".encode()).hexdigest()[:_HASH]
+    return f"{owner[:_READABLE].rstrip('-.')}-{digest}-{edition}"
+
+
+def secret_references(obj: Obj) -> set[str]:
+    """The names of all Secrets that a System or a Connection refers to."""
+    spec = obj.get("spec") or {}
+    return set(_references(spec.get("authSchemeConfigs") or (), spec.get("credentials") or ()))
+
+
+class CredentialStore:
+    """Writes and deletes the Secrets of systems and connections."""
+
+    def __init__(self, kube: Kube, cache: Informer) -> None:
+        self._kube = kube
+        self._cache = cache
+
+    async def stage(
+        self, namespace: str, made_for: str, secrets: Iterable[PlannedSecret], *, owner: Obj | None = None
+    ) -> None:
+        """Writes ``secrets``, to which nothing refers yet; those with a base take over its other values.
+
+        ``made_for`` is kind and name of the object that will refer to them, ``owner`` that object where it
+        exists already: without it they have to be adopted later.
+        """
+        await asyncio.gather(*(self._stage(namespace, made_for, secret, owner) for secret in secrets))
+
+    async def adopt(self, owner: Obj, secrets: Iterable[PlannedSecret]) -> None:
+        """Makes ``secrets`` go when ``owner`` goes. What cannot be done now, the sweep does."""
+        with suppress(KubeError):
+            await asyncio.gather(*(self.adopt_one(owner, secret.name) for secret in secrets))
+
+    async def adopt_one(self, owner: Obj, name: str) -> None:
+        """Makes a Secret go when ``owner`` goes."""
+        metadata = {"ownerReferences": [owner_reference(owner)]}
+        adopted = await self._kube.patch(
+            SECRETS, name, owner["metadata"]["namespace"], {"metadata": metadata}, field_manager=MANAGER
+        )
+        self._cache.observe(adopted)
+        revisions.wrote(SECRETS.plural, adopted)
+
+    async def discard(self, namespace: str, names: Iterable[str], *, error: Exception | None = None) -> None:
+        """Deletes staged Secrets that nothing came of. What cannot be deleted now is swept.
+
+        After an ``error`` that leaves open whether the object was written they all stay.
+        """
+        if isinstance(error, Unavailable):
+            return
+        for name in names:
+            with suppress(KubeError):
+                await self._delete(namespace, name)
+
+    async def remove(self, owner: Obj, names: Iterable[str]) -> None:
+        """Deletes the Secrets of ``owner`` among ``names``; those of others stay.
+
+        The owner is as it shall be by now: what cannot be deleted now is swept.
+        """
+        namespace = owner["metadata"]["namespace"]
+        for name in names:
+            found = self._cache.get(namespace, name)
+            if found is None or not is_owned(found, owner["metadata"]["uid"]):
+                continue
+            try:
+                await self._delete(namespace, name, uid=found["metadata"]["uid"])
+            except KubeError as error:
+                logger.warning("Cannot delete a replaced Secret, the sweep will: %s", error.reason)
+
+    async def remove_unchanged(self, secrets: Iterable[Obj]) -> None:
+        """Deletes ``secrets`` as they are; one that was written since stays, as does what cannot be deleted now."""
+        for secret in secrets:
+            try:
+                await self.delete_unchanged(secret)
+            except KubeError as error:
+                logger.info("A Secret is left to the operator's clean-up: %s", error.reason)
+
+    async def delete_unchanged(self, secret: Obj) -> bool:
+        """Deletes a Secret unless it was written since; False where it was, or is gone. Raises KubeError."""
+        metadata = secret["metadata"]
+        try:
+            await self._kube.delete(
+                SECRETS,
+                metadata["name"],
+                metadata["namespace"],
+                uid=metadata["uid"],
+                resource_version=metadata["resourceVersion"],
+            )
+        except (NotFound, Conflict):
+            return False
+        self._cache.forget(secret)
+        revisions.deleted(SECRETS.plural, secret)
+        return True
+
+    async def _delete(self, namespace: str, name: str, *, uid: str | None = None) -> None:
+        found = self._cache.get(namespace, name)
+        with suppress(NotFound, Conflict):
+            await self._kube.delete(SECRETS, name, namespace, uid=uid or _uid(found))
+        if found is not None:
+            self._cache.forget(found)
+            revisions.deleted(SECRETS.plural, found)
+
+    async def _stage(self, namespace: str, made_for: str, secret: PlannedSecret, owner: Obj | None) -> None:
+        data = {key: base64.b64encode(value).decode() for key, value in secret.values.items()}
+        if secret.base is not None:
+            data = {**await self._values(secret.base, namespace), **data}
+        metadata: dict[str, Any] = {
+            "name": secret.name,
+            "namespace": namespace,
+            "labels": {"app.kubernetes.io/managed-by": "tieline"},
+            "annotations": {MADE_FOR: made_for},
+        }
+        if owner is not None:
+            metadata["ownerReferences"] = [owner_reference(owner)]
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": metadata,
+            "type": CREDENTIAL_TYPE,
+            "data": data,
+        }
+        try:
+            applied = await self._kube.apply(SECRETS, manifest, field_manager=MANAGER)
+        except Invalid as error:
+            raise errors.conflict(
+                f"The Secret {secret.name} cannot be written: {error.message[:512]}"
+            ) from error
+        self._cache.observe(applied.object)
+        revisions.wrote(SECRETS.plural, applied.object)
+
+    async def _values(self, name: str, namespace: str) -> dict[str, str]:
+        try:
+            found = await self._kube.get(SECRETS, name, namespace)
+        except NotFound:
+            return {}
+        return dict(found.get("data") or {}) if found.get("type") == CREDENTIAL_TYPE else {}
+
+
+def made_for(kind: str, name: str) -> str:
+    """The value of the annotation."""
+    return f"{kind}/{name}"
+
+
+def _uid(found: Obj | None) -> str | None:
+    uid: str | None = found["metadata"]["uid"] if found else None
+    return uid
+
+
+def _references(schemes: Iterable[Obj], credentials: Iterable[Obj]) -> Iterator[str]:
+    inline = [item["authSchemeConfig"] for item in credentials if item.get("authSchemeConfig")]
+    for scheme in (*schemes, *inline):
+        name = auth_schemes.secret_name_of(scheme)
+        if name:
+            yield name
+    for item in credentials:
+        if item.get("secretRef"):
+            yield item["secretRef"]["name"]

@@ -1,0 +1,111 @@
+"""Takes expired credentials out of the connections that REST has made.
+
+The operator deletes their Secrets and tells of it; a spec it never writes. So the entry goes by the hand that made
+it, once the operator has told. What Git or a person owns stays, and is never used.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tieline_api.cache.cluster_cache import ClusterCache
+from tieline_api.conversion.times import expired
+from tieline_api.errors import ApiError
+from tieline_api.store.writer import Writer, refuse_removal, set_or_drop
+from tieline_core.identity.ids import object_id, object_name
+from tieline_core.kubernetes import KubeError
+from tieline_core.kubernetes.periodic_gc import run_periodically
+
+logger = logging.getLogger(__name__)
+
+SWEEP_SECONDS = 10.0
+PATIENCE = timedelta(hours=1)
+"""How long the operator is waited for."""
+
+Obj = Mapping[str, Any]
+
+
+class _NothingToDoError(Exception):
+    """Another replica was here before."""
+
+
+class ExpiredCredentialCollector:
+    """Looks through the cache; every replica may."""
+
+    def __init__(
+        self, world: ClusterCache, writer: Writer, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._world = world
+        self._writer = writer
+        self._now = now
+        self._left_alone: dict[str, str] = {}
+
+    async def run_periodically(self) -> None:
+        """Sweeps every few seconds, for ever."""
+        await run_periodically(self.sweep, seconds=SWEEP_SECONDS, what="expired credentials")
+
+    async def sweep(self) -> int:
+        """Takes out what has expired; returns how many connections were changed."""
+        count = 0
+        found = self._world.connections.list()
+        if self._left_alone:
+            there = {obj["metadata"]["uid"] for obj in found}
+            self._left_alone = {uid: at for uid, at in self._left_alone.items() if uid in there}
+        for obj in [obj for obj in found if self._has_work(obj)]:
+            try:
+                count += await self._clean(obj)
+            except (ApiError, KubeError) as error:
+                metadata = obj["metadata"]
+                self._left_alone[metadata["uid"]] = metadata["resourceVersion"]
+                logger.warning(
+                    "Cannot take out an expired credential: %s",
+                    error.message,
+                    extra={"kind": "Connection", "object": f"{metadata['namespace']}/{metadata['name']}"},
+                )
+        return count
+
+    def _has_work(self, obj: Obj) -> bool:
+        items = obj["spec"].get("credentials") or ()
+        if not any("expiresAt" in item for item in items):
+            return False
+        metadata = obj["metadata"]
+        if metadata["name"] != object_name(object_id(obj)):
+            return False
+        if self._left_alone.get(metadata["uid"]) == metadata["resourceVersion"]:
+            return False
+        return any(self._is_over(obj, item) for item in items)
+
+    async def _clean(self, obj: Obj) -> bool:
+        def change(live: dict[str, Any], mine: dict[str, Any]) -> None:
+            over = {item["id"] for item in live["spec"].get("credentials") or () if self._is_over(live, item)}
+            if not over:
+                raise _NothingToDoError
+            for identifier in over:
+                step = {"id": identifier}
+                refuse_removal(live, ("credentials", step), what=f'The expired credential "{identifier}"')
+            left = [item for item in mine["spec"].get("credentials") or () if item["id"] not in over]
+            set_or_drop(mine["spec"], "credentials", left)
+
+        metadata = obj["metadata"]
+        try:
+            await self._writer.change(
+                self._world.connections, metadata["namespace"], metadata["name"], change
+            )
+        except _NothingToDoError:
+            return False
+        logger.info(
+            "Took out what has expired",
+            extra={"kind": "Connection", "object": f"{metadata['namespace']}/{metadata['name']}"},
+        )
+        return True
+
+    def _is_over(self, obj: Obj, item: Obj) -> bool:
+        """Whether a credential has expired and the operator has told, or could not for long."""
+        now = self._now()
+        if not expired(item, now):
+            return False
+        told = (obj.get("status") or {}).get("credentials") or ()
+        return any(one["id"] == item["id"] and one.get("expired") for one in told) or expired(
+            item, now - PATIENCE
+        )

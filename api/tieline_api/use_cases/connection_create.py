@@ -1,0 +1,206 @@
+"""New connections, of one request: all that can be wrong is found first, codes are exchanged last.
+
+A code is good once, so a request with several cannot be undone as a whole. What a user has granted is not thrown away:
+where one code was exchanged and another was not, what was connected stays, and the answer says what is missing. Where
+nothing was exchanged, nothing stays.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.cache.organisations import Organisation
+from tieline_api.conversion.connections import PlannedSecret
+from tieline_api.dependencies import Dependencies
+from tieline_api.oauth.authorization_codes import CodeChecks
+from tieline_api.oauth.code_exchange import Exchanges, exchange_codes
+from tieline_api.oauth.token_errors import combined_error
+from tieline_api.schemas import connections as rest
+from tieline_api.store.credential_secrets import made_for, new_edition
+from tieline_api.use_cases.connection_update import CONNECTION_KIND, plan_credentials, refuse_taken_name
+from tieline_core.identity.ids import ID_LABEL, format_time, new_id, object_id
+from tieline_core.kubernetes import KubeError
+from tieline_core.kubernetes.resources import CONNECTIONS
+
+logger = logging.getLogger(__name__)
+
+Obj = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedConnection:
+    """A connection that is still to be made."""
+
+    body: rest.NewConnection
+    path: str
+    """Where it is in the request."""
+    identifier: str
+    obj: Obj
+    """As it will be."""
+    secrets: Sequence[PlannedSecret]
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of its credentials, in the order of the request."""
+        return [item["id"] for item in self.obj["spec"]["credentials"]]
+
+    @property
+    def rivals(self) -> tuple[Any, ...]:
+        """The same for connections that cannot all have their name."""
+        spec = self.obj["spec"]
+        return spec["systemRef"]["name"], (spec.get("endUserRef") or {}).get("name"), spec["name"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreatedConnections:
+    """What a request has made."""
+
+    connections: Mapping[str, Obj]
+    """By their place in the request; those that were taken back are missing."""
+    exchanged: int
+    """How many codes became tokens."""
+    error: errors.ApiError | None
+    """What the client has to be told all the same."""
+
+
+def plan_connection(
+    platform: Dependencies,
+    body: rest.NewConnection,
+    *,
+    organisation: Organisation,
+    template: Mapping[str, Any],
+    user: Mapping[str, Any] | None = None,
+    path: str = "connection",
+) -> PlannedConnection:
+    """A new Connection for a template's system. ApiError where it may not be."""
+    world = platform.world
+    system = world.referred(world.systems, template, "systemRef")
+    if system is None:
+        raise errors.conflict("The template's system does not exist (any more): create it first")
+    system_name = system["metadata"]["name"]
+    namespace = organisation.namespace
+    reference = {"name": user["metadata"]["name"]} if user else None
+    refuse_taken_name(world, system_name, body.name, namespace=namespace, user=reference)
+    identifier = new_id()
+    items, secrets = plan_credentials(
+        body.credentials,
+        system=system,
+        owner=identifier.lower(),
+        connection=identifier,
+        organisation=organisation.id,
+        edition=new_edition(),
+        path=f"{path}.credentials",
+    )
+    spec: Obj = {
+        "name": body.name,
+        "systemRef": {"name": system_name},
+        "connectionTemplateRef": {"name": template["metadata"]["name"]},
+        "credentials": items,
+    }
+    if body.base_url:
+        spec["baseUrl"] = body.base_url
+    if reference:
+        spec["endUserRef"] = reference
+    obj = _planned_object(namespace, identifier, spec)
+    return PlannedConnection(body=body, path=path, identifier=identifier, obj=obj, secrets=secrets)
+
+
+async def create_connections(
+    platform: Dependencies, planned: Sequence[PlannedConnection]
+) -> CreatedConnections:
+    """Checks all, writes all, then exchanges all codes. ApiError, with nothing made, where nothing is to stay."""
+    rivals = [one.rivals for one in planned]
+    if len(set(rivals)) < len(rivals):
+        raise errors.conflict("Two of the new connections have the same system and name: name them otherwise")
+    checks = CodeChecks(platform=platform)
+    for one in planned:
+        await checks.check(one.body.credentials, one.obj, one.secrets, path=f"{one.path}.credentials")
+    made: dict[str, Obj] = {}
+    try:
+        for one in planned:
+            made[one.path] = await _write(platform, one)
+    except (errors.ApiError, KubeError):
+        await delete_created(platform, made.values())
+        raise
+    outcomes = await asyncio.gather(
+        *(
+            exchange_codes(
+                platform, one.body.credentials, made[one.path], one.ids, path=f"{one.path}.credentials"
+            )
+            for one in planned
+        )
+    )
+    return await _kept(platform, made, dict(zip(made, outcomes, strict=True)))
+
+
+async def _kept(
+    platform: Dependencies, made: Mapping[str, Obj], outcomes: Mapping[str, Exchanges]
+) -> CreatedConnections:
+    failures = [failure for outcome in outcomes.values() for failure in outcome.failures]
+    exchanged = sum(outcome.exchanged for outcome in outcomes.values())
+    fruitless = [path for path, one in outcomes.items() if one.failures and not one.exchanged]
+    if failures and not exchanged:
+        fruitless = list(made)
+    await delete_created(platform, [made[path] for path in fruitless])
+    if not failures:
+        return CreatedConnections(connections=made, exchanged=exchanged, error=None)
+    if not exchanged:
+        raise failures[0] if len(failures) == 1 else combined_error(failures)
+    left = {path: obj for path, obj in made.items() if path not in fruitless}
+    error = combined_error(failures, connections=[object_id(obj) for obj in left.values()])
+    error.message += (
+        "; the connections listed in connections were made all the same, because codes of theirs were exchanged "
+        "and are good once only: store a new code in what is missing"
+    )
+    return CreatedConnections(connections=left, exchanged=exchanged, error=error)
+
+
+async def delete_created(platform: Dependencies, connections: Iterable[Obj]) -> None:
+    """Deletes connections that nothing came of, and frees the states of their codes."""
+    for obj in connections:
+        for item in obj["spec"].get("credentials") or ():
+            with suppress(KubeError):
+                await platform.token_manager.give_up(obj, item["id"])
+        try:
+            await platform.writer.delete(platform.world.connections, obj)
+        except KubeError as error:
+            extra = {"kind": "Connection", "object": obj["metadata"]["name"]}
+            logger.warning("Cannot take back a new connection: %s", error.reason, extra=extra)
+
+
+async def _write(platform: Dependencies, planned: PlannedConnection) -> Obj:
+    """The Secrets, then the Connection, which owns them."""
+    metadata, identifier = planned.obj["metadata"], planned.identifier
+    namespace, owner = metadata["namespace"], made_for(CONNECTION_KIND, metadata["name"])
+    try:
+        await platform.credentials.stage(namespace, owner, planned.secrets)
+        obj = await platform.writer.create(
+            platform.world.connections, namespace, identifier, planned.obj["spec"]
+        )
+    except (errors.ApiError, KubeError) as error:
+        names = [secret.name for secret in planned.secrets]
+        await platform.credentials.discard(namespace, names, error=error)
+        raise
+    await platform.credentials.adopt(obj, planned.secrets)
+    return obj
+
+
+def _planned_object(namespace: str, identifier: str, spec: Mapping[str, Any]) -> Obj:
+    """A Connection as it will be, for what has to be checked before it is written."""
+    return {
+        "apiVersion": CONNECTIONS.api_version,
+        "kind": CONNECTIONS.kind,
+        "metadata": {
+            "name": identifier.lower(),
+            "namespace": namespace,
+            "uid": "",
+            "labels": {ID_LABEL: identifier},
+            "creationTimestamp": format_time(datetime.now(UTC)),
+        },
+        "spec": spec,
+    }

@@ -1,0 +1,236 @@
+"""How connections that are there, and their Secrets, are changed."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.auth.authentication import Caller
+from tieline_api.auth.secret_access import merged, secrets_sent
+from tieline_api.cache.cluster_cache import ClusterCache
+from tieline_api.conversion import auth_schemes
+from tieline_api.conversion.connections import PlannedSecret, linked_certificate, plan_credential, stored_item
+from tieline_api.dependencies import Dependencies
+from tieline_api.internal.pod_credentials import token_secret_of
+from tieline_api.oauth.authorization_codes import CodeChecks
+from tieline_api.oauth.code_exchange import exchange_codes
+from tieline_api.oauth.token_errors import combined_error
+from tieline_api.schemas import connections as rest
+from tieline_api.store.credential_secrets import made_for, new_edition, secret_name, secret_references
+from tieline_api.store.writer import refuse_removal, set_or_drop
+from tieline_core.identity.ids import object_id
+from tieline_core.kubernetes import KubeError
+
+Obj = dict[str, Any]
+CONNECTION_KIND = "Connection"
+
+
+async def update_connection_object(
+    platform: Dependencies,
+    body: rest.ConnectionUpdate,
+    *,
+    obj: Mapping[str, Any],
+    system: Mapping[str, Any] | None,
+    organisation: str,
+    caller: Caller | None = None,
+    if_match: str | None = None,
+) -> Obj:
+    """Writes new Secrets, then the Connection that refers to them, then exchanges its codes.
+
+    ``caller`` must be allowed to get or use each Secret of others that the change sends elsewhere. It is None where
+    nobody calls: an authorisation that comes back brings its code, and changes nothing else.
+    What is stored stays when a code cannot be exchanged, and so do the tokens of others: the credential tells why,
+    and is tried again where that can help.
+    """
+    metadata, given = obj["metadata"], body.credentials or []
+    change = _Change(body, obj=obj, system=system or {}, organisation=organisation)
+    staged = set[str]()
+    if given:
+        planned = {**obj, "spec": {**obj["spec"], "credentials": change.plan(obj, obj)}}
+        checks = CodeChecks(platform=platform)
+        await checks.check(given, planned, change.secrets, path="credentials", live=obj)
+
+    async def stage() -> None:
+        if caller is not None:
+            names = [secret.name for secret in change.secrets]
+            await platform.references.check(caller, obj, change.sent, staged=names)
+        staged.update(secret.name for secret in change.secrets)
+        owner = made_for(CONNECTION_KIND, metadata["name"])
+        await platform.credentials.stage(metadata["namespace"], owner, change.secrets, owner=obj)
+
+    try:
+        changed = await platform.writer.change(
+            platform.world.connections,
+            metadata["namespace"],
+            metadata["name"],
+            change,
+            if_match=if_match,
+            prepare=stage,
+        )
+    except (errors.ApiError, KubeError) as error:
+        await platform.credentials.discard(metadata["namespace"], staged, error=error)
+        raise
+    await platform.credentials.remove(changed, (change.referred | staged) - secret_references(changed))
+    await platform.credentials.remove_unchanged(_tokens_of_removed(platform.world, change.before, changed))
+    outcome = await exchange_codes(platform, given, changed, change.ids, path="credentials")
+    if outcome.failures:
+        raise combined_error(outcome.failures)
+    return changed
+
+
+class _Change:
+    """What a request makes of a connection, computed anew for each state of it that is met on the way."""
+
+    def __init__(
+        self,
+        body: rest.ConnectionUpdate,
+        *,
+        obj: Mapping[str, Any],
+        system: Mapping[str, Any],
+        organisation: str,
+    ) -> None:
+        self._body = body
+        self._organisation = organisation
+        self._obj = obj
+        self._system = system
+        self._edition = new_edition()
+        self.secrets: Sequence[PlannedSecret] = ()
+        """Those that it needs."""
+        self.ids: list[str] = []
+        """The ids of its credentials, in the order of the request."""
+        self.referred: set[str] = set()
+        """The names of the Secrets that were referred to before."""
+        self.before: Sequence[Obj] = ()
+        """The credentials that there were before."""
+        self.sent: Sequence[str] = ()
+        """The names of the Secrets whose values go elsewhere from now on."""
+
+    def __call__(self, live: Obj, mine: Obj) -> None:
+        owned = copy.deepcopy(mine["spec"])
+        self._apply(live, mine)
+        bases = [secret.base for secret in self.secrets if secret.base]
+        after = merged(live["spec"], mine["spec"])
+        self.sent = [*secrets_sent(live["spec"], after), *secrets_sent(owned, mine["spec"]), *bases]
+
+    def _apply(self, live: Obj, mine: Obj) -> None:
+        body = self._body
+        if body.name is not None:
+            mine["spec"]["name"] = body.name
+        if body.base_url:
+            mine["spec"]["baseUrl"] = body.base_url
+        elif body.base_url == "" and "baseUrl" in live["spec"]:
+            refuse_removal(live, ("baseUrl",), what="The base URL")
+            mine["spec"].pop("baseUrl", None)
+        if body.credentials is not None:
+            self.referred |= secret_references(live)
+            self.before = live["spec"].get("credentials") or ()
+            set_or_drop(mine["spec"], "credentials", self.plan(live, mine))
+
+    def plan(self, live: Mapping[str, Any], mine: Mapping[str, Any]) -> list[Obj]:
+        """The credentials as they will be; ``mine`` is what the API owns of the connection."""
+        items, self.secrets = plan_credentials(
+            self._body.credentials or [],
+            system=self._system,
+            owner=self._obj["metadata"]["name"],
+            connection=object_id(self._obj),
+            organisation=self._organisation,
+            edition=self._edition,
+            live=live,
+            mine=mine,
+        )
+        self.ids = [item["id"] for item in items]
+        return items
+
+
+def _tokens_of_removed(world: ClusterCache, before: Sequence[Obj], after: Obj) -> list[Mapping[str, Any]]:
+    """The Secrets with tokens of the credentials ``before`` that a connection has no more."""
+    left = {item["id"] for item in after["spec"].get("credentials") or ()}
+    gone = [item for item in before if item["id"] not in left]
+    return [found for item in gone if (found := token_secret_of(world, after, item))]
+
+
+async def link_if_free(
+    platform: Dependencies, template: Mapping[str, Any], connection: Mapping[str, Any]
+) -> None:
+    """Links a static template that has no connection yet."""
+    reference = {"name": connection["metadata"]["name"]}
+    if template["spec"].get("dynamic") or template["spec"].get("connectionRef"):
+        return
+
+    def change(live: Obj, mine: Obj) -> None:
+        if not live["spec"].get("dynamic") and not live["spec"].get("connectionRef"):
+            mine["spec"]["connectionRef"] = reference
+
+    metadata = template["metadata"]
+    await platform.writer.change(platform.world.templates, metadata["namespace"], metadata["name"], change)
+
+
+def plan_credentials(
+    given: Sequence[rest.ConnectionCredential],
+    *,
+    system: Mapping[str, Any],
+    owner: str,
+    connection: str,
+    organisation: str,
+    edition: str,
+    live: Mapping[str, Any] | None = None,
+    mine: Mapping[str, Any] | None = None,
+    path: str = "credentials",
+) -> tuple[list[Obj], list[PlannedSecret]]:
+    """All credentials of a connection in their order, and the Secrets for the values that were given.
+
+    ``owner`` is the connection's name, ``connection`` its id, ``organisation`` its organisation's, ``edition`` the
+    write's. Credentials of ``live`` that
+    are not listed go; 409 when they belong to somebody else.
+    """
+    stored = {item["id"]: item for item in ((live or {}).get("spec") or {}).get("credentials") or ()}
+    ours = {item["id"]: item for item in ((mine or {}).get("spec") or {}).get("credentials") or ()}
+    items: list[Obj] = []
+    secrets: list[PlannedSecret] = []
+    seen: set[str] = set()
+    for index, one in enumerate(given):
+        found = stored_item(one.id, stored.values(), connection=connection)
+        known = found["id"] if found else ""
+        planned = plan_credential(
+            one,
+            live=found,
+            mine=ours.get(known),
+            system=system,
+            connection=connection,
+            organisation=organisation,
+            path=f"{path}[{index}]",
+            linked=linked_certificate(live or {}, known),
+        )
+        identifier = planned.item["id"]
+        if identifier in seen:
+            raise errors.invalid(f"{path}[{index}].id", "is used twice: ids are unique in the connection")
+        seen.add(identifier)
+        named = [
+            replace(secret, name=secret_name(CONNECTION_KIND, owner, secret.part, edition))
+            for secret in planned.secrets
+        ]
+        for secret in named:
+            _refer(planned.item, secret)
+        items.append(planned.item)
+        secrets += named
+    for identifier in stored.keys() - seen:
+        step = {"id": identifier}
+        refuse_removal(live or {}, ("credentials", step), what=f'The credential "{identifier}"')
+    return items, secrets
+
+
+def refuse_taken_name(
+    world: ClusterCache, system: str, name: str, *, namespace: str, user: Mapping[str, Any] | None
+) -> None:
+    """409 when a connection of the system has the name; users' connections are told apart by user."""
+    for other in world.referring(world.connections, "system", namespace, system):
+        if other["spec"]["name"] == name and other["spec"].get("endUserRef") == user:
+            raise errors.conflict(f'The system has a connection named "{name}" already: choose another name')
+
+
+def _refer(item: Obj, secret: PlannedSecret) -> None:
+    if secret.part.startswith("scheme/"):
+        auth_schemes.refer_to_secret(item["authSchemeConfig"], secret.name)
+    else:
+        item["secretRef"] = {"name": secret.name}

@@ -1,0 +1,115 @@
+"""Files and labels that REST brings into a project: what is checked, and what others own."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.conversion import projects as convert
+from tieline_api.dependencies import Dependencies
+from tieline_api.errors import FieldError
+from tieline_api.schemas import projects as rest
+from tieline_api.store.field_managers import other_managers
+from tieline_api.store.writer import refuse_removal, set_or_drop
+from tieline_core.evaluation.busy import EvaluationBusy
+from tieline_core.project_files.deploy_findings import MAIN, check_files, missing_templates
+from tieline_core.resources.project_versions import FileFinding
+from tieline_core.severity import Severity
+from tieline_protocol.files import MAX_FILE_BYTES, MAX_TOTAL_BYTES
+
+Obj = dict[str, Any]
+Pairs = list[tuple[str, bytes]]
+# How long a request waits for the check of its files, which the files of others may come before.
+_CHECK_SECONDS = 30.0
+_RETRY_SECONDS = 5.0
+
+
+def given_files(files: Iterable[rest.File]) -> Pairs:
+    """Files of a request; 413 when one is, or all are, too large."""
+    pairs = sorted((file.filename, file.content.encode()) for file in files)
+    for path, content in pairs:
+        if len(content) > MAX_FILE_BYTES:
+            raise errors.too_large(f'The file "{path[:100]}"', limit=MAX_FILE_BYTES)
+    if sum(len(content) for _, content in pairs) > MAX_TOTAL_BYTES:
+        raise errors.too_large("All files together", limit=MAX_TOTAL_BYTES)
+    return pairs
+
+
+async def refuse_unrunnable(
+    platform: Dependencies,
+    project: Mapping[str, Any],
+    environment: str,
+    files: Pairs,
+    labels: Mapping[str, str],
+) -> None:
+    """422 with what the checks before a deploy find; 429 when that cannot be told now."""
+    templates = _template_names(platform, project, environment)
+    try:
+        async with asyncio.timeout(_CHECK_SECONDS):
+            found = await platform.files_checker.check(project["metadata"]["namespace"], files, labels)
+    except (EvaluationBusy, TimeoutError):
+        raise errors.too_many_requests(
+            "Too many files of this organisation wait to be checked: try again in a moment",
+            retry_after=_RETRY_SECONDS,
+        ) from None
+    _refuse([*found.findings, *missing_templates(found.templates, templates)])
+
+
+def refuse_names(files: Pairs, labels: Mapping[str, str]) -> None:
+    """422 for names and labels that cannot be; what is in the files may be work in progress."""
+    names = [(path, b"") for path, _ in files]
+    if all(path != MAIN for path, _ in names):
+        names.append((MAIN, b""))
+    _refuse(check_files(names, labels, None))
+
+
+def set_files(live: Obj, mine: Obj, *, references: list[Obj], labels: Mapping[str, str]) -> None:
+    """Makes ``references`` the only source; 409 when others own a source that would stay beside it."""
+    source = live["spec"].get("source") or {}
+    wanted = {item["name"] for item in references}
+    for field, key in (("files", "filename"), ("configMaps", "name")):
+        for item in source.get(field) or ():
+            if field == "configMaps" and item[key] in wanted:
+                continue
+            managers = other_managers(live, ("spec", "source", field, {key: item[key]}))
+            if managers:
+                raise errors.conflict(
+                    f'The file source "{item[key]}" belongs to "{managers[0]}": change the files there, '
+                    "or make that manager give it up",
+                    managers=managers,
+                )
+    set_or_drop(mine["spec"], "source", {"configMaps": references} if references else {})
+    set_labels(live, mine, labels)
+
+
+def set_labels(live: Obj, mine: Obj, labels: Mapping[str, str]) -> None:
+    """Makes ``labels`` the only ones; 409 when others own one that would stay."""
+    for key in (live["spec"].get("labels") or {}).keys() - labels.keys():
+        refuse_removal(live, ("labels", key), what=f'The label "{key}"')
+    set_or_drop(mine["spec"], "labels", dict(labels))
+
+
+def files_to_rest(files: Iterable[tuple[str, bytes]], labels: Mapping[str, str]) -> rest.CurrentFiles:
+    return rest.CurrentFiles(files=convert.files_to_rest(files), labels=dict(labels))
+
+
+def _template_names(platform: Dependencies, project: Mapping[str, Any], environment: str) -> set[str]:
+    metadata = project["metadata"]
+    world = platform.world
+    found = world.referring(
+        world.templates, "environment", metadata["namespace"], metadata["name"], environment
+    )
+    return {template["spec"]["name"] for template in found}
+
+
+def _refuse(findings: Iterable[FileFinding]) -> None:
+    """422 with the findings that refuse, if there are any."""
+    refusing = [item for item in findings if item.severity == Severity.ERROR]
+    if refusing:
+        raise errors.invalid_fields(FieldError(_place(item), item.message) for item in refusing)
+
+
+def _place(finding: FileFinding) -> str:
+    file = f"[{finding.filename}]" if finding.filename else ""
+    line = f":{finding.line}" if finding.line else ""
+    return f"files{file}{line}"

@@ -1,0 +1,125 @@
+"""How projects are shown, and how their environments are found."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.cache.cluster_cache import ClusterCache
+from tieline_api.conversion import projects as convert
+from tieline_api.dependencies import Dependencies
+from tieline_api.http.operation import Call, Reply
+from tieline_api.store.etags import etag
+from tieline_core.identity.ids import environment_id, object_id, parse_id
+
+Obj = dict[str, Any]
+
+
+async def project_reply(platform: Dependencies, obj: Mapping[str, Any]) -> Reply:
+    """A project with its current files and with what is deployed in its environments."""
+    served = {
+        item["name"]: version
+        for item in convert.environment_items(obj)
+        if (version := _served_version(platform, obj, item)) is not None
+    }
+    files, *deployed = await asyncio.gather(
+        platform.files.current(obj), *(platform.files.of_version(version) for version in served.values())
+    )
+    body = convert.project_to_rest(
+        obj,
+        versions=versions_of(platform.world, obj),
+        files=files,
+        deployed={
+            name: (found, version["spec"].get("labels") or {})
+            for (name, version), found in zip(served.items(), deployed, strict=True)
+        },
+    )
+    return Reply(body=body, etag=etag(obj))
+
+
+def need_project(call: Call[Any, Any]) -> Obj:
+    """The project in the path."""
+    world = call.platform.world
+    return world.need(world.projects, call.namespace, call.path["project_id"])
+
+
+def need_environment(
+    project: Mapping[str, Any],
+    *,
+    name: str | None = None,
+    identifier: str | None = None,
+    fields: tuple[str, str] = ("project_env", "env_id"),
+) -> str:
+    """The name of an environment, chosen by name or by id; without either the only one there is.
+
+    Raises ApiError: 404 for one that is not there, 422 when there are several to choose from.
+    """
+    names: list[str] = [item["name"] for item in convert.environment_items(project)]
+    if identifier:
+        wanted = parse_id(identifier)
+        found = [one for one in names if environment_id(object_id(project), one) == wanted]
+        if not found:
+            raise errors.ApiError(
+                404, "not_found", f"The project has no environment with this id; {_choices(names)}"
+            )
+        if name and name != found[0]:
+            raise errors.invalid(
+                fields[1], f'is the id of "{found[0]}", not of "{name}": give one of the two'
+            )
+        return found[0]
+    if name:
+        if name not in names:
+            raise errors.ApiError(404, "not_found", f"The project has no such environment; {_choices(names)}")
+        return name
+    if len(names) != 1:
+        raise errors.invalid(
+            fields[0], f"is required, since the project has several environments; {_choices(names)}"
+        )
+    return names[0]
+
+
+def environment_by_name_or_id(project: Mapping[str, Any], text: str) -> str:
+    """The environment that ``text`` names, or whose id it is."""
+    names: list[str] = [item["name"] for item in convert.environment_items(project)]
+    if text in names or parse_id(text) is None:
+        return need_environment(project, name=text)
+    return need_environment(project, identifier=text)
+
+
+def set_environment(live: Obj, mine: Obj, name: str, **fields: Any) -> None:
+    """Sets fields of one environment in what the API owns of a project."""
+    items = mine["spec"].setdefault("environments", [])
+    item = next((one for one in items if one["name"] == name), None)
+    if item is None:
+        item = {"name": name}
+        items.append(item)
+    item.update(fields)
+    if not live["spec"].get("environments"):
+        return
+    known = {one["name"] for one in live["spec"]["environments"]}
+    if name not in known:
+        raise errors.conflict(f'The environment "{name}" was removed meanwhile')
+
+
+def _served_version(
+    platform: Dependencies, project: Mapping[str, Any], item: Mapping[str, Any]
+) -> Obj | None:
+    """The version that serves in an environment, or that shall serve there."""
+    status = convert.environment_status(project, item["name"])
+    found = convert.served_version(item, status, versions_of(platform.world, project))
+    return dict(found) if found else None
+
+
+def versions_of(world: ClusterCache, project: Mapping[str, Any]) -> convert.Versions:
+    """Finds the versions of a project by their names."""
+    metadata = project["metadata"]
+
+    def find(name: str) -> Mapping[str, Any] | None:
+        found = world.versions.get(metadata["namespace"], name)
+        return found if found and found["spec"]["projectRef"]["name"] == metadata["name"] else None
+
+    return find
+
+
+def _choices(names: list[str]) -> str:
+    return "it has " + ", ".join(f'"{name}"' for name in names)

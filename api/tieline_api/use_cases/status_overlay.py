@@ -1,0 +1,180 @@
+"""What is wrong with schemes and credentials, told at once.
+
+The operator writes its findings into status a moment after a write. Here they are made by the same functions from
+what the caches hold now, and laid over the status that the operator left: what a client has just written is judged
+in the answer.
+"""
+
+from collections.abc import Hashable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from tieline_api.cache.cluster_cache import ClusterCache
+from tieline_api.cache.credential_directory import CredentialDirectory
+from tieline_api.conversion.times import expired
+from tieline_api.internal.pod_credentials import token_secret_of
+from tieline_api.store.credential_secrets import secret_references
+from tieline_api.use_cases.findings_cache import Facts, FindingsCache
+from tieline_core.credentials.linker import SYSTEM, scheme_in
+from tieline_core.credentials.validation.credential_findings import KnownCredential, findings, recheck_times
+from tieline_core.credentials.validation.references import resolve_references, scheme_links
+from tieline_core.credentials.validation.scheme_findings import (
+    KnownScheme,
+    inline_findings,
+    references,
+    scheme_findings,
+)
+from tieline_core.credentials.validation.secret_facts import SecretFacts, tokens_of
+from tieline_core.identity.ids import object_id, object_name
+from tieline_core.resources import Connection, System
+from tieline_core.resources.auth_schemes import AuthSchemeConfig
+from tieline_core.resources.connections import ConnectionCredential
+
+Obj = Mapping[str, Any]
+
+_MOST = 16
+
+
+_facts, _judgements = Facts(), FindingsCache()
+
+
+def evict_deleted(world: ClusterCache) -> None:
+    """Has what was found forgotten together with what it was found of."""
+    world.secrets.subscribe(_facts.changed)
+    for cache in (world.systems, world.connections):
+        cache.subscribe(_judgements.changed)
+
+
+def system_with_findings(world: ClusterCache, obj: Obj) -> Obj:
+    """The System with the findings of now about its auth schemes."""
+    made_of, now = (_version(obj), *_versions(world, obj)), datetime.now(UTC)
+    known = None if _leads_elsewhere(obj) else _judgements.find(obj["metadata"]["uid"], made_of, now)
+    if known is not None:
+        return _with_status(obj, authSchemes=known)
+    try:
+        system = System.read(obj)
+    except ValidationError:
+        return obj
+    schemes, directory = system.spec.auth_scheme_configs, CredentialDirectory(world)
+    told = []
+    for scheme in schemes:
+        names = {reference.name for reference, _ in references(scheme)}
+        facts = {name: _facts.of(world, system.namespace, name) for name in names}
+        if _is_told(obj) and not all(one.exists for one in facts.values()):
+            # Of a Secret of another type, which no cache here has, the operator says more.
+            told += [one for one in _status(obj, "authSchemes") if one["id"] == scheme.id]
+            continue
+        judged = KnownScheme(
+            scheme=scheme,
+            siblings=schemes,
+            namespace=system.namespace,
+            secrets=facts,
+            links=scheme_links(directory, system.namespace, scheme),
+        )
+        messages = [finding.message.to_dict() for finding in scheme_findings(judged)[:_MOST]]
+        told.append({"id": scheme.id, "validationMessages": messages})
+    _judgements.keep(obj["metadata"]["uid"], made_of, told)
+    return _with_status(obj, authSchemes=told)
+
+
+def connection_with_findings(world: ClusterCache, obj: Obj, system: Obj | None) -> Obj:
+    """The Connection with the errors of now, and without credentials of REST's that have expired."""
+    now = datetime.now(UTC)
+    if obj["metadata"]["name"] == object_name(object_id(obj)):
+        left = [item for item in obj["spec"].get("credentials") or () if not expired(item, now)]
+        obj = {**obj, "spec": {**obj["spec"], "credentials": left}}
+    if system is None:
+        return obj
+    items = obj["spec"].get("credentials") or ()
+    kept = tuple(_version(found) for item in items if (found := token_secret_of(world, obj, item)))
+    sources = (*_versions(world, obj), *_versions(world, system), *kept)
+    made_of = (_version(obj), _version(system), len(items), *sources)
+    elsewhere = _leads_elsewhere(obj) or _leads_elsewhere(system)
+    told = None if elsewhere else _judgements.find(obj["metadata"]["uid"], made_of, now)
+    if told is not None:
+        return _with_status(obj, credentials=told)
+    try:
+        connection, of = Connection.read(obj), SYSTEM.of(system)
+    except ValidationError:
+        return obj
+    before = {one["id"]: one for one in _status(obj, "credentials")}
+    told, again = [], []
+    for item in connection.spec.credentials:
+        known = _known(world, obj, connection, item, scheme_in(of, item))
+        again += recheck_times(known, now)
+        if _is_told(obj) and item.id in before and known.secret and not known.secret.exists:
+            told.append(before[item.id])
+            continue
+        errors = [finding.message for finding in findings(known, now)][:_MOST]
+        own = [finding.message.to_dict() for finding in inline_findings(item.auth_scheme_config)[:_MOST]]
+        judged = {"id": item.id, "errors": errors, "validationMessages": own}
+        told.append({**before.get(item.id, {}), **judged})
+    _judgements.keep(obj["metadata"]["uid"], made_of, told, min(again, default=None))
+    return _with_status(obj, credentials=told)
+
+
+def _known(
+    world: ClusterCache,
+    obj: Obj,
+    connection: Connection,
+    item: ConnectionCredential,
+    scheme: AuthSchemeConfig | None,
+) -> KnownCredential:
+    namespace = connection.namespace
+    consumer = scheme.oauth1.secret_ref if scheme and scheme.oauth1 else None
+    kept = token_secret_of(world, obj, {"id": item.id})
+
+    def facts(where: str, name: str) -> SecretFacts:
+        return _facts.of(world, where, name)
+
+    return KnownCredential(
+        item=item,
+        scheme=scheme,
+        namespace=namespace,
+        system=connection.spec.system_ref.name,
+        secret=facts(namespace, item.secret_ref.name) if item.secret_ref else None,
+        consumer=facts(namespace, consumer.name) if consumer else None,
+        tokens=tokens_of(kept) if kept else None,
+        links=resolve_references(CredentialDirectory(world), facts, obj, item, scheme).problems,
+    )
+
+
+def _versions(world: ClusterCache, obj: Obj) -> tuple[Hashable, ...]:
+    """The versions of the Secrets that an object refers to."""
+    namespace = obj["metadata"]["namespace"]
+    names = sorted(secret_references(obj))
+    return tuple(_version(found) if (found := world.secrets.get(namespace, name)) else name for name in names)
+
+
+def _version(obj: Obj) -> Hashable:
+    return obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]
+
+
+def _leads_elsewhere(obj: Obj) -> bool:
+    """Whether a scheme uses credentials of other connections: what those are like is not in our versions."""
+    spec = obj["spec"]
+    inline = [item.get("authSchemeConfig") for item in spec.get("credentials") or ()]
+    for scheme in (*(spec.get("authSchemeConfigs") or ()), *inline):
+        oauth2 = (scheme or {}).get("oauth2") or {}
+        grant = oauth2.get("grant") or {}
+        named = (grant.get("authorizationCode"), grant.get("password"), (scheme or {}).get("oauth1"))
+        clients = [client or {} for client in named]
+        if oauth2.get("mtlsEnabled") or any(client.get("credentialId") for client in clients):
+            return True
+    return False
+
+
+def _is_told(obj: Obj) -> bool:
+    """Whether the operator has seen the spec as it is."""
+    seen = (obj.get("status") or {}).get("observedGeneration")
+    return seen is not None and seen == obj["metadata"].get("generation")
+
+
+def _status(obj: Obj, field: str) -> list[dict[str, Any]]:
+    return list((obj.get("status") or {}).get(field) or ())
+
+
+def _with_status(obj: Obj, **fields: Any) -> Obj:
+    return {**obj, "status": {**(obj.get("status") or {}), **fields}}

@@ -1,0 +1,71 @@
+"""Users of a request that are known, or that their first connection creates."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.auth.permissions import Permission
+from tieline_api.http.operation import Call
+from tieline_api.schemas.names import check_new_external_id
+from tieline_api.store.writer import IdTakenError
+from tieline_core.identity.ids import ID_LABEL, child_id, object_name, parse_id
+
+Obj = dict[str, Any]
+_CREATE = Permission("create", "endusers")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedUser:
+    """A user that a request is about."""
+
+    obj: Obj
+    """The EndUser; as it will be, where it is new."""
+    is_new: bool
+
+    async def create(self, call: Call[Any, Any]) -> None:
+        """Creates the user if it is new. Of several first connections at once, one creates it."""
+        if self.is_new:
+            with suppress(IdTakenError):
+                await create_user(call, self.obj["spec"])
+
+
+async def resolve_user(call: Call[Any, Any], identifier: str, *, field: str) -> ResolvedUser:
+    """The user with this id or external id; a new one for an external id that nobody has.
+
+    ApiError 422 at ``field`` for an id that nobody has, and where the caller may not create users.
+    """
+    found = call.platform.world.user(call.namespace, identifier)
+    if found is not None:
+        return ResolvedUser(obj=found, is_new=False)
+    if parse_id(identifier) is not None:
+        raise errors.invalid(field, "is no user of this organisation: create the user first")
+    if not await call.platform.access.allowed(call.caller, call.namespace, _CREATE):
+        raise errors.invalid(
+            field,
+            f"is no user of this organisation, and you may not create one: it needs the permission {_CREATE}",
+        )
+    try:
+        check_new_external_id(identifier)
+    except ValueError as problem:
+        raise errors.invalid(field, str(problem)) from None
+    new_id = user_id(call, identifier)
+    metadata = {"name": object_name(new_id), "namespace": call.namespace, "labels": {ID_LABEL: new_id}}
+    return ResolvedUser(obj={"metadata": metadata, "spec": {"externalId": identifier}}, is_new=True)
+
+
+async def create_user(call: Call[Any, Any], spec: Mapping[str, Any]) -> Obj:
+    """Writes a new user; IdTakenError where the external id is taken."""
+    return await call.platform.writer.create(
+        call.platform.world.users,
+        call.namespace,
+        user_id(call, spec["externalId"]),
+        spec,
+        chosen_by_client=True,
+    )
+
+
+def user_id(call: Call[Any, Any], external_id: str) -> str:
+    """The id of a new user: one external id makes one id, so two calls at once cannot make two users."""
+    return child_id(call.organisation.id, f"user/{external_id}")

@@ -1,0 +1,1 @@
+"""What a local cluster consists of: components, configuration, certificates."""

@@ -1,0 +1,1 @@
+"""Deploys the platform to a cluster and gives access to it."""

@@ -1,0 +1,173 @@
+"""Deploying the platform of this checkout on a cluster: images, definitions, operator and API."""
+
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tieline_cluster.deployment.kubectl import Kubectl
+from tieline_cluster.deployment.service_access import ServiceAccess, service_access_for
+from tieline_cluster.errors import ClusterError
+from tieline_cluster.interface import Cluster, ClusterProvider
+from tieline_cluster.progress import Progress
+
+NAMESPACE = "tieline-system"
+OVERLAY = Path("deploy/overlays/local")
+_ROLLOUT = 300
+_IMAGES = {"platform": "localhost/tieline-platform", "runtime": "localhost/tieline-runtime"}
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """The platform, ready."""
+
+    kubectl: Kubectl
+    url: str
+    images: Mapping[str, str]
+    reach: ServiceAccess
+
+
+def deploy(
+    *,
+    checkout: Path,
+    work: Path,
+    provider: ClusterProvider,
+    cluster: Cluster,
+    kubectl: Kubectl,
+    progress: Progress,
+) -> Deployed:
+    """Builds the images, applies the manifests, and returns once operator and API are ready.
+
+    ``work`` is a folder for what is generated on the way. Raises ClusterError.
+    """
+    images = provider.build_images(context=checkout, targets=["platform", "runtime"])
+    with progress.step("Installing definitions, operator and API"):
+        kubectl("apply", "--server-side", "--force-conflicts", "-k", str(checkout / "crds"))
+        overlay = with_images(checkout / OVERLAY, images=images, work=work / "platform", configure=True)
+        kubectl("apply", "--server-side", "--force-conflicts", "-k", str(overlay))
+        # OAuth sends users back to the API: it has to know the address that their browsers reach it at.
+        reach = service_access_for(cluster, kubectl, work / "platform" / "forwards")
+        address = reach.address(NAMESPACE, "tieline-api")
+        with_images(
+            checkout / OVERLAY, images=images, work=work / "platform", configure=True, public_url=address
+        )
+        kubectl("apply", "--server-side", "--force-conflicts", "-k", str(overlay))
+    with progress.step("Waiting until operator and API are ready"):
+        for deployment in ("tieline-operator", "tieline-api"):
+            _rolled_out(kubectl, deployment)
+        url = reach.url(NAMESPACE, "tieline-api")
+        until("the API is ready", lambda: _get(f"{url}/readyz"), within=120)
+    return Deployed(kubectl=kubectl, url=url, images=images, reach=reach)
+
+
+def with_images(
+    base: Path,
+    *,
+    images: Mapping[str, str],
+    work: Path,
+    configure: bool = False,
+    public_url: str = "",
+    secrets: Mapping[str, Mapping[str, str]] | None = None,
+    namespace: str = "",
+) -> Path:
+    """A kustomization over ``base`` that names these images; with ``configure`` the operator's too.
+
+    ``public_url`` is the address that browsers reach the API at. ``secrets`` are values for Secrets that ``base``
+    generates in ``namespace``, by their names.
+    """
+    renamed = []
+    for target, name in images.items():
+        new_name, _, tag = name.rpartition(":")
+        renamed.append({"name": _IMAGES[target], "newName": new_name, "newTag": tag})
+    kustomization: dict[str, Any] = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [os.path.relpath(base, work)],
+        "images": renamed,
+    }
+    if configure:
+        patch = [{"op": "replace", "path": "/data/TIELINE_RUNTIME_IMAGE", "value": images["runtime"]}]
+        patches = [{"target": {"kind": "ConfigMap", "name": "tieline"}, "patch": json.dumps(patch)}]
+        if public_url:
+            address = [{"op": "add", "path": "/data/TIELINE_PUBLIC_API_URL", "value": public_url}]
+            patches.append({"target": {"kind": "ConfigMap", "name": "tieline"}, "patch": json.dumps(address)})
+            patches.append({"patch": json.dumps(_restarting("tieline-api", public_url))})
+        kustomization["patches"] = patches
+    if secrets:
+        kustomization["secretGenerator"] = [
+            {
+                "name": name,
+                "namespace": namespace,
+                "behavior": "merge",
+                "literals": [f"{key}={value}" for key, value in values.items()],
+            }
+            for name, values in secrets.items()
+        ]
+    work.mkdir(parents=True, exist_ok=True)
+    (work / "kustomization.yaml").write_text(json.dumps(kustomization, indent=2), encoding="utf-8")
+    return work
+
+
+def _restarting(deployment: str, public_url: str) -> dict[str, Any]:
+    """A patch with which pods that were started for another public address are replaced."""
+    annotations = {"tieline.dev/public-api-url": public_url}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": deployment, "namespace": NAMESPACE},
+        "spec": {"template": {"metadata": {"annotations": annotations}}},
+    }
+
+
+def until(what: str, probe: Callable[[], Any], *, within: float) -> Any:
+    """The first true result of ``probe``; raises ClusterError after ``within`` seconds."""
+    deadline = time.monotonic() + within
+    last: object = None
+    while time.monotonic() < deadline:
+        try:
+            last = probe()
+        except (OSError, ValueError, KeyError, IndexError) as error:
+            last = error
+        else:
+            if last:
+                return last
+        time.sleep(0.25)
+    raise ClusterError(f"After {within:.0f} s it is still not so that {what}; last seen: {last}")
+
+
+def request(method: str, url: str, *, headers: Mapping[str, str] | None = None, body: Any = None) -> bytes:
+    """The body of an answer; raises OSError for statuses from 400 on."""
+    data = json.dumps(body).encode() if body is not None else None
+    sent = {"Content-Type": "application/json", **(headers or {})}
+    asked = urllib.request.Request(url, data=data, method=method, headers=sent)  # noqa: S310  (http, ours)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(asked, timeout=20) as answer:
+        received: bytes = answer.read()
+        return received
+
+
+def _get(url: str) -> bool:
+    request("GET", url)
+    return True
+
+
+def _rolled_out(kubectl: Kubectl, deployment: str) -> None:
+    try:
+        kubectl(
+            "rollout",
+            "status",
+            f"deployment/{deployment}",
+            f"--timeout={_ROLLOUT}s",
+            "-n",
+            NAMESPACE,
+            timeout=_ROLLOUT + 20,
+        )
+    except ClusterError as error:
+        pods = kubectl("get", "pods", "-n", NAMESPACE, "-o", "wide")
+        logs = kubectl("logs", f"deployment/{deployment}", "-n", NAMESPACE, "--tail=20")
+        raise ClusterError(f"{deployment} does not become ready: {error}\n{pods}\n{logs}") from error

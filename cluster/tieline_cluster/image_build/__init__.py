@@ -1,0 +1,1 @@
+"""Builds images without Docker."""

@@ -1,0 +1,135 @@
+"""Building the project's images without a container engine and without a registry.
+
+The Dockerfile is the project's own, unchanged: `buildah` builds it, on a base image that `base_image` makes. Storage,
+layers and archives are in the user's cache folder. Only the layers after a change are built again.
+"""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tieline_cluster.commands import run
+from tieline_cluster.image_build import debian_packages
+from tieline_cluster.image_build.base_image import (
+    BASE_TIMEOUT,
+    base_image,
+    base_script,
+    external_bases,
+    local_base_arguments,
+)
+from tieline_cluster.image_build.pip_settings import BuildMounts, build_mounts
+from tieline_cluster.paths import cache_folder
+from tieline_cluster.progress import Progress
+
+BUILD_TIMEOUT = 1800
+KEPT_ARCHIVES = 2
+"""For each target: the one in use, and the one before it for a quick way back."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """A built image: its name has its content in it, so a pod that names it always runs this one."""
+
+    name: str
+    identity: str
+    builder: "ImageBuilder"
+
+    def archive(self) -> Path:
+        """The image as a `docker save` archive; made on the first call."""
+        return self.builder.archive(self)
+
+
+MOST_LAYERS = 400
+"""Above that the storage starts anew: it costs one full build, and keeps years of layers from piling up."""
+
+
+class ImageBuilder:
+    """Builds in one storage; runs of several programs take turns."""
+
+    def __init__(self, progress: Progress, folder: Path | None = None) -> None:
+        self._progress = progress
+        self._folder = folder or cache_folder() / "images"
+
+    def build(self, *, context: Path, target: str) -> Image:
+        """Build one target of `context`/Dockerfile."""
+        debian_packages.require(debian_packages.IMAGE_PACKAGES, purpose="Building images")
+        with self._alone():
+            if len(list(self._folder.glob("storage/overlay/*"))) > MOST_LAYERS:
+                self._buildah(["rmi", "--all", "--force"], timeout=BUILD_TIMEOUT)
+            for base in external_bases((context / "Dockerfile").read_text()):
+                self._ensure_base(base)
+            with self._progress.step(f"Building the image {target}"):
+                identity = self._build(context.resolve(), target)
+        return Image(f"tieline.local/{target}:{identity[:12]}", identity, self)
+
+    def archive(self, image: Image) -> Path:
+        """See Image.archive."""
+        folder = self._folder / "archives"
+        target, _, tag = image.name.rpartition("/")[2].partition(":")
+        path = folder / f"{target}-{tag}.tar"
+        with self._alone():
+            if path.exists():
+                path.touch()
+                return path
+            folder.mkdir(exist_ok=True)
+            temporary = path.with_suffix(".part")
+            temporary.unlink(missing_ok=True)
+            destination = f"docker-archive:{temporary}:{image.name}"
+            with self._progress.step(f"Writing {path.name}"):
+                self._buildah(["push", "--quiet", image.identity, destination], timeout=BUILD_TIMEOUT)
+            temporary.rename(path)
+            newest = sorted(folder.glob(f"{target}-*.tar"), key=lambda one: one.stat().st_mtime, reverse=True)
+            for old in newest[KEPT_ARCHIVES:]:
+                old.unlink()
+        return path
+
+    def _ensure_base(self, name: str) -> None:
+        base = base_image(name)
+        have = self._buildah(["images", "--quiet", "--filter", f"label={base.label}"])
+        if have.strip():
+            return
+        with self._progress.step(f"Making the base image {name} from Debian's packages"):
+            self._run(["sh", "-ec", base_script(base, self._storage())], timeout=BASE_TIMEOUT)
+
+    def _build(self, context: Path, target: str) -> str:
+        mounts = build_mounts(os.environ, Path.home(), self._folder)
+        identity = self._folder / "identity"
+        arguments = local_base_arguments((context / "Dockerfile").read_text())
+        command = [
+            *["bud", "--quiet", "--layers", "--pull-never", "--target", target],
+            *(f"--build-arg={name}={value}" for name, value in arguments.items()),
+            *_volumes(mounts),
+            *["--iidfile", str(identity), "--file", str(context / "Dockerfile"), str(context)],
+        ]
+        self._buildah(command, timeout=BUILD_TIMEOUT)
+        return identity.read_text().strip().removeprefix("sha256:")
+
+    def _storage(self) -> list[str]:
+        return ["buildah", "--root", str(self._folder / "storage"), "--runroot", str(self._folder / "run")]
+
+    def _buildah(self, command: Sequence[str], *, timeout: float = 300) -> str:
+        return self._run([*self._storage(), *command], timeout=timeout)
+
+    def _run(self, command: Sequence[str], *, timeout: float) -> str:
+        env = {**os.environ, "BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": "overlay"}
+        # In a mount namespace of its own: whatever a build mounts is gone when it ends, even when it is killed.
+        return run(["unshare", "--mount", *command], timeout=timeout, env=env)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / "lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            # It says what a run before us had mounted, which is not mounted any more.
+            shutil.rmtree(self._folder / "run", ignore_errors=True)
+            yield
+
+
+def _volumes(mounts: BuildMounts) -> Iterator[str]:
+    paths: Mapping[Path, str] = mounts.paths
+    for source, destination in paths.items():
+        yield from ("--volume", f"{source}:{destination}:ro")

@@ -1,0 +1,1 @@
+"""The built-in provider: runs a cluster's processes on this machine."""

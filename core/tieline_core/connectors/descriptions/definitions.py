@@ -1,0 +1,90 @@
+"""Definitions: the schemas that bodies are made of, and which of them refer to which."""
+
+import re
+from typing import Any
+
+import orjson
+
+from tieline_core.connectors.descriptions.document import Document, Json
+from tieline_core.connectors.descriptions.findings import cut, escaped
+
+_REFERENCE = re.compile(rb'"\$ref":"(#/[^"\\]*)"')
+_MEDIA_TYPE = re.compile(r"^[\w!#$&^.+*-]{1,127}/[\w!#$&^.+*-]{1,127}(\s*;.*)?$")
+_NAME = 256
+
+
+class Definitions:
+    """All definitions of a description, by the place where they stand."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        steps = ("definitions",) if document.is_swagger else ("components", "schemas")
+        named, place = document.part(*steps)
+        self._prefix = f"{place}/"
+        self._by_place: dict[str, Json] = {}
+        self._accepted: set[tuple[str, str]] = set()
+        for name, schema in named.items():
+            self._new(f"{place}/{escaped(name)}", name, schema)
+
+    def body(self, schema: Any, place: str, *, media_type: str, name: str) -> Json | None:
+        """How a body refers to its definition; None when it refers to nothing that is there.
+
+        A reference to a named schema is that one; any other schema becomes a definition called ``name``.
+        """
+        document = self.document
+        if not _MEDIA_TYPE.match(media_type):
+            document.findings.warning(f'"{cut(media_type, 80)}" is no media type', place)
+        if isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
+            reference = document.canonical(schema["$ref"])
+            target = document.find(schema["$ref"])
+            if target is None:
+                return None
+            if reference.startswith(self._prefix) and reference not in self._by_place:
+                name = reference.rpartition("/")[2]
+            schema, place = target, reference
+        found = self._by_place.get(place)
+        if found is None:
+            found = self._new(place, name, schema)
+        media_type = media_type[:_NAME]
+        if media_type and (place, media_type) not in self._accepted:
+            self._accepted.add((place, media_type))
+            found["accept"].append(media_type)
+        return {"id": found["id"], "definition": {"$ref": found["url"]}}
+
+    def all(self) -> list[Json]:
+        """All definitions, with those that refer to each."""
+        for user in self._by_place.values():
+            referrer = {"type": "definition", "id": user["id"], "name": user["name"]}
+            for target in self._targets(user["schema"]):
+                target["referencedBy"].append(referrer)
+        return list(self._by_place.values())
+
+    def _targets(self, schema: Any) -> list[Json]:
+        # Searching the JSON text is several times faster than walking the tree, and finds the same.
+        text = orjson.dumps(schema)
+        self.document.spend(len(text))
+        places = dict.fromkeys(_REFERENCE.findall(text))
+        found: dict[str, Json] = {}
+        for raw in places:
+            reference = self.document.canonical(raw.decode())
+            if not reference.startswith(self._prefix):
+                continue
+            place = self._prefix + reference.removeprefix(self._prefix).partition("/")[0]
+            target = self._by_place.get(place)
+            if target is not None:
+                found[place] = target
+        return list(found.values())
+
+    def _new(self, place: str, name: str, schema: Any) -> Json:
+        text = schema.get("description") if isinstance(schema, dict) else None
+        definition: Json = {
+            "id": self.document.id_of(place),
+            "name": name[:_NAME],
+            "accept": [],
+            "description": text[:4096] if isinstance(text, str) else "",
+            "url": place,
+            "referencedBy": [],
+            "schema": schema,
+        }
+        self._by_place[place] = definition
+        return definition

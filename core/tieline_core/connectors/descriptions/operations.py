@@ -1,0 +1,233 @@
+"""What Swagger 2.0 and OpenAPI 3 have in common in their operations."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from tieline_core.connectors.descriptions.definitions import Definitions
+from tieline_core.connectors.descriptions.document import Document, Json, list_of, map_of, text_of
+from tieline_core.connectors.descriptions.findings import cut, escaped
+from tieline_core.severity import Severity
+
+METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
+_METHOD = re.compile(r"^[A-Za-z][A-Za-z0-9-]{0,31}$")
+_VARIABLE = re.compile(r"\{([^{}/]{1,128})\}")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9]+")
+_STATUS = re.compile(r"^[1-5](\d\d|XX|xx)$")
+_MAX_NAME = 256
+_MAX_CHOICES = 100
+_MAX_ERRORS = 50
+# What looking at one part of an operation counts for: parts that many operations share cost time.
+_VISIT = 32
+CALLBACK = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """An operation where it stands in the description."""
+
+    node: Json
+    at: str
+    item: Json
+    item_at: str
+    method: str
+    path: str = ""
+    """The path, of actions only."""
+    fallback: str = ""
+    """The name for a trigger without an operationId."""
+    owner: str = ""
+    """Where the webhook or callback is declared that this operation belongs to, of triggers only."""
+    is_shared: bool = False
+    """Whether it is a trigger already, of another owner."""
+
+
+@dataclass
+class Names:
+    """Gives every operation a name of its own, the same for the same description."""
+
+    document: Document
+    taken: set[str] = field(default_factory=set)
+    _next: dict[str, int] = field(default_factory=dict)
+
+    def name(self, place: Place, errors: list[Json]) -> str:
+        """The operationId, or one that is made."""
+        found = text_of(place.node, "operationId", _MAX_NAME).strip()
+        if found and place.is_shared:
+            found = _made(place)
+            note = f'Several operations share this one by reference; here it is called "{cut(found, 100)}"'
+            self._tell(errors, note, Severity.INFO, place)
+        elif not found:
+            found = _made(place)
+            note = f'The operation has no operationId; it is called "{cut(found, 100)}"'
+            self._tell(errors, note, Severity.INFO, place)
+        if found in self.taken:
+            number = self._next.get(found, 2)
+            while f"{found}_{number}" in self.taken:
+                number += 1
+            self._next[found] = number + 1
+            note = f'The operationId "{cut(found, 100)}" is there twice; this one is "{cut(found, 100)}_{number}"'
+            self._tell(errors, note, Severity.WARNING, place)
+            found = f"{found}_{number}"
+        self.taken.add(found)
+        return found
+
+    def _tell(self, errors: list[Json], note: str, severity: Severity, place: Place) -> None:
+        errors.append({"field": "operationId", "message": note, "severity": severity.value})
+        add = self.document.findings.info if severity is Severity.INFO else self.document.findings.warning
+        add(note, place.at)
+
+
+def operations_of(
+    item: Json, item_at: str, *, path: str = "", fallback: str = "", owner: str = ""
+) -> Iterator[Place]:
+    """The operations of a path item, also the additional ones of OpenAPI 3.2."""
+    extra = map_of(item, "additionalOperations")
+    pairs = [(method, item.get(method), f"{item_at}/{method}") for method in METHODS]
+    pairs += [
+        (method, node, f"{item_at}/additionalOperations/{escaped(method)}")
+        for method, node in extra.items()
+        if _METHOD.match(method)
+    ]
+    for method, node, at in pairs:
+        if isinstance(node, dict):
+            yield Place(
+                node=node,
+                at=at,
+                item=item,
+                item_at=item_at,
+                method=method,
+                path=path,
+                fallback=fallback,
+                owner=owner,
+            )
+
+
+def in_paths(document: Document) -> Iterator[Place]:
+    """The operations of all paths, in the order in which they stand in the description."""
+    paths, at = document.part("paths")
+    for path, node in paths.items():
+        if path.startswith("x-"):
+            continue
+        item, item_at = document.mapping(node, f"{at}/{escaped(path)}")
+        yield from operations_of(item, item_at, path=path[:2048])
+
+
+def parameters_of(document: Document, place: Place, errors: list[Json]) -> list[tuple[Json, str]]:
+    """The operation's parameters and those of its path item that it does not override.
+
+    ``errors`` gets one for each that was left out.
+    """
+    found: dict[tuple[str, str], tuple[Json, str]] = {}
+    for owner, at in ((place.item, place.item_at), (place.node, place.at)):
+        parameters = list_of(owner, "parameters")
+        document.spend(_VISIT * len(parameters))
+        for index, node in enumerate(parameters):
+            parameter, where = document.mapping(node, f"{at}/parameters/{index}")
+            name, position = _parameter_name(parameter), text_of(parameter, "in")
+            if name or (position == "body" and document.is_swagger):
+                found[name, position] = ({**parameter, "name": name}, where)
+                continue
+            if parameter:
+                note = f"Parameter {index + 1} has no name and was left out"
+            else:
+                note = f"Parameter {index + 1} is no object, or refers to none, and was left out"
+            document.findings.warning(note, where)
+            if len(errors) < _MAX_ERRORS:
+                errors.append({"field": "parameters", "message": note, "severity": Severity.WARNING.value})
+    return list(found.values())
+
+
+def _parameter_name(parameter: Json) -> str:
+    """The name; YAML reads ``name: 1`` and ``name: true`` as no string."""
+    name = parameter.get("name")
+    if isinstance(name, bool):
+        return str(name).lower()
+    return str(name) if isinstance(name, int | float) else text_of(parameter, "name")
+
+
+def parameter(document: Document, node: Json, schema: Any, place: str, *, complete: bool) -> Json:
+    """A parameter in the contract's form; ``schema`` says its type (in Swagger 2.0 it is the node)."""
+    described, _ = document.mapping(schema, place)
+    result: Json = {
+        "name": text_of(node, "name", _MAX_NAME),
+        "in": text_of(node, "in", 32),
+        "required": node.get("required") is True,
+        "type": _type(described),
+    }
+    if "default" in described:
+        # A default that many share may be large.
+        document.spend(len(orjson.dumps(described["default"])))
+        result["default"] = described["default"]
+    if complete:
+        choices = described.get("enum")
+        items, _ = document.mapping(described.get("items"), place)
+        if not isinstance(choices, list):
+            choices = items.get("enum")
+        result["completion"] = [
+            str(choice)[:_MAX_NAME]
+            for choice in (choices if isinstance(choices, list) else [])[:_MAX_CHOICES]
+        ]
+    return result
+
+
+def undeclared(place: Place, parameters: list[Json], errors: list[Json]) -> list[Json]:
+    """Variables of the path that no parameter declares: they are needed all the same."""
+    declared = {item["name"] for item in parameters if item["in"] == "path"}
+    missing = [name for name in dict.fromkeys(_VARIABLE.findall(place.path)) if name not in declared]
+    for name in missing:
+        note = f"The path holds {{{name}}}, which no parameter declares; it was added as a string"
+        errors.append({"field": "parameters", "message": note, "severity": Severity.WARNING.value})
+    return [
+        {"name": name, "in": "path", "required": True, "type": "string", "completion": []} for name in missing
+    ]
+
+
+def status_of(key: str, place: str, document: Document) -> int | None:
+    """A response's status: ``default`` is 0, a range is its lowest."""
+    if key == "default":
+        return 0
+    if not _STATUS.match(key):
+        if not key.startswith("x-"):
+            document.findings.warning(f'"{cut(key, 40)}" is no HTTP status; the response was left out', place)
+        return None
+    return int(key.upper().replace("X", "0"))
+
+
+def bodies(
+    definitions: Definitions, content: Json, at: str, *, name: str, keys: tuple[str, ...] = ("schema",)
+) -> list[Json]:
+    """How the media types of a body refer to their definitions."""
+    found: dict[str, Json] = {}
+    definitions.document.spend(_VISIT * len(content))
+    for media_type, node in content.items():
+        if not isinstance(node, dict):
+            continue
+        key = next((key for key in keys if key in node), "schema")
+        reference = definitions.body(
+            node.get(key, {}), f"{at}/{escaped(media_type)}/{key}", media_type=media_type, name=name
+        )
+        if reference:
+            found.setdefault(reference["id"], reference)
+    return list(found.values())
+
+
+def _type(schema: Json) -> str:
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        kind = next((one for one in kind if one != "null"), "string")
+    if isinstance(kind, str):
+        return kind[:32]
+    if "properties" in schema:
+        return "object"
+    return "array" if "items" in schema else "string"
+
+
+def _made(place: Place) -> str:
+    """``GET /pets/{id}`` becomes ``get_pets_id``."""
+    if place.fallback:
+        return f"{place.fallback}_{place.method}"[:_MAX_NAME]
+    words = _NOT_IN_NAMES.sub("_", place.path).strip("_")
+    return f"{place.method}_{words}".rstrip("_")[:_MAX_NAME]

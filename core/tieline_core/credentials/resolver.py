@@ -1,0 +1,348 @@
+"""From a connection's credential to the token request that it stands for.
+
+``resolve`` decides everything that a token request needs, from what caches hold and the values of Secrets:
+which grant, where to, as which client, with which certificate. It asks nobody for a token and writes nothing.
+Operator and API use the same function over look-ups of their own.
+"""
+
+import hashlib
+import json
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, cast
+
+from tieline_core.credentials.linker import (
+    CONNECTION,
+    LinkedCredential,
+    Lookups,
+    Object,
+    Problem,
+    certificate_of,
+    client_for,
+    scheme_of,
+)
+from tieline_core.credentials.oauth1_consumers import OAuth1Target, consumer_of
+from tieline_core.oauth.endpoint_urls import url_problem
+from tieline_core.oauth.token_client import Endpoint, MisconfiguredError, client_certificate
+from tieline_core.resources import Connection
+from tieline_core.resources.auth_schemes import OAuth1, OAuth2, OAuth2Client, OAuth2GrantType
+from tieline_core.resources.connections import ConnectionCredential, CredentialType
+
+
+class Grant(StrEnum):
+    """How tokens come about."""
+
+    AUTHORIZATION_CODE = "authorization-code"
+    """``inputs`` has ``code`` and perhaps ``state``."""
+    CLIENT_CREDENTIALS = "client-credentials"
+    """``inputs`` is empty."""
+    PASSWORD = "password"  # noqa: S105  (the grant's name in RFC 6749)
+    """``inputs`` has ``username`` and ``password``."""
+    TOKEN = "token"  # noqa: S105  (a kind)
+    """``inputs`` has ``accessToken``, ``refreshToken``, ``tokenType``, ``expiresAt``, ``scopes``, as given."""
+    OAUTH1 = "oauth1"
+    """``inputs`` has ``state``, ``oauthToken`` and ``oauthVerifier`` of an authorisation by OAuth 1.0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolved:
+    """What a credential's tokens need."""
+
+    grant: Grant | None = None
+    """None where the credential is none that tokens come from: of another scheme, or a client for others."""
+    endpoint: Endpoint | None = None
+    """None where a problem stands in the way, and for given tokens whose scheme names no usable endpoint."""
+    oauth1: OAuth1Target | None = None
+    """The endpoint of OAuth 1.0, where the grant is that and no problem stands in the way."""
+    scopes: tuple[str, ...] = ()
+    """What to ask for."""
+    pkce: bool = False
+    """Whether a code is good only with a PKCE verifier."""
+    inputs: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What the grant takes from the credential's own Secret."""
+    source: str = ""
+    """A fingerprint: tokens with another one come from other inputs and are to be obtained anew.
+
+    For a code and for given tokens it is theirs alone: a new client secret does not undo what they brought.
+    """
+    asked_as: str = ""
+    """A fingerprint of endpoint and client: another one lifts a refusal."""
+    certificate_id: str = ""
+    """The id of the certificate credential that mutual TLS uses."""
+    problems: tuple[Problem, ...] = ()
+    """Why tokens cannot be asked for; empty when they can."""
+
+
+_GRANTS = {
+    CredentialType.OAUTH2_CODE: (Grant.AUTHORIZATION_CODE, {OAuth2GrantType.AUTHORIZATION_CODE}),
+    CredentialType.OAUTH2_CLIENT: (Grant.CLIENT_CREDENTIALS, {OAuth2GrantType.CLIENT_CREDENTIALS}),
+    CredentialType.OAUTH2_PASSWORD: (Grant.PASSWORD, {OAuth2GrantType.PASSWORD}),
+    CredentialType.OAUTH2_TOKEN: (Grant.TOKEN, set(OAuth2GrantType)),
+}
+_INPUTS = {
+    Grant.AUTHORIZATION_CODE: ("code", "state"),
+    Grant.CLIENT_CREDENTIALS: (),
+    Grant.PASSWORD: ("username", "password"),
+    Grant.TOKEN: ("accessToken", "refreshToken", "tokenType", "expiresAt", "scopes"),
+    Grant.OAUTH1: ("state", "oauthToken", "oauthVerifier"),
+}
+_NEEDED = {Grant.AUTHORIZATION_CODE: ("code",), Grant.PASSWORD: ("username",)}
+
+
+async def resolve(
+    lookups: Lookups, connection: Object, item_id: str, *, client: OAuth2Client | None = None
+) -> Resolved:
+    """What the tokens of a connection's credential (by its id in the connection) need.
+
+    ``client`` stands in for the one that the scheme names: an authorisation may have been begun with another.
+    """
+    read = CONNECTION.of(connection)
+    item = next((one for one in read.spec.credentials if one.id == item_id), None)
+    if item is None or item.type not in (*_GRANTS, CredentialType.OAUTH1):
+        return Resolved()
+    scheme = scheme_of(lookups, read, item)
+    if scheme is None:
+        return _stopped(
+            "AuthSchemeNotFound", f'The system has no auth scheme "{item.auth_scheme_config_id}"; add it'
+        )
+    if item.type is CredentialType.OAUTH1:
+        return await _oauth1(lookups, read, item, scheme.oauth1) if scheme.oauth1 else Resolved()
+    if scheme.oauth2 is None:
+        return Resolved()
+    grant, fitting = _GRANTS[item.type]
+    if scheme.oauth2.grant.type not in fitting:
+        if item.type is CredentialType.OAUTH2_CLIENT:
+            return Resolved()
+        return _stopped(
+            "GrantMismatch",
+            f"A credential of type {item.type} does not fit the scheme's grant {scheme.oauth2.grant.type}; "
+            "change one of the two",
+        )
+    values = await _values(lookups, read.namespace, item)
+    if isinstance(values, Problem):
+        return Resolved(grant=grant, problems=(values,))
+    return await _Request(lookups, read, item, scheme.oauth2, grant, values).resolved(client)
+
+
+async def _oauth1(
+    lookups: Lookups, connection: Connection, item: ConnectionCredential, oauth1: OAuth1
+) -> Resolved:
+    """Tokens are asked for where the Secret holds a state; others are used as they were given."""
+    values = await _values(lookups, connection.namespace, item)
+    if isinstance(values, Problem):
+        return Resolved()
+    # A scheme of the connection's own is no administrator's: it may name credentials of this connection only.
+    own = connection.name if item.auth_scheme_config else None
+    consumer = await consumer_of(lookups, connection.namespace, oauth1, values, scheme_of=own)
+    if not values.get("state"):
+        # Of what was given whole, only the credential that the scheme names can be wrong here.
+        wrong = isinstance(consumer, Problem) and oauth1.credential_id
+        return Resolved(problems=(cast(Problem, consumer),) if wrong else ())
+    inputs = {key: values[key] for key in _INPUTS[Grant.OAUTH1] if values.get(key)}
+    problems = []
+    missing = [key for key in _INPUTS[Grant.OAUTH1] if key not in inputs]
+    if missing:
+        problems.append(Problem("SecretKeyMissing", f"The Secret lacks {', '.join(missing)}; add it"))
+    if oauth1.token_endpoint is None:
+        told = "The auth scheme has no tokenEndpoint, where tokens are issued; add it"
+        problems.append(Problem("AuthSchemeIncomplete", told))
+    if isinstance(consumer, Problem):
+        problems.append(consumer)
+    target, asked_as = None, ""
+    if oauth1.token_endpoint and not isinstance(consumer, Problem):
+        target = OAuth1Target(endpoint=oauth1.token_endpoint, consumer=consumer)
+        asked_as = _fingerprint(target.endpoint.to_dict(), consumer.key, consumer.secret, consumer.method)
+    return Resolved(
+        grant=Grant.OAUTH1,
+        oauth1=None if problems else target,
+        inputs=inputs,
+        source=_fingerprint(Grant.OAUTH1, inputs, ""),
+        asked_as=asked_as,
+        problems=tuple(problems),
+    )
+
+
+class _Request:
+    """One credential on its way to a token request."""
+
+    def __init__(
+        self,
+        lookups: Lookups,
+        connection: Connection,
+        item: ConnectionCredential,
+        oauth2: OAuth2,
+        grant: Grant,
+        values: Mapping[str, str],
+    ) -> None:
+        self._lookups = lookups
+        self._connection = connection
+        self._item = item
+        self._oauth2 = oauth2
+        self._grant = grant
+        self._values = values
+        self._problems: list[Problem] = []
+
+    async def resolved(self, chosen: OAuth2Client | None) -> Resolved:
+        own = self._grant is Grant.CLIENT_CREDENTIALS
+        inputs = {key: self._values[key] for key in _INPUTS[self._grant] if self._values.get(key)}
+        self._check_inputs(inputs)
+        client_id, client_secret, urls = await self._client(chosen)
+        token_url = (own and self._values.get("tokenUrl")) or self._oauth2.token_url
+        refresh_url = self._oauth2.refresh_url or ""
+        self._check_urls(token_url, refresh_url, allowed=urls)
+        tls, certificate_id, certificate_mark = await self._certificate()
+        if not client_id:
+            self._add("ClientMissing", "No client id is given; set clientId in the scheme or in the Secret")
+        if own and not client_secret:
+            self._add("SecretKeyMissing", "The Secret lacks clientSecret; add it")
+        additional = (own and self._values.get("additionalParams")) or self._oauth2.additional_token_params
+        scopes = tuple((own and self._values.get("scopes", "").split()) or self._oauth2.default_scopes)
+        endpoint = Endpoint(
+            token_url=token_url,
+            refresh_url=refresh_url,
+            client_id=client_id,
+            client_secret=client_secret,
+            authentication=cast(Literal["header", "body"], self._oauth2.client_authentication),
+            additional_params=additional,
+            tls=tls,
+        )
+        asked_as = _fingerprint(
+            token_url,
+            refresh_url,
+            client_id,
+            client_secret,
+            endpoint.authentication,
+            additional,
+            certificate_mark,
+        )
+        problems = tuple(self._problems)
+        if self._grant is Grant.TOKEN and not inputs.get("refreshToken"):
+            # Nothing can be refreshed, so nothing has to be right for that.
+            problems = tuple(problem for problem in problems if problem.reason == "SecretKeyMissing")
+            endpoint_found = None if self._problems else endpoint
+        else:
+            endpoint_found = None if problems else endpoint
+        once = self._grant in (Grant.AUTHORIZATION_CODE, Grant.TOKEN)
+        return Resolved(
+            grant=self._grant,
+            endpoint=endpoint_found,
+            scopes=scopes,
+            pkce=self._oauth2.pkce and self._grant is Grant.AUTHORIZATION_CODE,
+            inputs=inputs,
+            source=_fingerprint(self._grant, inputs, "" if once else (asked_as, scopes)),
+            asked_as=asked_as,
+            certificate_id=certificate_id,
+            problems=problems,
+        )
+
+    def _check_inputs(self, inputs: Mapping[str, str]) -> None:
+        missing = [key for key in _NEEDED.get(self._grant, ()) if key not in inputs]
+        if self._grant is Grant.TOKEN and not {"accessToken", "refreshToken"} & inputs.keys():
+            missing.append("accessToken or refreshToken")
+        if missing:
+            self._add("SecretKeyMissing", f"The Secret lacks {', '.join(missing)}; add it")
+
+    async def _client(self, chosen: OAuth2Client | None) -> tuple[str, str, frozenset[str] | None]:
+        """The client's id and secret, and where they may be sent to (None: anywhere)."""
+        own_id, own_secret = self._values.get("clientId", ""), self._values.get("clientSecret", "")
+        grant = self._oauth2.grant
+        if grant.type is OAuth2GrantType.CLIENT_CREDENTIALS:
+            return own_id, own_secret, None
+        client = chosen or grant.authorization_code or grant.password or OAuth2Client()
+        namespace = self._connection.namespace
+        if client.secret_ref:
+            stored = await self._lookups.secret(namespace, client.secret_ref.name)
+            values = _texts(stored or {})
+            if not values.get("clientSecret"):
+                self._add(
+                    "SecretNotFound",
+                    f'Secret "{client.secret_ref.name}" of the scheme has no clientSecret; create it with type '
+                    "tieline.dev/credential",
+                )
+            return client.client_id or values.get("clientId", ""), values.get("clientSecret", ""), None
+        if client.credential_id:
+            found = client_for(self._lookups, self._connection, self._item, client)
+            if isinstance(found, Problem):
+                self._problems.append(found)
+                return client.client_id, "", None
+            return await self._linked_client(found, client)
+        return client.client_id or own_id, own_secret, None
+
+    async def _linked_client(
+        self, found: LinkedCredential, client: OAuth2Client
+    ) -> tuple[str, str, frozenset[str] | None]:
+        values = await _values(self._lookups, found.namespace, found.item)
+        if isinstance(values, Problem) or not values.get("clientSecret"):
+            self._add(
+                "SecretNotFound",
+                f'Credential "{client.credential_id}" holds no client secret; its owner adds it',
+            )
+            return client.client_id, "", found.urls
+        # The id belongs to the secret: what the scheme says is for where the Secret says nothing.
+        return values.get("clientId") or client.client_id, values["clientSecret"], found.urls
+
+    def _check_urls(self, token_url: str, refresh_url: str, *, allowed: frozenset[str] | None) -> None:
+        for name, url in (("tokenUrl", token_url), ("refreshUrl", refresh_url)):
+            problem = url_problem(url) if url else None
+            if problem:
+                self._add("UrlWrong", f"{name} {problem}")
+            elif url and allowed is not None and url not in allowed:
+                where = ", ".join(sorted(allowed)) or "no URL yet"
+                self._add(
+                    "UrlNotGranted",
+                    f"{name} is not one that the credential's owner has granted: its secret may be sent to "
+                    f"{where} only; correct the URL, or have an administrator add the auth scheme to the "
+                    "credential's system",
+                )
+
+    async def _certificate(self) -> tuple[ssl.SSLContext | None, str, str]:
+        """The TLS context, the certificate credential's id, and what tells it from another one."""
+        own = self._grant is Grant.CLIENT_CREDENTIALS
+        enabled = self._oauth2.mtls_enabled or (own and self._values.get("mTLSEnabled") == "true")
+        if not enabled:
+            return None, "", ""
+        named = (own and self._values.get("mTLSCredentialId")) or self._oauth2.mtls_credential_id
+        found = certificate_of(self._lookups, self._connection, self._item, named=named)
+        if isinstance(found, Problem):
+            self._problems.append(found)
+            return None, "", ""
+        values = await _values(self._lookups, found.namespace, found.item)
+        if isinstance(values, Problem):
+            self._add("CertificateNotFound", f"The client certificate for mutual TLS: {values.message}")
+            return None, found.id, ""
+        parts = [values.get(key, "") for key in ("certificate", "key", "ca")]
+        try:
+            tls = client_certificate(certificate=parts[0], key=parts[1], ca=parts[2])
+        except MisconfiguredError as error:
+            self._add("CertificateWrong", str(error))
+            return None, found.id, ""
+        return tls, found.id, _fingerprint(parts)
+
+    def _add(self, reason: str, message: str) -> None:
+        self._problems.append(Problem(reason, message))
+
+
+def _stopped(reason: str, message: str) -> Resolved:
+    return Resolved(problems=(Problem(reason, message),))
+
+
+async def _values(lookups: Lookups, namespace: str, item: ConnectionCredential) -> dict[str, str] | Problem:
+    name = item.secret_ref.name if item.secret_ref else ""
+    data = await lookups.secret(namespace, name) if name else None
+    if data is None:
+        return Problem(
+            "SecretNotFound",
+            f'Secret "{name}" does not exist, or is not of type tieline.dev/credential; create it',
+        )
+    return _texts(data)
+
+
+def _texts(data: Mapping[str, bytes]) -> dict[str, str]:
+    return {key: value.decode("utf-8", "replace") for key, value in data.items()}
+
+
+def _fingerprint(*parts: object) -> str:
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

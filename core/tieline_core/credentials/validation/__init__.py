@@ -1,0 +1,1 @@
+"""Validation of auth schemes and credentials: pure functions that operator and API share."""

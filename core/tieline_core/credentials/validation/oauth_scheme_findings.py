@@ -1,0 +1,201 @@
+"""Findings about OAuth 2.0 and OAuth 1.0 schemes: URLs, scopes, clients, parameters, contradictions."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from urllib.parse import parse_qsl, urlsplit
+
+from tieline_core.credentials.validation.finding import SchemeFinding, error, info, warning
+from tieline_core.oauth.endpoint_urls import url_problem
+from tieline_core.resources.auth_schemes import (
+    OAuth1,
+    OAuth1Endpoint,
+    OAuth1Location,
+    OAuth2,
+    OAuth2Client,
+    OAuth2GrantType,
+)
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+# What a token request has by itself (RFC 6749, section 4; RFC 7636).
+_TOKEN_PARAMS = frozenset(
+    {
+        "grant_type",
+        "code",
+        "redirect_uri",
+        "client_id",
+        "client_secret",
+        "code_verifier",
+        "refresh_token",
+        "username",
+        "password",
+    }
+)
+# What an authorisation request has by itself.
+_AUTHORIZE_PARAMS = frozenset(
+    {
+        "response_type",
+        "client_id",
+        "redirect_uri",
+        "scope",
+        "state",
+        "code_challenge",
+        "code_challenge_method",
+    }
+)
+
+
+def oauth2_findings(oauth2: OAuth2, *, certificate_scheme: bool) -> Iterator[SchemeFinding]:
+    """``certificate_scheme``: whether the System has an auth scheme of type certificate."""
+    yield from _urls(
+        ("tokenUrl", oauth2.token_url),
+        ("authorizeUrl", oauth2.authorize_url or ""),
+        ("refreshUrl", oauth2.refresh_url or ""),
+    )
+    code = oauth2.grant.type is OAuth2GrantType.AUTHORIZATION_CODE
+    if code and not oauth2.authorize_url:
+        yield error(
+            "AuthSchemeIncomplete",
+            "the grant authorizationCode needs authorizeUrl, where the user is sent; add it",
+        )
+    if oauth2.authorize_url and not code:
+        yield info("NotUsed", f"authorizeUrl is not used with the grant {oauth2.grant.type}")
+    yield from _scopes(oauth2, code=code)
+    yield from _client(oauth2, code=code)
+    yield from _tls(oauth2, certificate_scheme=certificate_scheme)
+    yield from _params("additionalTokenParams", oauth2.additional_token_params, _TOKEN_PARAMS)
+    yield from _params("additionalAuthorizeParams", oauth2.additional_authorize_params, _AUTHORIZE_PARAMS)
+
+
+def oauth1_findings(oauth1: OAuth1) -> Iterator[SchemeFinding]:
+    """Endpoints may be templated: those are checked when they are filled in."""
+    named = (
+        ("tempCredentialEndpoint", oauth1.temp_credential_endpoint),
+        ("resourceOwnerAuthorizationEndpoint", oauth1.resource_owner_authorization_endpoint),
+        ("tokenEndpoint", oauth1.token_endpoint),
+    )
+    endpoints = [(name, endpoint) for name, endpoint in named if endpoint]
+    missing = [name for name, endpoint in named if not endpoint]
+    if endpoints and missing:
+        yield warning(
+            "AuthSchemeIncomplete",
+            f"nobody can authorise without {' and '.join(missing)}: add what is missing, or leave out all three "
+            "endpoints where people bring their tokens",
+            missing,
+        )
+    yield from _urls(*((f"{name}.url", one.url) for name, one in endpoints if "{" not in one.url))
+    for name, endpoint in endpoints:
+        yield from _parameters(name, endpoint)
+    if not oauth1.consumer_key:
+        yield warning(
+            "ClientMissing", "no consumerKey is given; set it, or put it into each connection's Secret"
+        )
+    if oauth1.signature_method == "PLAINTEXT" and any(one.url.startswith("http:") for _, one in endpoints):
+        yield error(
+            "Contradiction",
+            "PLAINTEXT sends the secrets as they are, and an endpoint is not https; change one of the two",
+        )
+
+
+def _urls(*urls: tuple[str, str]) -> Iterator[SchemeFinding]:
+    for name, url in urls:
+        problem = url_problem(url) if url else None
+        if problem:
+            yield error("UrlWrong", f"{name} {problem}")
+        elif url.startswith("http:") and urlsplit(url).hostname not in _LOOPBACK:
+            yield warning(
+                "UrlNotEncrypted", f"{name} is not https: secrets travel readable for everyone on the way"
+            )
+
+
+def _scopes(oauth2: OAuth2, *, code: bool) -> Iterator[SchemeFinding]:
+    known = {scope.name for scope in oauth2.scopes}
+    unknown = [scope for scope in oauth2.default_scopes if scope not in known]
+    if known and unknown:
+        yield warning(
+            "ScopeMissing", "defaultScopes has scopes that scopes does not list; add them there", unknown
+        )
+    if code and not known and not oauth2.default_scopes:
+        yield info("ScopeMissing", "no scopes are listed, so people cannot choose what a connection may do")
+    repeated = [name for name, times in Counter(oauth2.default_scopes).items() if times > 1]
+    if repeated:
+        yield info("Repeated", "defaultScopes names a scope twice", repeated)
+
+
+def _client(oauth2: OAuth2, *, code: bool) -> Iterator[SchemeFinding]:
+    grant = oauth2.grant
+    if oauth2.pkce and not code:
+        yield warning(
+            "Contradiction",
+            f"pkce is for the grant authorizationCode, and this one is {grant.type}; it is not used",
+        )
+    client: OAuth2Client | None = {
+        OAuth2GrantType.AUTHORIZATION_CODE: grant.authorization_code,
+        OAuth2GrantType.PASSWORD: grant.password,
+        OAuth2GrantType.CLIENT_CREDENTIALS: None,
+    }[grant.type]
+    if client is None:
+        return
+    if client.secret_ref and client.credential_id:
+        yield warning(
+            "Contradiction",
+            "the client has a secret of its own and names a credential: its own secret is used",
+        )
+    if client.organisation_id and not client.credential_id:
+        yield warning("Contradiction", "organisationId is given without credentialId; it is not used")
+    if not client.secret_ref and not client.credential_id:
+        yield warning(
+            "ClientSecretMissing", "no client secret is given (secretRef); only public clients do without"
+        )
+        if code and not oauth2.pkce:
+            yield warning(
+                "Contradiction", "a public client without pkce can lose its codes to others; set pkce"
+            )
+
+
+def _tls(oauth2: OAuth2, *, certificate_scheme: bool) -> Iterator[SchemeFinding]:
+    if oauth2.mtls_enabled and not oauth2.mtls_credential_id and not certificate_scheme:
+        yield error(
+            "AuthSchemeIncomplete",
+            "mtlsEnabled needs a certificate: add an auth scheme of type certificate, or mtlsCredentialId",
+        )
+    if oauth2.mtls_enabled and oauth2.token_url.startswith("http:"):
+        yield error(
+            "Contradiction", "mtlsEnabled needs an https tokenUrl; a certificate cannot be shown on http"
+        )
+    if oauth2.mtls_credential_id and not oauth2.mtls_enabled:
+        yield warning(
+            "Contradiction", "mtlsCredentialId is given, and mtlsEnabled is not true: no certificate is shown"
+        )
+
+
+def _params(name: str, text: str, reserved: frozenset[str]) -> Iterator[SchemeFinding]:
+    clashes = sorted({key for key, _ in parse_qsl(text, keep_blank_values=True)} & reserved)
+    if clashes:
+        yield warning(
+            "Contradiction", f"{name} has parameters that the request sets itself; leave them out", clashes
+        )
+
+
+def _parameters(name: str, endpoint: OAuth1Endpoint) -> Iterator[SchemeFinding]:
+    sent = [one for one in endpoint.additional_param_configs if one.location is not OAuth1Location.IGNORE]
+    names = Counter((one.location, one.target_name or one.parameter_name) for one in sent)
+    repeated = _names(names)
+    if repeated:
+        yield error(
+            "Repeated",
+            f"{name} has parameters with one targetName at one location; name each otherwise",
+            repeated,
+        )
+    ignored = [
+        one.parameter_name
+        for one in endpoint.additional_param_configs
+        if one.required and one.location is OAuth1Location.IGNORE
+    ]
+    if ignored:
+        yield warning(
+            "Contradiction", f"{name} has parameters that are required, and go nowhere; set location", ignored
+        )
+
+
+def _names(names: Counter[tuple[OAuth1Location, str]]) -> Sequence[str]:
+    return [name for (_, name), times in names.items() if times > 1]

@@ -1,0 +1,1 @@
+"""Ids, names, labels and owner references of objects."""

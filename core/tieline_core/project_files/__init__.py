@@ -1,0 +1,1 @@
+"""A project's files: checks before a deploy, and their storage in ConfigMaps."""

@@ -1,1 +1,0 @@
-"""Traces: OpenTelemetry's protocol in, an embedded store, and what is asked of it."""

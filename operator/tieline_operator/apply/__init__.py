@@ -1,0 +1,1 @@
+"""Plans, and the one place that applies them."""

@@ -1,0 +1,179 @@
+"""What others did to children, told to people: which object, which fields, and by whom.
+
+Repairing is ``applying``'s work and does not depend on any of this. It is drift when a child is not what it should
+be although nothing else is wanted than was applied last (the annotation has the same hash), or when it is gone and
+the operator did not delete it. What the API server and controllers add is no difference to begin with.
+"""
+
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tieline_core.kubernetes import KubeError, NotFound, Resource
+from tieline_operator.apply.diff import APPLIED_ANNOTATION, Path, differing, format_path
+from tieline_operator.apply.event_recorder import EventRecorder
+from tieline_operator.apply.managed_fields import Owner, owners
+from tieline_operator.apply.plan import Object
+
+logger = logging.getLogger(__name__)
+
+REASON = "DriftRepaired"
+CHANGED, DELETED, SCALED = "changed", "deleted", "scaled"
+# A child is told of once in this time, however often somebody changes it back.
+QUIET_SECONDS = 600.0
+# The reconcile that misses a deleted child follows at once, or when another replica has taken over.
+_REMEMBERED_SECONDS = 60.0
+_MOST = 1000
+_MOST_FIELDS = 5
+
+ChildKey = tuple[Resource, str, str]
+
+
+class LiveReader(Protocol):
+    """The one read that finds who owns a field (caches do not keep that)."""
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Drift:
+    """One child that was not as it should be."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    what: str
+    """``changed``, ``deleted``, or ``scaled`` by something that scales by itself."""
+    fields: tuple[Path, ...] = ()
+    by: tuple[str, ...] = ()
+    """The field managers that the API server names, where it knows them."""
+
+    @property
+    def key(self) -> ChildKey:
+        return self.resource, self.namespace, self.name
+
+    @property
+    def message(self) -> str:
+        """A sentence for people. It holds no values."""
+        if self.what == DELETED:
+            return f"{self.resource.kind} {self.name} was deleted by somebody else, and has been made again"
+        shown = ", ".join(format_path(path) for path in self.fields[:_MOST_FIELDS])
+        more = f" and {len(self.fields) - _MOST_FIELDS} more" if len(self.fields) > _MOST_FIELDS else ""
+        by = f" by {', '.join(self.by)}" if self.by else ""
+        return (
+            f"{self.resource.kind} {self.name} was changed{by}, and has been put right: {shown}{more}. "
+            "What should stay belongs into the spec of the object that owns it"
+        )
+
+
+class DriftReporter:
+    """Finds drift while it is being repaired, counts it, and tells of it."""
+
+    def __init__(
+        self,
+        kube: LiveReader,
+        events: EventRecorder,
+        counted: Callable[[str, str], None] = lambda _kind, _what: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``counted`` is called with the kind of child and what befell it, each time."""
+        self._kube = kube
+        self._events = events
+        self._counted = counted
+        self._clock = clock
+        self._vanished: OrderedDict[ChildKey, tuple[float, frozenset[str]]] = OrderedDict()
+        self._ours: OrderedDict[str, None] = OrderedDict()
+        self._reported: OrderedDict[ChildKey, tuple[float, int]] = OrderedDict()
+
+    def deleting(self, uid: str) -> None:
+        """The operator is about to delete this object itself."""
+        _remember(self._ours, uid, None)
+
+    def gone(self, resource: Resource, obj: Object) -> None:
+        """A watch says that an object is there no more."""
+        metadata = obj["metadata"]
+        if self._ours.pop(metadata["uid"], False) is None:
+            return
+        key, now = (resource, metadata["namespace"], metadata["name"]), self._clock()
+        _remember(self._vanished, key, (now, _owner_uids(obj)))
+        while now - next(iter(self._vanished.values()))[0] > _REMEMBERED_SECONDS:
+            self._vanished.popitem(last=False)
+
+    def missing(self, resource: Resource, desired: Mapping[str, Any]) -> Drift | None:
+        """The drift, where a child that is to be made was deleted by somebody else."""
+        metadata = desired["metadata"]
+        key = resource, metadata["namespace"], metadata["name"]
+        seen, owned_by = self._vanished.get(key, (float("-inf"), frozenset()))
+        if self._clock() - seen > _REMEMBERED_SECONDS or not owned_by & _owner_uids(desired):
+            return None
+        return Drift(*key, what=DELETED)
+
+    async def changed(self, resource: Resource, desired: Mapping[str, Any], actual: Object) -> Drift | None:
+        """The drift, where a child that is to be mended was changed by somebody else. Asks who it was."""
+        if _stamp(desired) is None or _stamp(desired) != _stamp(actual):
+            return None
+        fields = tuple(differing(desired, actual))
+        metadata = desired["metadata"]
+        by: tuple[Owner, ...] = ()
+        try:
+            live = await self._kube.get(resource, metadata["name"], metadata["namespace"])
+            by = owners(live, fields)
+        except NotFound:
+            pass
+        except KubeError as error:
+            logger.debug("Cannot ask who changed %s: %s", resource.plural, error)
+        return Drift(
+            resource,
+            metadata["namespace"],
+            metadata["name"],
+            what=SCALED if _scaled_by_itself(fields, by) else CHANGED,
+            fields=fields,
+            by=tuple(sorted({owner.manager for owner in by})),
+        )
+
+    async def tell(self, resource: Resource, obj: Object, drift: Drift) -> None:
+        """Counts a drift that has been repaired, and posts an event at its owner unless there was one lately."""
+        self._vanished.pop(drift.key, None)
+        self._counted(drift.resource.kind, drift.what)
+        if drift.what == SCALED:
+            return
+        now = self._clock()
+        last, untold = self._reported.get(drift.key, (float("-inf"), 0))
+        if now - last < QUIET_SECONDS:
+            _remember(self._reported, drift.key, (last, untold + 1))
+            return
+        _remember(self._reported, drift.key, (now, 0))
+        again = f" (and {untold} times since the last report)" if untold else ""
+        message = drift.message + again
+        more = {"kind": resource.kind, "object": f"{drift.namespace}/{obj['metadata']['name']}"}
+        logger.warning("Drift repaired: %s", message, extra=more)
+        await self._events.post(resource, obj, {"status": "False", "reason": REASON, "message": message})
+
+
+def _scaled_by_itself(fields: tuple[Path, ...], by: tuple[Owner, ...]) -> bool:
+    """An autoscaler writes nothing but the number, through the subresource; so does ``kubectl scale``."""
+    return (
+        bool(by)
+        and fields == (("spec", "replicas"),)
+        and all(owner.subresource == "scale" and not owner.manager.startswith("kubectl") for owner in by)
+    )
+
+
+def _stamp(obj: Mapping[str, Any]) -> str | None:
+    stamp: str | None = obj["metadata"].get("annotations", {}).get(APPLIED_ANNOTATION)
+    return stamp
+
+
+def _owner_uids(obj: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(owner["uid"] for owner in obj["metadata"].get("ownerReferences", ()))
+
+
+def _remember(known: OrderedDict[Any, Any], key: Any, value: Any) -> None:
+    """Puts it last, and forgets the oldest ones of too many."""
+    known[key] = value
+    known.move_to_end(key)
+    while len(known) > _MOST:
+        known.popitem(last=False)

@@ -1,0 +1,136 @@
+"""What a reconciler decides: pure data, which ``applying`` carries out."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tieline_core.kubernetes import Resource
+
+MANAGER = "tieline-operator"
+"""The field manager of all that the operator writes."""
+
+Object = Mapping[str, Any]
+"""A Kubernetes object as read from a cache: shared, never changed."""
+
+
+class Key(NamedTuple):
+    """An object that can be reconciled."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+class Deferred:
+    """Nothing can be said of an object yet; it comes back into the queue by itself once something can."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What Ready will say."""
+
+    status: str
+    """True, False (it failed) or Unknown (not finished yet)."""
+    reason: str
+    """One CamelCase word."""
+    message: str
+    """A sentence: what is missing, and what to do."""
+
+
+def ready(reason: str, message: str) -> Outcome:
+    """All is as the spec asks."""
+    return Outcome("True", reason, message)
+
+
+def failed(reason: str, message: str) -> Outcome:
+    """Something is wrong that does not mend by waiting alone."""
+    return Outcome("False", reason, message)
+
+
+def in_progress(reason: str, message: str) -> Outcome:
+    """It is being done."""
+    return Outcome("Unknown", reason, message)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Child:
+    """An object that must be in the cluster as ``desired`` says; more in it is left alone."""
+
+    resource: Resource
+    desired: dict[str, Any]
+    actual: Object | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Creation:
+    """An immutable object that must exist; one of this name, owner and content that is there already is it."""
+
+    resource: Resource
+    desired: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """Why an object could not be written, now and until something else changes."""
+
+    child: Child | Creation
+    reason: str
+    """One CamelCase word."""
+    message: str
+    """A sentence for people."""
+    passing: bool = False
+    """Whether it ends by itself: Kubernetes is removing the object that is in the way."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deletion:
+    """An object that must go: just this one (by uid), not one that takes its name."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str | None = None
+    """Where given, it goes only as it was then: what somebody has written since stays."""
+
+    @classmethod
+    def of(cls, resource: Resource, obj: Object, *, unchanged: bool = False) -> "Deletion":
+        metadata = obj["metadata"]
+        return cls(
+            resource=resource,
+            namespace=metadata["namespace"],
+            name=metadata["name"],
+            uid=metadata["uid"],
+            resource_version=metadata["resourceVersion"] if unchanged else None,
+        )
+
+
+@dataclass(frozen=True)
+class PlannedEvent:
+    """Something that has happened to a part of the object, to be told in an event of its own."""
+
+    reason: str
+    """One CamelCase word."""
+    message: str
+    """A sentence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """All that follows from one look at an object."""
+
+    outcome: Outcome
+    status: dict[str, Any] = field(default_factory=dict)
+    """The status without observedGeneration and conditions."""
+    creations: tuple[Creation, ...] = ()
+    children: tuple[Child, ...] = ()
+    deletions: tuple[Deletion, ...] = ()
+    events: tuple[PlannedEvent, ...] = ()
+    """Told once the status that they belong to is written."""
+    on_refusal: "Callable[[Sequence[Refusal]], Plan] | None" = None
+    """The plan for when children cannot be written; its status is what is told then."""
+    requeue_after: float | None = None
+    """Seconds after which to look again, when time itself may change the answer."""

@@ -1,0 +1,1 @@
+"""Informers, indexers, transforms, and the mapping from events to reconcile keys."""

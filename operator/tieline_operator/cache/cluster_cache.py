@@ -1,0 +1,256 @@
+"""What the operator sees of the cluster: a cache a resource, with the indexes that references need."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from tieline_core.backoff import jitter
+from tieline_core.identity.names import CREDENTIAL_TYPE, ENVIRONMENT_ID_LABEL
+from tieline_core.kubernetes import Change, Forbidden, Informer, Kube, KubeError, NotFound, Resource
+from tieline_core.kubernetes import resources as r
+from tieline_core.kubernetes.informer import strip_managed_fields
+from tieline_core.kubernetes.interner import Interner
+from tieline_core.systems import filled
+from tieline_operator.apply.plan import Object
+from tieline_operator.cache.indexers import CHILD_RESOURCES, INDEXERS, PRIMARY_RESOURCES
+from tieline_operator.cache.transforms import strip_secret_values
+from tieline_operator.workload.pods import keep_last_terminations
+
+logger = logging.getLogger(__name__)
+
+_PATIENCE = 10.0
+_PAUSE = 1.0
+_LONGEST_PAUSE = 15.0
+
+
+class Lister(Protocol):
+    """Reading from what is known of one resource."""
+
+    def get(self, namespace: str | None, name: str) -> Object | None:
+        """The object, or None."""
+
+    def list(self, namespace: str | None = None) -> Sequence[Object]:
+        """All objects, of a namespace or of all that are watched."""
+
+    def by_index(self, index: str, key: str) -> Sequence[Object]:
+        """The objects that an index files under a key."""
+
+
+class MultiNamespaceInformer:
+    """One resource in all watched namespaces: a cache for the cluster, or one a namespace."""
+
+    def __init__(self, caches: Mapping[str | None, Informer]) -> None:
+        self._caches = caches
+
+    @property
+    def caches(self) -> Sequence[Informer]:
+        return list(self._caches.values())
+
+    @property
+    def places(self) -> Sequence[str | None]:
+        """The namespaces that are watched; None is the cluster."""
+        return list(self._caches)
+
+    def get(self, namespace: str | None, name: str) -> Object | None:
+        cache = self._of(namespace)
+        return cache.get(namespace or "", name) if cache else None
+
+    def list(self, namespace: str | None = None) -> Sequence[Object]:
+        if namespace is not None:
+            cache = self._of(namespace)
+            return cache.list(namespace) if cache else []
+        return [obj for cache in self._caches.values() for obj in cache.list()]
+
+    def by_index(self, index: str, key: str) -> Sequence[Object]:
+        return [obj for cache in self._caches.values() for obj in cache.by_index(index, key)]
+
+    def subscribe(self, callback: Callable[[Change], None]) -> None:
+        for cache in self._caches.values():
+            cache.subscribe(callback)
+
+    def observe(self, obj: Mapping[str, Any]) -> None:
+        """Takes in what was just written, before the watch brings it."""
+        cache = self._of(obj["metadata"].get("namespace"))
+        if cache:
+            cache.observe(dict(obj))
+
+    async def reached(self, namespace: str | None, resource_version: str, wait: float) -> bool:
+        """Waits until the cache has seen a resourceVersion, at most ``wait`` seconds; False where it has not."""
+        cache = self._of(namespace)
+        return cache is None or await cache.reached(resource_version, wait)
+
+    def age(self) -> float:
+        """Seconds since the watch that is quiet for longest said something."""
+        return max((cache.age for cache in self._caches.values()), default=0.0)
+
+    def unwatch(self) -> None:
+        """Has nothing, and watches nothing; before the start."""
+        self._caches = {}
+
+    def _of(self, namespace: str | None) -> Informer | None:
+        return self._caches.get(None) or self._caches.get(namespace)
+
+
+class ClusterCache:
+    """All stores, and the few reads that no cache answers."""
+
+    def __init__(self, kube: Kube, stores: Mapping[Resource, MultiNamespaceInformer]) -> None:
+        self._kube = kube
+        self._stores = stores
+
+    @classmethod
+    def build(cls, kube: Kube, namespaces: Sequence[str]) -> "ClusterCache":
+        """Stores for the whole cluster, or for ``namespaces`` only."""
+        stores = {resource: _store(kube, resource, namespaces) for resource in _WATCHED}
+        stores[r.NAMESPACES] = MultiNamespaceInformer(
+            {None: Informer(kube, r.NAMESPACES, metadata_only=True, indexes=dict(INDEXERS[r.NAMESPACES]))}
+        )
+        return cls(kube, stores)
+
+    def __getitem__(self, resource: Resource) -> MultiNamespaceInformer:
+        return self._stores[resource]
+
+    def items(self) -> Iterable[tuple[Resource, MultiNamespaceInformer]]:
+        """All stores by resource."""
+        return self._stores.items()
+
+    async def skip_unserved(self, resource: Resource) -> None:
+        """Does not watch what the API server does not have, or does not show: nothing of it is ours then.
+
+        Waits for the API server where it cannot say: what is left out stays so until the next start.
+        """
+        pause = _PAUSE
+        while True:
+            try:
+                for place in self._stores[resource].places:
+                    await self._kube.list(resource, place, label_selector=ENVIRONMENT_ID_LABEL)
+            except (NotFound, Forbidden) as error:
+                logger.info("Not watching %s: %s", resource.plural, error.reason)
+                self._stores[resource].unwatch()
+            except KubeError as error:
+                logger.warning("Cannot ask for %s yet: %s", resource.plural, error)
+                await asyncio.sleep(jitter(pause))
+                pause = min(2 * pause, _LONGEST_PAUSE)
+                continue
+            return
+
+    async def start(self) -> None:
+        """Starts all watches."""
+        await asyncio.gather(*(cache.start() for cache in self._caches))
+
+    async def synced(self) -> None:
+        """Waits until every watch has listed, and says for which it waits long."""
+        waits = [asyncio.ensure_future(cache.synced()) for cache in self._caches]
+        while (await asyncio.wait(waits, timeout=_PATIENCE))[1]:
+            late = sorted({cache.resource.plural for cache in self._caches if not cache.is_synced})
+            logger.warning("Still waiting for the first list of %s", ", ".join(late))
+
+    def dead(self, max_age: float) -> list[str]:
+        """The resources whose watch has ended, or has heard nothing for ``max_age`` seconds."""
+        return sorted({c.resource.plural for c in self._caches if not c.healthy(max_age=max_age)})
+
+    def observe(self, resource: Resource, obj: Mapping[str, Any]) -> None:
+        """Takes in what was just written, before the watch brings it."""
+        if resource in self._stores:
+            self._stores[resource].observe(obj)
+
+    async def stop(self) -> None:
+        """Stops all watches."""
+        await asyncio.gather(*(cache.stop() for cache in self._caches))
+
+    @property
+    def _caches(self) -> list[Informer]:
+        return [cache for store in self._stores.values() for cache in store.caches]
+
+    async def config_map(self, namespace: str, name: str) -> Object | None:
+        """A ConfigMap with its contents, which the cache leaves out."""
+        try:
+            return await self._kube.get(r.CONFIG_MAPS, name, namespace)
+        except NotFound:
+            return None
+
+    async def live_connection(self, namespace: str, name: str) -> Object | None:
+        """A Connection as Kubernetes has it at this moment: the cache may be behind."""
+        try:
+            return await self._kube.get(r.CONNECTIONS, name, namespace)
+        except NotFound:
+            return None
+
+    async def fetch_uncached_secret(self, namespace: str, name: str) -> bool:
+        """Whether there is a Secret of the credential type that the cache has not seen yet; now it has.
+
+        An object and the Secret that it refers to come by watches of their own, in either order.
+        """
+        found = await self._kube.list(
+            r.SECRETS, namespace, field_selector=f"metadata.name={name},type={CREDENTIAL_TYPE}"
+        )
+        for secret in found:
+            self.observe(r.SECRETS, secret)
+        return bool(found)
+
+    async def has_secret_of_other_type(self, namespace: str, name: str) -> bool:
+        """Whether there is a Secret of this name that is *not* of the credential type."""
+        found = await self._kube.list(
+            r.SECRETS, namespace, field_selector=f"metadata.name={name},type!={CREDENTIAL_TYPE}"
+        )
+        return bool(found)
+
+
+_WATCHED = (*PRIMARY_RESOURCES, *CHILD_RESOURCES, r.PODS, r.CONFIG_MAPS, r.SECRETS)
+_LABELLED = frozenset((*CHILD_RESOURCES, r.PODS))
+_POD_ANNOTATIONS = ("tieline.dev/version", "tieline.dev/revision")
+
+
+def _store(kube: Kube, resource: Resource, namespaces: Sequence[str]) -> MultiNamespaceInformer:
+    places: Sequence[str | None] = namespaces or [None]
+    return MultiNamespaceInformer({place: _cache(kube, resource, place) for place in places})
+
+
+def _cache(kube: Kube, resource: Resource, namespace: str | None) -> Informer:
+    return Informer(
+        kube,
+        resource,
+        namespace=namespace,
+        label_selector=ENVIRONMENT_ID_LABEL if resource in _LABELLED else None,
+        field_selector=f"type={CREDENTIAL_TYPE}" if resource == r.SECRETS else None,
+        metadata_only=resource == r.CONFIG_MAPS,
+        transform=_transform(resource),
+        indexes=dict(INDEXERS.get(resource, {})),
+        merge=keep_last_terminations if resource == r.PODS else None,
+    )
+
+
+def _transform(resource: Resource) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """What of an object is kept, and how."""
+    kept = _TRANSFORMS.get(resource, strip_managed_fields)
+    if resource == r.SECRETS:
+        return kept
+    share = Interner()
+    return lambda obj: share(kept(obj))
+
+
+def _metadata_alone(obj: dict[str, Any]) -> dict[str, Any]:
+    """A ConfigMap without its contents, also when it is one that was just written."""
+    strip_managed_fields(obj)
+    return {"metadata": {key: value for key, value in obj["metadata"].items() if key != "annotations"}}
+
+
+def _slim_pod(obj: dict[str, Any]) -> dict[str, Any]:
+    """A pod's spec is the Deployment's: of interest is what it does, and the limits that it runs into."""
+    metadata = strip_managed_fields(obj)["metadata"]
+    annotations = metadata.get("annotations", {})
+    metadata["annotations"] = {key: annotations[key] for key in _POD_ANNOTATIONS if key in annotations}
+    containers = [
+        {"name": container["name"], "resources": container.get("resources", {})}
+        for container in obj.get("spec", {}).get("containers", ())
+    ]
+    return {"metadata": metadata, "spec": {"containers": containers}, "status": obj.get("status", {})}
+
+
+_TRANSFORMS: Mapping[Resource, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    r.CONFIG_MAPS: _metadata_alone,
+    r.PODS: _slim_pod,
+    r.SYSTEMS: lambda obj: filled(strip_managed_fields(obj)),
+    r.SECRETS: strip_secret_values,
+}

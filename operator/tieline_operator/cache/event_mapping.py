@@ -1,0 +1,235 @@
+"""Whom a change concerns: from what was seen in a cache to the objects that must be looked at again."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from tieline_core.identity.ids import object_id
+from tieline_core.identity.names import PROJECT_LABEL
+from tieline_core.identity.organisations import labelled_id
+from tieline_core.kubernetes import Change, Resource
+from tieline_core.kubernetes import resources as r
+from tieline_operator.apply.conditions import find
+from tieline_operator.apply.plan import Key, Object
+from tieline_operator.cache.cluster_cache import Lister
+from tieline_operator.cache.credential_mapping import keys_for_connection, keys_for_grant
+from tieline_operator.cache.indexers import (
+    BY_ADDRESS,
+    BY_ID,
+    BY_ID_ANYWHERE,
+    CHILD_RESOURCES,
+    PRIMARY_RESOURCES,
+    joined,
+    namespace_of,
+    public_urls,
+    ref,
+)
+from tieline_operator.workload.public_urls import address_key
+
+Listers = Mapping[Resource, Lister]
+EventMapper = Callable[[Listers, Object], Iterator[Key]]
+
+
+def keys_to_enqueue(listers: Listers, resource: Resource, change: Change) -> set[Key]:
+    """The objects whose plan may come out otherwise after ``change``.
+
+    Both states count: what an object no longer refers to (or no longer claims) may matter as well.
+    """
+    mapper = _EVENT_MAPPERS.get(resource)
+    if mapper is None:
+        return set()
+    states = [state for state in (change.old, change.new) if state is not None]
+    if resource in PRIMARY_RESOURCES and len(states) == len((change.old, change.new)):
+        first, second = (relevant_fields(resource, state) for state in states)
+        if first == second:
+            return set()
+    keys = {key for state in states for key in mapper(listers, state)}
+    if resource in PRIMARY_RESOURCES and change.new is not None:
+        keys.discard(key_of(resource, change.new))
+    return keys
+
+
+def relevant_fields(resource: Resource, obj: Object) -> tuple[Any, ...]:
+    """What others look at in one of our own objects; changes of anything else concern nobody."""
+    # What a Project says of itself nobody repeats or waits for, and it changes most often.
+    condition = (find(obj) if resource != r.PROJECTS else None) or {}
+    status = obj.get("status", {})
+    environments = [
+        (item.get("name"), item.get("version"), item.get("desiredVersion"), item.get("publicUrl"))
+        for item in status.get("environments", [])
+    ]
+    return (
+        obj.get("spec"),
+        object_id(obj),
+        obj["metadata"].get("deletionTimestamp"),
+        condition.get("status"),
+        condition.get("message"),
+        status.get("state"),
+        status.get("latestVersion"),
+        status.get("defaultVersion"),
+        status.get("interface"),
+        status.get("fromConnector"),
+        environments,
+    )
+
+
+def key_of(resource: Resource, obj: Object) -> Key:
+    """The key of one of our own objects."""
+    return Key(resource.kind, namespace_of(obj), obj["metadata"]["name"])
+
+
+def _found(listers: Listers, resource: Resource, index: str, *parts: str | None) -> Iterator[Key]:
+    for obj in listers[resource].by_index(index, joined(*parts)):
+        yield key_of(resource, obj)
+
+
+def _same_id(listers: Listers, resource: Resource, obj: Object) -> Iterator[Key]:
+    return _found(listers, resource, BY_ID, namespace_of(obj), object_id(obj))
+
+
+def _system(listers: Listers, obj: Object) -> Iterator[Key]:
+    namespaced_name = namespace_of(obj), obj["metadata"]["name"]
+    yield from _found(listers, r.CONNECTIONS, "system", *namespaced_name)
+    yield from _found(listers, r.CONNECTION_TEMPLATES, "system", *namespaced_name)
+    yield from _same_id(listers, r.SYSTEMS, obj)
+
+
+def _connection(listers: Listers, obj: Object) -> Iterator[Key]:
+    namespace, name = namespace_of(obj), obj["metadata"]["name"]
+    yield from _found(listers, r.CONNECTION_TEMPLATES, "connection", namespace, name)
+    yield from _found(listers, r.ACTIVATIONS, "connection", namespace, name)
+    claim = (ref(obj, "systemRef"), ref(obj, "endUserRef"), obj["spec"].get("name"))
+    yield from _found(listers, r.CONNECTIONS, "name", namespace, *claim)
+    yield from _same_id(listers, r.CONNECTIONS, obj)
+    yield from keys_for_connection(listers, obj)
+
+
+def _grant(listers: Listers, obj: Object) -> Iterator[Key]:
+    yield from keys_for_grant(listers, obj)
+    yield from _same_id(listers, r.CREDENTIAL_GRANTS, obj)
+
+
+def _template(listers: Listers, obj: Object) -> Iterator[Key]:
+    namespace, project = namespace_of(obj), ref(obj, "projectRef")
+    environment = obj["spec"].get("environment")
+    if project:
+        yield Key(r.PROJECTS.kind, namespace, project)
+    yield from _found(listers, r.ACTIVATIONS, "environment", namespace, project, environment)
+    yield from _found(listers, r.ACTIVATIONS, "template", namespace, obj["metadata"]["name"])
+    claim = (project, environment, obj["spec"].get("name"))
+    yield from _found(listers, r.CONNECTION_TEMPLATES, "name", namespace, *claim)
+    yield from _same_id(listers, r.CONNECTION_TEMPLATES, obj)
+
+
+def _project(listers: Listers, obj: Object) -> Iterator[Key]:
+    namespaced_name = namespace_of(obj), obj["metadata"]["name"]
+    yield from _found(listers, r.CONNECTION_TEMPLATES, "project", *namespaced_name)
+    yield from _found(listers, r.ACTIVATIONS, "project", *namespaced_name)
+    yield from _found(listers, r.PROJECT_VERSIONS, "project", *namespaced_name)
+    yield from _found(listers, r.CONNECTORS, "project", *namespaced_name)
+    for other in listers[r.PROJECTS].by_index(BY_ID_ANYWHERE, object_id(obj)):
+        yield key_of(r.PROJECTS, other)
+    for url in public_urls(obj):
+        for other in listers[r.PROJECTS].by_index(BY_ADDRESS, address_key(url)):
+            yield key_of(r.PROJECTS, other)
+
+
+def _version(listers: Listers, obj: Object) -> Iterator[Key]:
+    project = ref(obj, "projectRef")
+    if project:
+        yield Key(r.PROJECTS.kind, namespace_of(obj), project)
+        yield from _found(listers, r.CONNECTORS, "project", namespace_of(obj), project)
+    yield from _same_id(listers, r.PROJECT_VERSIONS, obj)
+
+
+def _activation(listers: Listers, obj: Object) -> Iterator[Key]:
+    claim = (ref(obj, "projectRef"), obj["spec"].get("environment"), ref(obj, "endUserRef"))
+    yield from _found(listers, r.ACTIVATIONS, "target", namespace_of(obj), *claim)
+    yield from _same_id(listers, r.ACTIVATIONS, obj)
+
+
+def _end_user(listers: Listers, obj: Object) -> Iterator[Key]:
+    namespace, name = namespace_of(obj), obj["metadata"]["name"]
+    yield from _found(listers, r.ACTIVATIONS, "user", namespace, name)
+    yield from _found(listers, r.CONNECTIONS, "user", namespace, name)
+    yield from _found(listers, r.END_USERS, "external", namespace, obj["spec"].get("externalId"))
+    yield from _same_id(listers, r.END_USERS, obj)
+
+
+def _connector(listers: Listers, obj: Object) -> Iterator[Key]:
+    namespaced_name = namespace_of(obj), obj["metadata"]["name"]
+    yield from _found(listers, r.CONNECTOR_VERSIONS, "connector", *namespaced_name)
+    yield from _found(listers, r.SYSTEMS, "connector", *namespaced_name)
+    project = ref(obj, "projectRef")
+    if project:
+        yield Key(r.PROJECTS.kind, namespace_of(obj), project)
+    yield from _same_id(listers, r.CONNECTORS, obj)
+
+
+def _connector_version(listers: Listers, obj: Object) -> Iterator[Key]:
+    connector = ref(obj, "connectorRef")
+    if connector:
+        yield Key(r.CONNECTORS.kind, namespace_of(obj), connector)
+        yield from _found(listers, r.SYSTEMS, "connector", namespace_of(obj), connector)
+    yield from _same_id(listers, r.CONNECTOR_VERSIONS, obj)
+
+
+def _child(listers: Listers, obj: Object) -> Iterator[Key]:
+    label = obj["metadata"].get("labels", {}).get(PROJECT_LABEL)
+    return _found(listers, r.PROJECTS, "label", namespace_of(obj), label)
+
+
+def _config_map(listers: Listers, obj: Object) -> Iterator[Key]:
+    namespaced_name = namespace_of(obj), obj["metadata"]["name"]
+    yield from _found(listers, r.PROJECTS, "config-map", *namespaced_name)
+    yield from _found(listers, r.PROJECT_VERSIONS, "config-map", *namespaced_name)
+    yield from _found(listers, r.CONNECTORS, "config-map", *namespaced_name)
+    yield from _found(listers, r.CONNECTOR_VERSIONS, "config-map", *namespaced_name)
+    yield from _child(listers, obj)
+
+
+def _secret(listers: Listers, obj: Object) -> Iterator[Key]:
+    namespace = namespace_of(obj)
+    namespaced_name = namespace, obj["metadata"]["name"]
+    for system in listers[r.SYSTEMS].by_index("secret", joined(*namespaced_name)):
+        yield key_of(r.SYSTEMS, system)
+        yield from _found(listers, r.CONNECTIONS, "system", namespace, system["metadata"]["name"])
+    for connection in listers[r.CONNECTIONS].by_index("secret", joined(*namespaced_name)):
+        yield key_of(r.CONNECTIONS, connection)
+        yield from keys_for_connection(listers, connection)
+    for owner in obj["metadata"].get("ownerReferences") or ():
+        if owner.get("kind") == r.CONNECTIONS.kind:
+            yield Key(r.CONNECTIONS.kind, namespace, owner["name"])
+
+
+def _namespace(listers: Listers, obj: Object) -> Iterator[Key]:
+    names = {obj["metadata"]["name"]}
+    identifier = labelled_id(obj)
+    if identifier:
+        # Of several with one id the oldest has it: where one comes or goes, another one may be that.
+        names |= {
+            one["metadata"]["name"] for one in listers[r.NAMESPACES].by_index("organisation", identifier)
+        }
+    for name in sorted(names):
+        for resource in (r.PROJECTS, r.CREDENTIAL_GRANTS):
+            for found in listers[resource].list(name):
+                yield key_of(resource, found)
+
+
+def _event_mappers() -> Iterable[tuple[Resource, EventMapper]]:
+    yield from ((resource, _child) for resource in (*CHILD_RESOURCES, r.PODS))
+    yield r.SYSTEMS, _system
+    yield r.CONNECTIONS, _connection
+    yield r.CONNECTION_TEMPLATES, _template
+    yield r.PROJECTS, _project
+    yield r.PROJECT_VERSIONS, _version
+    yield r.ACTIVATIONS, _activation
+    yield r.END_USERS, _end_user
+    yield r.CONNECTORS, _connector
+    yield r.CONNECTOR_VERSIONS, _connector_version
+    yield r.CREDENTIAL_GRANTS, _grant
+    yield r.CONFIG_MAPS, _config_map
+    yield r.SECRETS, _secret
+    yield r.NAMESPACES, _namespace
+
+
+_EVENT_MAPPERS: Mapping[Resource, EventMapper] = dict(_event_mappers())

@@ -1,0 +1,234 @@
+"""By what objects are found: the indexes that references need, on objects as the API server has them."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from tieline_core.credentials.linker import canonical, credential_ids, lent_certificates
+from tieline_core.identity.ids import object_id
+from tieline_core.identity.names import PROJECT_LABEL, label_value
+from tieline_core.identity.organisations import labelled_id
+from tieline_core.kubernetes import Resource
+from tieline_core.kubernetes import resources as r
+from tieline_operator.apply.plan import Object
+from tieline_operator.workload.public_urls import address_key
+
+IndexFunc = Callable[[Object], Iterable[str]]
+BY_ID = "id"
+BY_ID_ANYWHERE = "id anywhere"
+"""Projects by id in all organisations: ids of environments, and hosts made of them, follow from it."""
+BY_ADDRESS = "address"
+"""Projects by where their environments are reached."""
+
+PRIMARY_RESOURCES = (
+    r.SYSTEMS,
+    r.CONNECTION_TEMPLATES,
+    r.CONNECTIONS,
+    r.PROJECTS,
+    r.PROJECT_VERSIONS,
+    r.ACTIVATIONS,
+    r.END_USERS,
+    r.CONNECTORS,
+    r.CONNECTOR_VERSIONS,
+    r.CREDENTIAL_GRANTS,
+)
+CHILD_RESOURCES = (
+    r.SERVICE_ACCOUNTS,
+    r.NETWORK_POLICIES,
+    r.SERVICES,
+    r.POD_DISRUPTION_BUDGETS,
+    r.DEPLOYMENTS,
+    r.INGRESSES,
+    r.HTTP_ROUTES,
+)
+
+
+def joined(*parts: str | None) -> str:
+    """A key of an index: namespace and names, which never hold a slash."""
+    return "/".join(part or "" for part in parts)
+
+
+def ref(obj: Object, field: str) -> str | None:
+    """The name in a reference of the spec."""
+    reference = obj.get("spec", {}).get(field) or {}
+    name: str | None = reference.get("name")
+    return name
+
+
+def namespace_of(obj: Object) -> str:
+    namespace: str = obj["metadata"].get("namespace", "")
+    return namespace
+
+
+def _by(*fields: Callable[[Object], str | None]) -> IndexFunc:
+    """An index by namespace and values; objects without one of the values are not in it."""
+
+    def index(obj: Object) -> Iterable[str]:
+        values = [field(obj) for field in fields]
+        return [] if None in values else [joined(namespace_of(obj), *values)]
+
+    return index
+
+
+def _ref(field: str) -> Callable[[Object], str | None]:
+    return lambda obj: ref(obj, field)
+
+
+def _spec(field: str) -> Callable[[Object], str | None]:
+    return lambda obj: obj.get("spec", {}).get(field)
+
+
+def _label(name: str) -> Callable[[Object], str | None]:
+    return lambda obj: obj["metadata"].get("labels", {}).get(name)
+
+
+def _optional(field: Callable[[Object], str | None]) -> Callable[[Object], str | None]:
+    return lambda obj: field(obj) or ""
+
+
+def _each(values: Callable[[Object], Iterable[str | None]]) -> IndexFunc:
+    return lambda obj: [joined(namespace_of(obj), value) for value in {*values(obj)} if value]
+
+
+def _scheme_secrets(obj: Object) -> Iterable[str | None]:
+    for scheme in obj.get("spec", {}).get("authSchemeConfigs", []):
+        grant = (scheme.get("oauth2") or {}).get("grant", {})
+        for client in (grant.get("authorizationCode"), grant.get("password"), scheme.get("oauth1")):
+            yield ((client or {}).get("secretRef") or {}).get("name")
+
+
+def _credential_secrets(obj: Object) -> Iterable[str | None]:
+    for credential in obj.get("spec", {}).get("credentials", []):
+        yield (credential.get("secretRef") or {}).get("name")
+
+
+def _holders(obj: Object) -> Iterable[str]:
+    return [joined(namespace_of(obj), identifier) for identifier in credential_ids(obj)]
+
+
+def _clients(obj: Object) -> Iterable[Mapping[str, str]]:
+    """The OAuth clients that the schemes of a System or a Connection name."""
+    spec = obj.get("spec", {})
+    inline = [item.get("authSchemeConfig") for item in spec.get("credentials", [])]
+    for scheme in (*spec.get("authSchemeConfigs", []), *inline):
+        grant = ((scheme or {}).get("oauth2") or {}).get("grant", {})
+        for client in (grant.get("authorizationCode"), grant.get("password"), (scheme or {}).get("oauth1")):
+            if client and client.get("credentialId"):
+                yield client
+
+
+def _named_clients(obj: Object) -> Iterable[str]:
+    """By the credentials that schemes name, whoever owns them."""
+    return {canonical(client["credentialId"]) for client in _clients(obj)}
+
+
+def _granted_connections(obj: Object) -> Iterable[str | None]:
+    return (item.get("connection") for item in obj["spec"].get("to", []))
+
+
+def _tokens_of(obj: Object) -> Iterable[str]:
+    """Secrets of tokens (as the cache keeps Secrets) by the Connection that they belong to."""
+    owners = obj["metadata"].get("ownerReferences") or () if obj.get("tokens") else ()
+    return [joined(namespace_of(obj), owner["name"]) for owner in owners]
+
+
+def _organisation(obj: Object) -> Iterable[str]:
+    found = labelled_id(obj)
+    return [found] if found else []
+
+
+def public_urls(obj: Object) -> Iterable[str]:
+    """Where the environments of a Project are reached, as its status says."""
+    environments = obj.get("status", {}).get("environments") or ()
+    return [url for item in environments if (url := item.get("publicUrl"))]
+
+
+def _activation_connections(obj: Object) -> Iterable[str | None]:
+    return ((item.get("connectionRef") or {}).get("name") for item in obj["spec"].get("connections", []))
+
+
+def _activation_templates(obj: Object) -> Iterable[str | None]:
+    return (item.get("connectionTemplate") for item in obj["spec"].get("connections", []))
+
+
+def _source_config_maps(obj: Object) -> Iterable[str | None]:
+    return (item.get("name") for item in obj["spec"].get("source", {}).get("configMaps", []))
+
+
+def _description_config_maps(obj: Object) -> Iterable[str | None]:
+    description = obj["spec"].get("description") or {}
+    return (item.get("name") for item in description.get("configMaps", []))
+
+
+def _result_config_maps(obj: Object) -> Iterable[str | None]:
+    return obj["spec"].get("configMaps") or ()
+
+
+def _version_config_maps(obj: Object) -> Iterable[str | None]:
+    return (item.get("name") for item in obj["spec"].get("configMaps", []))
+
+
+_ID: IndexFunc = _by(object_id)
+_ENVIRONMENT = (_ref("projectRef"), _spec("environment"))
+_CHILD = {"project": _by(_label(PROJECT_LABEL))}
+
+INDEXERS: Mapping[Resource, Mapping[str, IndexFunc]] = {
+    r.SYSTEMS: {
+        BY_ID: _ID,
+        "secret": _each(_scheme_secrets),
+        "client": _named_clients,
+        "connector": _by(_ref("connectorRef")),
+    },
+    r.CONNECTIONS: {
+        BY_ID: _ID,
+        "system": _by(_ref("systemRef")),
+        "user": _by(_ref("endUserRef")),
+        "name": _by(_ref("systemRef"), _optional(_ref("endUserRef")), _spec("name")),
+        "secret": _each(_credential_secrets),
+        "client": _named_clients,
+        "credential": _holders,
+        "certificate": _by(lent_certificates),
+    },
+    r.CONNECTION_TEMPLATES: {
+        BY_ID: _ID,
+        "system": _by(_ref("systemRef")),
+        "connection": _by(_ref("connectionRef")),
+        "project": _by(_ref("projectRef")),
+        "environment": _by(*_ENVIRONMENT),
+        "name": _by(*_ENVIRONMENT, _spec("name")),
+    },
+    r.PROJECTS: {
+        BY_ID: _ID,
+        BY_ID_ANYWHERE: lambda obj: [object_id(obj)],
+        BY_ADDRESS: lambda obj: {address_key(url) for url in public_urls(obj)},
+        "config-map": _each(_source_config_maps),
+        "label": _by(lambda obj: label_value(obj["metadata"]["name"])),
+    },
+    r.PROJECT_VERSIONS: {
+        BY_ID: _ID,
+        "project": _by(_ref("projectRef")),
+        "config-map": _each(_version_config_maps),
+    },
+    r.ACTIVATIONS: {
+        BY_ID: _ID,
+        "project": _by(_ref("projectRef")),
+        "environment": _by(*_ENVIRONMENT),
+        "user": _by(_ref("endUserRef")),
+        "target": _by(*_ENVIRONMENT, _optional(_ref("endUserRef"))),
+        "connection": _each(_activation_connections),
+        "template": _each(_activation_templates),
+    },
+    r.END_USERS: {BY_ID: _ID, "external": _by(_spec("externalId"))},
+    r.CONNECTORS: {
+        BY_ID: _ID,
+        "config-map": _each(_description_config_maps),
+        "project": _by(_ref("projectRef")),
+    },
+    r.CONNECTOR_VERSIONS: {
+        BY_ID: _ID,
+        "connector": _by(_ref("connectorRef")),
+        "config-map": _each(_result_config_maps),
+    },
+    r.CREDENTIAL_GRANTS: {BY_ID: _ID, "connection": _each(_granted_connections)},
+    r.SECRETS: {"tokens-of": _tokens_of},
+    r.NAMESPACES: {"organisation": _organisation},
+    **dict.fromkeys((*CHILD_RESOURCES, r.PODS, r.CONFIG_MAPS), _CHILD),
+}

@@ -1,0 +1,116 @@
+"""Which organisation a namespace is, and namespaces that carry the id of another one."""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tieline_core.identity.organisations import holder, labelled_id
+from tieline_core.kubernetes import Change
+from tieline_operator.apply.plan import Object
+from tieline_operator.cache.cluster_cache import Lister
+
+logger = logging.getLogger(__name__)
+
+ORGANISATION_TAKEN = "OrganisationTaken"
+"""The reason of a namespace that carries the id of an older one, and of the projects in it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrganisationClaim:
+    """The id that a namespace carries."""
+
+    id: str
+    older: str | None = None
+    """The namespace that has the id, where this one only carries it as well."""
+
+
+def organisation(namespaces: Lister, name: str) -> OrganisationClaim | None:
+    """What the namespace ``name`` claims to be; None where it carries no organisation's id."""
+    found = namespaces.get(None, name)
+    identifier = labelled_id(found) if found else None
+    if identifier is None:
+        return None
+    first = holder(namespaces.by_index("organisation", identifier))
+    return OrganisationClaim(id=identifier, older=first if first != name else None)
+
+
+def duplicates(namespaces: Lister) -> Mapping[str, OrganisationClaim]:
+    """The namespaces that carry the id of an older one."""
+    found = {}
+    for namespace in list(namespaces.list()):
+        name = namespace["metadata"]["name"]
+        claim = organisation(namespaces, name)
+        if claim and claim.older:
+            found[name] = claim
+    return found
+
+
+class DuplicateOrganisationLog:
+    """Tells of each namespace that comes to carry the id of an older one: in the log, and by Events on both."""
+
+    def __init__(
+        self,
+        namespaces: Lister,
+        post: Callable[[Object, Mapping[str, str]], None] = lambda _namespace, _logged: None,
+    ) -> None:
+        """``post`` takes a Namespace and the condition that an Event is to tell; only a replica that leads posts it."""
+        self._namespaces = namespaces
+        self._post = post
+        self._logged: dict[str, OrganisationClaim] = {}
+
+    def changed(self, change: Change) -> None:
+        """Looks at the namespaces that a change of one is about: all that carry an id that it carries or carried."""
+        for state in (change.old, change.new):
+            identifier = labelled_id(state) if state else None
+            if identifier:
+                for one in self._namespaces.by_index("organisation", identifier):
+                    self._look(one)
+        if change.new is None or labelled_id(change.new) is None:
+            self._logged.pop(_name(change.object), None)
+
+    def lead(self) -> None:
+        """Posts what was found while another replica led, and so nobody posted here."""
+        for name, claim in self._logged.items():
+            namespace = self._namespaces.get(None, name)
+            if namespace is not None:
+                self._post_both(namespace, claim)
+
+    def _look(self, namespace: Object) -> None:
+        name = _name(namespace)
+        claim = organisation(self._namespaces, name)
+        if claim is None or not claim.older:
+            self._logged.pop(name, None)
+        elif self._logged.get(name) != claim:
+            self._logged[name] = claim
+            logger.warning(
+                "Namespace carries the organisation of an older one, and is no organisation until it has another",
+                extra={"namespace": name, "organisation": claim.id, "older": claim.older},
+            )
+            self._post_both(namespace, claim)
+
+    def _post_both(self, namespace: Object, claim: OrganisationClaim) -> None:
+        """To the people of the older one nothing is said about the other: it may be somebody else's."""
+        self._post(
+            namespace,
+            _warning(
+                f"The older namespace {claim.older} has the organisation id {claim.id}, so this namespace is no "
+                "organisation; remove the label tieline.dev/organisation, or write another ULID there"
+            ),
+        )
+        older = self._namespaces.get(None, claim.older or "")
+        if older is not None:
+            self._post(
+                older,
+                _warning(
+                    f"A younger namespace carries the organisation id {claim.id} of this namespace too; this one keeps "
+                    "it. The operator's log and its metric tieline_operator_duplicate_organisations name the other"
+                ),
+            )
+
+
+def _warning(message: str) -> dict[str, str]:
+    return {"status": "False", "reason": ORGANISATION_TAKEN, "message": message}
+
+
+def _name(namespace: Object) -> str:
+    return str(namespace["metadata"]["name"])

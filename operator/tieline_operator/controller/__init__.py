@@ -1,0 +1,1 @@
+"""Leader election, event dispatch and the reconcile loop."""

@@ -1,0 +1,155 @@
+"""From a key in the queue to a plan carried out: the one path that all kinds share."""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+
+from pydantic import ValidationError
+
+from tieline_core.evaluation.busy import EvaluationBusy
+from tieline_core.evaluation.variables_checker import VariablesChecker
+from tieline_core.kubernetes import KubeError, Resource
+from tieline_core.kubernetes import resources as r
+from tieline_operator.apply.applier import Applier
+from tieline_operator.apply.conditions import invalid
+from tieline_operator.apply.plan import Deferred, Key, Object, Plan
+from tieline_operator.cache.cluster_cache import ClusterCache
+from tieline_operator.cache.indexers import PRIMARY_RESOURCES
+from tieline_operator.config import Config
+from tieline_operator.metrics import Metrics
+from tieline_operator.reconcilers import connection_templates, credential_grants, end_users
+from tieline_operator.reconcilers.activations import ActivationReconciler
+from tieline_operator.reconcilers.connections import ConnectionReconciler, TokenProblems
+from tieline_operator.reconcilers.connector_imports import DescriptionImports
+from tieline_operator.reconcilers.connectors import ConnectorReconciler
+from tieline_operator.reconcilers.id_label import with_id_label_check
+from tieline_operator.reconcilers.project.files import ProjectFiles
+from tieline_operator.reconcilers.project.reconciler import ProjectReconciler
+from tieline_operator.reconcilers.project_versions import ProjectVersionReconciler
+from tieline_operator.reconcilers.system_connectors import SystemReconciler
+
+logger = logging.getLogger(__name__)
+
+Reconcile = Callable[[ClusterCache, Object, datetime], Awaitable[Plan | Deferred]]
+
+_OUTCOMES = {"True": "ready", "False": "failed", "Unknown": "in_progress"}
+_BY_KIND: Mapping[str, Resource] = {resource.kind: resource for resource in PRIMARY_RESOURCES}
+
+
+def reconcilers(
+    config: Config,
+    code: ProjectFiles,
+    token_problems: TokenProblems = lambda _namespace, _name: {},
+    imported: Callable[[str], None] = lambda _outcome: None,
+    *,
+    checker: VariablesChecker | None = None,
+    enqueue: Callable[[Key], None] = lambda _key: None,
+) -> Mapping[str, Reconcile]:
+    """One reconciler a kind.
+
+    ``token_problems`` tells of connections whose provider cannot be asked; ``imported`` is told how imports came out.
+    ``checker`` checks variables. Where that or a check of files takes its time, ``enqueue`` has the object
+    reconciled afterwards.
+    """
+    checker = checker or VariablesChecker()
+    imports = DescriptionImports(ended=imported)
+    connectors = ConnectorReconciler(imports, code)
+    return {
+        r.SYSTEMS.kind: SystemReconciler(imports).reconcile,
+        r.CONNECTIONS.kind: ConnectionReconciler(token_problems).reconcile,
+        r.CONNECTION_TEMPLATES.kind: connection_templates.reconcile,
+        r.PROJECTS.kind: ProjectReconciler(config, code, checker, enqueue).reconcile,
+        r.PROJECT_VERSIONS.kind: ProjectVersionReconciler(code, enqueue).reconcile,
+        r.ACTIVATIONS.kind: ActivationReconciler(checker, enqueue).reconcile,
+        r.END_USERS.kind: end_users.reconcile,
+        r.CONNECTORS.kind: connectors.reconcile,
+        r.CONNECTOR_VERSIONS.kind: connectors.reconcile_version,
+        r.CREDENTIAL_GRANTS.kind: credential_grants.reconcile,
+    }
+
+
+class Controller:
+    """Reconciles one object at a time for the queue."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        applier: Applier,
+        metrics: Metrics,
+        by_kind: Mapping[str, Reconcile],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._cache = cache
+        self._applier = applier
+        self._metrics = metrics
+        self._by_kind = by_kind
+        self._now = now
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Looks, plans and carries out. Returns the seconds after which to look again, or None."""
+        began = time.perf_counter()
+        try:
+            plan = await self._reconcile(key)
+        except Exception as error:
+            self._metrics.reconciles.labels(key.kind, "error").inc()
+            logger.warning(
+                "Reconcile failed, trying again: %s: %s",
+                type(error).__name__,
+                error,
+                exc_info=not _is_expected(error),
+                extra={"kind": key.kind, "object": f"{key.namespace}/{key.name}"},
+            )
+            raise
+        finally:
+            self._metrics.seconds.labels(key.kind).observe(time.perf_counter() - began)
+        self._metrics.reconciles.labels(key.kind, _outcome_label(plan)).inc()
+        return plan.requeue_after if isinstance(plan, Plan) else None
+
+    async def _reconcile(self, key: Key) -> Plan | Deferred | None:
+        resource = _BY_KIND[key.kind]
+        obj = self._cache[resource].get(key.namespace, key.name)
+        if (
+            obj is None
+            or _is_terminating(obj)
+            or _is_terminating(self._cache[r.NAMESPACES].get(None, key.namespace))
+        ):
+            # Children have owner references: Kubernetes removes them. In a namespace that goes nothing can be
+            # made again, and what is missing is no fault.
+            return None
+        now = self._now()
+
+        async def plan() -> Plan | Deferred:
+            try:
+                found = await self._by_kind[key.kind](self._cache, obj, now)
+            except ValidationError as error:
+                return Plan(outcome=invalid(error, key.kind))
+            return with_id_label_check(obj, found) if isinstance(found, Plan) else found
+
+        planned = await plan()
+        if isinstance(planned, Deferred):
+            return planned
+
+        # Only of a Project does what is to be said follow from its children.
+        async def again() -> Plan:
+            found = await plan()
+            return found if isinstance(found, Plan) else planned
+
+        return await self._applier.carry_out(
+            resource, obj, planned, now, again if resource == r.PROJECTS else None
+        )
+
+
+def _outcome_label(plan: Plan | Deferred | None) -> str:
+    if plan is None:
+        return "gone"
+    return "deferred" if isinstance(plan, Deferred) else _OUTCOMES[plan.outcome.status]
+
+
+def _is_terminating(obj: Object | None) -> bool:
+    return obj is not None and "deletionTimestamp" in obj["metadata"]
+
+
+def _is_expected(error: Exception) -> bool:
+    """What these say is all there is to know; anything else is a fault of ours: show where."""
+    return isinstance(error, KubeError | EvaluationBusy)

@@ -1,0 +1,265 @@
+"""The operator's parts put together: caches, queue, controller, and who leads."""
+
+import asyncio
+import logging
+import math
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+from tieline_core import process_memory
+from tieline_core.credentials.linker import Problem
+from tieline_core.evaluation.variables_checker import VariablesChecker
+from tieline_core.kubernetes import Change, Kube, Resource
+from tieline_core.kubernetes.leader_election import Lease, lead
+from tieline_core.kubernetes.resources import (
+    CONFIG_MAPS,
+    CONNECTIONS,
+    HTTP_ROUTES,
+    NAMESPACES,
+    PODS,
+    PROJECT_VERSIONS,
+    PROJECTS,
+)
+from tieline_operator.apply.applier import Applier
+from tieline_operator.apply.drift import DriftReporter
+from tieline_operator.apply.event_recorder import QueuedEventRecorder
+from tieline_operator.apply.leader_guard import LeaderGuardedClient
+from tieline_operator.apply.plan import Key
+from tieline_operator.cache.cluster_cache import ClusterCache
+from tieline_operator.cache.event_mapping import key_of, keys_to_enqueue
+from tieline_operator.cache.indexers import CHILD_RESOURCES, PRIMARY_RESOURCES
+from tieline_operator.cache.organisations import DuplicateOrganisationLog, duplicates
+from tieline_operator.config import Config
+from tieline_operator.controller.controller import Controller, reconcilers
+from tieline_operator.controller.pending_events import PendingEvents
+from tieline_operator.controller.self_writes import SelfWriteFilter
+from tieline_operator.metrics import Metrics
+from tieline_operator.queues.workqueue import WorkQueue
+from tieline_operator.reconcilers.project.files import ProjectFiles
+from tieline_operator.tokens.token_service import TokenService
+from tieline_operator.workload.exposure import ExposureMode
+
+logger = logging.getLogger(__name__)
+
+LEASE = "tieline-operator"
+MANAGED_RESOURCES = frozenset((*CHILD_RESOURCES, CONFIG_MAPS))
+"""What the operator makes for others, whose loss it tells of."""
+# A write to one of these is followed by several of Kubernetes' controllers within a moment: one look is for them all.
+_DEBOUNCED = frozenset((*MANAGED_RESOURCES, PODS))
+# They only come first: a replica that begins to lead looks at everything. For years most of them are gone by then.
+_MAX_CHANGED_WHILE_STANDBY = 4096
+# A cache that is this late is looked at all the same; the change that makes up for it is looked at as well.
+_PATIENCE = 5.0
+
+
+class Manager:
+    """One replica of the operator. Every replica watches; the one that leads works."""
+
+    def __init__(self, config: Config, kube: Kube, metrics: Metrics) -> None:
+        self._config = config
+        self._kube = kube
+        self._metrics = metrics
+        self.cache = ClusterCache.build(kube, config.namespaces)
+        self._lease = _lease(config, kube) if config.leader_elect else None
+        writes = LeaderGuardedClient(kube, self._left)
+        self._events = QueuedEventRecorder(writes, busy=lambda: len(self.queue) > 0)
+        self._self_writes = SelfWriteFilter()
+        self._code = ProjectFiles(self.cache)
+        self._checker = VariablesChecker(condemned=self._enqueue_projects)
+        self._drifts = DriftReporter(
+            kube, self._events, lambda kind, what: metrics.drifts.labels(kind, what).inc()
+        )
+        controller = Controller(
+            self.cache,
+            Applier(writes, kube, self.cache, self._events, self._drifts, self._self_writes.note),
+            metrics,
+            reconcilers(
+                config,
+                self._code,
+                self._token_problems,
+                lambda outcome: metrics.imports.labels(outcome).inc(),
+                checker=self._checker,
+                enqueue=self._enqueue,
+            ),
+        )
+        self._controller = controller
+        self.queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=config.workers)
+        self._pending_events = PendingEvents[Key]()
+        self._tokens: TokenService | None = None
+        self.finished = asyncio.Event()
+        """Set when the work has ended by itself: leadership was lost, or something broke."""
+        self.started = False
+        """Whether every watch has listed."""
+        self.leading = False
+        """Whether this replica is the one at work."""
+        self._changed_while_standby: dict[Key, None] = {}
+        """What changed last while another replica led, the latest last."""
+        self._work: asyncio.Task[None] | None = None
+        self._listers = dict(self.cache.items())
+        metrics.watch(
+            depth=lambda: len(self.queue),
+            oldest=lambda: self.queue.oldest,
+            ages=lambda: {resource.plural: store.age() for resource, store in self.cache.items()},
+            requests=lambda: kube.requests,
+        )
+        metrics.watch_objects(lambda: {kind: self.cache[kind].list() for kind in PRIMARY_RESOURCES})
+        metrics.watch_organisations(lambda: duplicates(self.cache[NAMESPACES]))
+        self._duplicates = DuplicateOrganisationLog(self.cache[NAMESPACES], self._post_about_namespace)
+
+    async def start(self) -> None:
+        """Starts watching, and begins to work as soon as this replica leads."""
+        self._tokens = TokenService(
+            self._config,
+            self._kube,
+            self.cache,
+            self._metrics,
+            self._enqueue_connection,
+            lambda: self._left() > 0,
+        )
+        for resource, store in self.cache.items():
+            store.subscribe(partial(self._changed, resource))
+        self.cache[NAMESPACES].subscribe(self._duplicates.changed)
+        if self._config.exposure.mode is not ExposureMode.HTTP_ROUTE:
+            # Of earlier settings there may be some; many clusters do not know them.
+            await self.cache.skip_unserved(HTTP_ROUTES)
+        await self.cache.start()
+        await self.cache.synced()
+        process_memory.freeze_gc()
+        self.started = True
+        self._events.start()
+        logger.info("Watching", extra={"namespaces": ",".join(self._config.namespaces) or "all"})
+        self._work = asyncio.create_task(self._lead(), name="work")
+        self._work.add_done_callback(self._ended)
+
+    async def stop(self) -> None:
+        """Lets running reconciles finish, gives the lease back, and stops watching."""
+        await self.queue.stop()
+        if self._work:
+            self._work.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await self._work
+        if self._tokens:
+            await self._tokens.close()
+        await self._events.stop()
+        await self._checker.close()
+        await self._code.close()
+        await self.cache.stop()
+        await self._kube.close()
+
+    async def handle_event(self, resource: Resource, metadata: Mapping[str, Any]) -> None:
+        """Has an object looked at, as soon as the cache knows it as the event does."""
+        version = metadata["resourceVersion"]
+        if self._self_writes.holds(metadata["uid"], version):
+            return
+        key = Key(resource.kind, metadata["namespace"], metadata["name"])
+        if not await self.cache[resource].reached(key.namespace, version, _PATIENCE):
+            self._pending_events.expect(key)
+        known = self.cache[resource].get(key.namespace, key.name)
+        self._enqueue(key, soon=known is not None and _is_reconciled(known))
+
+    def dead(self) -> list[str]:
+        """The resources whose watch is dead."""
+        return self.cache.dead(self._config.watch_timeout)
+
+    def _changed(self, resource: Resource, change: Change) -> None:
+        if change.new is None and resource in MANAGED_RESOURCES:
+            self._drifts.gone(resource, change.object)
+        if change.new is None and resource in (PROJECTS, PROJECT_VERSIONS):
+            self._code.forget(change.object["metadata"]["uid"])
+        for key in keys_to_enqueue(self._listers, resource, change):
+            self._enqueue(key, soon=resource in _DEBOUNCED)
+        state = change.new or change.old
+        if (
+            resource in PRIMARY_RESOURCES
+            and state is not None
+            and self._pending_events.arrived(key_of(resource, state))
+        ):
+            self._enqueue(key_of(resource, state))
+
+    def _enqueue(self, key: Key, *, soon: bool = False) -> None:
+        if self.leading:
+            (self.queue.add_debounced if soon else self.queue.add)(key)
+            return
+        self._changed_while_standby.pop(key, None)
+        self._changed_while_standby[key] = None
+        if len(self._changed_while_standby) > _MAX_CHANGED_WHILE_STANDBY:
+            del self._changed_while_standby[next(iter(self._changed_while_standby))]
+
+    async def _reconcile(self, key: Key) -> float | None:
+        again = await self._controller.reconcile(key)
+        if key.kind == CONNECTIONS.kind and self._tokens:
+            self._tokens.refresher.reschedule(key.namespace, key.name)
+        return again
+
+    def _token_problems(self, namespace: str, name: str) -> Mapping[str, Problem]:
+        return self._tokens.refresher.token_problems(namespace, name) if self._tokens else {}
+
+    def _enqueue_connection(self, namespace: str, name: str) -> None:
+        self.queue.add(Key(CONNECTIONS.kind, namespace, name))
+
+    def _post_about_namespace(self, namespace: Mapping[str, Any], told: Mapping[str, str]) -> None:
+        if self.leading:
+            self._events.post_soon(NAMESPACES, namespace, told)
+
+    def _enqueue_projects(self, namespace: str) -> None:
+        for project in self.cache[PROJECTS].list(namespace):
+            self._enqueue(key_of(PROJECTS, project))
+
+    async def _lead(self) -> None:
+        if self._lease is None:
+            await self._work_on()
+        else:
+            await lead(self._lease, self._work_on)
+
+    def _left(self) -> float:
+        return self._lease.left if self._lease else math.inf
+
+    async def _work_on(self) -> None:
+        self.leading = True
+        self._metrics.leading.set(1)
+        # What the one before may have left undone comes first.
+        for key in reversed(self._changed_while_standby):
+            self.queue.add(key)
+        self._changed_while_standby.clear()
+        for resource in PRIMARY_RESOURCES:
+            for obj in self.cache[resource].list():
+                self.queue.add(key_of(resource, obj))
+        self._duplicates.lead()
+        self.queue.start()
+        if self._tokens:
+            self._tokens.refresher.queue.start()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.leading = False
+            self._metrics.leading.set(0)
+            stops = [self.queue.stop()]
+            if self._tokens:
+                stops.append(self._tokens.refresher.queue.stop())
+            await asyncio.gather(*stops)
+            # While the Lease is still held: what was done is told, and by nobody else.
+            await self._events.stop()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            logger.error("The work has ended: %s", task.exception())
+            self.finished.set()
+
+
+def _is_reconciled(obj: Mapping[str, Any]) -> bool:
+    """Whether its status is of what is asked for now: news of it are most often of that status."""
+    observed = obj.get("status", {}).get("observedGeneration")
+    return observed is not None and observed == obj["metadata"].get("generation")
+
+
+def _lease(config: Config, kube: Kube) -> Lease:
+    return Lease(
+        kube,
+        name=LEASE,
+        namespace=config.lease_namespace,
+        identity=f"{socket.gethostname()}_{uuid4().hex[:8]}",
+    )

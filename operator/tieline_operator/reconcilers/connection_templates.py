@@ -1,0 +1,133 @@
+"""ConnectionTemplate: do project, environment, system and the linked connection exist and fit?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from tieline_core.identity.ids import environment_id
+from tieline_core.kubernetes.resources import CONNECTION_TEMPLATES, CONNECTIONS, PROJECTS, SYSTEMS
+from tieline_core.resources import ConnectionTemplate, Project
+from tieline_operator.apply.conditions import find, has_failed
+from tieline_operator.apply.plan import Object, Outcome, Plan, failed, ready
+from tieline_operator.cache.cluster_cache import ClusterCache
+from tieline_operator.cache.indexers import joined, ref
+from tieline_operator.cache.parsed_objects import PROJECT
+from tieline_operator.reconcilers.uniqueness import id_conflict, older_claimant
+
+UNUSABLE = frozenset(
+    {"SystemNotFound", "TemplateNotLinked", "ConnectionNotFound", "SystemDiffers", "ConnectionNotReady"}
+)
+"""The reasons for which code that names a static template gets no connection."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservedTemplate:
+    """A ConnectionTemplate with what it refers to."""
+
+    template: ConnectionTemplate
+    taken: Outcome | None = None
+    older_holder: str | None = None
+    """The older template of this name in the environment."""
+    project: Project | None = None
+    system_found: bool = False
+    connection: Object | None = None
+
+
+async def reconcile(cache: ClusterCache, obj: Object, now: datetime) -> Plan:
+    """Looks at the ConnectionTemplate and decides."""
+    template = ConnectionTemplate.read(obj)
+    spec, namespace = template.spec, template.namespace
+    project = cache[PROJECTS].get(namespace, spec.project_ref.name)
+    key = joined(namespace, spec.project_ref.name, spec.environment, spec.name)
+    older = older_claimant(obj, cache[CONNECTION_TEMPLATES].by_index("name", key))
+    linked = spec.connection_ref.name if spec.connection_ref else None
+    return plan(
+        ObservedTemplate(
+            template=template,
+            taken=id_conflict(obj, cache[CONNECTION_TEMPLATES]),
+            older_holder=older["metadata"]["name"] if older else None,
+            project=PROJECT.of(project) if project else None,
+            system_found=cache[SYSTEMS].get(namespace, spec.system_ref.name) is not None,
+            connection=cache[CONNECTIONS].get(namespace, linked) if linked else None,
+        )
+    )
+
+
+def plan(observed: ObservedTemplate) -> Plan:
+    """Ready when code can use the template's name."""
+    template = observed.template
+    environments = observed.project.spec.effective_environments() if observed.project else []
+    status = {}
+    if observed.project and any(item.name == template.spec.environment for item in environments):
+        status["environmentId"] = environment_id(observed.project.id, template.spec.environment)
+    problem = observed.taken or next(_problems(observed, found="environmentId" in status), None)
+    return Plan(outcome=problem or _usable(template), status=status)
+
+
+def _problems(observed: ObservedTemplate, *, found: bool) -> Iterator[Outcome]:
+    spec, namespace = observed.template.spec, observed.template.namespace
+    if observed.project is None:
+        yield failed(
+            "ProjectNotFound",
+            f'Project "{spec.project_ref.name}" does not exist in namespace {namespace}; create it',
+        )
+    elif not found:
+        names = ", ".join(item.name for item in observed.project.spec.effective_environments())
+        yield failed(
+            "EnvironmentNotFound",
+            f'Project "{spec.project_ref.name}" has no environment "{spec.environment}" (it has {names}); '
+            "add it to the project's spec.environments",
+        )
+    if not observed.system_found:
+        yield failed(
+            "SystemNotFound",
+            f'System "{spec.system_ref.name}" does not exist in namespace {namespace}; '
+            "create it, or delete this template and create one for another system",
+        )
+    if observed.older_holder:
+        yield failed(
+            "NameTaken",
+            f'The older template "{observed.older_holder}" has the name "{spec.name}" in this environment; '
+            "change spec.name",
+        )
+    if not spec.dynamic:
+        yield from _link_problems(observed)
+
+
+def _link_problems(observed: ObservedTemplate) -> Iterator[Outcome]:
+    spec, namespace = observed.template.spec, observed.template.namespace
+    if spec.connection_ref is None:
+        yield failed(
+            "TemplateNotLinked",
+            f'No connection is linked to the static template "{spec.name}"; '
+            "set spec.connectionRef, or make it dynamic",
+        )
+        return
+    name = spec.connection_ref.name
+    if observed.connection is None:
+        yield failed(
+            "ConnectionNotFound",
+            f'Connection "{name}" does not exist in namespace {namespace}; '
+            "create it or correct spec.connectionRef.name",
+        )
+        return
+    system = ref(observed.connection, "systemRef")
+    if system != spec.system_ref.name:
+        yield failed(
+            "SystemDiffers",
+            f'Connection "{name}" is for the system "{system}", the template for "{spec.system_ref.name}"; '
+            "link a connection of that system",
+        )
+    condition = find(observed.connection)
+    if has_failed(observed.connection) and condition:
+        yield failed(
+            "ConnectionNotReady", f'Connection "{name}" cannot be used: {condition["message"][:1024]}'
+        )
+
+
+def _usable(template: ConnectionTemplate) -> Outcome:
+    spec = template.spec
+    if spec.dynamic:
+        return ready("Dynamic", f'Code can use "{spec.name}" with the connections of its users')
+    name = spec.connection_ref.name if spec.connection_ref else ""
+    return ready("Linked", f'Code can use "{spec.name}" with the connection "{name}"')

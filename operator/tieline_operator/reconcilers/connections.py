@@ -1,0 +1,239 @@
+"""Connection: are the system, its auth schemes and the credentials fit for use, and which have expired?"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from tieline_core.credentials.grant_request import SECRET_TAKEN
+from tieline_core.credentials.linker import CONNECTION, SYSTEM, Problem, scheme_in
+from tieline_core.credentials.resolver import Grant
+from tieline_core.credentials.validation.credential_findings import (
+    EXPIRED,
+    REFUSED,
+    KnownCredential,
+    findings,
+    has_expired,
+    recheck_times,
+)
+from tieline_core.credentials.validation.references import ResolvedReferences, resolve_references
+from tieline_core.credentials.validation.scheme_findings import inline_findings
+from tieline_core.credentials.validation.secret_facts import SecretFacts, TokenFacts
+from tieline_core.credentials.validation.secret_keys import CredentialFinding
+from tieline_core.kubernetes.resources import CONNECTIONS, END_USERS, SECRETS, SYSTEMS
+from tieline_core.resources import Connection, System
+from tieline_core.resources.connections import ConnectionCredential
+from tieline_core.systems import missing_variables
+from tieline_operator.apply.plan import (
+    Deletion,
+    Object,
+    Outcome,
+    Plan,
+    PlannedEvent,
+    failed,
+    in_progress,
+    ready,
+)
+from tieline_operator.cache.cluster_cache import ClusterCache
+from tieline_operator.cache.credential_directory import CacheDirectory
+from tieline_operator.cache.indexers import joined
+from tieline_operator.cache.secret_facts import cached_facts, secret_facts, tokens_facts
+from tieline_operator.reconcilers.secret_gc import unused_secrets
+from tieline_operator.reconcilers.uniqueness import id_conflict, older_claimant
+
+UNAVAILABLE = "ProviderUnavailable"
+# What each credential gets an event for, also where the connection was not ready before.
+_NOTICED = frozenset({EXPIRED, REFUSED})
+TokenProblems = Callable[[str, str], Mapping[str, Problem]]
+"""What ``TokenRefresher`` says about a connection (namespace, name)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservedConnection:
+    """A Connection with what it refers to."""
+
+    connection: Connection
+    taken: Outcome | None = None
+    older_holder: str | None = None
+    """The older connection of the same name."""
+    system: System | None = None
+    user_found: bool = True
+    secrets: Mapping[str, SecretFacts]
+    tokens: Mapping[str, TokenFacts] = field(default_factory=dict)
+    """By the credential's id: the tokens that the platform keeps."""
+    links: Mapping[str, ResolvedReferences] = field(default_factory=dict)
+    """By the credential's id."""
+    token_problems: Mapping[str, Problem] = field(default_factory=dict)
+    """By the credential's id: why its provider cannot be asked for tokens now."""
+    told: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By the credential's id: the errors that the status tells already."""
+    unused_secrets: tuple[Deletion, ...] = ()
+    """The Secrets that go."""
+
+
+class ConnectionReconciler:
+    """Looks at Connections."""
+
+    def __init__(self, token_problems: TokenProblems = lambda _namespace, _name: {}) -> None:
+        self._token_problems = token_problems
+
+    async def reconcile(self, cache: ClusterCache, obj: Object, now: datetime) -> Plan:
+        """Looks at the Connection and decides."""
+        connection = CONNECTION.of(obj)
+        spec, namespace = connection.spec, connection.namespace
+        found = cache[SYSTEMS].get(namespace, spec.system_ref.name)
+        system = SYSTEM.of(found) if found else None
+        user = spec.end_user_ref.name if spec.end_user_ref else None
+        key = joined(namespace, spec.system_ref.name, user, spec.name)
+        older = older_claimant(obj, cache[CONNECTIONS].by_index("name", key))
+        directory, secrets = CacheDirectory(cache), cache[SECRETS]
+        tokens = {item.id: tokens_facts(secrets, obj, item.id) for item in spec.credentials}
+        observed = ObservedConnection(
+            connection=connection,
+            taken=id_conflict(obj, cache[CONNECTIONS]),
+            older_holder=older["metadata"]["name"] if older else None,
+            system=system,
+            user_found=user is None or cache[END_USERS].get(namespace, user) is not None,
+            secrets=await secret_facts(cache, secrets, namespace, _secret_names(connection, system, now)),
+            tokens={item_id: facts for item_id, facts in tokens.items() if facts},
+            links={
+                item.id: resolve_references(
+                    directory,
+                    lambda where, name: cached_facts(secrets, where, name),
+                    obj,
+                    item,
+                    scheme_in(system, item),
+                )
+                for item in spec.credentials
+                if not has_expired(item, now)
+            },
+            token_problems=self._token_problems(namespace, connection.name),
+            told={
+                one["id"]: frozenset(one.get("errors") or ())
+                for one in obj.get("status", {}).get("credentials", [])
+            },
+            unused_secrets=await unused_secrets(cache, connection, now),
+        )
+        return plan(observed, now)
+
+
+def plan(observed: ObservedConnection, now: datetime) -> Plan:
+    """Ready when every credential can be used; the first problem gives the reason."""
+    spec = observed.connection.spec
+    problems = list(_problems(observed))
+    credentials = []
+    again: list[datetime] = []
+    events = []
+    for item in spec.credentials:
+        known = _known(item, observed)
+        found = findings(known, now) if observed.system else []
+        again += recheck_times(known, now)
+        problems += [CredentialFinding(one.reason, f'Credential "{item.id}": {one.message}') for one in found]
+        events += [
+            CredentialFinding(one.reason, f'Credential "{item.id}": {one.message}')
+            for one in found
+            if one.reason in _NOTICED and one.message not in observed.told.get(item.id, ())
+        ]
+        entry: dict[str, Any] = {"id": item.id, "errors": [one.message[:2048] for one in found][:16]}
+        if item.id in observed.links and (certificate := observed.links[item.id].certificate_id):
+            entry["mtlsCredentialId"] = certificate
+        if own := inline_findings(item.auth_scheme_config)[:16]:
+            entry["validationMessages"] = [one.message.to_dict() for one in own]
+        credentials.append(entry | ({"expired": True} if has_expired(item, now) else {}))
+    waiting = next(_waiting(observed, now), None)
+    if observed.taken:
+        outcome = observed.taken
+    elif problems:
+        outcome = failed(problems[0].reason, "; ".join(problem.message for problem in problems))
+    elif waiting:
+        outcome = waiting
+    else:
+        outcome = ready("Valid", f'The connection to "{spec.system_ref.name}" can be used')
+    return Plan(
+        outcome=outcome,
+        status={"credentials": credentials} if credentials and observed.system else {},
+        deletions=observed.unused_secrets,
+        events=tuple(PlannedEvent(one.reason, one.message) for one in events),
+        requeue_after=min(((moment - now).total_seconds() for moment in again), default=None),
+    )
+
+
+def _problems(observed: ObservedConnection) -> Iterator[CredentialFinding]:
+    spec, namespace = observed.connection.spec, observed.connection.namespace
+    if observed.system is None:
+        yield CredentialFinding(
+            "SystemNotFound",
+            f'System "{spec.system_ref.name}" does not exist in namespace {namespace}; '
+            "create it, or delete this connection and create one for another system",
+        )
+    if not observed.user_found and spec.end_user_ref:
+        yield CredentialFinding(
+            "EndUserNotFound",
+            f'EndUser "{spec.end_user_ref.name}" does not exist in namespace {namespace}; create it',
+        )
+    missing = missing_variables(spec.to_dict(), observed.system.spec.to_dict()) if observed.system else []
+    if missing:
+        yield CredentialFinding(
+            "VariableMissing",
+            f"The base URL has no value for {', '.join(missing)}; set spec.variables here or at the system, "
+            "or spec.baseUrl",
+        )
+    if observed.older_holder:
+        yield CredentialFinding(
+            "NameTaken",
+            f'The older connection "{observed.older_holder}" of this system is named "{spec.name}" too; '
+            "change spec.name",
+        )
+
+
+def _waiting(observed: ObservedConnection, now: datetime) -> Iterator[Outcome]:
+    """Credentials whose tokens are still to come: nothing is wrong with them."""
+    for item in observed.connection.spec.credentials:
+        grant = observed.links.get(item.id, ResolvedReferences()).grant
+        tokens = observed.tokens.get(item.id)
+        trouble = observed.token_problems.get(item.id)
+        given = grant is Grant.TOKEN and tokens is None
+        stuck = trouble is not None and trouble.reason == SECRET_TAKEN
+        if grant is None or (given and not stuck) or _can_be_used(tokens, now):
+            continue
+        if trouble and trouble.reason != UNAVAILABLE:
+            yield failed(trouble.reason, f'Credential "{item.id}": {trouble.message}')
+        elif trouble or (tokens and tokens.not_before):
+            told = (
+                trouble.message
+                if trouble
+                else "the provider could not be asked for tokens; it is tried again"
+            )
+            yield in_progress(UNAVAILABLE, f'Credential "{item.id}": {told}')
+        else:
+            yield in_progress("TokensPending", f'Credential "{item.id}": its tokens are being asked for')
+
+
+def _can_be_used(tokens: TokenFacts | None, now: datetime) -> bool:
+    return tokens is not None and tokens.obtained and (tokens.expires_at is None or tokens.expires_at > now)
+
+
+def _known(item: ConnectionCredential, observed: ObservedConnection) -> KnownCredential:
+    scheme = scheme_in(observed.system, item)
+    consumer = scheme.oauth1.secret_ref if scheme and scheme.oauth1 else None
+    return KnownCredential(
+        item=item,
+        scheme=scheme,
+        namespace=observed.connection.namespace,
+        system=observed.connection.spec.system_ref.name,
+        secret=observed.secrets.get(item.secret_ref.name) if item.secret_ref else None,
+        consumer=observed.secrets.get(consumer.name) if consumer else None,
+        tokens=observed.tokens.get(item.id),
+        links=observed.links.get(item.id, ResolvedReferences()).problems,
+    )
+
+
+def _secret_names(connection: Connection, system: System | None, now: datetime) -> set[str]:
+    """The Secrets whose facts are needed; those of expired credentials are gone, or about to be."""
+    names = set()
+    for item in connection.spec.credentials:
+        scheme = scheme_in(system, item)
+        references = (item.secret_ref, scheme.oauth1.secret_ref if scheme and scheme.oauth1 else None)
+        if not has_expired(item, now):
+            names |= {reference.name for reference in references if reference}
+    return names

@@ -1,0 +1,74 @@
+"""What all connectors' versions share: how their results are stored, and told."""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from tieline_core.connectors import storage
+from tieline_core.connectors.packing import Map
+from tieline_core.kubernetes.resources import CONFIG_MAPS, CONNECTOR_VERSIONS
+from tieline_operator.apply.plan import Creation, Object, Plan, in_progress, ready
+from tieline_operator.cache.cluster_cache import ClusterCache
+from tieline_operator.reconcilers.connector_imports import DescriptionImports
+
+RECHECK_SECONDS = 0.5
+BUSY_SECONDS = 30.0
+STORING = timedelta(seconds=60)
+"""Whoever stores a result has stored it after this time, or never will."""
+RESULT_MISSING = "ResultMissing"
+"""What a version says that lacks a part of its result for good."""
+MAX_MESSAGES = 64
+
+
+def store(
+    obj: Object,
+    name: str,
+    version: Object | None,
+    maps: Sequence[Map],
+    status: dict[str, Any],
+    *,
+    digest: str,
+    siblings: Iterable[Object],
+) -> Plan:
+    """First the version, then (its uid makes them its own) the ConfigMaps with the result."""
+    if version is None:
+        manifest = storage.version_manifest(obj, name=name, digest=digest, maps=maps, siblings=siblings)
+        creations = [Creation(resource=CONNECTOR_VERSIONS, desired=manifest)]
+    else:
+        creations = [
+            Creation(resource=CONFIG_MAPS, desired=desired) for desired in storage.config_maps(version, maps)
+        ]
+    return Plan(
+        outcome=in_progress("Storing", f'The result of version "{name}" is being stored'),
+        status=status,
+        creations=tuple(creations),
+        requeue_after=RECHECK_SECONDS,
+    )
+
+
+async def imported(
+    imports: DescriptionImports, cache: ClusterCache, version: Object, status: dict[str, Any]
+) -> Plan:
+    """The plan for a connector whose version is there as a whole."""
+    head = await imports.head(cache, version)
+    if head is None:
+        outcome = in_progress("Storing", "The result is being stored")
+        return Plan(outcome=outcome, status=status, requeue_after=RECHECK_SECONDS)
+    if head["messages"]:
+        status = {**status, "messages": head["messages"][:MAX_MESSAGES]}
+    return Plan(outcome=ready("Imported", told(version, head)), status=status)
+
+
+def missing_config_maps(cache: ClusterCache, version: Object) -> list[str]:
+    """The ConfigMaps of a version that are not there."""
+    namespace = version["metadata"]["namespace"]
+    names: Sequence[str] = version["spec"]["configMaps"]
+    return [name for name in names if cache[CONFIG_MAPS].get(namespace, name) is None]
+
+
+def told(version: Object, head: dict[str, Any]) -> str:
+    """A sentence about a version."""
+    return (
+        f'Version "{version["spec"]["name"]}" has {head["actions"]} actions, {head["triggers"]} triggers '
+        f"and {head['definitions']} definitions"
+    )

@@ -1,0 +1,151 @@
+"""Connector and ConnectorVersion: imports a Connector's description, and tells what came of it."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from tieline_core.connectors import storage
+from tieline_core.connectors.version_order import newest_first
+from tieline_core.identity.ids import object_id, object_name
+from tieline_core.kubernetes.resources import CONNECTOR_VERSIONS, CONNECTORS
+from tieline_core.project_files.config_maps import FilesMissing
+from tieline_core.resources import Connector, ConnectorVersion
+from tieline_core.resources.connectors import ConnectorDescription
+from tieline_operator.apply.conditions import READY
+from tieline_operator.apply.plan import Object, Plan, failed, in_progress, ready
+from tieline_operator.cache.cluster_cache import ClusterCache
+from tieline_operator.cache.indexers import joined
+from tieline_operator.reconcilers.connector_imports import DescriptionImports, ImportRefusal
+from tieline_operator.reconcilers.connector_results import (
+    BUSY_SECONDS,
+    MAX_MESSAGES,
+    RECHECK_SECONDS,
+    RESULT_MISSING,
+    STORING,
+    imported,
+    missing_config_maps,
+    store,
+    told,
+)
+from tieline_operator.reconcilers.project.connector import ProjectConnectorReconciler
+from tieline_operator.reconcilers.project.files import ProjectFiles
+from tieline_operator.reconcilers.uniqueness import id_conflict
+
+
+class ConnectorReconciler:
+    """Reconciles connectors and their versions."""
+
+    def __init__(self, imports: DescriptionImports, code: ProjectFiles) -> None:
+        self._imports = imports
+        self._of_projects = ProjectConnectorReconciler(imports, code)
+
+    async def reconcile(self, cache: ClusterCache, obj: Object, now: datetime) -> Plan:
+        """Looks at the Connector and decides."""
+        connector = Connector.read(obj)
+        versions = cache[CONNECTOR_VERSIONS].by_index(
+            "connector", joined(connector.namespace, connector.name)
+        )
+        status = _status(versions)
+        taken = id_conflict(obj, cache[CONNECTORS])
+        if taken:
+            return Plan(outcome=taken, status=status)
+        if connector.spec.description is None and connector.spec.project_ref is None:
+            return Plan(outcome=ready("Accepted", "The connector can have versions"), status=status)
+        try:
+            if connector.spec.description is None:
+                return await self._of_projects.reconcile(cache, obj, connector, versions)
+            return await self._import(cache, obj, connector, connector.spec.description, status, versions)
+        except FilesMissing as missing:
+            return Plan(outcome=failed("DescriptionMissing", str(missing)), status=status)
+
+    async def _import(
+        self,
+        cache: ClusterCache,
+        obj: Object,
+        connector: Connector,
+        description: ConnectorDescription,
+        status: dict[str, Any],
+        versions: Sequence[Object],
+    ) -> Plan:
+        name = description.version
+        if name.lower() in storage.RESERVED:
+            message = (
+                f'"{name}" always means a version that is there; choose another spec.description.version'
+            )
+            return Plan(outcome=failed("VersionReserved", message), status=status)
+        digest = await self._imports.digest(cache, connector, description)
+        identifier = storage.version_id(object_id(obj), name)
+        version = cache[CONNECTOR_VERSIONS].get(connector.namespace, object_name(identifier))
+        if version is not None and version["spec"]["digest"] != digest:
+            message = (
+                f'Version "{name}" was imported from another description, and versions never change; '
+                "name another one in spec.description.version"
+            )
+            return Plan(outcome=failed("VersionTaken", message), status=status)
+        if version is not None and not missing_config_maps(cache, version):
+            self._imports.forget(digest)
+            return await imported(self._imports, cache, version, status)
+        result = await self._imports.result(
+            digest, lambda: self._imports.read(cache, connector, description), owner=connector.namespace
+        )
+        if result is None:
+            outcome = in_progress("Importing", f'The description is being imported as version "{name}"')
+            return Plan(outcome=outcome, status=status, requeue_after=RECHECK_SECONDS)
+        if isinstance(result, ImportRefusal):
+            if result.again:
+                outcome = in_progress("WaitingToImport", result.message)
+                return Plan(outcome=outcome, status=status, requeue_after=BUSY_SECONDS)
+            finding = {"text": result.message, "severity": "error"}
+            return Plan(
+                outcome=failed("DescriptionUnreadable", result.message),
+                status={**status, "messages": [finding]},
+            )
+        return store(obj, name, version, result, status, digest=digest, siblings=versions)
+
+    async def reconcile_version(self, cache: ClusterCache, obj: Object, now: datetime) -> Plan:
+        """Looks at the ConnectorVersion and decides."""
+        version = ConnectorVersion.read(obj)
+        taken = id_conflict(obj, cache[CONNECTOR_VERSIONS])
+        if taken:
+            return Plan(outcome=taken)
+        name = version.spec.connector_ref.name
+        if cache[CONNECTORS].get(version.namespace, name) is None:
+            message = f'Connector "{name}" does not exist in namespace {version.namespace}; create it'
+            return Plan(outcome=failed("ConnectorNotFound", message))
+        missing = missing_config_maps(cache, obj)
+        head = None if missing else await self._imports.head(cache, obj)
+        if head is None:
+            return _incomplete(version, missing, now)
+        status: dict[str, Any] = {key: head[key] for key in ("definitions", "actions", "triggers")}
+        if head["messages"]:
+            status["messages"] = head["messages"][:MAX_MESSAGES]
+        return Plan(outcome=ready("Imported", told(obj, head)), status=status)
+
+
+def _incomplete(version: ConnectorVersion, missing: Sequence[str], now: datetime) -> Plan:
+    left = _left_to_store(version, now)
+    if left > timedelta():
+        outcome = in_progress("Storing", "The result is being stored")
+        return Plan(outcome=outcome, requeue_after=max(RECHECK_SECONDS, left.total_seconds()))
+    message = (
+        f"{len(missing)} ConfigMaps of the result are not there; delete the version, and import it again"
+    )
+    return Plan(outcome=failed(RESULT_MISSING, message))
+
+
+def _left_to_store(version: ConnectorVersion, now: datetime) -> timedelta:
+    """For how long the rest of a result may still come.
+
+    Counted from when an operator first saw that it was not all there, and not from the version's
+    creation: that time is of another clock, and beside one that is ahead all would be missing at once.
+    """
+    before = version.condition(READY)
+    if before is None or before.reason not in ("Storing", "Imported", RESULT_MISSING):
+        return STORING
+    if before.reason != "Storing":
+        return timedelta()
+    return min(STORING, STORING - (now - before.last_transition_time))
+
+
+def _status(versions: Sequence[Object]) -> dict[str, Any]:
+    return {"latestVersion": newest_first(versions)[0]["spec"]["name"]} if versions else {}

@@ -1,0 +1,1 @@
+"""The Project: its versions, environments and their status."""

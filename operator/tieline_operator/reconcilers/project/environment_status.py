@@ -1,0 +1,243 @@
+"""What an environment's status says: the status table of the design, as one pure function.
+
+"Serving" is a ready pod. `running` is kept while anything serves, even an older version during a rollout
+or after a newer one failed; `suspended` comes only when no pod is left; `error` when something should
+serve and nothing does, with the reason in the message.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from tieline_core.identity.ids import format_time
+from tieline_core.resources.projects import EnvironmentState, EnvironmentStatus
+from tieline_operator.apply.plan import Object, Outcome, failed, in_progress, ready
+from tieline_operator.workload.pods import (
+    UNSCHEDULABLE_SECONDS,
+    Failure,
+    Pod,
+    rollout_complete,
+    rollout_failure,
+)
+
+_MAX_MESSAGE = 8192
+# A restart that went well again is told of for this long.
+_TOLD_SECONDS = 600
+
+
+@dataclass(frozen=True, kw_only=True)
+class DesiredEnvironment:
+    """What the spec comes to for one environment."""
+
+    name: str
+    id: str
+    workload: str = ""
+    """The name of its objects."""
+    draft: bool = False
+    """No version was ever chosen: there is no workload."""
+    suspended: bool = False
+    replicas: int = 1
+    version: str | None = None
+    """The version that should serve."""
+    revision: str | None = None
+    """The revision of the pod template that is asked for; None when there is none to ask for."""
+    problem: Failure | None = None
+    """Why the version cannot be rolled out (it was refused, or does not exist)."""
+    waiting: str = ""
+    """What must happen before the Deployment is touched."""
+    impaired: Failure | None = None
+    """Why code that runs cannot do its work: a connection that it needs cannot be used."""
+    in_sync: bool = True
+    """Whether the Deployment in the cluster is the one asked for."""
+    pinned_version: str | None = None
+    pinned_digest: str = ""
+    public_url: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActualEnvironment:
+    """What is there of one environment."""
+
+    deployment: Object | None = None
+    pods: Sequence[Pod] = ()
+    previous: EnvironmentStatus | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComputedStatus:
+    """What is said about one environment."""
+
+    state: EnvironmentState
+    outcome: Outcome
+    serving: str | None = None
+    """The version that serves."""
+    ready_replicas: int = 0
+    notice: str = ""
+    """What befell the environment of late, though all is well again."""
+    requeue_after: float | None = None
+
+
+def compute_status(wanted: DesiredEnvironment, seen: ActualEnvironment, now: datetime) -> ComputedStatus:
+    """The environment's state, and its part of the project's Ready."""
+    serving = [pod for pod in seen.pods if pod.ready]
+    computed = _state(wanted, seen, serving, now)
+    return replace(computed, serving=_served_version(wanted, serving), ready_replicas=len(serving))
+
+
+def status_of(
+    wanted: DesiredEnvironment, computed: ComputedStatus, previous: EnvironmentStatus | None, now: datetime
+) -> dict[str, Any]:
+    """The item of ``status.environments``. ``updatedAt`` moves when what runs, or the state, does."""
+    message = (
+        computed.notice if computed.outcome.status == "True" else computed.outcome.message[:_MAX_MESSAGE]
+    )
+    same = previous is not None and (previous.status, previous.version) == (computed.state, computed.serving)
+    moment = format_time(now)
+    values = {
+        "name": wanted.name,
+        "id": wanted.id,
+        "workload": wanted.workload,
+        "status": str(computed.state),
+        "message": message,
+        "version": computed.serving,
+        "desiredVersion": wanted.version,
+        "pinnedVersion": wanted.pinned_version,
+        "pinnedDigest": wanted.pinned_digest,
+        "readyReplicas": computed.ready_replicas,
+        "publicUrl": wanted.public_url,
+        "createdAt": format_time(previous.created_at) if previous else moment,
+        "updatedAt": format_time(previous.updated_at) if previous and same else moment,
+        "deployedAt": _deployed_at(wanted, previous, moment),
+    }
+    return {key: value for key, value in values.items() if value not in (None, "")}
+
+
+def _deployed_at(wanted: DesiredEnvironment, previous: EnvironmentStatus | None, moment: str) -> str | None:
+    """When the version that should serve was chosen; None for a choice of before this was recorded."""
+    if previous is None or previous.desired_version != wanted.version:
+        return moment if wanted.version else None
+    return format_time(previous.deployed_at) if previous.deployed_at else None
+
+
+def _state(
+    wanted: DesiredEnvironment, seen: ActualEnvironment, serving: Sequence[Pod], now: datetime
+) -> ComputedStatus:
+    if wanted.draft:
+        return ComputedStatus(
+            state=EnvironmentState.DRAFT,
+            outcome=ready("Draft", f"{wanted.name} is a draft; deploy it to run it"),
+        )
+    if wanted.suspended or wanted.replicas == 0:
+        return _stopped(wanted, seen)
+    failure, recheck_after = _failure(wanted, seen, now)
+    if serving:
+        outcome = _serving(wanted, seen, serving, failure)
+        notice, until = _notice(wanted, serving, now)
+        again = min((seconds for seconds in (recheck_after, until) if seconds), default=None)
+        return ComputedStatus(
+            state=EnvironmentState.RUNNING, outcome=outcome, notice=notice, requeue_after=again
+        )
+    return replace(_not_serving(wanted, seen, failure, now), requeue_after=recheck_after)
+
+
+def _stopped(wanted: DesiredEnvironment, seen: ActualEnvironment) -> ComputedStatus:
+    left = [pod for pod in seen.pods if not pod.finished]
+    if not left and (seen.deployment is None or wanted.in_sync or wanted.problem or wanted.waiting):
+        return ComputedStatus(
+            state=EnvironmentState.SUSPENDED, outcome=ready("Suspended", f"{wanted.name} is suspended")
+        )
+    before = seen.previous.status if seen.previous else EnvironmentState.DRAFT
+    state = before if before is EnvironmentState.ERROR else EnvironmentState.RUNNING
+    message = (
+        f"Stopping {wanted.name}: {len(left)} of its pods are left" if left else f"Stopping {wanted.name}"
+    )
+    return ComputedStatus(state=state, outcome=in_progress("Stopping", message))
+
+
+def _serving(
+    wanted: DesiredEnvironment, seen: ActualEnvironment, serving: Sequence[Pod], failure: Failure | None
+) -> Outcome:
+    version = _served_version(wanted, serving)
+    keeps = f"; version {version} keeps serving" if version != wanted.version else ""
+    if wanted.problem:
+        return failed(wanted.problem.reason, f"{wanted.name}: {wanted.problem.message}{keeps}")
+    if wanted.waiting:
+        return in_progress("Waiting", f"{wanted.name}: {wanted.waiting}{keeps}")
+    if failure:
+        does = (
+            f"version {wanted.version} does not start"
+            if keeps
+            else f"only {len(serving)} of {wanted.replicas} pods serve"
+            if len(serving) < wanted.replicas
+            else "new pods do not start, and earlier ones keep serving"
+        )
+        return failed(failure.reason, f"{wanted.name}: {does}: {failure.message}{keeps}")
+    if wanted.in_sync and rollout_complete(seen.deployment, wanted.replicas) and not keeps:
+        if wanted.impaired:
+            return failed(wanted.impaired.reason, f"{wanted.name}: {wanted.impaired.message}")
+        return ready("Running", f"{wanted.name} runs version {version}")
+    return in_progress("RollingOut", f"{wanted.name}: rolling out version {wanted.version}{keeps}")
+
+
+def _notice(wanted: DesiredEnvironment, serving: Sequence[Pod], now: datetime) -> tuple[str, float | None]:
+    """That a pod which serves was killed and restarted, and for how long that is still told."""
+    told, left = _last_kill(serving, now)
+    return (f"{wanted.name}: a pod was restarted {told}", left) if told else ("", None)
+
+
+def _last_kill(pods: Sequence[Pod], now: datetime) -> tuple[str, float | None]:
+    """When and why one of the pods was killed last, and for how long that is still told."""
+    ends = [pod.killed for pod in pods if pod.killed]
+    if not ends:
+        return "", None
+    when, failure = max(ends, key=lambda end: end[0])
+    left = _TOLD_SECONDS - (now - when).total_seconds()
+    return (f"at {format_time(when)}: {failure.message}", left) if left > 0 else ("", None)
+
+
+def _not_serving(
+    wanted: DesiredEnvironment, seen: ActualEnvironment, failure: Failure | None, now: datetime
+) -> ComputedStatus:
+    failure = wanted.problem or failure
+    if failure:
+        return ComputedStatus(
+            state=EnvironmentState.ERROR, outcome=failed(failure.reason, f"{wanted.name}: {failure.message}")
+        )
+    before = seen.previous.status if seen.previous else EnvironmentState.DRAFT
+    if before is EnvironmentState.RUNNING:
+        message = f"{wanted.name}: nothing serves, a pod of version {wanted.version} is being started again"
+        told, _ = _last_kill(seen.pods, now)
+        why = f"; one was ended {told}" if told else ""
+        return ComputedStatus(
+            state=EnvironmentState.ERROR, outcome=in_progress("NothingServes", message + why)
+        )
+    doing = wanted.waiting or f"starting version {wanted.version}"
+    return ComputedStatus(state=before, outcome=in_progress("Starting", f"{wanted.name}: {doing}"))
+
+
+def _failure(
+    wanted: DesiredEnvironment, seen: ActualEnvironment, now: datetime
+) -> tuple[Failure | None, float | None]:
+    """Why the pods that are asked for do not serve, and when to look again if only time can tell."""
+    if not wanted.in_sync or wanted.waiting:
+        return None, None
+    pods = [pod for pod in seen.pods if pod.revision == wanted.revision and not pod.finished]
+    for pod in sorted(pods, key=lambda pod: pod.created):
+        if pod.failure:
+            return pod.failure, None
+    waits = [pod.unschedulable for pod in pods if pod.unschedulable]
+    if waits:
+        since, told = min(waits)
+        left = UNSCHEDULABLE_SECONDS - (now - since).total_seconds()
+        if left > 0:
+            return None, left
+        return Failure("Unschedulable", f"No node has room: {told}"), None
+    return rollout_failure(seen.deployment), None
+
+
+def _served_version(wanted: DesiredEnvironment, serving: Sequence[Pod]) -> str | None:
+    """During a rollout both serve: then it is still the old one."""
+    old = [pod for pod in serving if pod.version != wanted.version]
+    newest = max(old or serving, key=lambda pod: pod.created, default=None)
+    return newest.version or None if newest else None

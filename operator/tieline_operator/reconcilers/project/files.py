@@ -1,0 +1,173 @@
+"""Reading files from ConfigMaps, and remembering what was found in them.
+
+The caches hold ConfigMaps without their contents (they would be most of the operator's memory). Contents
+are read when they are needed: to digest new files, to make a version, and to check one.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Generic, TypeVar
+
+from tieline_core.connectors.webhooks import Interface
+from tieline_core.evaluation.busy import EvaluationBusy
+from tieline_core.kubernetes.resources import CONFIG_MAPS
+from tieline_core.project_files.checker import Analysis, FilesChecker
+from tieline_core.project_files.config_maps import FilesMissing, files_digest, source_files, unpack
+from tieline_core.resources import Project, ProjectVersion
+from tieline_operator.apply.plan import Object
+from tieline_operator.cache.cluster_cache import ClusterCache
+from tieline_protocol.files import check_sizes, check_twice
+from tieline_protocol.findings import first
+
+_REMEMBERED = 4096
+# Most files are checked in less. What takes longer holds up nobody: it is looked at again when it is done.
+_SOON_SECONDS = 0.25
+_BUSY_SECONDS = 5.0
+
+T = TypeVar("T")
+
+
+class ProjectFiles:
+    """Reads projects' current files and versions' files."""
+
+    def __init__(self, cache: ClusterCache, checker: FilesChecker | None = None) -> None:
+        self._cache = cache
+        self._checker = checker or FilesChecker()
+        self._checks: dict[str, asyncio.Task[Analysis]] = {}
+        self._digests: _Recent[tuple[tuple[object, ...], str]] = _Recent()
+        self._analyses: _Recent[Analysis] = _Recent()
+
+    def forget(self, uid: str) -> None:
+        """Drops what was found in a project or a version, which is gone."""
+        self._digests.drop(uid)
+        self._analyses.drop(uid)
+
+    async def digest(self, project: Project) -> str | None:
+        """The digest of a project's current files, or None when it has none.
+
+        Raises FilesMissing when they cannot be read or could never be kept.
+        """
+        if not project.spec.source.files and not project.spec.source.config_maps:
+            return None
+        uid, stamp = project.metadata.uid, (project.metadata.generation, *self._stamps(project))
+        known = self._digests.get(uid)
+        if known is None or known[0] != stamp:
+            known = stamp, files_digest(await self.files(project))
+            self._digests.put(uid, known)
+        return known[1]
+
+    async def files(self, project: Project) -> dict[str, bytes]:
+        """A project's current files. Raises FilesMissing as ``digest`` does."""
+        source = project.spec.source
+        bodies = await self._bodies(project.namespace, (item.name for item in source.config_maps))
+        return _keepable(source_files(source, bodies))
+
+    async def close(self) -> None:
+        """Ends the checks that are under way."""
+        for task in list(self._checks.values()):
+            task.cancel()
+            with suppress(asyncio.CancelledError, EvaluationBusy, FilesMissing):
+                await task
+        await self._checker.close()
+
+    async def analyse(self, version: ProjectVersion, then: Callable[[], None]) -> Analysis | None:
+        """What is in a version's files, which never change. Raises FilesMissing.
+
+        None while they are being checked: ``then`` is called once that is done, or worth another try.
+        """
+        uid = version.metadata.uid
+        known = self._analyses.get(uid)
+        if known is not None:
+            return known
+        task = self._checks.get(uid)
+        if task is None:
+            task = self._checks[uid] = asyncio.create_task(self._analysed(version), name="check files")
+            task.add_done_callback(lambda done: self._ended(uid, done))
+        done, _ = await asyncio.wait([task], timeout=_SOON_SECONDS)
+        if not done:
+            task.add_done_callback(lambda _: then())
+            return None
+        try:
+            return task.result()
+        except EvaluationBusy:
+            asyncio.get_running_loop().call_later(_BUSY_SECONDS, then)
+            return None
+
+    async def interface(self, version: ProjectVersion) -> Interface:
+        """What a version's files offer to others, with its description's text.
+
+        Raises FilesMissing and EvaluationBusy.
+        """
+        files = await self._version_files(version)
+        return (await self._checker.check(version.namespace, files, version.spec.labels)).interface
+
+    def _ended(self, uid: str, task: "asyncio.Task[Analysis]") -> None:
+        self._checks.pop(uid, None)
+        if not task.cancelled():
+            task.exception()  # whoever looks again hears of it
+
+    async def _analysed(self, version: ProjectVersion) -> Analysis:
+        files = await self._version_files(version)
+        found = await self._checker.check(version.namespace, files, version.spec.labels)
+        # The description may have megabytes: who needs it asks for ``interface``.
+        known = replace(found, interface=replace(found.interface, description=b""))
+        self._analyses.put(version.metadata.uid, known)
+        return known
+
+    async def _version_files(self, version: ProjectVersion) -> list[tuple[str, bytes]]:
+        references = version.spec.config_maps
+        return unpack(references, await self._bodies(version.namespace, (item.name for item in references)))
+
+    def _stamps(self, project: Project) -> Iterable[str]:
+        """The state of each source ConfigMap: a changed one has another resourceVersion."""
+        for item in project.spec.source.config_maps:
+            found = self._cache[CONFIG_MAPS].get(project.namespace, item.name)
+            if found is None:
+                raise FilesMissing(
+                    f'ConfigMap "{item.name}" does not exist in namespace {project.namespace}; '
+                    "create it, or remove it from spec.source.configMaps"
+                )
+            yield f"{found['metadata']['uid']}/{found['metadata']['resourceVersion']}"
+
+    async def _bodies(self, namespace: str, names: Iterable[str]) -> dict[str, Object]:
+        bodies: dict[str, Object] = {}
+        for name in dict.fromkeys(names):
+            body = await self._cache.config_map(namespace, name)
+            if body is not None:
+                bodies[name] = body
+        return bodies
+
+
+class _Recent(Generic[T]):
+    """Remembers the most recently used values."""
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[str, T] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: str) -> T | None:
+        if key in self._values:
+            self._values.move_to_end(key)
+        return self._values.get(key)
+
+    def put(self, key: str, value: T) -> None:
+        self._values[key] = value
+        self._values.move_to_end(key)
+        if len(self._values) > _REMEMBERED:
+            self._values.popitem(last=False)
+
+    def drop(self, key: str) -> None:
+        self._values.pop(key, None)
+
+
+def _keepable(files: list[tuple[str, bytes]]) -> dict[str, bytes]:
+    """The files as a mapping; raises FilesMissing for what no ConfigMap could keep."""
+    problems = [*check_twice([path for path, _ in files]), *check_sizes(files)]
+    if problems:
+        raise FilesMissing(f"The files cannot be kept: {first([str(item) for item in problems], most=3)}")
+    return dict(files)

@@ -1,0 +1,111 @@
+"""What a project's plan is made from: everything that was there at one moment."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tieline_core.evaluation.variables_checker import FIT, Verdict
+from tieline_core.kubernetes import Resource
+from tieline_core.project_files.checker import Analysis
+from tieline_core.project_files.config_maps import version_digest
+from tieline_core.resources import Project, ProjectVersion
+from tieline_core.resources.projects import EnvironmentStatus
+from tieline_operator.apply.plan import Object, Outcome
+from tieline_operator.config import Config
+from tieline_operator.reconcilers.project.version_selection import VersionSelection
+from tieline_operator.workload.pods import Failure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The project's current files."""
+
+    digest: str | None = None
+    """Over files and labels (``files.version_digest``); None when there are no files, or a problem."""
+    files_digest: str | None = None
+    """Over the files alone."""
+    problem: str = ""
+    """Why the files cannot be read."""
+    files: Mapping[str, bytes] | None = None
+    """Their contents, only when a version of them (or one of its ConfigMaps) must be made."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservedEnvironment:
+    """What is there of one environment."""
+
+    choice: VersionSelection
+    workload: str
+    """The name of all its objects."""
+    children: Mapping[Resource, Object]
+    """Its objects of that name; those of others are not among them."""
+    pods: Sequence[Object] = ()
+    templates: frozenset[str] = frozenset()
+    """Names of its connection templates."""
+    address_conflict: str = ""
+    """Why it cannot have its address: another environment has it."""
+    impaired: Failure | None = None
+    """Why one of them leads to no connection that can be used."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservedProject:
+    """What is there of a project."""
+
+    config: Config
+    project: Project
+    organisation_id: str | None
+    """The id of the organisation that the namespace is; None when it is none."""
+    older_namespace: str | None = None
+    """The namespace that has the organisation's id, where this one only carries it as well."""
+    suggested_id: str = ""
+    """An id that the namespace could get."""
+    taken: Outcome | None = None
+    duplicate: Outcome | None = None
+    """That another organisation's project has the id, where both run under it already."""
+    source: Source
+    schema: Verdict | None = FIT
+    """Whether the schema of variables can be used; None while it is being checked."""
+    versions: Sequence[ProjectVersion] = ()
+    analyses: Mapping[str, Analysis] = field(default_factory=dict)
+    """What is in the versions that may be rolled out now, by name."""
+    config_maps: Mapping[str, Object] = field(default_factory=dict)
+    """The ConfigMaps that hold versions' files, by name (metadata only)."""
+    environments: Mapping[str, ObservedEnvironment]
+    connector: Object | None = None
+    """The project's connector."""
+    strays: Sequence[tuple[Resource, Object]] = ()
+    """Children of environments that the spec no longer has."""
+
+    def version(self, name: str | None) -> ProjectVersion | None:
+        """The project's version of a name."""
+        return next((version for version in self.versions if version.name == name), None)
+
+    def previous(self, environment: str) -> EnvironmentStatus | None:
+        """What the status said of an environment."""
+        found = (item for item in self.project.status.environments if item.name == environment)
+        return next(found, None)
+
+    @property
+    def owner(self) -> dict[str, object]:
+        """The ownerReference that children carry."""
+        return {
+            "apiVersion": "tieline.dev/v1alpha1",
+            "kind": "Project",
+            "name": self.project.name,
+            "uid": self.project.metadata.uid,
+            "controller": True,
+            "blockOwnerDeletion": False,
+        }
+
+
+def created(obj: Object) -> datetime:
+    """When an object was created."""
+    return datetime.fromisoformat(obj["metadata"]["creationTimestamp"])
+
+
+def source_of(digest: str | None, labels: Mapping[str, str]) -> Source:
+    """The source for a digest of files and the labels that go with them."""
+    if digest is None:
+        return Source()
+    return Source(digest=version_digest(digest, labels), files_digest=digest)

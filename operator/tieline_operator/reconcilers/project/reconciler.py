@@ -1,0 +1,310 @@
+"""Project: the one look at everything, from the caches, before the plan is made."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from tieline_core.evaluation.variables_checker import VariablesChecker
+from tieline_core.identity.ids import (
+    derived_id,
+    environment_id,
+    object_name,
+    parse_time,
+    project_connector_id,
+)
+from tieline_core.identity.names import (
+    ENVIRONMENT_ID_LABEL,
+    ENVIRONMENT_LABEL,
+    INSTANCE_LABEL,
+    label_value,
+    legacy_workload_name,
+    recorded_workload,
+    workload_name,
+)
+from tieline_core.identity.owner_references import controlled_by_another, controller_of, is_owned
+from tieline_core.kubernetes import Resource
+from tieline_core.kubernetes.resources import (
+    CONFIG_MAPS,
+    CONNECTION_TEMPLATES,
+    CONNECTORS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    PODS,
+    PROJECT_VERSIONS,
+    PROJECTS,
+)
+from tieline_core.project_files.checker import Analysis
+from tieline_core.project_files.config_maps import FilesMissing
+from tieline_core.resources import Project, ProjectVersion
+from tieline_operator.apply.conditions import find, has_failed
+from tieline_operator.apply.ownership import may_write
+from tieline_operator.apply.plan import Key, Object, Plan
+from tieline_operator.cache.cluster_cache import ClusterCache
+from tieline_operator.cache.indexers import CHILD_RESOURCES, joined
+from tieline_operator.cache.organisations import OrganisationClaim, organisation
+from tieline_operator.cache.parsed_objects import PROJECT, VERSION
+from tieline_operator.config import Config
+from tieline_operator.reconcilers.connection_templates import UNUSABLE
+from tieline_operator.reconcilers.project.address_conflicts import address_conflict
+from tieline_operator.reconcilers.project.environment_plan import public_url
+from tieline_operator.reconcilers.project.files import ProjectFiles
+from tieline_operator.reconcilers.project.observed import (
+    ObservedEnvironment,
+    ObservedProject,
+    Source,
+    source_of,
+)
+from tieline_operator.reconcilers.project.plan import plan
+from tieline_operator.reconcilers.project.version_selection import (
+    VersionSelection,
+    current_version,
+    select_version,
+)
+from tieline_operator.reconcilers.uniqueness import cross_organisation_id_conflict, id_conflict
+from tieline_operator.workload.exposure import ExposureMode
+from tieline_operator.workload.pods import Failure, deployed_version
+
+
+class ProjectReconciler:
+    """Reconciles projects."""
+
+    def __init__(
+        self,
+        config: Config,
+        code: ProjectFiles,
+        checker: VariablesChecker | None = None,
+        enqueue: Callable[[Key], None] = lambda _key: None,
+    ) -> None:
+        """``enqueue`` has a project reconciled once more, when its schema or its files have been checked."""
+        self._config = config
+        self._code = code
+        self._checker = checker or VariablesChecker()
+        self._enqueue = enqueue
+
+    async def reconcile(self, cache: ClusterCache, obj: Object, now: datetime) -> Plan:
+        """Looks at the Project and decides."""
+        return plan(await self.observe(cache, obj), now)
+
+    async def observe(self, cache: ClusterCache, obj: Object) -> ObservedProject:
+        """All that the plan needs."""
+        project = PROJECT.of(obj)
+        namespace, name = project.namespace, project.name
+        key = Key(PROJECTS.kind, namespace, name)
+        owned = cache[PROJECT_VERSIONS].by_index("project", joined(namespace, name))
+        versions = [VERSION.of(item) for item in owned if _stays(item)]
+        label = joined(namespace, label_value(name))
+        packs = {
+            item["metadata"]["name"]: item
+            for item in cache[CONFIG_MAPS].by_index("project", label)
+            if not controlled_by_another(item, project.metadata.uid)
+        }
+        source = await self._source(project)
+        environments = self._environments(cache, obj, project, source, label)
+        source = await self._with_files(project, source, versions, packs.keys(), environments)
+        claim, suggestion = _organisation(cache, namespace)
+        taken, duplicate = (
+            id_conflict(obj, cache[PROJECTS]),
+            cross_organisation_id_conflict(obj, cache[PROJECTS]),
+        )
+        if not _runs_under_its_id(project):
+            taken = taken or duplicate
+        return ObservedProject(
+            config=self._config,
+            project=project,
+            organisation_id=claim.id if claim and not claim.older else None,
+            older_namespace=claim.older if claim else None,
+            suggested_id=suggestion,
+            taken=taken,
+            duplicate=duplicate,
+            source=source,
+            schema=self._checker.request(
+                namespace,
+                obj["spec"].get("dynamicVariablesSchema"),
+                {},
+                lambda: self._enqueue(key),
+            ),
+            versions=versions,
+            analyses=await self._analyses(key, versions, environments, source),
+            config_maps=packs,
+            environments=environments,
+            connector=cache[CONNECTORS].get(namespace, object_name(project_connector_id(project.id))),
+            strays=_strays(cache, project, label, {item.workload for item in environments.values()}),
+        )
+
+    async def _source(self, project: Project) -> Source:
+        try:
+            digest = await self._code.digest(project)
+        except FilesMissing as error:
+            return Source(problem=str(error))
+        return source_of(digest, project.spec.labels)
+
+    async def _with_files(
+        self,
+        project: Project,
+        source: Source,
+        versions: Sequence[ProjectVersion],
+        packs: Collection[str],
+        environments: dict[str, ObservedEnvironment],
+    ) -> Source:
+        """The contents as well, if a version of them must be made or mended."""
+        if source.digest is None or not any(item.choice.follows for item in environments.values()):
+            return source
+        current = current_version(versions, source.digest)
+        if current and all(item.name in packs for item in current.spec.config_maps):
+            return source
+        try:
+            files = await self._code.files(project)
+        except FilesMissing as error:
+            return Source(problem=str(error))
+        return Source(digest=source.digest, files_digest=source.files_digest, files=files)
+
+    def _environments(
+        self, cache: ClusterCache, obj: Object, project: Project, source: Source, label: str
+    ) -> dict[str, ObservedEnvironment]:
+        pods = cache[PODS].by_index("project", label)
+        previous = {item.name: item for item in project.status.environments}
+        views = {}
+        for spec in project.spec.effective_environments():
+            choice = select_version(
+                spec,
+                previous.get(spec.name),
+                accept=project.spec.settings.accept_code_changes_automatically,
+                current=source.digest,
+            )
+            workload = _workload(cache, obj, project, spec.name)
+            view = _environment(cache, project, spec.name, workload, choice, pods)
+            if self._config.exposure.mode is not ExposureMode.NONE and not choice.draft:
+                url = public_url(self._config, project, spec.name, workload, view.children)
+                view = replace(view, address_conflict=address_conflict(obj, spec.name, url, cache[PROJECTS]))
+            views[spec.name] = view
+        return views
+
+    async def _analyses(
+        self,
+        key: Key,
+        versions: Sequence[ProjectVersion],
+        environments: dict[str, ObservedEnvironment],
+        source: Source,
+    ) -> dict[str, Analysis]:
+        """What is in the versions that are not deployed yet where they should be."""
+        current = current_version(versions, source.digest)
+        analyses = {}
+        for item in environments.values():
+            pinned = next((v for v in versions if v.name == item.choice.pinned_version), None)
+            version = current if item.choice.follows else pinned
+            deployed = deployed_version(item.children.get(DEPLOYMENTS))
+            if version and version.name != deployed and version.status.state:
+                try:
+                    analysis = await self._code.analyse(version, lambda: self._enqueue(key))
+                except FilesMissing:
+                    continue
+                if analysis is not None:
+                    analyses[version.name] = analysis
+        return analyses
+
+
+def _runs_under_its_id(project: Project) -> bool:
+    """Whether it was accepted with its id before. What runs is not stopped when an id turns up a second time."""
+    return any(item.id == environment_id(project.id, item.name) for item in project.status.environments)
+
+
+def _workload(cache: ClusterCache, obj: Object, project: Project, name: str) -> str:
+    """The name of an environment's objects.
+
+    It never changes while the environment lives, so what earlier releases named keeps its name, unless another
+    Project has that one: with 24 bits of hash two environments of a namespace could get the same.
+    """
+    legacy = legacy_workload_name(project.name, name)
+    recorded = recorded_workload(obj, name)
+    if recorded not in (legacy, None):
+        return recorded
+    uid = project.metadata.uid
+    labels = {ENVIRONMENT_ID_LABEL: environment_id(project.id, name)}
+    there = [
+        found for resource in CHILD_RESOURCES if (found := cache[resource].get(project.namespace, legacy))
+    ]
+    if any(_is_of_another_project(found, project) for found in there):
+        return workload_name(project.name, name)
+    if recorded == legacy or any(may_write(found, uid, labels) for found in there):
+        return legacy
+    return workload_name(project.name, name)
+
+
+def _is_of_another_project(found: Object, project: Project) -> bool:
+    controller = controller_of(found) or {}
+    return controller.get("kind") == PROJECTS.kind and controller.get("name") != project.name
+
+
+def _environment(
+    cache: ClusterCache,
+    project: Project,
+    name: str,
+    workload: str,
+    choice: VersionSelection,
+    pods: Sequence[Object],
+) -> ObservedEnvironment:
+    namespace, uid = project.namespace, project.metadata.uid
+    labels = {ENVIRONMENT_ID_LABEL: environment_id(project.id, name)}
+    children: dict[Resource, Object] = {}
+    for resource in CHILD_RESOURCES:
+        found = cache[resource].get(namespace, workload)
+        if found is not None and _stays(found) and may_write(found, uid, labels):
+            children[resource] = found
+    place = joined(namespace, project.name, name)
+    templates = [item for item in cache[CONNECTION_TEMPLATES].by_index("environment", place) if _stays(item)]
+    return ObservedEnvironment(
+        choice=choice,
+        workload=workload,
+        children=children,
+        pods=[pod for pod in pods if _is_pod_of(pod, workload, name)],
+        templates=frozenset(item["spec"]["name"] for item in templates),
+        impaired=_impaired(templates),
+    )
+
+
+def _impaired(templates: Sequence[Object]) -> Failure | None:
+    """Why a static template, which all runs share, cannot be used. Users bring the connections of dynamic ones."""
+    for item in sorted(templates, key=lambda item: str(item["spec"]["name"])):
+        condition = find(item)
+        if (
+            condition
+            and has_failed(item)
+            and condition["reason"] in UNUSABLE
+            and not item["spec"].get("dynamic")
+        ):
+            name, message = item["spec"]["name"], condition["message"][:1024]
+            return Failure(
+                condition["reason"], f'code cannot use the connection template "{name}": {message}'
+            )
+    return None
+
+
+def _is_pod_of(pod: Object, workload: str, environment: str) -> bool:
+    """Labels of long project names may be the same; the workload's name is one environment's alone."""
+    labels = pod["metadata"]["labels"]
+    return (labels.get(INSTANCE_LABEL), labels.get(ENVIRONMENT_LABEL)) == (workload, environment)
+
+
+def _strays(
+    cache: ClusterCache, project: Project, label: str, names: Collection[str]
+) -> list[tuple[Resource, Object]]:
+    return [
+        (resource, obj)
+        for resource in CHILD_RESOURCES
+        for obj in cache[resource].by_index("project", label)
+        if obj["metadata"]["name"] not in names and _stays(obj) and is_owned(obj, project.metadata.uid)
+    ]
+
+
+def _organisation(cache: ClusterCache, namespace: str) -> tuple[OrganisationClaim | None, str]:
+    """What the namespace's label says, and an id that the namespace could get."""
+    found = cache[NAMESPACES].get(None, namespace)
+    if found is None:
+        return None, ""
+    metadata = found["metadata"]
+    suggestion = derived_id(created=parse_time(metadata["creationTimestamp"]), seed=metadata["uid"])
+    return organisation(cache[NAMESPACES], namespace), suggestion
+
+
+def _stays(obj: Object) -> bool:
+    return "deletionTimestamp" not in obj["metadata"]

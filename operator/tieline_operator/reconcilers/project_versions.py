@@ -1,0 +1,134 @@
+"""ProjectVersion: are its files there and sound, and where does it stand among the others?"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tieline_core.connectors.webhooks import Interface
+from tieline_core.kubernetes.resources import CONFIG_MAPS, PROJECT_VERSIONS, PROJECTS
+from tieline_core.project_files.config_maps import FilesMissing
+from tieline_core.project_files.deploy_findings import has_errors, summary
+from tieline_core.resources import Project, ProjectVersion
+from tieline_core.resources.project_versions import FileFinding, VersionInterface, VersionState
+from tieline_operator.apply.plan import Deferred, Key, Object, Outcome, Plan, failed, ready
+from tieline_operator.cache.cluster_cache import ClusterCache
+from tieline_operator.cache.indexers import joined
+from tieline_operator.cache.parsed_objects import PROJECT, VERSION
+from tieline_operator.reconcilers.project.files import ProjectFiles
+from tieline_operator.reconcilers.project.version_selection import age_key
+from tieline_operator.reconcilers.uniqueness import id_conflict
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservedVersion:
+    """A ProjectVersion with its project and its siblings."""
+
+    version: ProjectVersion
+    taken: Outcome | None = None
+    project: Project | None = None
+    siblings: Sequence[ProjectVersion] = ()
+    findings: Sequence[FileFinding] = ()
+    interface: VersionInterface | None = None
+    problem: str = ""
+    """Why the files cannot be read."""
+
+
+class ProjectVersionReconciler:
+    """Reconciles versions."""
+
+    def __init__(self, code: ProjectFiles, enqueue: Callable[[Key], None]) -> None:
+        self._code = code
+        self._enqueue = enqueue
+
+    async def reconcile(self, cache: ClusterCache, obj: Object, now: datetime) -> Plan | Deferred:
+        """Looks at the ProjectVersion and decides, once its files have been checked."""
+        version = VERSION.of(obj)
+        name = version.spec.project_ref.name
+        project = cache[PROJECTS].get(version.namespace, name)
+        siblings = cache[PROJECT_VERSIONS].by_index("project", joined(version.namespace, name))
+        checked = await self._findings(cache, version)
+        if checked is None:
+            return Deferred()
+        findings, interface, problem = checked
+        return plan(
+            ObservedVersion(
+                version=version,
+                taken=id_conflict(obj, cache[PROJECT_VERSIONS]),
+                project=PROJECT.of(project) if project else None,
+                siblings=[VERSION.of(item) for item in siblings],
+                findings=findings,
+                interface=interface,
+                problem=problem,
+            )
+        )
+
+    async def _findings(
+        self, cache: ClusterCache, version: ProjectVersion
+    ) -> tuple[Sequence[FileFinding], VersionInterface | None, str] | None:
+        """What the check of the files found; None while it runs. They never change, so it is done once."""
+        for item in version.spec.config_maps:
+            if cache[CONFIG_MAPS].get(version.namespace, item.name) is None:
+                problem = f'ConfigMap "{item.name}" with files of this version does not exist; restore it'
+                return (), version.status.interface, problem
+        condition, interface = version.condition("Ready"), version.status.interface
+        if version.status.state and interface and condition and condition.reason != "FilesMissing":
+            return version.status.findings, interface, ""
+        key = Key(PROJECT_VERSIONS.kind, version.namespace, version.name)
+        try:
+            analysis = await self._code.analyse(version, lambda: self._enqueue(key))
+        except FilesMissing as error:
+            return (), None, str(error)
+        return (analysis.findings, _interface(analysis.interface), "") if analysis else None
+
+
+def plan(observed: ObservedVersion) -> Plan:
+    """The version's state: failed when its files are refused, else by what the environments run."""
+    version, project = observed.version, observed.project
+    if observed.taken:
+        return Plan(outcome=observed.taken)
+    if project is None:
+        name = version.spec.project_ref.name
+        message = f'Project "{name}" does not exist in namespace {version.namespace}; create it'
+        return Plan(outcome=failed("ProjectNotFound", message))
+    status: dict[str, Any] = {}
+    if observed.interface:
+        status["interface"] = observed.interface.to_dict()
+    if observed.findings:
+        status["findings"] = [finding.to_dict() for finding in observed.findings]
+    if observed.problem:
+        return Plan(
+            outcome=failed("FilesMissing", observed.problem),
+            status={**status, "state": str(VersionState.FAILED)},
+        )
+    if has_errors(observed.findings):
+        told = f"The files are refused: {summary(observed.findings)}; correct them and deploy again"
+        return Plan(outcome=failed("Refused", told), status={**status, "state": str(VersionState.FAILED)})
+    state = _state(version, project, observed.siblings)
+    return Plan(outcome=ready("Checked", _MESSAGES[state]), status={**status, "state": str(state)})
+
+
+def _interface(found: Interface) -> VersionInterface:
+    names = [webhook.name for webhook in found.webhooks]
+    described = {"description_file": found.description_file} if found.description_file else {}
+    return VersionInterface(digest=found.digest, webhooks=names, **described)
+
+
+_MESSAGES = {
+    VersionState.DRAFT: "The files are sound; the version is not deployed yet",
+    VersionState.READY: "The files are sound; the version is deployed, or holds the current files",
+    VersionState.SUPERSEDED: "The files are sound; another version took its place",
+}
+
+
+def _state(version: ProjectVersion, project: Project, siblings: Sequence[ProjectVersion]) -> VersionState:
+    status = project.status
+    used = {status.latest_version}
+    for environment in status.environments:
+        used |= {environment.version, environment.desired_version}
+    if version.name in used:
+        return VersionState.READY
+    newer = any(other.name in used and age_key(other) > age_key(version) for other in siblings)
+    # After a rollback the newer versions serve nowhere, but they did.
+    served = version.status.state in (VersionState.READY, VersionState.SUPERSEDED)
+    return VersionState.SUPERSEDED if newer or served else VersionState.DRAFT

@@ -1,0 +1,82 @@
+"""System: are its auth schemes complete, and do they make sense?"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tieline_core.credentials.linker import Problem
+from tieline_core.credentials.validation.references import scheme_links
+from tieline_core.credentials.validation.scheme_findings import KnownScheme, references, scheme_findings
+from tieline_core.credentials.validation.secret_facts import SecretFacts
+from tieline_core.kubernetes.resources import SECRETS, SYSTEMS
+from tieline_core.resources import System
+from tieline_core.severity import Severity
+from tieline_operator.apply.plan import Object, Outcome, Plan, failed, ready
+from tieline_operator.cache.cluster_cache import ClusterCache
+from tieline_operator.cache.credential_directory import CacheDirectory
+from tieline_operator.cache.secret_facts import secret_facts
+from tieline_operator.reconcilers.uniqueness import id_conflict
+
+_MOST = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservedSystem:
+    """A System with what it refers to."""
+
+    system: System
+    taken: Outcome | None = None
+    secrets: Mapping[str, SecretFacts]
+    links: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
+    """By the scheme's id: why credentials that it names cannot be used."""
+
+
+async def reconcile(cache: ClusterCache, obj: Object, now: datetime) -> Plan:
+    """Looks at the System and decides."""
+    system = System.read(obj)
+    schemes = system.spec.auth_scheme_configs
+    names = {reference.name for scheme in schemes for reference, _ in references(scheme)}
+    directory = CacheDirectory(cache)
+    return plan(
+        ObservedSystem(
+            system=system,
+            taken=id_conflict(obj, cache[SYSTEMS]),
+            secrets=await secret_facts(cache, cache[SECRETS], system.namespace, names),
+            links={scheme.id: scheme_links(directory, system.namespace, scheme) for scheme in schemes},
+        )
+    )
+
+
+def plan(observed: ObservedSystem) -> Plan:
+    """Findings per scheme; errors among them make the System not ready."""
+    schemes = observed.system.spec.auth_scheme_configs
+    found = {
+        scheme.id: scheme_findings(
+            KnownScheme(
+                scheme=scheme,
+                siblings=schemes,
+                namespace=observed.system.namespace,
+                secrets=observed.secrets,
+                links=observed.links.get(scheme.id, ()),
+            )
+        )[:_MOST]
+        for scheme in schemes
+    }
+    status = [
+        {"id": key, "validationMessages": [finding.message.to_dict() for finding in findings]}
+        for key, findings in found.items()
+        if findings
+    ]
+    errors = [
+        (finding.reason, f'Auth scheme "{key}": {finding.message.text}')
+        for key, findings in found.items()
+        for finding in findings
+        if finding.message.severity == Severity.ERROR
+    ]
+    return Plan(outcome=observed.taken or _outcome(errors), status={"authSchemes": status} if status else {})
+
+
+def _outcome(errors: list[tuple[str, str]]) -> Outcome:
+    if errors:
+        return failed(errors[0][0], "; ".join(text for _, text in errors))
+    return ready("Valid", "The system can be connected to")

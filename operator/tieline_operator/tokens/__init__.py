@@ -1,0 +1,1 @@
+"""Refreshes OAuth tokens before they expire."""

@@ -1,0 +1,281 @@
+"""Tokens are obtained and refreshed before anybody needs them: one queue for all connections.
+
+When is decided from caches (the Secret of tokens says when it is due); the ``TokenManager`` decides what has to be
+asked, and makes sure that nobody else asks too. Nothing is asked for credentials that the provider has refused
+until something that they are made of has changed.
+"""
+
+import hashlib
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple, Protocol
+
+from tieline_core.credentials.grant_request import SecretTakenError, UnresolvedError
+from tieline_core.credentials.linker import CONNECTION, Problem, scheme_of
+from tieline_core.credentials.resolver import Grant
+from tieline_core.credentials.token_manager import FreshTokens
+from tieline_core.credentials.validation.credential_findings import WITH_TOKENS, has_expired
+from tieline_core.credentials.validation.references import ResolvedReferences, resolve_references
+from tieline_core.credentials.validation.secret_facts import SecretFacts, TokenFacts
+from tieline_core.kubernetes import KubeError
+from tieline_core.kubernetes.resources import CONNECTIONS, SECRETS
+from tieline_core.oauth import token_secret_codec
+from tieline_core.oauth.endpoint_urls import authority
+from tieline_core.oauth.token_client import MisconfiguredError, RefusedError, UnreachableError
+from tieline_core.resources import Connection
+from tieline_core.resources.connections import ConnectionCredential
+from tieline_operator.apply.plan import Object
+from tieline_operator.cache.credential_directory import CacheDirectory, Listers
+from tieline_operator.cache.secret_facts import cached_facts, tokens_facts
+from tieline_operator.metrics import Metrics
+from tieline_operator.queues.delaying_queue import Clock, DelayingQueue
+from tieline_operator.reconcilers.connections import UNAVAILABLE
+
+logger = logging.getLogger(__name__)
+
+# After a start every credential is looked at once within this time: its inputs may have changed unseen.
+_INITIAL_CHECK_WINDOW = 600.0
+# Those that are due at one moment are spread over this time, or half of what is left until they end.
+_SPREAD = 300.0
+_FIRST_BACKOFF, _LONGEST_BACKOFF = 10.0, 900.0
+_MISCONFIGURED_BACKOFF = 60.0
+_SECRET_TAKEN_BACKOFF = 60.0
+
+TOKEN_URL_WRONG = "TokenUrlWrong"  # noqa: S105  (a reason)
+
+
+class CredentialKey(NamedTuple):
+    """A credential of a connection."""
+
+    namespace: str
+    connection: str
+    item_id: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.connection}/{self.item_id}"
+
+
+class TokenSource(Protocol):
+    """What is needed of the TokenManager."""
+
+    async def fresh(self, connection: Object, item_id: str, *, rejected: str = "") -> FreshTokens | None: ...
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What was known of a credential when it was last looked at."""
+
+    mark: str
+    tokens: TokenFacts | None
+
+
+class TokenRefresher:
+    """Keeps the tokens of all connections fresh, on the replica that leads."""
+
+    def __init__(
+        self,
+        stores: Listers,
+        token_manager: TokenSource,
+        metrics: Metrics,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Clock | None = None,
+        chance: Callable[[], float] = random.random,
+        changed: Callable[[str, str], None] = lambda _namespace, _connection: None,
+        leads: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """``changed`` has a connection (namespace, name) reconciled: its provider is in trouble, or out of it.
+
+        Nothing is begun while this replica does not lead for sure (``leads``): it may have hung, and not know yet
+        that another one has taken over.
+        """
+        self._stores = stores
+        self._token_manager = token_manager
+        self._metrics = metrics
+        self._now = now
+        self._chance = chance
+        self._changed = changed
+        self._leads = leads
+        self._seen: dict[CredentialKey, _Seen] = {}
+        self._by_connection: dict[tuple[str, str], set[CredentialKey]] = {}
+        self._failures: dict[CredentialKey, int] = {}
+        self._token_problems: dict[CredentialKey, Problem] = {}
+        self.queue: DelayingQueue[CredentialKey] = DelayingQueue(self.refresh, lane=self._host, clock=clock)
+
+    def reschedule(self, namespace: str, name: str) -> None:
+        """Decides anew when the tokens of a connection are due: something that concerns it has changed."""
+        obj = self._stores[CONNECTIONS].get(namespace, name)
+        wanted = self._wanted(obj) if obj and "deletionTimestamp" not in obj["metadata"] else set()
+        for key in self._by_connection.pop((namespace, name), set()) - wanted:
+            self._forget(key)
+        if wanted:
+            self._by_connection[namespace, name] = wanted
+
+    def token_problems(self, namespace: str, name: str) -> dict[str, Problem]:
+        """What stands in the way of asking for tokens, by the credential's id in the connection."""
+        keys = self._by_connection.get((namespace, name), ())
+        return {key.item_id: self._token_problems[key] for key in keys if key in self._token_problems}
+
+    async def refresh(self, key: CredentialKey) -> float | None:
+        """Has the tokens made good; returns when to come back."""
+        if not self._leads():
+            return _FIRST_BACKOFF
+        obj = self._stores[CONNECTIONS].get(key.namespace, key.connection)
+        if obj is None:
+            return None
+        began, at = time.perf_counter(), self._now()
+        outcome, again = await self._ask(key, obj, at)
+        self._metrics.refreshes.labels(outcome).inc()
+        self._metrics.refresh_seconds.observe(time.perf_counter() - began)
+        return again
+
+    async def _ask(self, key: CredentialKey, obj: Object, at: datetime) -> tuple[str, float | None]:
+        try:
+            kept = await self._token_manager.fresh(obj, key.item_id)
+        except RefusedError as error:
+            # The TokenManager has recorded it: the connection's status follows from there, and nobody asks again.
+            self._log_failure(key, "refused", error)
+            self._clear_problem(key)
+            return "refused", None
+        except SecretTakenError as error:
+            # Looked at again: Secrets of other types are not watched, so nobody says when it goes.
+            self._log_failure(key, "unresolved", error)
+            self._record_problem(key, error.problems[0].reason, error)
+            return "unresolved", self._backoff(key, least=_SECRET_TAKEN_BACKOFF)
+        except UnresolvedError as error:
+            self._log_failure(key, "unresolved", error)
+            self._record_problem(key, error.problems[0].reason, error)
+            return "unresolved", None
+        except MisconfiguredError as error:
+            self._log_failure(key, "misconfigured", error)
+            self._record_problem(key, TOKEN_URL_WRONG, error)
+            return "misconfigured", self._backoff(key, least=_MISCONFIGURED_BACKOFF)
+        except UnreachableError as error:
+            self._log_failure(key, "unreachable", error)
+            self._record_problem(key, UNAVAILABLE, error)
+            wait = max(self._backoff(key), error.retry_after or 0.0)
+            if error.retry_after:
+                self.queue.pause(self._host(key), min(error.retry_after, 60.0))
+            return "unreachable", wait
+        except KubeError as error:
+            self._log_failure(key, "kubernetes", error)
+            return "kubernetes", self._backoff(key)
+        self._failures.pop(key, None)
+        self._clear_problem(key)
+        if kept is None or kept.due_at is None:
+            return "nothing", None
+        outcome = "renewed" if kept.tokens.issued_at >= at else "good"
+        return outcome, self._until(key, due=kept.due_at, ends=kept.tokens.expires_at)
+
+    def _wanted(self, obj: Object) -> set[CredentialKey]:
+        """The credentials whose tokens are to be kept, each in the queue."""
+        read = CONNECTION.of(obj)
+        found = set()
+        for item in read.spec.credentials:
+            key = CredentialKey(read.namespace, read.name, item.id)
+            if (
+                item.type in WITH_TOKENS
+                and not has_expired(item, self._now())
+                and self._look(key, obj, read, item)
+            ):
+                found.add(key)
+        return found
+
+    def _look(self, key: CredentialKey, obj: Object, read: Connection, item: ConnectionCredential) -> bool:
+        """Whether there are tokens to keep; puts the credential into the queue where it is not there yet."""
+        secrets = self._stores[SECRETS]
+        links = self._links(obj, read, item)
+        tokens = tokens_facts(secrets, obj, item.id)
+        if links.grant is None or links.problems:
+            return False
+        if links.grant is Grant.TOKEN and tokens is None and not self._given_is_renewable(key, item):
+            return False
+        before, seen = self._seen.get(key), _Seen(links.mark, tokens)
+        self._seen[key] = seen
+        if before == seen:
+            return True
+        if before is not None and before.mark != seen.mark:
+            self._failures.pop(key, None)
+            self.queue.put(key, 0.0)
+        elif (due := self._due(key, tokens, first=before is None)) is None:
+            self.queue.drop(key)
+        elif before is None or self._failures.get(key) is None:
+            self.queue.put(key, due)
+        return True
+
+    def _due(self, key: CredentialKey, tokens: TokenFacts | None, *, first: bool) -> float | None:
+        """Seconds until the credential is to be worked on, as far as the caches know."""
+        if tokens is None:
+            return 0.0
+        pause = token_secret_codec.pause_left(tokens.not_before, self._now())
+        if tokens.refused is not None:
+            due = pause if tokens.not_before else None
+        elif not tokens.obtained:
+            due = pause
+        elif tokens.due_at is None:
+            due = None
+        else:
+            due = max(pause, self._until(key, due=tokens.due_at, ends=tokens.expires_at))
+        look = self._chance() * _INITIAL_CHECK_WINDOW if first else None
+        return min((one for one in (due, look) if one is not None), default=None)
+
+    def _until(self, key: CredentialKey, *, due: datetime, ends: datetime | None) -> float:
+        """Seconds until a due moment, later by an amount that is the credential's own."""
+        room = (ends - due).total_seconds() / 2 if ends else _SPREAD
+        share = int.from_bytes(hashlib.sha256(str(key).encode()).digest()[:4], "big") / 2**32
+        spread = timedelta(seconds=max(min(room, _SPREAD), 0.0) * share)
+        return max((due + spread - self._now()).total_seconds(), 0.0)
+
+    def _links(self, obj: Object, read: Connection, item: ConnectionCredential) -> ResolvedReferences:
+        directory, secrets = CacheDirectory(self._stores), self._stores[SECRETS]
+        scheme = scheme_of(directory, read, item)
+
+        def facts(namespace: str, name: str) -> SecretFacts:
+            return cached_facts(secrets, namespace, name)
+
+        return resolve_references(directory, facts, obj, item, scheme)
+
+    def _given_is_renewable(self, key: CredentialKey, item: ConnectionCredential) -> bool:
+        name = item.secret_ref.name if item.secret_ref else ""
+        return "refreshToken" in cached_facts(self._stores[SECRETS], key.namespace, name).keys
+
+    def _host(self, key: CredentialKey) -> str:
+        """The provider, as far as the auth scheme names it: what its requests share."""
+        obj = self._stores[CONNECTIONS].get(key.namespace, key.connection)
+        read = CONNECTION.of(obj) if obj else None
+        items = read.spec.credentials if read else []
+        item = next((one for one in items if one.id == key.item_id), None)
+        scheme = scheme_of(CacheDirectory(self._stores), read, item) if read and item else None
+        url = scheme.oauth2.token_url if scheme and scheme.oauth2 else ""
+        if scheme and scheme.oauth1 and scheme.oauth1.token_endpoint:
+            url = scheme.oauth1.token_endpoint.url
+        return authority(url) or "?"
+
+    def _backoff(self, key: CredentialKey, *, least: float = _FIRST_BACKOFF) -> float:
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        doubled = min(least * 2 ** min(failures - 1, 16), _LONGEST_BACKOFF)
+        return float(doubled * (0.75 + self._chance() / 2))
+
+    def _record_problem(self, key: CredentialKey, reason: str, error: Exception) -> None:
+        problem = Problem(reason, str(error))
+        if self._token_problems.get(key) != problem:
+            self._token_problems[key] = problem
+            self._changed(key.namespace, key.connection)
+
+    def _clear_problem(self, key: CredentialKey) -> None:
+        if self._token_problems.pop(key, None) is not None:
+            self._changed(key.namespace, key.connection)
+
+    def _forget(self, key: CredentialKey) -> None:
+        self._seen.pop(key, None)
+        self._failures.pop(key, None)
+        self._token_problems.pop(key, None)
+        self.queue.drop(key)
+
+    def _log_failure(self, key: CredentialKey, outcome: str, error: Exception) -> None:
+        extra: Mapping[str, Any] = {"kind": "Connection", "object": str(key), "outcome": outcome}
+        logger.info("No tokens for a credential: %s", error, extra=extra)

@@ -1,0 +1,1 @@
+"""The objects of an environment: Deployment, Service, network policy, ingress."""

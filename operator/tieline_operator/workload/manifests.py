@@ -1,0 +1,321 @@
+"""The manifests of an environment's workload: pure builders."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from tieline_core.identity.names import (
+    ENVIRONMENT_ID_LABEL,
+    ENVIRONMENT_LABEL,
+    INSTANCE_LABEL,
+    PROJECT_LABEL,
+    TOKEN_AUDIENCE,
+    VERSION_ANNOTATION,
+    label_value,
+)
+from tieline_core.kubernetes import Resource
+from tieline_core.kubernetes import resources as r
+from tieline_core.resources.projects import FilesConfigMap, Runtime, merged_fields
+from tieline_operator.apply.diff import amount, stamped
+from tieline_operator.workload import ingresses, network_policies
+from tieline_operator.workload.exposure import NOT_EXPOSED, Exposure, ExposureMode
+from tieline_operator.workload.ingresses import Backend
+from tieline_operator.workload.network_policies import HEALTH_PORT, HTTP_PORT
+from tieline_operator.workload.public_urls import address
+from tieline_protocol.egress import PUBLIC_ONLY, Egress
+
+REVISION_ANNOTATION = "tieline.dev/revision"
+CODE_DIR = "/app/code"
+TOKEN_DIR = "/var/run/secrets/tieline"  # noqa: S105  (a path)
+SERVICE_PORT = 80
+# On SIGTERM the runtime takes requests for 20 s at most, and runs under way have 65 s to end.
+GRACE_SECONDS = 90
+# After this long without progress a rollout counts as failed.
+PROGRESS_SECONDS = 300
+_TOKEN_SECONDS = 3600
+_REVISION = 12
+_REQUESTS = {"cpu": "50m", "memory": "96Mi"}
+_LIMITS = {"memory": "512Mi"}
+
+Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """All that an environment's manifests are made of."""
+
+    name: str
+    namespace: str
+    owner: Mapping[str, Any]
+    """ownerReference to the Project."""
+    organisation_id: str
+    project: str
+    project_id: str
+    environment: str
+    environment_id: str
+    runtime: Runtime
+    """The project's runtime with the environment's over it."""
+    image: str
+    pull_secrets: Sequence[str] = ()
+    """Names of Secrets that the platform is configured to pull with, beside the project's own."""
+    replicas: int
+    api_url: str
+    public_url: str
+    egress: Egress = PUBLIC_ONLY
+    """Where the pods may go."""
+    otlp_endpoint: str = ""
+    """A collector for their traces, instead of the API."""
+    metrics_namespaces: Sequence[str] = ()
+    """From where their metrics may be asked for."""
+    cluster_dns: Sequence[str] = network_policies.CLUSTER_DNS
+    """The namespaces and networks of the name servers that they may ask."""
+    exposure: Exposure = NOT_EXPOSED
+    """How the public URL leads to them from outside."""
+    tls_secret: str = ""
+    """The Secret with the certificate of an Ingress."""
+
+    @property
+    def selector(self) -> dict[str, str]:
+        """Labels that never change while the workload lives (a Deployment's selector is immutable)."""
+        return {"app.kubernetes.io/name": "tieline-environment", INSTANCE_LABEL: self.name}
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {
+            **self.selector,
+            "app.kubernetes.io/part-of": "tieline",
+            "app.kubernetes.io/managed-by": "tieline-operator",
+            PROJECT_LABEL: label_value(self.project),
+            ENVIRONMENT_LABEL: self.environment,
+            ENVIRONMENT_ID_LABEL: self.environment_id,
+        }
+
+
+def merged_runtime(base: Runtime, override: Runtime | None) -> Runtime:
+    """The project's runtime with what the environment sets over it, field by field."""
+    if override is None:
+        return base
+    return Runtime.model_validate(merged_fields(base.to_dict(), override.to_dict()))
+
+
+def service_account(workload: Workload) -> Manifest:
+    """An identity of the environment's own, which its token proves to the API and nobody else."""
+    return _object(workload, "v1", "ServiceAccount", automountServiceAccountToken=False)
+
+
+def service(workload: Workload) -> Manifest:
+    """Port 80, to the runtime's webhook port."""
+    ports = [{"name": "http", "port": SERVICE_PORT, "targetPort": "http", "protocol": "TCP"}]
+    return _object(workload, "v1", "Service", spec={"selector": workload.selector, "ports": ports})
+
+
+def network_policy(workload: Workload) -> Manifest:
+    """Where pods may go, and what may come in."""
+    urls = [url for url in (workload.api_url, workload.otlp_endpoint) if url]
+    spec = network_policies.spec(
+        workload.selector,
+        egress=workload.egress,
+        platform_urls=urls,
+        metrics_namespaces=workload.metrics_namespaces,
+        dns=workload.cluster_dns,
+    )
+    return _object(workload, "networking.k8s.io/v1", "NetworkPolicy", spec=spec)
+
+
+def disruption_budget(workload: Workload) -> Manifest:
+    """One pod at a time may be taken away by a drain."""
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": workload.selector}}
+    return _object(workload, "policy/v1", "PodDisruptionBudget", spec=spec)
+
+
+def ingress_objects(workload: Workload) -> dict[Resource, Manifest]:
+    """What leads from outside to the Service: one object, or none where environments are not exposed."""
+    exposure = workload.exposure
+    if exposure.mode is ExposureMode.NONE or not workload.public_url:
+        return {}
+    public_address = address(workload.public_url)
+    to = Backend(workload.name, SERVICE_PORT)
+    if exposure.mode is ExposureMode.INGRESS:
+        spec = ingresses.ingress_spec(
+            public_address, to, class_name=exposure.ingress_class, tls_secret=workload.tls_secret
+        )
+        return {r.INGRESSES: _ingress_object(workload, r.INGRESSES, spec)}
+    if exposure.gateway is None:
+        raise ValueError("Routes need a Gateway")
+    spec = ingresses.http_route_spec(public_address, to, exposure.gateway)
+    return {r.HTTP_ROUTES: _ingress_object(workload, r.HTTP_ROUTES, spec)}
+
+
+def deployment(workload: Workload, *, version: str, config_maps: Sequence[FilesConfigMap]) -> Manifest:
+    """The pods, running ``version`` from the ConfigMaps that hold its files."""
+    pod = {
+        "serviceAccountName": workload.name,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [_container(workload, version)],
+        "volumes": _volumes(config_maps),
+    }
+    if secrets := _pull_secrets(workload):
+        pod["imagePullSecrets"] = secrets
+    annotations = {VERSION_ANNOTATION: version}
+    annotations[REVISION_ANNOTATION] = revision(workload.labels, annotations, pod)
+    spec = {
+        "replicas": workload.replicas,
+        "revisionHistoryLimit": 2,
+        "progressDeadlineSeconds": PROGRESS_SECONDS,
+        "selector": {"matchLabels": workload.selector},
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+        "template": {"metadata": {"labels": workload.labels, "annotations": annotations}, "spec": pod},
+    }
+    return _object(workload, "apps/v1", "Deployment", spec=spec)
+
+
+def revision_of(manifest: Mapping[str, Any]) -> str | None:
+    """The revision of a Deployment's pod template; None where it has none."""
+    annotations = manifest["spec"]["template"].get("metadata", {}).get("annotations", {})
+    found: str | None = annotations.get(REVISION_ANNOTATION)
+    return found
+
+
+def revision(labels: Mapping[str, str], annotations: Mapping[str, str], pod: Mapping[str, Any]) -> str:
+    """Tells pods of this template from those of an earlier one (which may run the same version)."""
+    text = orjson.dumps([labels, annotations, pod], option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(text).hexdigest()[:_REVISION]
+
+
+def _ingress_object(workload: Workload, resource: Resource, spec: Manifest) -> Manifest:
+    annotations = workload.exposure.annotations
+    return _object(workload, resource.api_version, resource.kind, annotations=annotations, spec=spec)
+
+
+def _object(
+    workload: Workload,
+    api_version: str,
+    kind: str,
+    *,
+    annotations: Mapping[str, str] | None = None,
+    **content: Any,
+) -> Manifest:
+    metadata = {
+        "name": workload.name,
+        "namespace": workload.namespace,
+        "labels": workload.labels,
+        "ownerReferences": [dict(workload.owner)],
+        **({"annotations": dict(annotations)} if annotations else {}),
+    }
+    return stamped({"apiVersion": api_version, "kind": kind, "metadata": metadata, **content})
+
+
+def _container(workload: Workload, version: str) -> Manifest:
+    return {
+        "name": "runtime",
+        "image": workload.image,
+        "imagePullPolicy": "IfNotPresent",
+        "ports": [
+            {"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"},
+            {"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"},
+        ],
+        "env": [{"name": name, "value": value} for name, value in _environment(workload, version).items()],
+        "resources": _resources(workload.runtime),
+        # A start may take a minute (imports); once it has started, readiness is looked at often.
+        "startupProbe": _probe("/livez", period=1, failures=60),
+        "readinessProbe": _probe("/readyz", period=2, failures=3),
+        "livenessProbe": _probe("/livez", period=10, failures=3),
+        # The last log lines of a crash come with the pod's status, and so into the project's.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": "code", "mountPath": CODE_DIR, "readOnly": True},
+            {"name": "token", "mountPath": TOKEN_DIR, "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  (the pod's own)
+        ],
+    }
+
+
+def _pull_secrets(workload: Workload) -> list[Manifest]:
+    own = [secret.name for secret in workload.runtime.image_pull_secrets or ()]
+    return [{"name": name} for name in dict.fromkeys([*own, *workload.pull_secrets])]
+
+
+def _environment(workload: Workload, version: str) -> dict[str, str]:
+    return {
+        "TIELINE_CODE_DIR": CODE_DIR,
+        "TIELINE_API_URL": workload.api_url,
+        "TIELINE_TOKEN_FILE": f"{TOKEN_DIR}/token",
+        "TIELINE_ORGANISATION_ID": workload.organisation_id,
+        "TIELINE_PROJECT_ID": workload.project_id,
+        "TIELINE_PROJECT_NAME": workload.project,
+        "TIELINE_ENVIRONMENT_ID": workload.environment_id,
+        "TIELINE_ENVIRONMENT": workload.environment,
+        "TIELINE_VERSION": version,
+        "TIELINE_PUBLIC_URL": workload.public_url,
+        **workload.egress.to_environment(),
+        **({"OTEL_EXPORTER_OTLP_ENDPOINT": workload.otlp_endpoint} if workload.otlp_endpoint else {}),
+    }
+
+
+def _probe(path: str, *, period: int, failures: int) -> Manifest:
+    return {
+        "httpGet": {"path": path, "port": "health"},
+        "periodSeconds": period,
+        "failureThreshold": failures,
+        "timeoutSeconds": 2,
+    }
+
+
+def _volumes(config_maps: Sequence[FilesConfigMap]) -> list[Manifest]:
+    sources = [
+        {
+            "configMap": {
+                "name": config_map.name,
+                "items": [{"key": item.key, "path": item.path} for item in config_map.items or []],
+            }
+        }
+        for config_map in config_maps
+    ]
+    token = {
+        "serviceAccountToken": {
+            "audience": TOKEN_AUDIENCE,
+            "expirationSeconds": _TOKEN_SECONDS,
+            "path": "token",
+        }
+    }
+    return [
+        {"name": "code", "projected": {"sources": sources}},
+        {"name": "token", "projected": {"sources": [token]}},
+        {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}},
+    ]
+
+
+def _resources(runtime: Runtime) -> Manifest:
+    """What people set, over defaults; a default gives way where it would contradict what they set."""
+    told = runtime.resources.to_dict() if runtime.resources else {}
+    limits = {**_LIMITS, **told.get("limits", {})}
+    requests = {**_REQUESTS, **told.get("requests", {})}
+    for resource, value in told.get("limits", {}).items():
+        if resource not in told.get("requests", {}):
+            requests[resource] = _smaller(_REQUESTS[resource], value)
+    for resource, value in told.get("requests", {}).items():
+        if resource in _LIMITS and resource not in told.get("limits", {}):
+            limits[resource] = _larger(_LIMITS[resource], value)
+    return {
+        "requests": {name: str(value) for name, value in requests.items()},
+        "limits": {name: str(value) for name, value in limits.items()},
+    }
+
+
+def _smaller(one: Any, other: Any) -> Any:
+    return one if (amount(one) or 0) <= (amount(other) or 0) else other
+
+
+def _larger(one: Any, other: Any) -> Any:
+    return one if _smaller(one, other) == other else other

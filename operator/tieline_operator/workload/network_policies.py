@@ -1,0 +1,131 @@
+"""Where an environment's pods may go, as far as a NetworkPolicy can say it.
+
+It says the same as ``tieline_protocol.egress``, which the runtime keeps for each socket; the policy holds for all
+else that the code may do as well, where the cluster's network enforces policies. Networks of the platform's
+own lists are told as they are. Of the names that an administrator allows it can tell those of the cluster.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Any
+from urllib.parse import urlsplit
+
+from tieline_protocol.egress import GLOBAL_V6, INNER_V4, INNER_V6, NAT64, Egress, Network
+
+Manifest = dict[str, Any]
+
+HTTP_PORT = 8080
+HEALTH_PORT = 8081
+CLUSTER_DNS = ("kube-system", "openshift-dns", "169.254.0.0/16")
+"""Where name servers are, unless the administrator says otherwise; the link-local addresses are those of
+caches on each node and of some clouds. It is about the ports of DNS alone."""
+# 5353 is where OpenShift's name servers listen behind port 53 of their Service.
+_DNS_PORTS = (53, 5353)
+_EVERYTHING_V4 = IPv4Network("0.0.0.0/0")
+_NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+_CLUSTER_DOMAIN = ".cluster.local"
+
+
+def spec(
+    selector: dict[str, str],
+    *,
+    egress: Egress,
+    platform_urls: Sequence[str],
+    metrics_namespaces: Sequence[str] = (),
+    dns: Sequence[str] = CLUSTER_DNS,
+) -> Manifest:
+    """In: webhooks, and who may see metrics. Out: names, public addresses, the platform's, and what is allowed.
+
+    ``dns`` are the namespaces and networks of the cluster's name servers.
+    """
+    ports = [{"port": port, "protocol": protocol} for port in _DNS_PORTS for protocol in ("UDP", "TCP")]
+    platform = [peer for url in platform_urls for peer in _of_the_platform(url)]
+    return {
+        "podSelector": {"matchLabels": selector},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"ports": [{"port": HTTP_PORT, "protocol": "TCP"}]}, *_metrics(metrics_namespaces)],
+        "egress": [
+            {"to": [_name_server(text) for text in dns], "ports": ports},
+            {"to": [*_public(egress), *_opened(egress), *platform]},
+        ],
+    }
+
+
+def _metrics(namespaces: Sequence[str]) -> Iterator[Manifest]:
+    if namespaces:
+        peers = [_namespace(name) for name in namespaces]
+        yield {"from": peers, "ports": [{"port": HEALTH_PORT, "protocol": "TCP"}]}
+
+
+def _name_server(text: str) -> Manifest:
+    try:
+        return {"ipBlock": {"cidr": str(ip_network(text))}}
+    except ValueError:
+        return _namespace(text)
+
+
+def _public(egress: Egress) -> Iterator[Manifest]:
+    closed = (*egress.denied, *_through_nat64(egress.denied))
+    for network, inner in (
+        (_EVERYTHING_V4, INNER_V4),
+        (GLOBAL_V6, INNER_V6),
+        (NAT64, tuple(_through_nat64(INNER_V4))),
+    ):
+        if not any(_is_in(network, one) for one in closed):
+            yield _block(network, (*inner, *closed))
+
+
+def _through_nat64(networks: Iterable[Network]) -> Iterator[IPv6Network]:
+    """How IPv4 networks are reached where the network has no IPv4 (RFC 6052)."""
+    for one in networks:
+        if isinstance(one, IPv4Network):
+            yield IPv6Network((int(NAT64.network_address) + int(one.network_address), 96 + one.prefixlen))
+
+
+def _opened(egress: Egress) -> Iterator[Manifest]:
+    for network in egress.allowed:
+        yield _block(network, egress.denied)
+    for host in egress.hosts:
+        yield from _of_the_cluster(host)
+
+
+def _block(network: Network, closed: Iterable[Network]) -> Manifest:
+    """A network without the smaller ones in it that are closed."""
+    parts = dict.fromkeys(str(one) for one in closed if one != network and _is_in(one, network))
+    return {"ipBlock": {"cidr": str(network), **({"except": list(parts)} if parts else {})}}
+
+
+def _is_in(part: Network, network: Network) -> bool:
+    return (
+        part.version == network.version
+        and part.prefixlen >= network.prefixlen
+        and part.network_address in network
+    )
+
+
+def _of_the_platform(url: str) -> Iterator[Manifest]:
+    host = urlsplit(url).hostname or ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        yield from _of_the_cluster(host)
+        if host.count(".") == 1:
+            # "tieline-api.tieline-system": the cluster's search domains add the rest.
+            yield _namespace(host.split(".")[1])
+    else:
+        yield {"ipBlock": {"cidr": f"{address}/{address.max_prefixlen}"}}
+
+
+def _of_the_cluster(host: str) -> Iterator[Manifest]:
+    """The pods behind ``shop.acme.svc``: all of the namespace, since a Service's name tells no labels."""
+    parts = host.removesuffix(_CLUSTER_DOMAIN).split(".")
+    if parts[-1] != "svc":
+        return
+    if len(parts) > 2:
+        yield _namespace(parts[-2])
+    else:
+        yield {"namespaceSelector": {}}
+
+
+def _namespace(name: str) -> Manifest:
+    return {"namespaceSelector": {"matchLabels": {_NAMESPACE_LABEL: name}}}

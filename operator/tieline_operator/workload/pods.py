@@ -1,0 +1,225 @@
+"""What an environment's pods and Deployment tell about it: facts, no decisions."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tieline_core.identity.ids import parse_time
+from tieline_core.identity.names import VERSION_ANNOTATION
+from tieline_operator.apply.plan import Object
+from tieline_operator.workload.manifests import REVISION_ANNOTATION
+
+# A scheduler that is waiting for a node to be added, or for a pod to leave, gets this long.
+UNSCHEDULABLE_SECONDS = 30
+_FINISHED = ("Succeeded", "Failed")
+_PULL_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+_CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_POD_NAME = re.compile(r'pods? "[^"]*"')
+_MAX_LINES = 4000
+_OUT_OF_MEMORY = "OOMKilled"
+# SIGKILL: a container runtime may miss that it was for memory, and say "Error" (containerd/containerd#8180).
+_KILLED = 137
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why pods do not run, as a condition's reason and a sentence.
+
+    The sentence is the same on each of the kubelet's attempts, so that a status does not flap.
+    """
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pod:
+    """What matters of a pod."""
+
+    version: str
+    revision: str
+    created: datetime
+    ready: bool
+    finished: bool
+    """It has ended (evicted, say) and only its record is left."""
+    failure: Failure | None
+    unschedulable: tuple[datetime, str] | None
+    """Since when no node has room for it, and the scheduler's words."""
+    killed: tuple[datetime, Failure] | None = None
+    """When it was last killed, mostly for the memory that it used, though it may serve again."""
+
+
+def read_pod(obj: Object) -> Pod:
+    """The facts of a pod as read from the API server."""
+    metadata, status = obj["metadata"], obj.get("status", {})
+    annotations = metadata.get("annotations", {})
+    leaving = "deletionTimestamp" in metadata
+    return Pod(
+        version=annotations.get(VERSION_ANNOTATION, ""),
+        revision=annotations.get(REVISION_ANNOTATION, ""),
+        created=parse_time(metadata["creationTimestamp"]),
+        ready=not leaving and _condition(status, "Ready").get("status") == "True",
+        finished=status.get("phase") in _FINISHED,
+        failure=None if leaving else _failure(obj),
+        unschedulable=_unschedulable(status),
+        killed=None if leaving else _last_kill(obj),
+    )
+
+
+def keep_last_terminations(old: Mapping[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """A pod's new state, with how its containers last ended where the kubelet has lost that since the old state.
+
+    Kubelets collect their garbage once a minute. When that falls between the creation and the start of the container
+    that comes after one that ended, they remove the latter, and ``lastState`` is empty from then on, though the pod was
+    restarted (kubernetes/kubernetes#101044).
+    """
+    containers = new.get("status", {}).get("containerStatuses", [])
+    lost = [
+        container.get("restartCount", 0) >= 1 and _last_end(container) is None for container in containers
+    ]
+    if not any(lost):
+        return new
+    before = {
+        container.get("name"): _last_end(container)
+        for container in old.get("status", {}).get("containerStatuses", [])
+    }
+    mended = [
+        {**container, "lastState": {"terminated": end}}
+        if is_lost and (end := before.get(container.get("name")))
+        else container
+        for container, is_lost in zip(containers, lost, strict=True)
+    ]
+    return {**new, "status": {**new["status"], "containerStatuses": mended}}
+
+
+def rollout_failure(deployment: Object | None) -> Failure | None:
+    """Why a Deployment cannot make its pods, or that they did not become ready in time."""
+    status = (deployment or {}).get("status", {})
+    refused = _condition(status, "ReplicaFailure")
+    if refused.get("status") == "True":
+        told = _POD_NAME.sub("pods", refused.get("message", ""))
+        return Failure("PodsRefused", f"Pods cannot be made: {told}")
+    progress = _condition(status, "Progressing")
+    if progress.get("status") == "False" and progress.get("reason") == "ProgressDeadlineExceeded":
+        return Failure(
+            "StartTimeout",
+            "No pod became ready in time; look at the logs, and at the pods' events for what they wait for",
+        )
+    return None
+
+
+def rollout_complete(deployment: Object | None, replicas: int) -> bool:
+    """Whether the Deployment's controller has seen its spec and all pods are of its newest template."""
+    if deployment is None:
+        return False
+    status = deployment.get("status", {})
+    return bool(
+        status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
+        and status.get("updatedReplicas", 0) == replicas
+        and status.get("replicas", 0) == replicas
+        and status.get("readyReplicas", 0) >= replicas
+    )
+
+
+def deployed_version(deployment: Object | None) -> str | None:
+    """The version that the Deployment's pod template names."""
+    return _template_annotation(deployment, VERSION_ANNOTATION)
+
+
+def deployed_revision(deployment: Object | None) -> str | None:
+    """The revision that the Deployment's pod template names."""
+    return _template_annotation(deployment, REVISION_ANNOTATION)
+
+
+def _template_annotation(deployment: Object | None, name: str) -> str | None:
+    if deployment is None:
+        return None
+    annotations = deployment["spec"]["template"]["metadata"].get("annotations", {})
+    value: str | None = annotations.get(name)
+    return value
+
+
+def _failure(obj: Object) -> Failure | None:
+    for container in obj.get("status", {}).get("containerStatuses", []):
+        waiting = container.get("state", {}).get("waiting", {})
+        reason = waiting.get("reason", "")
+        if reason in _PULL_REASONS:
+            return Failure("ImagePullFailed", _pull_message(container, waiting))
+        if reason in _CONFIG_REASONS:
+            return Failure("ContainerRefused", f"The container cannot be made: {waiting.get('message', '')}")
+        if container.get("restartCount", 0) >= 1 and not container.get("ready"):
+            return _crash(obj, container)
+    return None
+
+
+def _pull_message(container: Mapping[str, Any], waiting: Mapping[str, Any]) -> str:
+    # ErrImagePull and ImagePullBackOff alternate; the second quotes the first.
+    told = waiting.get("message", "").rsplit("ErrImagePull: ", 1)[-1]
+    detail = "" if told.startswith("Back-off") else f" ({told})" if told else ""
+    return f'The image "{container.get("image", "")}" cannot be pulled; correct its name or the pull secrets{detail}'
+
+
+def _crash(obj: Object, container: Mapping[str, Any]) -> Failure | None:
+    ended = _last_end(container)
+    if not ended:
+        return None
+    lines = ended.get("message", "").strip()[-_MAX_LINES:]
+    # On one line with the first of them, which says what is wrong: lists show no more.
+    told = f"; its last lines: {lines}" if lines else "; it wrote nothing"
+    if _was_killed(ended):
+        kill = _kill(obj, container, ended)
+        return kill if ended.get("reason") == _OUT_OF_MEMORY else Failure(kill.reason, kill.message + told)
+    return Failure("Crashed", f"The code crashed with exit code {ended.get('exitCode', 0)}{told}")
+
+
+def _last_end(container: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    ended: Mapping[str, Any] | None = container.get("state", {}).get("terminated")
+    return ended or container.get("lastState", {}).get("terminated")
+
+
+def _was_killed(ended: Mapping[str, Any]) -> bool:
+    return ended.get("reason") == _OUT_OF_MEMORY or ended.get("exitCode") == _KILLED
+
+
+def _kill(obj: Object, container: Mapping[str, Any], ended: Mapping[str, Any]) -> Failure:
+    name = container.get("name")
+    limits = [
+        spec.get("resources", {}).get("limits", {}).get("memory")
+        for spec in obj.get("spec", {}).get("containers", ())
+        if spec.get("name") == name
+    ]
+    told = f" of {limits[0]}" if limits and limits[0] else ""
+    if ended.get("reason") != _OUT_OF_MEMORY:
+        return Failure(
+            "Killed",
+            f"The code was killed (exit code {_KILLED}), most often for using more memory than its limit{told}; let it "
+            "use less, or raise runtime.resources.limits.memory",
+        )
+    return Failure(
+        "OutOfMemory",
+        f"The code used more memory than its limit{told}, and was ended; let it use less, or raise "
+        "runtime.resources.limits.memory",
+    )
+
+
+def _last_kill(obj: Object) -> tuple[datetime, Failure] | None:
+    for container in obj.get("status", {}).get("containerStatuses", []):
+        ended = _last_end(container)
+        if ended and _was_killed(ended) and ended.get("finishedAt"):
+            return parse_time(ended["finishedAt"]), _kill(obj, container, ended)
+    return None
+
+
+def _unschedulable(status: Mapping[str, Any]) -> tuple[datetime, str] | None:
+    condition = _condition(status, "PodScheduled")
+    if condition.get("status") != "False" or condition.get("reason") != "Unschedulable":
+        return None
+    told = condition.get("message", "").split("preemption:")[0].rstrip(" ,")
+    return parse_time(condition["lastTransitionTime"]), told
+
+
+def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    found = (condition for condition in status.get("conditions", []) if condition["type"] == kind)
+    return next(found, {})

@@ -1,0 +1,1 @@
+"""Auth schemes: they sign outbound requests and verify webhooks."""

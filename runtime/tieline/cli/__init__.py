@@ -1,0 +1,1 @@
+"""The ``tieline`` command: runs and checks a project locally. Pods do not import it."""

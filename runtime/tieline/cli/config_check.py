@@ -1,0 +1,198 @@
+"""Checks of a desk's own files: connections, and variables against the project's schema."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tieline.auth.schemes import SCHEMES
+from tieline.configuration import connections_file
+from tieline.configuration.connections_file import ConnectionsFileError
+from tieline.configuration.local_tokens import problem_of
+from tieline.configuration.snapshot import parse_credential
+from tieline.errors import ConfigurationError
+from tieline_protocol.findings import Finding
+from tieline_protocol.variables import InvalidSchema, schema_problem, variable_errors
+
+Path_ = tuple[str | int, ...]
+
+_FILE = frozenset(
+    {
+        "activationId",
+        "connections",
+        "environment",
+        "organisationId",
+        "projectId",
+        "projectName",
+        "publicUrl",
+        "templates",
+        "users",
+        "variables",
+        "variablesSchema",
+    }
+)
+_CONNECTION = frozenset({"baseUrl", "credentials", "id", "name", "system", "templateId"})
+_CREDENTIAL = frozenset({"authScheme", "data", "id", "type"})
+_TEMPLATE = frozenset({"dynamic", "id", "linked"})
+_USER = frozenset({"connections", "id", "user", "variables"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedConfig:
+    """What the desk's files say."""
+
+    templates: frozenset[str] | None = None
+    """The environment's templates; None without a connections file."""
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+
+
+def describe(connections: Path | None, schema_file: Path | None) -> CheckedConfig:
+    """Reads both files; placeholders for secrets are left as they are."""
+    findings: list[Finding] = []
+    schema, problems = _schema(schema_file)
+    findings += problems
+    if connections is None:
+        return CheckedConfig(schema=schema, findings=tuple(findings))
+    try:
+        text = connections_file.text_of(connections)
+        body = connections_file.parsed(connections, text)
+    except ConnectionsFileError as error:
+        findings.append(Finding(message=error.problem, filename=str(connections), line=error.line))
+        return CheckedConfig(schema=schema, findings=tuple(findings))
+    if schema_file is None and isinstance(body.get("variablesSchema"), dict):
+        schema = body["variablesSchema"]
+        if problem := schema_problem(schema):
+            place = _line(text, ("variablesSchema",))
+            findings.append(_schema_finding(connections, problem, line=place))
+            schema = {}
+    for path, message in (*_problems(body), *_variables(body, schema)):
+        findings.append(Finding(message=message, filename=str(connections), line=_line(text, path)))
+    templates = {*_named(body, "templates"), *_named(body, "connections")}
+    for user in _objects(body.get("users")):
+        templates |= _named(body["users"][user], "connections")
+    return CheckedConfig(templates=frozenset(templates), schema=schema, findings=tuple(findings))
+
+
+def _schema(path: Path | None) -> tuple[Mapping[str, Any], list[Finding]]:
+    if path is None:
+        return {}, []
+    try:
+        text = path.read_text(encoding="utf-8")
+        schema = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark else getattr(error, "lineno", None)
+        return {}, [_schema_finding(path, f"it cannot be read: {error}".splitlines()[0], line=line)]
+    problem = schema_problem(schema) if isinstance(schema, dict) else "it is no object"
+    return ({}, [_schema_finding(path, problem)]) if problem else (schema, [])
+
+
+def _schema_finding(path: Path, problem: str, *, line: int | None = None) -> Finding:
+    return Finding(message=f"the schema of variables: {problem}", filename=str(path), line=line)
+
+
+def _problems(body: Mapping[str, Any]) -> Iterator[tuple[Path_, str]]:
+    yield from _unknown(body, (), _FILE)
+    for name, template in _objects(body.get("templates")).items():
+        yield from _unknown(template, ("templates", name), _TEMPLATE)
+    yield from _connections(body, ())
+    for name, user in _objects(body.get("users")).items():
+        yield from _unknown(user, ("users", name), _USER)
+        yield from _connections(user, ("users", name))
+
+
+def _connections(body: Mapping[str, Any], where: Path_) -> Iterator[tuple[Path_, str]]:
+    for name, connection in _objects(body.get("connections")).items():
+        path: Path_ = (*where, "connections", name)
+        yield from _unknown(connection, path, _CONNECTION)
+        base = str(connection.get("baseUrl") or "")
+        if not base.startswith(("http://", "https://", "${")):
+            yield (*path, "baseUrl"), f'the connection "{name}" needs a baseUrl such as https://shop.example'
+        for index, credential in enumerate(connection.get("credentials") or ()):
+            yield from _credential(credential, (*path, "credentials", index))
+
+
+def _credential(credential: Any, path: Path_) -> Iterator[tuple[Path_, str]]:
+    if not isinstance(credential, dict):
+        yield path, "a credential is an object with authScheme and data"
+        return
+    yield from _unknown(credential, path, _CREDENTIAL)
+    scheme = _object(credential.get("authScheme")).get("type")
+    if scheme not in SCHEMES:
+        known = ", ".join(sorted(SCHEMES))
+        yield (*path, "authScheme", "type"), f"authScheme.type is {scheme!r}; it must be one of {known}"
+    elif scheme == "oauth2":
+        yield from _oauth2(credential, path)
+
+
+def _oauth2(credential: Mapping[str, Any], path: Path_) -> Iterator[tuple[Path_, str]]:
+    try:
+        problem = problem_of(parse_credential(credential))
+    except ConfigurationError as error:
+        yield path, str(error)
+        return
+    if problem:
+        yield path, f"no access token can be obtained for this credential: {problem}"
+
+
+def _unknown(body: Any, path: Path_, known: frozenset[str]) -> Iterator[tuple[Path_, str]]:
+    if not isinstance(body, dict):
+        yield path, f"this must be an object with {', '.join(sorted(known))}"
+        return
+    for key in body:
+        if key not in known:
+            yield (*path, key), f'there is no field "{key}" here; there are {", ".join(sorted(known))}'
+
+
+def _variables(body: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[tuple[Path_, str]]:
+    if not schema:
+        return
+    places: list[Path_] = [("users", name, "variables") for name in _objects(body.get("users"))]
+    for place in [("variables",), *places]:
+        owner = _object(body["users"][place[1]]) if len(place) > 1 else body
+        values = owner.get("variables") or {}
+        if not values and place == ("variables",) and places:
+            continue  # the users' variables are what counts
+        try:
+            errors = variable_errors(schema, _object(values))
+        except InvalidSchema:
+            return
+        for error in errors:
+            yield place, f"the variables break the project's schema: {error}"
+
+
+def _named(body: Any, key: str) -> set[str]:
+    return {str(name) for name in _object(_object(body).get(key))}
+
+
+def _objects(value: Any) -> dict[str, dict[str, Any]]:
+    return {str(name): item for name, item in _object(value).items() if isinstance(item, dict)}
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _line(text: str, path: Path_) -> int | None:
+    """The line where ``path`` is written, or the nearest thing around it. JSON is YAML enough for this."""
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        return None
+    line = node.start_mark.line + 1 if node else None
+    for part in path:
+        if isinstance(node, yaml.MappingNode):
+            found = [(key, value) for key, value in node.value if key.value == str(part)]
+            if not found:
+                break
+            line, node = found[0][0].start_mark.line + 1, found[0][1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        else:
+            break
+    return line

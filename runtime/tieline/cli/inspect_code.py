@@ -1,0 +1,106 @@
+"""Loads a project's code in a process of its own, and tells what it holds: ``python -m tieline.cli.inspect_code``."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tieline.cli.written_files import record_written_files
+from tieline.errors import CodeError
+from tieline.server.code_loader import Tasks, load
+from tieline_protocol.findings import Finding
+
+LONGEST = 30.0
+"""What loading may take, in seconds."""
+
+_PLACE = re.compile(r"(?P<file>[^\s:][^:]*\.py):(?P<line>\d+): (?P<message>.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedCode:
+    """What the code registers."""
+
+    webhooks: tuple[Mapping[str, Any], ...] = ()
+    """Each with its name, methods and connection (a template's name or None)."""
+    schedules: tuple[Mapping[str, Any], ...] = ()
+    """Each with its name, cron expression, timezone, activations, and when it is due next."""
+
+
+def load_in_subprocess(code: Path, env: Mapping[str, str] | None = None) -> LoadedCode | Finding:
+    """What the code in ``code`` registers, or why it does not load. What it prints is not shown."""
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder, "answer.json")
+        command = [sys.executable, "-m", "tieline.cli.inspect_code", str(code.resolve()), str(answer)]
+        try:
+            ended = subprocess.run(  # noqa: S603  (this very module)
+                command,
+                env={**(os.environ if env is None else env), "PYTHONSAFEPATH": "1"},
+                capture_output=True,
+                timeout=LONGEST,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Finding(
+                message=f"loading the code takes more than {LONGEST:g} seconds; start work in webhooks, not on import",
+                filename="main.py",
+            )
+        if not answer.exists():
+            last = ended.stderr.decode(errors="replace").strip().splitlines()[-1:]
+            told = "".join(f": {line}" for line in last)
+            return Finding(message=f"the process that loads the code ended with {ended.returncode}{told}")
+        said = json.loads(answer.read_text())
+    if "error" in said:
+        return _finding(said["error"])
+    return LoadedCode(webhooks=tuple(said["webhooks"]), schedules=tuple(said["schedules"]))
+
+
+def _finding(message: str) -> Finding:
+    placed = _PLACE.fullmatch(message)
+    if placed is None:
+        return Finding(message=message, filename="main.py")
+    return Finding(message=placed["message"], filename=placed["file"], line=int(placed["line"]))
+
+
+def _said(tasks: Tasks) -> dict[str, Any]:
+    now = datetime.now(UTC)
+    return {
+        "webhooks": [
+            {"name": hook.name, "methods": sorted(hook.methods), "connection": hook.connection}
+            for hook in tasks.webhooks.values()
+        ],
+        "schedules": [
+            {
+                "name": schedule.name,
+                "cron": schedule.cron.expression,
+                "timezone": schedule.cron.zone.key,
+                "activations": schedule.activations,
+                "next": schedule.cron.next(now).isoformat(),
+            }
+            for schedule in tasks.schedules.values()
+        ],
+    }
+
+
+def main() -> None:
+    """Load the folder in the first argument, write what it holds to the file in the second."""
+    code, answer = Path(sys.argv[1]), Path(sys.argv[2])
+    record_written_files(code)
+    try:
+        said: dict[str, Any] = _said(load(code))
+    except CodeError as error:
+        said = {"error": str(error)}
+    answer.write_text(json.dumps(said))
+    sys.stdout.flush()
+    # Threads that the code has started do not keep this process.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+"""``tieline run``: serves a project, and deploys it again whenever its files change."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from tieline.cli.check import CheckReport, check, shown
+from tieline.cli.file_watcher import SelfModifiedFiles, Stamp, changed, stamp
+from tieline.cli.log_format import readable
+from tieline.cli.server_process import SAFE_PATH, ServerProcess
+from tieline.cli.written_files import RECORD, WrittenFiles
+from tieline.configuration.project_folder import Folder, FolderError
+
+_LOOK_EVERY = 0.3
+_RESTART_AFTER = 1.0
+STATE = ".tieline/state.json"
+"""Where ctx.state is kept; hidden, so that it is neither deployed nor watched."""
+
+Say = Callable[[str], None]
+FindFolder = Callable[[], Folder]
+"""Finds the project's folder and its files; raises FolderError."""
+
+
+def run(look: FindFolder, *, host: str, port: int, modules: Collection[str] = ()) -> int:
+    """Serve what ``look`` finds until Ctrl-C; 1 when the project cannot be served at all.
+
+    ``modules`` are those of the project's own image.
+    """
+    try:
+        # Port 0 is a free one; without SO_REUSEPORT nobody else can take part.
+        listener = socket.create_server((host, port))
+    except OSError as error:
+        print(
+            f"tieline: Port {port} cannot be listened on: {error.strerror}; choose another by --port",
+            file=sys.stderr,
+        )
+        return 1
+    terminal = sys.stdout.isatty()
+    with listener, tempfile.TemporaryDirectory() as scratch:
+        record = Path(scratch, "outputs")
+        # For all processes that run the code.
+        os.environ[RECORD] = str(record)
+        desk = DevServer(
+            look,
+            listener=listener,
+            env=os.environ,
+            say=lambda text: print(text, flush=True),
+            # Without a terminal something reads the lines, so they stay what pods write.
+            show=_shown if terminal else _as_it_is,
+            outputs=WrittenFiles(record),
+            modules=modules,
+        )
+        return asyncio.run(desk.serve())
+
+
+def once(folder: Folder, schedule: str, *, user: str | None, modules: Collection[str] = ()) -> int:
+    """Run a schedule now; 1 when the project is refused, or a run fails."""
+    report = check(folder, modules=modules, here=True)
+    for finding in report.findings:
+        print(shown(finding), file=sys.stderr)
+    if not report.ok:
+        return 1
+    command = [sys.executable, "-m", "tieline.cli.run_once", schedule, *([user] if user is not None else [])]
+    env = {**environment(folder, os.environ), "TIELINE_CODE_DIR": str(folder.code.resolve()), **SAFE_PATH}
+    show = _shown if sys.stdout.isatty() else _as_it_is
+    with subprocess.Popen(  # noqa: S603  (this very package)
+        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        for line in process.stdout or ():
+            show(line.rstrip("\n"))
+    return process.returncode
+
+
+def environment(folder: Folder, env: Mapping[str, str]) -> dict[str, str]:
+    """The environment variables of a process that runs the project's code."""
+    own = {**env, "TIELINE_PROJECT_NAME": folder.name, "TIELINE_ENVIRONMENT": "desk"}
+    # A desk is no pod: the API is not asked.
+    own.pop("TIELINE_API_URL", None)
+    own["TIELINE_STATE_FILE"] = str(folder.code.resolve() / STATE)
+    if folder.connections is not None:
+        own["TIELINE_CONNECTIONS_FILE"] = str(folder.connections.resolve())
+    if folder.schema is not None:
+        own["TIELINE_VARIABLES_SCHEMA_FILE"] = str(folder.schema.resolve())
+    return own
+
+
+class DevServer:
+    """One project on one's own machine."""
+
+    def __init__(
+        self,
+        look: FindFolder,
+        *,
+        listener: socket.socket,
+        env: Mapping[str, str],
+        say: Say,
+        show: Say,
+        outputs: WrittenFiles,
+        modules: Collection[str] = (),
+    ) -> None:
+        self._look = look
+        self._folder = look()
+        self._listener = listener
+        self._env = env
+        self._say = say
+        self._show = show
+        self._outputs = outputs
+        self._modules = modules
+        self._restless = SelfModifiedFiles()
+        self._deployed_at = 0.0
+        self._version = 0
+        self._worker: ServerProcess | None = None
+
+    @property
+    def url(self) -> str:
+        """Where webhooks are served."""
+        host, port = self._listener.getsockname()[:2]
+        shown = "localhost" if host in {"0.0.0.0", "127.0.0.1", "::", "::1"} else host  # noqa: S104
+        return f"http://{shown}:{port}"
+
+    async def serve(self) -> int:
+        """Serve until SIGINT or SIGTERM; 1 when the first version cannot be served."""
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        try:
+            seen = stamp(self._folder)
+            if not await self._deploy():
+                return 1
+            while not stop.is_set():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), _LOOK_EVERY)
+                await self._look_after(stop)
+                with contextlib.suppress(FolderError):
+                    # A connections file may have come, or gone.
+                    self._folder = self._look()
+                now = stamp(self._folder)
+                self._tell_outputs(self._outputs.refresh())
+                if self._news(seen, now) and not stop.is_set():
+                    await self._deploy()
+                seen = now
+            return 0
+        finally:
+            if self._worker is not None:
+                await self._worker.stop()
+
+    def _news(self, seen: Stamp, now: Stamp) -> bool:
+        """Whether anything has changed that the code has not written itself."""
+        paths = changed(seen, now, outputs=self._outputs.paths)
+        if not paths:
+            return False
+        restless = self._restless.found(paths, seconds=time.monotonic() - self._deployed_at)
+        self._outputs.paths |= restless
+        self._tell_outputs(restless)
+        return bool(paths - restless)
+
+    def _tell_outputs(self, paths: Collection[str]) -> None:
+        root = os.path.join(self._folder.code.resolve(), "")
+        for path in sorted(paths):
+            if os.path.basename(path)[:1] != ".":
+                self._say(
+                    f"{path.removeprefix(root)} is written by the code itself: its changes deploy nothing"
+                )
+
+    async def _deploy(self) -> bool:
+        """As in the cluster: checked first, then a new process beside the old one, which ends once it is ready."""
+        report = await asyncio.to_thread(check, self._folder, modules=self._modules, here=True)
+        try:
+            return await self._started(report)
+        finally:
+            self._deployed_at = time.monotonic()
+
+    async def _started(self, report: CheckReport) -> bool:
+        for finding in report.findings:
+            self._say(shown(finding))
+        if not report.ok:
+            return self._refused()
+        self._version += 1
+        worker = self._new_worker()
+        if not await worker.start():
+            return self._refused()
+        old, self._worker = self._worker, worker
+        if old is not None:
+            await old.stop()
+        self._tell(report)
+        return True
+
+    async def _look_after(self, stop: asyncio.Event) -> None:
+        """A server that ended by itself is started again, as a pod's would be; requests wait meanwhile."""
+        if self._worker is None or self._worker.exit_code is None:
+            return
+        self._say(f"The server ended with {self._worker.exit_code}; starting it again")
+        await self._worker.stop()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), _RESTART_AFTER)
+        if not stop.is_set():
+            self._worker = self._new_worker()
+            await self._worker.start()
+
+    def _new_worker(self) -> ServerProcess:
+        return ServerProcess(
+            code=self._folder.code, listener=self._listener, env=self._environment(), show=self._show
+        )
+
+    def _refused(self) -> bool:
+        self._say(
+            f"The version before goes on serving {self.url}; correct the files to deploy them"
+            if self._worker
+            else "The project cannot be served"
+        )
+        return False
+
+    def _tell(self, report: CheckReport) -> None:
+        self._say(f"Serving {self._folder.name} (version {self._version})")
+        for webhook in report.loaded.webhooks if report.loaded else ():
+            self._say(f"  {_methods(webhook):<8} {self.url}/{webhook['name']}{_users(webhook)}")
+        for schedule in report.loaded.schedules if report.loaded else ():
+            self._say(f"  {schedule['cron']:<8} {schedule['name']}, next at {schedule['next']}")
+
+    def _environment(self) -> dict[str, str]:
+        own = environment(self._folder, self._env)
+        return {**own, "TIELINE_VERSION": str(self._version), "TIELINE_PUBLIC_URL": self.url}
+
+
+def _methods(webhook: Mapping[str, Any]) -> str:
+    return ",".join(webhook["methods"])
+
+
+def _users(webhook: Mapping[str, Any]) -> str:
+    connection = webhook.get("connection")
+    return f"  (callers show the credential of {connection})" if connection else ""
+
+
+def _shown(line: str) -> None:
+    print(readable(line, colour="NO_COLOR" not in os.environ), flush=True)
+
+
+def _as_it_is(line: str) -> None:
+    print(line, flush=True)

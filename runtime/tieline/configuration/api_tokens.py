@@ -1,0 +1,151 @@
+"""Access tokens in the place of ones that were answered with 401: the platform refreshes, this pod asks.
+
+What the platform refreshes by itself comes with the configuration. This is for tokens that end before anybody
+knows: revoked ones, and those whose provider does not say how long they hold.
+"""
+
+import asyncio
+import json
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import aiohttp
+from yarl import URL
+
+from tieline.configuration.api_headers import api_headers
+from tieline.configuration.snapshot import Connection, Credential
+
+logger = logging.getLogger("tieline.configuration")
+
+PATH = "/internal/v1/connections"
+# A token request may take 20 seconds, and another process may be making it already.
+_TIMEOUT = aiohttp.ClientTimeout(total=40, connect=5)
+# A token that could not be replaced is not asked about again for this long: some systems answer 401 for what
+# no token can open.
+_PAUSE = 30.0
+_REMEMBERED = 1000
+
+Key = tuple[str, str]
+"""A credential's id, and the access token that was rejected."""
+
+
+class AccessTokens(Protocol):
+    """Where other tokens come from."""
+
+    def newest(self, connection: Connection) -> Connection:
+        """The connection with the tokens that are known to be newer than its own."""
+
+    async def ready(self, connection: Connection) -> Connection:
+        """The same, after tokens that are not there yet were obtained, where that is done here."""
+
+    async def instead_of(self, connection: Connection) -> Connection | None:
+        """The connection with other tokens than these, which were rejected; None where there are none."""
+
+
+@dataclass
+class ApiAccessTokens:
+    """Asks the API, once for all runs that want the same token replaced."""
+
+    client: aiohttp.ClientSession
+    api_url: str
+    token_file: Path
+    learn: Callable[[Iterable[str]], None]
+    """Told each new token before anybody uses it, so that it never shows in a log."""
+    now: Callable[[], float]
+    _newer: "OrderedDict[Key, Mapping[str, Any]]" = field(default_factory=OrderedDict)
+    _asking: "dict[Key, asyncio.Task[None]]" = field(default_factory=dict)
+    _pauses: "OrderedDict[Key, float]" = field(default_factory=OrderedDict)
+
+    def newest(self, connection: Connection) -> Connection:
+        """See AccessTokens."""
+        if not self._newer:
+            return connection
+        found = [self._with_newer(credential) for credential in connection.credentials]
+        return (
+            connection
+            if found == [*connection.credentials]
+            else replace(connection, credentials=tuple(found))
+        )
+
+    async def ready(self, connection: Connection) -> Connection:
+        """See AccessTokens. The platform obtains them before it hands out the connection."""
+        return self.newest(connection)
+
+    async def instead_of(self, connection: Connection) -> Connection | None:
+        """See AccessTokens."""
+        for credential in connection.credentials:
+            if key := _rejected(credential):
+                await self._ask_once(connection.id, key)
+        found = self.newest(connection)
+        return None if found is connection else found
+
+    def _with_newer(self, credential: Credential) -> Credential:
+        key = _rejected(credential)
+        newer = self._newer.get(key) if key else None
+        return credential if newer is None else replace(credential, data=newer)
+
+    async def _ask_once(self, connection_id: str, key: Key) -> None:
+        if key in self._newer or self._pauses.get(key, 0.0) > self.now():
+            return
+        task = self._asking.get(key)
+        if task is None:
+            task = asyncio.create_task(self._ask(connection_id, key))
+            self._asking[key] = task
+            task.add_done_callback(lambda _: self._asking.pop(key, None))
+        # The others' request goes on when this run is cancelled.
+        await asyncio.shield(task)
+
+    async def _ask(self, connection_id: str, key: Key) -> None:
+        try:
+            data = await self._get(connection_id, key)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            logger.warning(
+                "Could not ask the API for another access token: %s", error or type(error).__name__
+            )
+            data = None
+        if data is None or data.get("accessToken") in (None, key[1]):
+            _remember(self._pauses, key, self.now() + _PAUSE)
+            return
+        self.learn([str(data["accessToken"])])
+        _remember(self._newer, key, data)
+
+    async def _get(self, connection_id: str, key: Key) -> dict[str, Any] | None:
+        credential_id, rejected = key
+        parts = (quote(connection_id, safe=""), "credentials", quote(credential_id, safe=""), "token")
+        url = URL(f"{self.api_url}{PATH}/{'/'.join(parts)}", encoded=True)
+        headers = api_headers(self.token_file)
+        # No redirects: the pod's token is for this address alone.
+        async with self.client.post(
+            url, json={"rejected": rejected}, headers=headers, timeout=_TIMEOUT, allow_redirects=False
+        ) as response:
+            body = await response.read()
+            if response.status == 200:
+                found = json.loads(body)
+                return found if isinstance(found, dict) else None
+            extra = {"credential": credential_id, "status": response.status}
+            logger.warning("There is no other access token: %s", _message(body), extra=extra)
+            return None
+
+
+def _rejected(credential: Credential) -> Key | None:
+    """What is to be replaced of a credential, if it is one that tokens are obtained for."""
+    token = credential.data.get("accessToken")
+    return (credential.id, token) if credential.scheme == "oauth2" and isinstance(token, str) else None
+
+
+def _remember(known: "OrderedDict[Key, Any]", key: Key, value: Any) -> None:
+    known[key] = value
+    if len(known) > _REMEMBERED:
+        known.popitem(last=False)
+
+
+def _message(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return "the API gave no reason"

@@ -1,0 +1,1 @@
+"""What bounds runs: the fair limiter, time-outs, background work."""

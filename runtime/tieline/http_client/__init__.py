@@ -1,0 +1,1 @@
+"""HTTP requests to external systems: the session, retries, authentication."""

@@ -1,1 +1,0 @@
-"""Requests to external systems: where they go and what authenticates them."""

@@ -1,0 +1,1 @@
+"""The server that runs integration code: webhooks, schedules, health and limits."""

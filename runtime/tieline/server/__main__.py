@@ -1,0 +1,205 @@
+"""``python -m tieline.server``: loads a project's code, and runs its webhooks and schedules until told to stop."""
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import uvloop
+from aiohttp import web
+
+from tieline.configuration.current import Configuration
+from tieline.errors import CodeError, ConfigurationError
+from tieline.http_client.session import new_client
+from tieline.scheduling.claims import ClaimTerms
+from tieline.scheduling.scheduler import Scheduler
+from tieline.server import wiring
+from tieline.server.applications import health_application, webhook_application
+from tieline.server.code_loader import Tasks, load
+from tieline.server.scheduled_runs import ScheduledRuns
+from tieline.server.settings import Settings
+from tieline.server.webhook_runs import Runner
+from tieline.telemetry import logs, termination_message
+from tieline.telemetry.redaction import Redactor
+from tieline.telemetry.spans import Tracer
+from tieline_protocol import http_server
+
+logger = logging.getLogger("tieline")
+
+# What is left of the grace to give claims back, once the runs under way had to be stopped.
+_GIVING_BACK = 3.0
+
+
+def main() -> None:
+    """Run the server; exits with 1, and a termination message, when code or settings cannot be used."""
+    # The first process of a container ignores SIGTERM unless it says otherwise; code may take long to load.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
+    redactor = Redactor()
+    logs.configure(redactor)
+    logs.leave_out_unused()
+    termination_log = Path(os.environ.get("TIELINE_TERMINATION_LOG", "/dev/termination-log"))
+    try:
+        settings = Settings.from_environment(os.environ)
+        logging.getLogger().setLevel(settings.log_level)
+        tasks = load(settings.code_dir)
+        _collect_seldom()
+        uvloop.run(serve(settings, tasks, redactor))
+    except (CodeError, ConfigurationError) as error:
+        logger.critical("Cannot start: %s", error, exc_info=error.__cause__)
+        termination_message.write(termination_log, error, redactor)
+        sys.exit(1)
+
+
+def _collect_seldom() -> None:
+    """Tell the garbage collector that what is loaded stays, and that runs make few cycles.
+
+    Spans that wait for their export make it look for cycles in vain: a tenth of a run's processor time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
+    """Run ``tasks`` until SIGTERM or SIGINT, then drain.
+
+    Draining: claiming no scheduled runs at once, still accepting requests until none has come for the drain delay
+    (see ``serving.leaving``), then no new connections, and up to the grace for runs and background work in flight.
+    Raises ConfigurationError when the connections file cannot be used at the start.
+    """
+    stop = _stop_signals()
+    source = wiring.source_of(settings)
+    configuration = Configuration(redactor=redactor, needed=source is not None)
+    exporter = wiring.exporter_of(settings, redactor)
+    # The API is inside of the cluster, where connections may not go.
+    async with new_client(settings.egress) as client, new_client() as to_api:
+        configuration.tokens = wiring.tokens_of(settings, redactor, client, to_api)
+        users = wiring.users_of(settings, configuration, to_api)
+        documents = wiring.documents_of(settings, to_api)
+        runner = Runner(
+            limits=wiring.limits_of(settings),
+            configuration=configuration,
+            client=client,
+            run_metadata=wiring.run_metadata_of(settings),
+            users=users,
+            tracer=Tracer(exporter.take, redactor),
+            documents=documents,
+        )
+        scheduled = ScheduledRuns(
+            runner.calls, users=users, counts=runner.counts, timeout=settings.schedule_timeout
+        )
+        scheduler = Scheduler(
+            tasks.schedules.values(),
+            documents=documents,
+            people=users,
+            run=scheduled.run,
+            terms=ClaimTerms(seconds=settings.claim),
+        )
+        webhook_server = await _listen(
+            webhook_application(tasks.webhooks, runner, max_body=settings.max_body),
+            host=settings.host,
+            port=settings.port,
+            descriptor=settings.listen_fd,
+            grace=settings.grace,
+        )
+        gauges = wiring.gauges_of(runner, exporter)
+        health_server = await _listen(
+            health_application(
+                ready=lambda: _not_ready(runner, configuration), metrics=lambda: runner.counts.text(gauges)
+            ),
+            host=settings.host,
+            port=settings.health_port,
+            descriptor=settings.health_listen_fd,
+            grace=1,
+        )
+        feed = asyncio.create_task(source.run(configuration.publish)) if source else None
+        sending = asyncio.create_task(exporter.run())
+        starting = asyncio.create_task(_start(scheduler, configuration))
+        _tell(tasks)
+        loop = asyncio.get_running_loop()
+        try:
+            await _until_stopped(stop, feed)
+            scheduler.stop()
+            logger.info("Stopping: draining until no request came for %g seconds", settings.drain_delay)
+            await runner.leaving.wait(silence=settings.drain_delay, longest=settings.drain_limit)
+        finally:
+            await _cancel(starting)
+            deadline = loop.time() + settings.grace - min(_GIVING_BACK, settings.grace / 2)
+            await asyncio.gather(scheduler.drain(deadline - loop.time()), webhook_server.cleanup())
+            # Runs may have left work for after their answer.
+            await runner.background.drain(deadline - loop.time())
+            await health_server.cleanup()
+            await _cancel(feed)
+            await _cancel(sending)
+            await exporter.flush()
+            runner.close()
+    logger.info("Stopped")
+
+
+async def _start(scheduler: Scheduler, configuration: Configuration) -> None:
+    """Begin with the schedules as soon as their runs would have connections."""
+    await configuration.arrived.wait()
+    scheduler.start()
+
+
+def _tell(tasks: Tasks) -> None:
+    logger.info("Serving the webhooks %s", ", ".join(sorted(tasks.webhooks)) or "(none)")
+    for name, schedule in sorted(tasks.schedules.items()):
+        logger.info("Following the schedule %s: %s", name, schedule.times)
+
+
+def _stop_signals() -> asyncio.Event:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    return stop
+
+
+async def _until_stopped(stop: asyncio.Event, feed: "asyncio.Task[None] | None") -> None:
+    """Wait for a signal; a source that gives up (it never does by itself) ends the server with its error."""
+    waiting: set[asyncio.Task[object]] = {asyncio.create_task(stop.wait())}
+    if feed is not None:
+        waiting.add(feed)
+    done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    for task in done:
+        task.result()
+
+
+async def _cancel(task: "asyncio.Task[None] | None") -> None:
+    if task is None:
+        return
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _not_ready(runner: Runner, configuration: Configuration) -> str | None:
+    if runner.leaving.closed:
+        return "stopping"
+    if not configuration.obtained:
+        return "waiting for the configuration from the API"
+    return None
+
+
+async def _listen(
+    application: web.Application, *, host: str | None, port: int, descriptor: int | None, grace: float
+) -> web.AppRunner:
+    server = http_server.Runner(application, access_log=None, handle_signals=False, shutdown_timeout=grace)
+    await server.setup()
+    try:
+        if descriptor is None:
+            await web.TCPSite(server, host, port).start()
+        else:
+            await web.SockSite(server, socket.socket(fileno=descriptor)).start()
+    except OSError as error:
+        await server.cleanup()
+        raise ConfigurationError(f"Port {port} cannot be listened on: {error.strerror}") from error
+    return server
+
+
+if __name__ == "__main__":
+    main()

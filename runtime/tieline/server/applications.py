@@ -1,0 +1,66 @@
+"""The two HTTP applications of a pod: its webhooks, and what the kubelet asks."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from aiohttp import web
+
+from tieline.integration import Webhook
+from tieline.server.responses import error_answer
+from tieline.server.webhook_runs import Runner
+
+
+def webhook_application(webhooks: Mapping[str, Webhook], runner: Runner, *, max_body: int) -> web.Application:
+    """``/<name>`` and ``/<name>/users/<external id>`` for each webhook; 405 for its other methods, else 404."""
+    application = web.Application(client_max_size=max_body)
+    for webhook in webhooks.values():
+        for path in (f"/{webhook.name}", f"/{webhook.name}/users/{{external_id}}"):
+            for method in webhook.methods:
+                application.router.add_route(method, path, partial(runner.run, webhook))
+            application.router.add_route("*", path, partial(_wrong_method, runner, webhook))
+    application.router.add_route("*", "/{path:.*}", partial(_unknown, runner))
+    return application
+
+
+def health_application(
+    *, ready: Callable[[], str | None], metrics: Callable[[], str] = lambda: ""
+) -> web.Application:
+    """``/livez``, ``/metrics``, and ``/readyz`` with 503 while ``ready`` returns a reason why the pod is not."""
+
+    async def livez(_request: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    async def readyz(_request: web.Request) -> web.Response:
+        reason = ready()
+        return web.Response(text=reason or "ok", status=503 if reason else 200)
+
+    async def scraped(_request: web.Request) -> web.Response:
+        return web.Response(text=metrics())
+
+    application = web.Application()
+    application.router.add_get("/livez", livez)
+    application.router.add_get("/metrics", scraped)
+    application.router.add_get("/readyz", readyz)
+    return application
+
+
+async def _wrong_method(runner: Runner, webhook: Webhook, request: web.Request) -> web.Response:
+    allowed = ", ".join(sorted(webhook.methods))
+    answer = error_answer(
+        405,
+        "method_not_allowed",
+        f"The webhook {webhook.name!r} does not take {request.method}, only {allowed}",
+        headers={"Allow": allowed},
+    )
+    return _last_one(runner, answer)
+
+
+async def _unknown(runner: Runner, _request: web.Request) -> web.Response:
+    return _last_one(runner, error_answer(404, "not_found", "There is no such webhook"))
+
+
+def _last_one(runner: Runner, answer: web.Response) -> web.Response:
+    """The last answer of its connection, if the pod is about to leave."""
+    if runner.leaving.begun:
+        answer.force_close()
+    return answer

@@ -1,0 +1,113 @@
+"""Loads a project's code and explains, in few lines, why it does not load."""
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import TypeVar
+
+from tieline.errors import CodeError
+from tieline.integration import MAX_SCHEDULES, Integration, Webhook
+from tieline.scheduling.schedules import Schedule
+from tieline_protocol.runtime_image import REQUIREMENTS, REQUIREMENTS_REFUSED
+
+MAIN = "main.py"
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tasks:
+    """What a project's code wants to have run, by name."""
+
+    webhooks: Mapping[str, Webhook] = field(default_factory=dict)
+    schedules: Mapping[str, Schedule] = field(default_factory=dict)
+
+
+def load(code_dir: Path) -> Tasks:
+    """Import ``main.py`` in ``code_dir`` and return the tasks of the integrations at its top level.
+
+    The directory is put on ``sys.path``, so that main.py's neighbours can be imported. Raises CodeError;
+    its ``__cause__`` is what the code itself raised.
+    """
+    main = code_dir / MAIN
+    if not main.is_file():
+        raise CodeError(f"The project has no {MAIN}; that is the file that is run")
+    if (code_dir / REQUIREMENTS).exists():
+        raise CodeError(f"{REQUIREMENTS}: {REQUIREMENTS_REFUSED}")
+    if str(code_dir) not in sys.path:
+        sys.path.insert(0, str(code_dir))
+    importlib.invalidate_caches()
+    return _tasks(_import(main))
+
+
+def _import(main: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("main", main)
+    if spec is None or spec.loader is None:
+        raise CodeError(f"{main} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["main"] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise CodeError(_headline(error, main.parent)) from error
+    return module
+
+
+def _tasks(module: ModuleType) -> Tasks:
+    found = {id(value): value for value in vars(module).values() if isinstance(value, Integration)}
+    if not found:
+        raise CodeError(
+            f"{MAIN} holds no Integration; write `integration = Integration()` at its top level and put "
+            "`@integration.webhook(...)` on the functions to run"
+        )
+    webhooks: dict[str, Webhook] = {}
+    schedules: dict[str, Schedule] = {}
+    for integration in found.values():
+        _add("webhook", webhooks, integration.webhooks)
+        _add("schedule", schedules, integration.schedules)
+    if len(schedules) > MAX_SCHEDULES:
+        raise CodeError(f"{MAIN} has {len(schedules)} schedules; a project has at most {MAX_SCHEDULES}")
+    return Tasks(webhooks=webhooks, schedules=schedules)
+
+
+def _add(kind: str, tasks: dict[str, T], more: Mapping[str, T]) -> None:
+    for name, task in more.items():
+        if name in tasks:
+            raise CodeError(f"Two integrations of {MAIN} have a {kind} {name!r}; give one another name")
+        tasks[name] = task
+
+
+def _headline(error: BaseException, code_dir: Path) -> str:
+    """``shop/orders.py:12: ModuleNotFoundError: No module named 'x'``, and what to do about it."""
+    text = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
+    return f"{_place(error, code_dir)}: {text}{_advice(error)}"
+
+
+def _place(error: BaseException, code_dir: Path) -> str:
+    """File and line in the project's code where it happened."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{_relative(Path(error.filename), code_dir)}:{error.lineno}"
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if Path(frame.filename).is_relative_to(code_dir):
+            return f"{_relative(Path(frame.filename), code_dir)}:{frame.lineno}"
+    return MAIN
+
+
+def _relative(path: Path, code_dir: Path) -> Path:
+    return path.relative_to(code_dir) if path.is_relative_to(code_dir) else path
+
+
+def _advice(error: BaseException) -> str:
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return (
+            f" (add {error.name.replace('.', '/')}.py to the project's files, or run an image that has the "
+            "package: spec.runtime.image)"
+        )
+    if isinstance(error, SystemExit):
+        return " (code must not exit while it is loaded)"
+    return ""

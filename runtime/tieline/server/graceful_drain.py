@@ -1,0 +1,37 @@
+"""How long a pod that was told to stop still takes requests.
+
+Everybody who routes here has to notice first, and where the pod was the only one, the next one has to be ready:
+until then Kubernetes keeps sending requests here, as the pod says that it still serves. So it takes them until none
+has come for a while. Answers close their connections meanwhile, so that callers come back to somebody else.
+"""
+
+import asyncio
+
+
+class GracefulDrain:
+    """Whether the pod is on its way out, and whether anybody still counts on it."""
+
+    def __init__(self) -> None:
+        self.begun = False
+        """Set when the server was told to stop: connections are closed after their answer."""
+        self.closed = False
+        """Set when no more requests are taken."""
+        self._last = 0.0
+
+    def came(self) -> None:
+        """A request has come."""
+        if self.begun:
+            self._last = asyncio.get_running_loop().time()
+
+    async def wait(self, *, silence: float, longest: float) -> None:
+        """Begin to leave; returns when no request has come for ``silence`` seconds, or after ``longest``."""
+        loop = asyncio.get_running_loop()
+        self.begun = True
+        self._last = loop.time()
+        until = self._last + max(silence, longest)
+        while True:
+            left = min(self._last + silence, until) - loop.time()
+            if left <= 0:
+                break
+            await asyncio.sleep(left)
+        self.closed = True

@@ -1,0 +1,73 @@
+"""Calling the code: with a context of its own, on the event loop or in a thread, holding a turn meanwhile."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any
+
+import aiohttp
+
+from tieline.configuration.current import Configuration
+from tieline.configuration.snapshot import Activation
+from tieline.context import Context, RunMetadata
+from tieline.execution.background import BackgroundWork
+from tieline.execution.fair_limiter import FairLimiter, Slot
+from tieline.state.documents import Documents
+from tieline.telemetry.spans import Tracer
+
+
+class Invoker:
+    """What all runs of a process share, and how their functions are called."""
+
+    def __init__(
+        self,
+        *,
+        configuration: Configuration,
+        client: aiohttp.ClientSession,
+        run_metadata: RunMetadata,
+        tracer: Tracer,
+        turns: FairLimiter,
+        documents: Documents,
+        background: BackgroundWork,
+        threads: ThreadPoolExecutor,
+    ) -> None:
+        self.configuration = configuration
+        self.run_metadata = run_metadata
+        self.tracer = tracer
+        self.turns = turns
+        self.background = background
+        self._client = client
+        self._documents = documents
+        self._threads = threads
+
+    def close(self) -> None:
+        """Let go of the threads; those that still run are not waited for."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def context(self, execution_id: str, activation: Activation) -> Context:
+        """What a run is given."""
+        return Context(
+            execution_id=execution_id,
+            configuration=self.configuration,
+            client=self._client,
+            run_metadata=self.run_metadata,
+            activation=activation,
+            tracer=self.tracer,
+            documents=self._documents,
+            background=self.background,
+        )
+
+    async def in_thread(self, slot: Slot, handler: Callable[..., Any], *arguments: Any) -> Any:
+        """What a plain function returns. The run can be stopped, its thread cannot: that keeps the turn."""
+        loop = asyncio.get_running_loop()
+        work = self._threads.submit(copy_context().run, handler, *arguments)
+        slot.keep()
+        work.add_done_callback(lambda _: _call_soon(loop, slot.free))
+        value = await asyncio.shield(asyncio.wrap_future(work))
+        return await value if asyncio.iscoroutine(value) else value
+
+
+def _call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(call)

@@ -1,0 +1,143 @@
+"""The server's settings, all from environment variables."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tieline.errors import ConfigurationError
+from tieline_protocol.egress import ALLOWED, Egress
+
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What ``python -m tieline.server`` is told by its environment; times are seconds."""
+
+    code_dir: Path
+    api_url: str | None
+    token_file: Path
+    connections_file: Path | None
+    state_file: Path | None
+    """Where schedules and ctx.state are kept, where no API does it."""
+    schema_file: Path | None
+    """The schema of variables, where no API tells it."""
+    termination_log: Path
+    host: str | None
+    port: int
+    health_port: int
+    listen_fd: int | None
+    """A socket that is listened on already, instead of the port: ``tieline run`` hands it from version to version."""
+    health_listen_fd: int | None
+    drain_delay: float
+    """After SIGTERM requests are taken until none has come for this long."""
+    drain_limit: float
+    """But no longer than this."""
+    grace: float
+    """How long what runs then may last: a run's time-out and a little."""
+    max_body: int
+    max_runs: int
+    max_runs_per_activation: int | None
+    max_waiting: int
+    wait_timeout: float
+    run_timeout: float
+    max_background: int
+    background_timeout: float
+    schedule_timeout: float
+    claim: float
+    log_level: str
+    organisation_id: str
+    project_id: str
+    project_name: str
+    environment_id: str
+    environment: str
+    version: str
+    public_url: str
+    egress: Egress | None = None
+    """Where requests of connections may go; None (the operator always says) leaves that open, on one's own desk."""
+
+    @classmethod
+    def from_environment(cls, env: Mapping[str, str]) -> "Settings":
+        """Read the ``TIELINE_*`` variables; raises ConfigurationError naming one that cannot be read."""
+        return cls(
+            code_dir=Path(env.get("TIELINE_CODE_DIR", "/app/code")),
+            api_url=env.get("TIELINE_API_URL", "").rstrip("/") or None,
+            token_file=Path(env.get("TIELINE_TOKEN_FILE", "/var/run/secrets/tieline/token")),
+            connections_file=_path(env, "TIELINE_CONNECTIONS_FILE"),
+            state_file=_path(env, "TIELINE_STATE_FILE"),
+            schema_file=_path(env, "TIELINE_VARIABLES_SCHEMA_FILE"),
+            termination_log=Path(env.get("TIELINE_TERMINATION_LOG", "/dev/termination-log")),
+            host=env.get("TIELINE_HOST") or None,
+            port=int(_number(env, "TIELINE_PORT", 8080)),
+            health_port=int(_number(env, "TIELINE_HEALTH_PORT", 8081)),
+            listen_fd=_descriptor(env, "TIELINE_LISTEN_FD"),
+            health_listen_fd=_descriptor(env, "TIELINE_HEALTH_LISTEN_FD"),
+            drain_delay=_number(env, "TIELINE_DRAIN_SECONDS", 3),
+            drain_limit=_number(env, "TIELINE_DRAIN_LONGEST_SECONDS", 20),
+            grace=_number(env, "TIELINE_GRACE_SECONDS", 65),
+            max_body=int(_number(env, "TIELINE_MAX_BODY_BYTES", 10 * _MIB)),
+            max_runs=int(_number(env, "TIELINE_MAX_CONCURRENT_RUNS", 100)),
+            max_runs_per_activation=int(_number(env, "TIELINE_MAX_RUNS_PER_ACTIVATION", 0)) or None,
+            max_waiting=int(_number(env, "TIELINE_MAX_WAITING_RUNS", 100)),
+            wait_timeout=_number(env, "TIELINE_WAIT_SECONDS", 10),
+            run_timeout=_number(env, "TIELINE_RUN_TIMEOUT_SECONDS", 60),
+            max_background=int(_number(env, "TIELINE_MAX_BACKGROUND_WORK", 1000)),
+            background_timeout=_number(env, "TIELINE_BACKGROUND_TIMEOUT_SECONDS", 300),
+            schedule_timeout=_number(env, "TIELINE_SCHEDULE_TIMEOUT_SECONDS", 600),
+            claim=_claim(env),
+            log_level=_log_level(env),
+            organisation_id=env.get("TIELINE_ORGANISATION_ID", ""),
+            project_id=env.get("TIELINE_PROJECT_ID", ""),
+            project_name=env.get("TIELINE_PROJECT_NAME", ""),
+            environment_id=env.get("TIELINE_ENVIRONMENT_ID", ""),
+            environment=env.get("TIELINE_ENVIRONMENT", ""),
+            version=env.get("TIELINE_VERSION", ""),
+            public_url=env.get("TIELINE_PUBLIC_URL", ""),
+            egress=_egress(env),
+        )
+
+
+def _number(env: Mapping[str, str], name: str, default: float) -> float:
+    text = env.get(name)
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value < float("inf"):
+        raise ConfigurationError(f"{name} must be a number of at least 0, not {text!r}")
+    return value
+
+
+def _path(env: Mapping[str, str], name: str) -> Path | None:
+    return Path(env[name]) if env.get(name) else None
+
+
+def _claim(env: Mapping[str, str]) -> float:
+    seconds = _number(env, "TIELINE_CLAIM_SECONDS", 30)
+    if seconds < 1:
+        raise ConfigurationError(
+            "TIELINE_CLAIM_SECONDS must be at least 1: claims are renewed over the network"
+        )
+    return seconds
+
+
+def _descriptor(env: Mapping[str, str], name: str) -> int | None:
+    return int(_number(env, name, 0)) if env.get(name) else None
+
+
+def _egress(env: Mapping[str, str]) -> Egress | None:
+    if ALLOWED not in env:
+        return None
+    try:
+        return Egress.from_environment(env)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+
+
+def _log_level(env: Mapping[str, str]) -> str:
+    level = env.get("TIELINE_LOG_LEVEL", "INFO").upper()
+    if level not in {"DEBUG", "INFO", "WARNING", "ERROR"}:
+        raise ConfigurationError(f"TIELINE_LOG_LEVEL must be DEBUG, INFO, WARNING or ERROR, not {level!r}")
+    return level

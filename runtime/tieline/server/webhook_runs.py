@@ -1,0 +1,308 @@
+"""Runs: one execution of a webhook's function, from request to answer."""
+
+import asyncio
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from tieline.configuration.current import Configuration
+from tieline.configuration.snapshot import Activation
+from tieline.configuration.users import ConfiguredUsers, Users, UsersUnavailableError
+from tieline.context import Context, RunMetadata
+from tieline.errors import TielineError, reason
+from tieline.execution.background import BackgroundWork
+from tieline.execution.fair_limiter import FairLimiter, NoSlotError, Slot
+from tieline.execution.timeouts import Deadlines
+from tieline.execution.ulids import new_ulid
+from tieline.integration import Webhook
+from tieline.server.graceful_drain import GracefulDrain
+from tieline.server.invoker import Invoker
+from tieline.server.refused_error import RefusedError
+from tieline.server.request_bodies import bounded, put_back, read_bounded, unreadable
+from tieline.server.responses import EXECUTION_ID_HEADER, answer, error_answer
+from tieline.server.webhook_auth import unauthenticated, verify
+from tieline.state.documents import Documents, MemoryDocuments
+from tieline.sync import SyncContext, SyncRequest
+from tieline.telemetry import logs
+from tieline.telemetry.logs import current_activation
+from tieline.telemetry.metrics import Outcome, RunMetrics
+from tieline.telemetry.redaction import current_redactor
+from tieline.telemetry.spans import Span, Tracer, Value
+
+logger = logging.getLogger("tieline.run")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What runs may take: bytes, runs at once, and seconds for one."""
+
+    max_body: int
+    max_runs: int
+    run_timeout: float
+    max_runs_per_activation: int | None = None
+    """Runs at once of one activation; None is nine tenths of all."""
+    max_waiting: int = 0
+    """Requests of one activation that may wait for their turn (ten times as many in all); 0: they are refused."""
+    wait_timeout: float = 10.0
+    """How long a request waits for its turn."""
+    max_background: int = 1000
+    """Pieces of background work that wait or run."""
+    background_timeout: float = 300.0
+
+
+class Runner:
+    """Runs webhooks within the limits. Answers every request, and logs one line for each run."""
+
+    def __init__(
+        self,
+        *,
+        limits: Limits,
+        configuration: Configuration,
+        client: aiohttp.ClientSession,
+        run_metadata: RunMetadata,
+        users: Users | None = None,
+        tracer: Tracer | None = None,
+        documents: Documents | None = None,
+    ) -> None:
+        self.leaving = GracefulDrain()
+        self.counts = RunMetrics(project=run_metadata.project.name, environment=run_metadata.environment.name)
+        self._limits = limits
+        self._deadlines = Deadlines(limits.run_timeout)
+        self._configuration = configuration
+        self._run_metadata = run_metadata
+        self._users = users or ConfiguredUsers(configuration)
+        self._tracer = tracer or Tracer(_let_go, configuration.redactor)
+        self.turns = FairLimiter(
+            most=limits.max_runs,
+            share=limits.max_runs_per_activation,
+            queue_per_key=limits.max_waiting,
+            wait_timeout=limits.wait_timeout,
+        )
+        threads = ThreadPoolExecutor(max_workers=max(limits.max_runs, 1), thread_name_prefix="run")
+        self.background = BackgroundWork(
+            turns=self.turns,
+            tracer=self._tracer,
+            threads=threads,
+            counts=self.counts,
+            most=limits.max_background,
+            timeout=limits.background_timeout,
+        )
+        self.calls = Invoker(
+            configuration=configuration,
+            client=client,
+            run_metadata=run_metadata,
+            tracer=self._tracer,
+            turns=self.turns,
+            documents=documents or MemoryDocuments(),
+            background=self.background,
+            threads=threads,
+        )
+
+    def close(self) -> None:
+        """Let go of the threads; those that still run are not waited for."""
+        self.calls.close()
+
+    async def run(self, webhook: Webhook, request: web.Request) -> web.StreamResponse:
+        """The answer of ``webhook`` to ``request``; for the user in its path, if there is one.
+
+        To be called in a task of its own, as aiohttp does: it says there which execution its log lines belong to.
+        """
+        self.leaving.came()
+        execution_id = new_ulid()
+        logs.begin_run(execution_id)
+        started = time.perf_counter()
+        # Those of an activation that has many waiting wait for those of the others.
+        key = request.match_info.get("external_id") or ""
+        if self.turns.take(key) or await self._waited(key):
+            response = await self._traced(webhook, request, execution_id, Slot(self.turns, key))
+        else:
+            response = _busy(execution_id)
+        if not response.prepared:
+            response.headers[EXECUTION_ID_HEADER] = execution_id
+            if self.leaving.begun:
+                response.force_close()
+        logs.end_run()
+        seconds = time.perf_counter() - started
+        self.counts.add("webhook", webhook.name, _outcome(response.status), seconds)
+        if logs.run_log:
+            logs.run_log.write(
+                webhook=webhook.name,
+                method=request.method,
+                path=request.path,
+                status=response.status,
+                seconds=seconds,
+            )
+        return response
+
+    async def _waited(self, key: str) -> bool:
+        """Wait for a turn; False when there is none."""
+        try:
+            await self.turns.wait(key)
+        except NoSlotError:
+            return False
+        return True
+
+    async def _traced(
+        self, webhook: Webhook, request: web.Request, execution_id: str, slot: Slot
+    ) -> web.StreamResponse:
+        """One run is one trace, or a part of the caller's."""
+        with self._tracer.run(
+            webhook.name, execution_id=execution_id, task=webhook.name, headers=request.headers
+        ) as span:
+            resource = request.match_info.route.resource
+            span.attributes["http.request.method"] = request.method
+            span.attributes["http.route"] = resource.canonical if resource else ""
+            response = await self._limited(webhook, request, execution_id, span, slot)
+            span.attributes["http.response.status_code"] = response.status
+            if response.status >= 500 and span.error is None:
+                span.fail(str(response.status))
+            return response
+
+    async def _limited(
+        self, webhook: Webhook, request: web.Request, execution_id: str, span: Span, slot: Slot
+    ) -> web.StreamResponse:
+        deadline = self._deadlines.begin()
+        try:
+            with deadline:
+                if not bounded(request, self._limits.max_body):
+                    await read_bounded(request, self._limits.max_body)
+                activation = await self._admit(webhook, request)
+                if activation.id:
+                    current_activation.set(activation.id)
+                    span.tell(activation=activation.id, **_user(activation))
+                context = self.calls.context(execution_id, activation)
+                if webhook.is_async:
+                    return answer(await webhook.handler(*(context, request)[: webhook.arguments]))
+                return answer(await self._call_in_thread(webhook, request, context, slot))
+        except web.HTTPException as raised:
+            return _plain_response(raised)
+        except RefusedError as refused:
+            return _refused(refused, execution_id)
+        except Exception as error:
+            if isinstance(error, TimeoutError) and deadline.expired:
+                return self._timed_out(webhook, execution_id)
+            if unread := unreadable(error):
+                logger.warning("Webhook %s was called in vain: %s", webhook.name, unread)
+                return _refused(unread, execution_id)
+            span.fail(error)
+            logger.exception("Webhook %s failed: %s", webhook.name, reason(error))
+            return error_answer(
+                500,
+                "execution_failed",
+                f"The webhook {webhook.name!r} failed; its log has the reason under this execution's id",
+                execution_id=execution_id,
+            )
+        finally:
+            slot.release()
+
+    def _timed_out(self, webhook: Webhook, execution_id: str) -> web.Response:
+        seconds = self._limits.run_timeout
+        logger.error("Webhook %s was stopped after %g seconds", webhook.name, seconds)
+        return error_answer(
+            504,
+            "execution_timed_out",
+            f"The webhook {webhook.name!r} did not answer within {seconds:g} seconds",
+            execution_id=execution_id,
+        )
+
+    async def _admit(self, webhook: Webhook, request: web.Request) -> Activation:
+        """Whom the run is for, once the caller has shown what the webhook's connection asks for.
+
+        Raises RefusedError. Nobody finds out which users there are without having shown it.
+        """
+        snapshot = self._configuration.current
+        external_id = request.match_info.get("external_id")
+        template = webhook.connection
+        if template is None:
+            return await self._activation(external_id)
+        if not (known := snapshot.templates.get(template)) or not known.dynamic or external_id is None:
+            await self._verify(template, request, None)
+            return await self._activation(external_id)
+        try:
+            activation = await self._activation(external_id)
+        except RefusedError as refused:
+            raise unauthenticated() if refused.status == 404 else refused from None
+        await self._verify(template, request, activation)
+        return activation
+
+    async def _verify(self, template: str, request: web.Request, activation: Activation | None) -> None:
+        snapshot = self._configuration.current
+        try:
+            connection = snapshot.connection(template, activation)
+        except TielineError as error:
+            logger.error("Refused a request to %s, which nobody can authenticate: %s", request.path, error)
+            raise unauthenticated() from None
+        public_url = snapshot.public_url or self._run_metadata.public_url
+        await verify(connection, request, public_url=public_url)
+
+    async def _activation(self, external_id: str | None) -> Activation:
+        if external_id is None:
+            return self._configuration.current.static
+        try:
+            activation = await self._users.find(external_id)
+        except UsersUnavailableError:
+            raise RefusedError(
+                503,
+                "unavailable",
+                "The user's activation cannot be looked up right now; try again in a moment",
+                headers={"Retry-After": "2"},
+            ) from None
+        if activation is None:
+            raise RefusedError(404, "not_found", "There is no activation of such a user in this environment")
+        if activation.connections:
+            current_redactor.set(lambda: activation.redactor)
+        return activation
+
+    async def _call_in_thread(
+        self, webhook: Webhook, request: web.Request, context: Context, slot: Slot
+    ) -> Any:
+        content = await request.read()
+        if request.content_type.startswith("multipart/"):
+            put_back(request, content)
+        loop = asyncio.get_running_loop()
+        arguments = (SyncContext(context, loop), SyncRequest(request, content, loop))
+        return await self.calls.in_thread(slot, webhook.handler, *arguments[: webhook.arguments])
+
+
+def _user(activation: Activation) -> dict[str, Value]:
+    return {"user": activation.user.external_id} if activation.user else {}
+
+
+def _let_go(_: Span) -> None:
+    """Where spans go when nobody wants them."""
+
+
+def _outcome(status: int) -> Outcome:
+    if status == 504:
+        return "timed_out"
+    if status >= 500:
+        return "failed"
+    return "refused" if status == 429 else "succeeded"
+
+
+def _refused(refused: RefusedError, execution_id: str) -> web.Response:
+    return error_answer(
+        refused.status, refused.code, str(refused), execution_id=execution_id, headers=refused.headers
+    )
+
+
+def _plain_response(raised: web.HTTPException) -> web.Response:
+    """The answer that code raised, as one to return (aiohttp is about to refuse returned exceptions)."""
+    headers = raised.headers.copy()
+    headers.pop("Content-Length", None)
+    return web.Response(status=raised.status, reason=raised.reason, body=raised.body, headers=headers)
+
+
+def _busy(execution_id: str) -> web.Response:
+    return error_answer(
+        429,
+        "too_many_runs",
+        "As many runs as this pod may have are active; try again in a moment",
+        execution_id=execution_id,
+        headers={"Retry-After": "1"},
+    )

@@ -1,0 +1,120 @@
+"""What the server is made of, as its settings say."""
+
+import os
+import time
+
+import aiohttp
+
+from tieline.configuration.api_source import ApiSource
+from tieline.configuration.api_tokens import AccessTokens, ApiAccessTokens
+from tieline.configuration.current import Configuration, Source
+from tieline.configuration.file_source import FileSource
+from tieline.configuration.users import ApiUsers, ConfiguredUsers, Users
+from tieline.context import Named, RunMetadata
+from tieline.server.settings import Settings
+from tieline.server.webhook_runs import Limits, Runner
+from tieline.state.api_documents import ApiDocuments
+from tieline.state.documents import Documents, MemoryDocuments
+from tieline.state.file_documents import FileDocuments
+from tieline.telemetry.exporter import Exporter
+from tieline.telemetry.metrics import Gauges
+from tieline.telemetry.redaction import Redactor
+from tieline.telemetry.spans import Value
+from tieline.telemetry.trace_endpoint import destination
+
+
+def source_of(settings: Settings) -> Source | None:
+    """Where the configuration comes from; None where there is none to have."""
+    if settings.connections_file is not None or settings.schema_file is not None:
+        return FileSource(settings.connections_file, schema=settings.schema_file)
+    if settings.api_url is not None:
+        return ApiSource(api_url=settings.api_url, token_file=settings.token_file, version=settings.version)
+    return None
+
+
+def users_of(settings: Settings, configuration: Configuration, client: aiohttp.ClientSession) -> Users:
+    """Where users' activations come from."""
+    if settings.connections_file is not None or settings.api_url is None:
+        return ConfiguredUsers(configuration)
+    return ApiUsers(client, settings.api_url, settings.token_file, time.monotonic)
+
+
+def tokens_of(
+    settings: Settings, redactor: Redactor, client: aiohttp.ClientSession, to_api: aiohttp.ClientSession
+) -> AccessTokens | None:
+    """Who obtains access tokens: the platform, or at one's own desk the process itself."""
+    if settings.connections_file is not None:
+        # Pods load no more than they need.
+        from tieline.configuration.local_tokens import LocalAccessTokens  # noqa: PLC0415
+
+        return LocalAccessTokens(client, redactor.learn)
+    if settings.api_url is None:
+        return None
+    return ApiAccessTokens(to_api, settings.api_url, settings.token_file, redactor.learn, time.monotonic)
+
+
+def documents_of(settings: Settings, client: aiohttp.ClientSession) -> Documents:
+    """Where schedules and state are kept: by the API, at one's own desk in a file, or else in memory."""
+    if settings.state_file is not None:
+        return FileDocuments(settings.state_file)
+    if settings.connections_file is not None or settings.api_url is None:
+        return MemoryDocuments()
+    return ApiDocuments(client, settings.api_url, settings.token_file)
+
+
+def limits_of(settings: Settings) -> Limits:
+    """What runs may take."""
+    return Limits(
+        max_body=settings.max_body,
+        max_runs=settings.max_runs,
+        run_timeout=settings.run_timeout,
+        max_runs_per_activation=settings.max_runs_per_activation,
+        max_waiting=settings.max_waiting,
+        wait_timeout=settings.wait_timeout,
+        max_background=settings.max_background,
+        background_timeout=settings.background_timeout,
+    )
+
+
+def gauges_of(runner: Runner, exporter: Exporter) -> Gauges:
+    """What ``/metrics`` tells beside the runs that have ended."""
+    return {
+        "tieline_runs_active": ("Runs and background work under way.", lambda: runner.turns.active),
+        "tieline_runs_waiting": (
+            "Runs and background work that wait for a turn.",
+            lambda: runner.turns.waiting,
+        ),
+        "tieline_background_pending": (
+            "Background work that waits or is under way.",
+            lambda: runner.background.pending,
+        ),
+        "tieline_spans_sent_total": ("Spans that were sent.", lambda: exporter.sent),
+        "tieline_spans_dropped_total": ("Spans that could not be sent.", lambda: exporter.dropped),
+    }
+
+
+def exporter_of(settings: Settings, redactor: Redactor) -> Exporter:
+    """What sends the spans, under the project's name."""
+    resource: dict[str, Value] = {
+        "service.name": settings.project_name or "tieline",
+        "service.version": settings.version,
+        "deployment.environment.name": settings.environment,
+    }
+    target = destination(os.environ, api_url=settings.api_url, token_file=settings.token_file)
+    if target is not None:
+        # "Bearer <key>" is a secret, and so is the key.
+        redactor.replace(
+            "collector", [part for value in target.given.values() for part in (value, *value.split()[1:])]
+        )
+    return Exporter(target, resource=resource, redact=redactor)
+
+
+def run_metadata_of(settings: Settings) -> RunMetadata:
+    """What all runs know of where they are."""
+    return RunMetadata(
+        organisation_id=settings.organisation_id,
+        project=Named(id=settings.project_id, name=settings.project_name),
+        environment=Named(id=settings.environment_id, name=settings.environment),
+        version=settings.version,
+        public_url=settings.public_url,
+    )

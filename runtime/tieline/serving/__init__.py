@@ -1,1 +1,0 @@
-"""The server that runs integration code: webhooks, health and limits."""

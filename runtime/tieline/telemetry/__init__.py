@@ -1,0 +1,1 @@
+"""Logs, traces, metrics, and the redaction of secrets in them."""

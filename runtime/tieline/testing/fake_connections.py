@@ -1,0 +1,188 @@
+"""Fakes of external systems: real HTTP servers on this machine, with scripted answers and a record of requests."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+from multidict import CIMultiDictProxy, MultiMapping
+from yarl import URL
+
+from tieline.testing.answer import Answer
+
+Answering = Callable[["SeenRequest"], Answer]
+
+
+class UnexpectedRequestError(AssertionError):
+    """The code sent a request that the test has no answer for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeenRequest:
+    """A request as the external system got it: with credentials, signatures and all."""
+
+    method: str
+    path: str
+    """The path under the connection's base URL, decoded."""
+    url: URL
+    headers: CIMultiDictProxy[str]
+    body: bytes
+
+    @property
+    def query(self) -> MultiMapping[str]:
+        """The decoded query parameters."""
+        return self.url.query
+
+    @property
+    def text(self) -> str:
+        """The body as UTF-8."""
+        return self.body.decode()
+
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+    def __str__(self) -> str:
+        query = f"?{self.url.query_string}" if self.url.query_string else ""
+        return f"{self.method} {self.path}{query}"
+
+
+@dataclass
+class Script:
+    """What is answered to requests of one kind, in order; the last answer is repeated."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    _answers: list[Answer | Answering | None] = field(default_factory=list)
+    _given: int = 0
+
+    def answer(
+        self,
+        status: int | Answering = 200,
+        *,
+        json: Any = None,
+        text: str | None = None,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+    ) -> "Script":
+        """Answer once so (the next time by what follows), or by what a function returns for a request."""
+        if callable(status):
+            self._answers.append(status)
+        else:
+            self._answers.append(Answer.of(status, json=json, text=text, body=body, headers=headers))
+        return self
+
+    def lose_connection(self) -> "Script":
+        """Close the connection once instead of answering."""
+        self._answers.append(None)
+        return self
+
+    def matches(self, request: SeenRequest) -> bool:
+        """Whether this is what it was written for."""
+        return (
+            request.method == self.method
+            and _pattern(self.path).fullmatch(request.path) is not None
+            and all(request.query.get(name) == value for name, value in self.query.items())
+        )
+
+    def next(self, request: SeenRequest) -> Answer | None:
+        """The next answer; None to close the connection. Raises what a function raises."""
+        said = self._answers[min(self._given, len(self._answers) - 1)] if self._answers else Answer.of()
+        self._given += 1
+        return said(request) if callable(said) else said
+
+    def __str__(self) -> str:
+        query = "&".join(f"{name}={value}" for name, value in self.query.items())
+        return f"{self.method} {self.path}{'?' + query if query else ''}"
+
+
+class FakeConnection:
+    """What a connection template leads to in a test; made by ``Project.connection``.
+
+    ``requests`` are those that arrived, oldest first.
+    """
+
+    def __init__(self, name: str, *, base_path: str = "") -> None:
+        self.name = name
+        self.requests: list[SeenRequest] = []
+        self.unexpected: list[str] = []
+        self._base_path = base_path.rstrip("/")
+        self._scripts: list[Script] = []
+        self._server: web.AppRunner | None = None
+        self._port = 0
+
+    @property
+    def url(self) -> str:
+        """The connection's base URL."""
+        return f"http://127.0.0.1:{self._port}{self._base_path}"
+
+    def on(self, method: str, path: str, *, query: Mapping[str, str] | None = None) -> Script:
+        """Expect requests of this method and path (under the base URL), and say what is answered to them.
+
+        ``{name}`` in the path stands for one segment, ``*`` for anything; ``query`` must be among the request's
+        parameters. Of several that match, the one written last answers. Without an ``answer`` it is an empty 200.
+        """
+        script = Script(method=method.upper(), path=path, query=dict(query or {}))
+        self._scripts.append(script)
+        return script
+
+    async def start(self) -> None:
+        """Begin to listen on a free port."""
+        application = web.Application(client_max_size=64 * 1024 * 1024)
+        application.router.add_route("*", "/{path:.*}", self._handle)
+        self._server = web.AppRunner(application, access_log=None, shutdown_timeout=0)
+        await self._server.setup()
+        site = web.TCPSite(self._server, "127.0.0.1", 0)
+        await site.start()
+        self._port = self._server.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        if self._server is not None:
+            await self._server.cleanup()
+
+    async def _handle(self, raw: web.Request) -> web.StreamResponse:
+        url = URL(f"http://{raw.host}{raw.raw_path}", encoded=True)
+        request = SeenRequest(
+            method=raw.method,
+            path=url.path.removeprefix(self._base_path) or "/",
+            url=url,
+            headers=CIMultiDictProxy(raw.headers.copy()),
+            body=await raw.read(),
+        )
+        self.requests.append(request)
+        script = next((item for item in reversed(self._scripts) if item.matches(request)), None)
+        if script is None:
+            return self._unexpected(f"{self._told(request)}")
+        try:
+            said = script.next(request)
+        except Exception as error:
+            return self._unexpected(f"The answer to {request} could not be made: {error!r}")
+        if said is None:
+            if raw.transport is not None:
+                raw.transport.abort()
+            return web.Response()
+        return web.Response(status=said.status, headers=said.headers, body=said.body)
+
+    def _unexpected(self, told: str) -> web.Response:
+        self.unexpected.append(told)
+        return web.Response(status=501, text=told)
+
+    def _told(self, request: SeenRequest) -> str:
+        known = "".join(f"\n  {script}" for script in self._scripts) or " nothing"
+        body = f"\nIts body: {request.text[:500]}" if request.body else ""
+        return (
+            f"The code sent {request} through the template {self.name!r}, which this test has no answer for.\n"
+            f"There are answers for:{known}{body}\n"
+            f'Write connection.on("{request.method}", "{request.path}").answer(…) before it runs, if it may'
+        )
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    parts = re.split(r"(\{[^}]*\}|\*)", path)
+    return re.compile(
+        "".join(".*" if part == "*" else "[^/]+" if part[:1] == "{" else re.escape(part) for part in parts)
+    )

@@ -1,0 +1,301 @@
+"""A project in a test: the runtime serves its code, and everything that it talks to is a fake."""
+
+import dataclasses
+import logging
+from collections.abc import Coroutine, Iterable, Mapping
+from contextlib import ExitStack
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import aiohttp
+from aiohttp import web
+
+from tieline.configuration.current import Configuration
+from tieline.configuration.project_folder import find
+from tieline.configuration.snapshot import parse
+from tieline.configuration.users import ConfiguredUsers
+from tieline.context import Named, RunMetadata
+from tieline.http_client import retries
+from tieline.http_client.session import Session, new_client
+from tieline.server.applications import webhook_application
+from tieline.server.run_now import run_now, settled
+from tieline.server.scheduled_runs import ScheduledRuns
+from tieline.server.webhook_runs import Limits, Runner
+from tieline.state.documents import MemoryDocuments
+from tieline.telemetry.redaction import Redactor
+from tieline.telemetry.spans import Span, Tracer
+from tieline.testing import project_configuration as made
+from tieline.testing.answer import Answer
+from tieline.testing.fake_connections import FakeConnection, UnexpectedRequestError
+from tieline.testing.log_capture import LogCapture, LogEntry
+from tieline.testing.loop_thread import LoopThread
+from tieline.testing.project_module import loaded
+from tieline.testing.project_state import ProjectState
+
+T = TypeVar("T")
+
+_LONGEST = 70.0
+_TIMEOUT = aiohttp.ClientTimeout(total=_LONGEST)
+_LIMITS = Limits(max_body=10 * 1024 * 1024, max_runs=100, run_timeout=60)
+_logger = logging.getLogger("tieline")
+
+
+class RunFailedError(AssertionError):
+    """A schedule's run did not succeed; the message names the users, and has the errors."""
+
+    def __init__(self, message: str, *, users: Mapping[str, str]) -> None:
+        super().__init__(message)
+        self.users = dict(users)
+        """How the runs that did not succeed ended, by their users' external ids; the static activation's is empty."""
+
+
+class Project:
+    """A project's code on the runtime, for one test. Use it in ``with``, or by the fixture ``tieline_project``.
+
+    Connections, users and variables are those of the project's connections file, if it has one; every connection
+    leads to a FakeConnection on this machine. What the runtime would wait between repeated requests is not waited.
+    """
+
+    def __init__(
+        self, folder: Path | str, *, connections: Path | None = None, schema: Path | None = None
+    ) -> None:
+        self._folder = find(Path(folder), connections=connections, schema=schema)
+        self._stack = ExitStack()
+        self._redactor = Redactor()
+        self._configuration = Configuration(redactor=self._redactor, needed=False)
+        self._documents = MemoryDocuments()
+        self._captured = LogCapture(self._redactor)
+        self._fakes: dict[tuple[str | None, str], FakeConnection] = {}
+        self._body: made.Body = {}
+        self.spans: list[Span] = []
+        """The spans that have ended, oldest first."""
+        self.waits: list[float] = []
+        """The seconds that would have been waited before requests were sent again."""
+        self.module: ModuleType
+        """The project's main.py."""
+
+    def __enter__(self) -> "Project":
+        try:
+            self._enter()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._stack.close()
+
+    def _enter(self) -> None:
+        stack = self._stack
+        self._body = made.body_of(self._folder)
+        self.module, self._tasks = stack.enter_context(loaded(self._folder.code))
+        self._capture()
+        self._threads = LoopThread()
+        stack.callback(self._threads.close)
+        self._client: aiohttp.ClientSession = self._wait(self._open())
+        stack.callback(lambda: self._wait(self._client.close()))
+        self._connect()
+        self._runner = Runner(
+            limits=_LIMITS,
+            configuration=self._configuration,
+            client=self._client,
+            run_metadata=_run_metadata(self._folder.name),
+            tracer=Tracer(self.spans.append, self._redactor),
+            documents=self._documents,
+        )
+        self._scheduled = ScheduledRuns(
+            self._runner.calls,
+            users=ConfiguredUsers(self._configuration),
+            counts=self._runner.counts,
+            timeout=_LIMITS.run_timeout,
+        )
+        stack.callback(self._runner.close)
+        application = webhook_application(self._tasks.webhooks, self._runner, max_body=_LIMITS.max_body)
+        server = web.AppRunner(application, access_log=None, shutdown_timeout=0)
+        stack.callback(lambda: self._wait(server.cleanup()))
+        self._url = self._wait(_listen(server))
+
+    def _capture(self) -> None:
+        before = _logger.level
+        _logger.addHandler(self._captured)
+        _logger.setLevel(logging.DEBUG)
+        self._stack.callback(_logger.setLevel, before)
+        self._stack.callback(_logger.removeHandler, self._captured)
+        waited = retries.pause
+
+        async def pause(seconds: float) -> None:
+            self.waits.append(seconds)
+
+        retries.pause = pause
+        self._stack.callback(setattr, retries, "pause", waited)
+
+    async def _open(self) -> aiohttp.ClientSession:
+        return new_client()
+
+    @property
+    def logs(self) -> list[LogEntry]:
+        """What code and runtime have logged, oldest first."""
+        return self._captured.entries
+
+    @property
+    def variables(self) -> Mapping[str, Any]:
+        """The static activation's variables; assign to change them."""
+        variables: Mapping[str, Any] = self._body["variables"]
+        return variables
+
+    @variables.setter
+    def variables(self, values: Mapping[str, Any]) -> None:
+        self._body["variables"] = dict(values)
+        self._connect()
+
+    def user(self, external_id: str, *, variables: Mapping[str, Any] | None = None) -> None:
+        """Give the user an activation, or its activation other variables."""
+        made.add_user(self._body, external_id, variables)
+        self._connect()
+
+    def connection(
+        self,
+        template: str,
+        *,
+        user: str | None = None,
+        credentials: Iterable[Mapping[str, Any]] | None = None,
+    ) -> FakeConnection:
+        """The fake that a template leads to: the static connection, or that of a user of a dynamic template.
+
+        It is made when there is none; ``credentials`` (as in a connections file) take the place of those it has.
+        """
+        key = (user, template)
+        if key not in self._fakes:
+            made.add_connection(self._body, template, user=user)
+        owner = self._body if user is None else self._body["users"][user]
+        if credentials is not None:
+            owner["connections"][template]["credentials"] = [dict(item) for item in credentials]
+        self._connect()
+        return self._fakes[key]
+
+    def get(self, path: str, **options: Any) -> Answer:
+        """GET; see ``request``."""
+        return self.request("GET", path, **options)
+
+    def post(self, path: str, **options: Any) -> Answer:
+        """POST; see ``request``."""
+        return self.request("POST", path, **options)
+
+    def put(self, path: str, **options: Any) -> Answer:
+        """PUT; see ``request``."""
+        return self.request("PUT", path, **options)
+
+    def delete(self, path: str, **options: Any) -> Answer:
+        """DELETE; see ``request``."""
+        return self.request("DELETE", path, **options)
+
+    def request(
+        self, method: str, path: str, *, user: str | None = None, caller: str | None = None, **options: Any
+    ) -> Answer:
+        """Run a webhook by a request, and return its answer; ``options`` are aiohttp's (``json``, ``data``, …).
+
+        ``user`` runs it for that user's activation. ``caller`` shows, or signs with, the credentials of that
+        template's connection, for webhooks with ``connection=``. Background work is waited for.
+        Raises UnexpectedRequestError when the code sent a request that no fake has an answer for.
+        """
+        if user is not None:
+            path = f"{path}/users/{quote(user, safe='')}"
+        answer = self._wait(self._send(method, path, user, caller, options))
+        self._wait(settled(self._runner))
+        self.check()
+        return answer
+
+    def run_schedule(
+        self, name: str, *, at: datetime | None = None, user: str | None = None, attempt: int = 1
+    ) -> None:
+        """Run a schedule as if it were due ``at`` a time (now); for all its users, or for ``user`` alone.
+
+        Raises RunFailedError when a run fails, UnexpectedRequestError as ``request`` does, and KeyError when there is
+        no such schedule. Background work is waited for.
+        """
+        logged = len(self.logs)
+        ended = self._wait(
+            run_now(
+                self._tasks.schedules[name],
+                scheduled=self._scheduled,
+                runner=self._runner,
+                users=self._configuration.current.users,
+                user=user,
+                due=at,
+                attempt=attempt,
+            )
+        )
+        self.check()
+        if ended.failures:
+            errors = [
+                entry.error or entry.message for entry in self.logs[logged:] if entry.severity == "ERROR"
+            ]
+            raise RunFailedError(
+                f"The schedule {name!r} {ended}:\n" + "\n".join(errors), users=ended.failures
+            )
+
+    @property
+    def state(self) -> "ProjectState":
+        """What the integration remembers between runs."""
+        return ProjectState(self._documents, self._wait)
+
+    def check(self) -> None:
+        """Raise UnexpectedRequestError for requests that no fake had an answer for; ``request`` does it too."""
+        told = [text for fake in self._fakes.values() for text in fake.unexpected]
+        for fake in self._fakes.values():
+            fake.unexpected.clear()
+        if told:
+            raise UnexpectedRequestError("\n\n".join(told))
+
+    async def _send(
+        self, method: str, path: str, user: str | None, caller: str | None, options: dict[str, Any]
+    ) -> Answer:
+        options = {"allow_redirects": False, "timeout": _TIMEOUT, **options}
+        if caller is None:
+            sent = self._client.request(method, self._url + path, **options)
+        else:
+            snapshot = self._configuration.current
+            connection = snapshot.connection(caller, snapshot.users.get(user or ""))
+            own = dataclasses.replace(connection, base_url=self._url)
+            sent = Session(self._client, lambda: own).request(method, path, retries=0, **options)
+        async with sent as response:
+            return Answer(status=response.status, headers=response.headers.copy(), body=await response.read())
+
+    def _connect(self) -> None:
+        """Make the configuration that of ``_body``, each connection leading to its fake."""
+        for user, name, connection in made.connections(self._body):
+            key = (user, name)
+            if key not in self._fakes:
+                fake = FakeConnection(name, base_path=made.base_path(connection))
+                self._wait(fake.start())
+                self._stack.callback(partial(self._stop, fake))
+                self._fakes[key] = fake
+            connection["baseUrl"] = self._fakes[key].url
+            made.with_access_tokens(connection)
+        self._configuration.publish(parse(self._body))
+
+    def _stop(self, fake: FakeConnection) -> None:
+        self._wait(fake.stop())
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._threads.run(work, timeout=_LONGEST)
+
+
+async def _listen(server: web.AppRunner) -> str:
+    await server.setup()
+    await web.TCPSite(server, "127.0.0.1", 0).start()
+    return f"http://127.0.0.1:{server.addresses[0][1]}"
+
+
+def _run_metadata(name: str) -> RunMetadata:
+    return RunMetadata(
+        organisation_id="test-organisation",
+        project=Named(id="test-project", name=name),
+        environment=Named(id="test-environment", name="test"),
+        version="test",
+        public_url="",
+    )

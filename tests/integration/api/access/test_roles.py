@@ -1,0 +1,75 @@
+"""Which role may do what: the whole table of operations, asked of the real API with the roles that ship."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from tests.harness.cluster.kubectl import Organisation
+from tests.integration.api.conftest import Client, Server
+from tieline_api.handlers import OPERATIONS
+from tieline_api.http.operation import Operation
+from tieline_core.identity.ids import new_id
+
+pytestmark = pytest.mark.cluster
+
+ROLES = ("none", "viewer", "editor", "admin")
+# What each role may do beyond the one before it. A new operation must be put where it belongs.
+MAY = {
+    "viewer": """
+        listSystems getSystem listConnections getConnection listProjects getProject getFiles listVersions
+        getVersionFiles getProjectLogs getVariablesSchema listStaticConnections listConnectionTemplates
+        listEnvironmentSystems listUsers getUser listActivations getActivation listUserActivations
+        getActivationConnection listConnectors getConnector listConnectorVersions getConnectorVersion
+        listActions listTriggers listDefinitions getDefinition listProjectTraces getTrace
+    """,
+    "editor": """
+        initialiseOAuth2 initialiseOAuth1 createConnection updateConnection deleteConnection linkConnection
+        unlinkConnection createProject updateProject deleteProject updateFiles deployProject suspendProject
+        deployVersion setVariablesSchema patchVariablesSchema createConnectionTemplate updateConnectionTemplate
+        deleteConnectionTemplate addSystemToEnvironment removeSystemFromEnvironment
+        removeSystemFromEnvironmentByPut createUser deleteUser activateUser deleteActivation
+        updateActivationVariables setActivationVariable updateStaticVariables
+    """,
+    "admin": """
+        createSystem createSystemFromConnector updateSystem deleteSystem putAuthSchemeConfig
+        deleteAuthSchemeConfig importConnector deleteConnector
+    """,
+}
+LEAST = {operation: role for role, operations in MAY.items() for operation in operations.split()}
+
+
+@pytest.fixture(scope="module")
+def callers(server: Server, org: Organisation, token_for: Callable[..., str]) -> dict[str, Client]:
+    """One caller for each role, and one without any."""
+    return {
+        role: Client(
+            server.url,
+            token_for(org.namespace, f"table-{role}", None if role == "none" else f"tieline-{role}"),
+            org.id,
+        )
+        for role in ROLES
+    }
+
+
+def test_every_operation_is_in_the_table() -> None:
+    assert {operation.id for operation in OPERATIONS} <= LEAST.keys()
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+def test_a_role_may_do_what_the_table_says(
+    callers: dict[str, Client], operation: Operation, role: str
+) -> None:
+    client = callers[role]
+    path = operation.path.replace("{organisation_id}", client.organisation)
+    answer = client.at(re.sub(r"\{\w+\}", lambda _: new_id(), path), method=operation.method, body={})
+    assert answer.status < 500, answer.raw
+    if role == "none":
+        assert answer.status == 404
+        assert "organisation" in answer.json["message"]
+    elif ROLES.index(role) < ROLES.index(LEAST[operation.id]):
+        assert (answer.status, answer.json["code"]) == (403, "forbidden")
+    else:
+        assert answer.status not in (401, 403), answer.raw
+        assert answer.status != 404 or "organisation " not in answer.json["message"].partition(",")[0][:24]

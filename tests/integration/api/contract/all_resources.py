@@ -1,0 +1,103 @@
+"""One of everything that REST can make, with the ids under which operations' paths ask for it."""
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+from tests.integration.api.conftest import Client
+from tests.integration.api.objects import API_KEY, MAIN, make_project, make_system, make_template
+from tests.integration.api.resources.test_connectors import import_into, shop
+from tieline_api.http.operation import Operation
+from tieline_core.identity.ids import new_id
+
+MARK = "Of the owner alone"
+"""Part of every name that the owner gives: no answer to others may hold it."""
+
+
+@dataclass(frozen=True)
+class Everything:
+    """Ids by the names of path parameters, and where bodies have them."""
+
+    paths: dict[str, str]
+
+    def path(self, operation: Operation, **other: str) -> str:
+        """An operation's path with these ids."""
+        return operation.path.format_map({**self.paths, **other})
+
+    def body(self, operation: Operation) -> Any:
+        """An operation's example, with these ids."""
+        if operation.example is None:
+            return None
+        found = {
+            "systemId": self.paths["system_id"],
+            "environmentId": self.paths["environment_id"],
+            "connectionTemplateId": self.paths["template_id"],
+            "userId": self.paths["user_id"],
+        }
+        return _replaced(copy.deepcopy(dict(operation.example)), found)
+
+
+def make_everything(client: Client) -> Everything:
+    """Makes it all."""
+    system = make_system(client)
+    client.ok("PUT", f"/systems/{system['id']}", {"name": f"{MARK} {new_id()}"}, status=201)
+    project, template = make_template(client, project=make_project(client), system=system["id"])
+    at = f"/projects/{project['id']}"
+    client.ok("PUT", at, {"name": f"{MARK} {new_id()}"})
+    client.ok("PUT", f"{at}/variables", {"type": "object", "properties": {"region": {"type": "string"}}})
+    client.ok("PUT", f"{at}/deploy", {"files": [{**MAIN, "content": f"# {MARK}\n"}], "versionName": MARK})
+    _, dynamic = make_template(client, project=project, system=system["id"], name="dynamic", dynamic=True)
+    credential = {
+        "id": "key", "authSchemeConfig": API_KEY,
+        "credential": {"type": "string", "data": {"string": {"value": f"s3cr3t {MARK}"}}},
+    }  # fmt: skip
+    new = {"name": f"{MARK} {new_id()}", "credentials": [credential]}
+    connection = client.ok(
+        "POST",
+        "/connections",
+        {"connectionTemplateId": template["connectionTemplateId"], "connection": new},
+        status=201,
+    )
+    user = client.ok("POST", "/users", {"externalId": f"ann-{new_id()}", "displayName": MARK}, status=201)
+    environment = project["environments"][0]["id"]
+    given = {"connectionTemplateId": dynamic["connectionTemplateId"], "connection": new}
+    activation = client.ok(
+        "POST",
+        "/activations",
+        {
+            "userId": user["id"], "environmentId": environment, "connections": [given],
+            "dynamicVariables": {"region": MARK},
+        },
+    )  # fmt: skip
+    connector = new_id()
+    imported = import_into(client, connector, shop(info={"title": MARK, "version": "1"}), "one")
+    assert imported.status == 201, imported.raw
+    return Everything(
+        {
+            "organisation_id": client.organisation,
+            "system_id": system["id"],
+            "id": "key",
+            "project_id": project["id"],
+            "template_id": template["connectionTemplateId"],
+            "connection_template_id": dynamic["connectionTemplateId"],
+            "version_id": client.ok("GET", f"{at}/versions")["items"][0]["id"],
+            "environment_id": environment,
+            "connection_id": connection["id"],
+            "user_id": user["id"],
+            "external_user_id": user["externalId"],
+            "activation_id": activation["id"],
+            "name": "region",
+            "trace_id": new_id(),
+            "connector_id": connector,
+            "version": "one",
+            "definition_id": imported.json["definitions"][0]["id"],
+        }
+    )
+
+
+def _replaced(value: Any, found: dict[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {name: found[name] if name in found else _replaced(one, found) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_replaced(item, found) for item in value]
+    return value

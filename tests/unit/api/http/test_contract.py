@@ -1,0 +1,159 @@
+"""The contract: every row of it is an operation, with its method, path, fields and status."""
+
+import pytest
+
+from tieline_api.handlers import OPERATIONS
+from tieline_api.schemas.base import PageQuery
+
+O = "/api/v2/o/{organisation_id}"  # noqa: E741
+BY_PLACE = {(operation.method, operation.path): operation for operation in OPERATIONS}
+PAGING = "first after before"
+ROWS = [
+    # method, path, status, query, body, what the body must have
+    ("GET", f"{O}/systems", 200, f"{PAGING} search", "", ""),
+    ("PUT", f"{O}/systems/{{system_id}}", 201, "", "name domain templateBaseUrl", ""),
+    (
+        "POST", f"{O}/systems/{{system_id}}/oauth2/initialise", 200, "",
+        "credential authorizeUrl clientId scopes disableOfflineAccess prompt additionalParams",
+        "credential authorizeUrl clientId",
+    ),
+    (
+        "POST", f"{O}/systems", 201, "", "name domain templateBaseUrl authSchemeConfigs labels",
+        "name domain templateBaseUrl authSchemeConfigs",
+    ),
+    ("PUT", f"{O}/systems/{{system_id}}/auth-scheme-configs/{{id}}", 201, "", "type apiKey oauth2 hmac", "type"),
+    ("DELETE", f"{O}/systems/{{system_id}}/auth-scheme-configs/{{id}}", 204, "", "", ""),
+    ("GET", f"{O}/systems/{{system_id}}", 200, "", "", ""),
+    ("DELETE", f"{O}/systems/{{system_id}}", 204, "", "", ""),
+    ("PUT", f"{O}/connections/{{connection_id}}", 200, "", "name credentials baseUrl", ""),
+    ("POST", f"{O}/connections/{{connection_id}}/link", 201, "", "connectionTemplateId", "connectionTemplateId"),
+    ("DELETE", f"{O}/connections/{{connection_id}}/link", 204, "", "connectionTemplateId", "connectionTemplateId"),
+    (
+        "POST", f"{O}/connections", 201, "", "connectionTemplateId connection",
+        "connectionTemplateId connection",
+    ),
+    ("GET", f"{O}/connections", 200, f"{PAGING} system_id end_user_id", "", ""),
+    ("GET", f"{O}/connections/{{connection_id}}", 200, "", "", ""),
+    ("DELETE", f"{O}/connections/{{connection_id}}", 204, "", "", ""),
+    ("POST", f"{O}/projects", 200, "", "name id", "name"),
+    ("GET", f"{O}/projects", 200, "", "", ""),
+    ("PUT", f"{O}/projects/{{project_id}}", 200, "", "name settings", ""),
+    (
+        "PUT", f"{O}/projects/{{project_id}}/deploy", 200, "project_env env_id",
+        "files labels versionName versionDescription", "",
+    ),
+    ("POST", f"{O}/projects/{{project_id}}/suspend", 200, "environment*", "", ""),
+    ("PUT", f"{O}/projects/{{project_id}}/variables", 200, "", "*", ""),
+    ("PATCH", f"{O}/projects/{{project_id}}/variables", 200, "", "op path value", "op path"),
+    ("GET", f"{O}/projects/{{project_id}}", 200, "", "", ""),
+    ("DELETE", f"{O}/projects/{{project_id}}", 204, "", "", ""),
+    ("GET", f"{O}/projects/{{project_id}}/files", 200, "", "", ""),
+    ("PUT", f"{O}/projects/{{project_id}}/files", 200, "", "files labels", "files labels"),
+    (
+        "GET", f"{O}/projects/{{project_id}}/logs", 200,
+        "project_env next_token start end search build latest first order", "", "",
+    ),
+    ("GET", f"{O}/projects/{{project_id}}/variables", 200, "", "", ""),
+    ("GET", f"{O}/projects/{{project_id}}/versions", 200, PAGING, "", ""),
+    ("GET", f"{O}/projects/{{project_id}}/versions/{{version_id}}/files", 200, "", "", ""),
+    ("PUT", f"{O}/projects/{{project_id}}/versions/{{version_id}}/deploy", 200, "project_env env_id", "", ""),
+    ("GET", f"{O}/projects/{{project_id}}/connections", 200, f"{PAGING} env_id", "", ""),
+    (
+        "POST", f"{O}/projects/{{project_id}}/connection-templates", 200, "",
+        "systemId name environmentId dynamic", "systemId name",
+    ),
+    (
+        "PUT", f"{O}/projects/{{project_id}}/connection-templates/{{template_id}}", 200, "",
+        "name dynamic authSchemeConfigIds", "",
+    ),
+    ("DELETE", f"{O}/projects/{{project_id}}/connection-templates/{{template_id}}", 200, "", "", ""),
+    ("GET", f"{O}/projects/{{project_id}}/connection-templates", 200, "env_id", "", ""),
+    ("GET", f"{O}/projects/{{project_id}}/systems", 200, "env_id", "", ""),
+    (
+        "POST", f"{O}/projects/{{project_id}}/systems", 204, "",
+        "systemId name environmentId dynamic", "systemId name",
+    ),
+    (
+        "DELETE", f"{O}/projects/{{project_id}}/systems", 204, "",
+        "systemId name environmentId dynamic", "systemId name",
+    ),
+    (
+        "PUT", f"{O}/projects/{{project_id}}/systems", 204, "",
+        "systemId name environmentId dynamic", "systemId name",
+    ),
+    (
+        "POST", f"{O}/activations", 200, "", "userId environmentId connections dynamicVariables",
+        "userId environmentId connections",
+    ),
+    ("PATCH", f"{O}/environments/{{environment_id}}/activations/{{activation_id}}/variables", 200, "", "*", ""),
+    ("DELETE", f"{O}/environments/{{environment_id}}/activations/{{activation_id}}", 200, "", "", ""),
+    (
+        "PUT", f"{O}/environments/{{environment_id}}/activations/{{activation_id}}/variables/{{name}}", 200, "",
+        "value", "value",
+    ),
+    ("PATCH", f"{O}/environments/{{environment_id}}/variables", 200, "", "*", ""),
+    ("GET", f"{O}/environments/{{environment_id}}/activations", 200, "first after", "", ""),
+    ("GET", f"{O}/environments/{{environment_id}}/activations/{{activation_id}}", 200, "", "", ""),
+    ("GET", f"{O}/environment/{{environment_id}}/users/{{external_user_id}}/activations", 200, "", "", ""),
+    (
+        "GET", f"{O}/environment-systems/{{connection_template_id}}/activations/{{activation_id}}", 200,
+        "", "", "",
+    ),
+    ("POST", f"{O}/users", 201, "", "externalId displayName", "externalId"),
+    ("GET", f"{O}/users", 200, f"{PAGING} search activated environment_id", "", ""),
+    ("GET", f"{O}/users/{{user_id}}", 200, "", "", ""),
+    ("DELETE", f"{O}/users/{{user_id}}", 204, "", "", ""),
+    ("GET", f"{O}/projects/{{project_id}}/traces/{{trace_id}}", 200, "", "", ""),
+    (
+        "GET", f"{O}/projects/{{project_id}}/traces", 200,
+        "project_env next_token start end filter error task", "", "",
+    ),
+    (
+        "POST", "/api/connect/v1/o/{organisation_id}/connector/{connector_id}/http/import", 201, "",
+        "format version", "format version",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "query", "body", "required"),
+    ROWS,
+    ids=[f"{row[0]} {row[1]}" for row in ROWS],
+)
+def test_every_row_is_an_operation(
+    method: str, path: str, status: int, query: str, body: str, required: str
+) -> None:
+    operation = BY_PLACE[method, path]
+    assert operation.success == status
+    asked = operation.query.model_fields if operation.query else {}
+    wanted = query.replace("*", "").split()
+    assert set(wanted) <= set(asked)
+    assert {name for name in asked if asked[name].is_required()} == {
+        name.rstrip("*") for name in query.split() if name.endswith("*")
+    }
+    if body == "*":
+        assert operation.body is not None
+        return
+    fields = operation.body.model_fields if operation.body else {}
+    names = {info.alias or name for name, info in fields.items()}
+    assert set(body.split()) <= names
+    assert {info.alias or name for name, info in fields.items() if info.is_required()} == set(
+        required.split()
+    )
+
+
+def test_pages_have_20_items_unless_asked_and_200_at_most() -> None:
+    assert PageQuery().first == 20
+    first = PageQuery.model_json_schema()["properties"]["first"]
+    assert (first["minimum"], first["maximum"]) == (1, 200)
+
+
+def test_keys_are_bearer_values_for_the_two_rows_that_clients_call_so() -> None:
+    assert {one.id for one in OPERATIONS if one.key_as_bearer} == {"listSystems", "importConnector"}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+def test_what_replaces_or_patches_one_thing_honours_if_match(operation: object) -> None:
+    exempt = {"removeSystemFromEnvironmentByPut"}  # a removal
+    if operation.method in ("PUT", "PATCH"):  # type: ignore[attr-defined]
+        assert operation.conditional or operation.id in exempt  # type: ignore[attr-defined]

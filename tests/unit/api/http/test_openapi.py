@@ -1,0 +1,97 @@
+"""The OpenAPI document is valid, complete, and its examples are true."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+from openapi_spec_validator import validate
+
+from tieline_api.handlers import OPERATIONS
+from tieline_api.http.openapi import document
+from tieline_api.http.operation import Operation
+from tieline_api.http.request_body import validate as read
+
+
+@pytest.fixture(scope="module")
+def openapi() -> dict[str, Any]:
+    return document(OPERATIONS, title="Tieline", version="1")
+
+
+def _operations(openapi: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for methods in openapi["paths"].values():
+        yield from methods.values()
+
+
+def test_the_document_is_valid_openapi_3_1(openapi: dict[str, Any]) -> None:
+    validate(openapi)
+    assert openapi["openapi"].startswith("3.1")
+
+
+def test_operation_ids_are_unique(openapi: dict[str, Any]) -> None:
+    identifiers = [operation["operationId"] for operation in _operations(openapi)]
+    assert len(identifiers) == len(set(identifiers)) == len(OPERATIONS)
+
+
+def test_no_two_rows_have_the_same_method_and_path() -> None:
+    rows = [(operation.method, operation.path) for operation in OPERATIONS]
+    assert len(rows) == len(set(rows))
+
+
+def test_every_answer_documents_its_errors(openapi: dict[str, Any]) -> None:
+    for operation in _operations(openapi):
+        assert {"401", "403", "404", "503"} <= operation["responses"].keys(), operation["operationId"]
+        if "requestBody" in operation:
+            assert {"400", "413", "415", "422"} <= operation["responses"].keys(), operation["operationId"]
+
+
+def test_custom_resource_keywords_stay_out(openapi: dict[str, Any]) -> None:
+    assert "x-kubernetes" not in str(openapi)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+def test_examples_are_true(operation: Operation, openapi: dict[str, Any]) -> None:
+    described = openapi["paths"][operation.path][operation.method.lower()]
+    if operation.body is not None:
+        assert operation.example is not None, "a body needs an example"
+        _, unknown = read(operation.body, operation.example)
+        assert unknown == []
+        (content,) = described["requestBody"]["content"].values()
+        _check(openapi, content)
+    if operation.response is not None:
+        assert operation.response_example is not None, "an answer needs an example"
+        _check(openapi, described["responses"][str(operation.success)]["content"]["application/json"])
+
+
+def test_what_requests_take_beyond_the_type_of_answers_is_in_a_schema_of_their_own(
+    openapi: dict[str, Any],
+) -> None:
+    """Generated clients keep the names of what they read, and may send null where it is accepted."""
+    schemas = openapi["components"]["schemas"]
+    assert all(re.fullmatch(r"[A-Za-z0-9]+", name) for name in schemas), "names that generators can use"
+    read, sent = schemas["OAuth2Scheme"]["properties"], schemas["OAuth2SchemeInput"]["properties"]
+    assert read["defaultScopes"]["type"] == "array"
+    assert {"type": "null"} in sent["defaultScopes"]["anyOf"]
+    assert {"type": "string", "maxLength": 0} in sent["id"]["anyOf"]
+    assert schemas["SystemPage"]["properties"]["items"]["items"]["$ref"].endswith("/System")
+
+
+def test_descriptions_speak_to_users(openapi: dict[str, Any]) -> None:
+    for operation in _operations(openapi):
+        text = operation["description"]
+        assert not re.search(r"\bS\d+\b", text), f"a number of a specification: {text}"
+        assert not text.lower().startswith("the same"), f"refers to another operation's text: {text}"
+        assert text.partition(" Requires the Kubernetes permission ")[0].endswith("."), text
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+def test_every_row_says_what_it_does(operation: Operation) -> None:
+    assert operation.handler.__doc__
+    assert operation.permissions
+    assert operation.method in {"GET", "POST", "PUT", "PATCH", "DELETE"}
+
+
+def _check(openapi: dict[str, Any], content: dict[str, Any]) -> None:
+    schema = {**content["schema"], "components": openapi["components"]}
+    jsonschema.Draft202012Validator(schema).validate(content["example"])

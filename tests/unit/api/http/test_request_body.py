@@ -1,0 +1,197 @@
+"""What requests may say beyond what we know, and how it is told back."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from tieline_api.errors import ApiError
+from tieline_api.http.request_body import MAX_WARNINGS, validate, warning_header
+from tieline_api.schemas.auth_schemes import AuthSchemeConfig
+from tieline_api.schemas.authorisations import CredentialOfOrganisation
+from tieline_api.schemas.base import Rest
+from tieline_api.schemas.connections import ConnectionUpdate, NewConnection
+from tieline_api.schemas.examples import NEW_CONNECTION, SYSTEM_CREATE, SYSTEM_ID
+from tieline_api.schemas.projects import DeployBody, FilesBody, ProjectCreate, ProjectUpdate
+from tieline_api.schemas.systems import SystemCreate
+from tieline_api.schemas.templates import TemplateCreate, TemplateUpdate
+from tieline_api.schemas.users import ActivationCreate, GivenConnection, UserCreate, Variables
+from tieline_core.identity.ids import parse_id
+
+API_KEY = {"type": "api-key", "apiKey": {"id": "k", "name": "X-Key", "in": "header"}}
+
+
+def test_unknown_fields_are_named_with_their_paths() -> None:
+    body = {
+        "name": "a",
+        "domain": "d",
+        "templateBaseUrl": "https://d",
+        "colour": "red",
+        "authSchemeConfigs": [{**API_KEY, "new": 1, "apiKey": {**API_KEY["apiKey"], "hue": 2}}],  # type: ignore[dict-item]
+    }
+    parsed, unknown = validate(SystemCreate, body)
+    assert sorted(unknown) == [
+        'unknown field "authSchemeConfigs[0].apiKey.hue"',
+        'unknown field "authSchemeConfigs[0].new"',
+        'unknown field "colour"',
+    ]
+    assert "red" not in parsed.model_dump_json()
+
+
+def test_sub_objects_of_other_types_are_dropped_and_named_even_when_malformed() -> None:
+    parsed, unknown = validate(
+        AuthSchemeConfig, {**API_KEY, "oauth2": "not even an object", "hmac": {"id": 1}}
+    )
+    assert sorted(unknown) == [
+        'field "hmac" does not belong to this type and was ignored',
+        'field "oauth2" does not belong to this type and was ignored',
+    ]
+    assert parsed.id == "k"
+    assert parsed.oauth2 is None
+
+
+def test_validation_messages_in_a_request_are_ignored_without_a_word() -> None:
+    config = {"type": "none", "none": {"id": "n", "validationMessages": "anything"}}
+    parsed, unknown = validate(AuthSchemeConfig, config)
+    assert unknown == []
+    assert parsed.none is not None
+    assert parsed.none.validation_messages == []
+
+
+def test_snake_case_is_not_our_field_names() -> None:
+    _, unknown = validate(ProjectUpdate, {"settings": {"accept_code_changes_automatically": True}})
+    assert unknown == ['unknown field "settings.accept_code_changes_automatically"']
+
+
+def test_null_is_the_same_as_leaving_out() -> None:
+    parsed, _ = validate(ProjectUpdate, {"name": None, "settings": None})
+    assert (parsed.name, parsed.settings) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "kind", ["api-key", "oauth2", "hmac", "jwt-bearer", "oauth1", "secret", "none", "certificate"]
+)
+def test_a_scheme_without_its_sub_object_is_422(kind: str) -> None:
+    with pytest.raises(ApiError) as caught:
+        validate(AuthSchemeConfig, {"type": kind})
+    assert caught.value.status == 422
+
+
+ZERO = "0" * 26
+SENT_BY_CLIENTS: list[tuple[type[BaseModel], dict[str, Any], dict[str, Any]]] = [
+    (SystemCreate, {**SYSTEM_CREATE, "authSchemeConfigs": None}, {"auth_scheme_configs": []}),
+    (NewConnection, {"name": "C", "credentials": None}, {"credentials": []}),
+    (NewConnection, {"name": "C", "credentials": [], "externalId": ""}, {"external_id": None}),
+    (ConnectionUpdate, {"credentials": None}, {"credentials": None}),
+    (ProjectCreate, {"name": "P", "id": ZERO}, {"id": None}),
+    (ProjectCreate, {"name": "P", "id": ""}, {"id": None}),
+    (TemplateCreate, {"systemId": SYSTEM_ID, "name": "t", "environmentId": ZERO}, {"environment_id": None}),
+    (TemplateUpdate, {"authSchemeConfigIds": None}, {"auth_scheme_config_ids": None}),
+    (UserCreate, {"externalId": "e"}, {"display_name": ""}),
+    (UserCreate, {"externalId": "e", "displayName": None}, {"display_name": ""}),
+    (UserCreate, {"externalId": "e", "displayName": ""}, {"display_name": ""}),
+    (FilesBody, {"files": [], "labels": None}, {"labels": {}}),
+    (DeployBody, {"files": None, "labels": None}, {"files": None, "labels": None}),
+    (
+        ActivationCreate,
+        {"userId": "u", "environmentId": SYSTEM_ID, "connections": None, "dynamicVariables": None},
+        {"connections": [], "dynamic_variables": None},
+    ),
+    (
+        GivenConnection,
+        {"connectionTemplateId": SYSTEM_ID, "existingConnectionId": ZERO, "connection": NEW_CONNECTION},
+        {"existing_connection_id": None},
+    ),
+    (CredentialOfOrganisation, {"id": "c", "organisationId": ZERO}, {"organisation_id": None}),
+]
+
+
+@pytest.mark.parametrize(("model", "body", "read"), SENT_BY_CLIENTS)
+def test_what_existing_clients_send_is_accepted(
+    model: type[BaseModel], body: dict[str, Any], read: dict[str, Any]
+) -> None:
+    parsed, unknown = validate(model, body)
+    assert unknown == []
+    assert {name: getattr(parsed, name) for name in read} == read
+
+
+def test_a_new_connection_counts_before_an_existing_one() -> None:
+    body = {
+        "connectionTemplateId": SYSTEM_ID,
+        "existingConnectionId": SYSTEM_ID,
+        "connection": NEW_CONNECTION,
+    }
+    parsed, _ = validate(GivenConnection, body)
+    assert parsed.connection is not None
+
+
+@pytest.mark.parametrize("no_id", [None, "", ZERO])
+def test_a_scheme_without_an_id_gets_one(no_id: str | None) -> None:
+    body = {"type": "api-key", "apiKey": {"id": no_id, "name": "X-Key", "in": "header"}}
+    parsed, unknown = validate(AuthSchemeConfig, body)
+    assert unknown == []
+    assert parse_id(parsed.id) == parsed.id
+    assert not parsed.has_own_id
+
+
+def test_null_means_empty_in_every_part_of_a_scheme() -> None:
+    endpoint = {"url": "https://x.example", "additionalParamConfigs": None, "parameterTransmission": None}
+    oauth1 = {"id": "a", "description": None, "validationMessages": None, "tokenEndpoint": endpoint}
+    parsed, _ = validate(AuthSchemeConfig, {"type": "oauth1", "oauth1": oauth1, "oauth2": None, "none": None})
+    assert parsed.oauth1 is not None
+    assert parsed.oauth1.token_endpoint is not None
+    assert parsed.oauth1.token_endpoint.additional_param_configs == []
+    grant = {"type": "authorizationCode", "authorizationCode": {"clientId": "me", "credentialId": ZERO}}
+    oauth2 = {
+        "id": "a", "tokenUrl": "https://x.example/token", "grant": grant, "scopes": None, "defaultScopes": None,
+        "mtlsCredentialId": ZERO, "mtlsEnabled": None, "additionalTokenParams": None,
+    }  # fmt: skip
+    parsed, _ = validate(AuthSchemeConfig, {"type": "oauth2", "oauth2": oauth2})
+    assert parsed.oauth2 is not None
+    assert (parsed.oauth2.default_scopes, parsed.oauth2.scopes) == ([], [])
+    assert parsed.oauth2.mtls_credential_id is None
+    assert [parsed.oauth2.grant.authorization_code.credential_id] == [""]  # type: ignore[union-attr]
+
+
+def test_values_of_variables_keep_their_nulls() -> None:
+    parsed, _ = validate(Variables, {"region": None})
+    assert parsed.root == {"region": None}
+
+
+@given(st.lists(st.text(), max_size=20))
+def test_a_warning_header_is_always_fit_for_http(texts: list[str]) -> None:
+    header = warning_header(texts)
+    if not texts:
+        assert header is None
+        return
+    assert header is not None
+    assert header.isascii()
+    assert header.isprintable()
+    assert header.count("299 - ") <= MAX_WARNINGS + 1
+
+
+def test_a_long_list_of_warnings_is_bounded() -> None:
+    header = warning_header([f"unknown {number}" for number in range(100)])
+    assert header is not None
+    assert header.endswith('299 - "and 95 more"')
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(JSON)
+def test_no_json_makes_reading_fail_otherwise_than_by_422(value: object) -> None:
+    def status(model: type[Rest]) -> int:
+        try:
+            validate(model, value)
+        except ApiError as error:
+            return error.status
+        return 200
+
+    assert {status(model) for model in (SystemCreate, AuthSchemeConfig, ProjectUpdate)} <= {200, 422}

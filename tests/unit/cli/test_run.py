@@ -1,0 +1,130 @@
+"""``tieline run`` serves a folder as a pod would, and takes changes as a deploy would."""
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.unit.cli.commands import MAIN, Running, project, tieline
+from tieline.cli.log_format import readable
+
+CONNECTIONS = """\
+variables: {region: "${REGION}"}
+users:
+  ann: {variables: {region: north}}
+"""
+
+
+async def answer(url: str, path: str = "/where") -> tuple[int, object]:
+    timeout = aiohttp.ClientTimeout(total=20)
+    async with aiohttp.ClientSession(timeout=timeout) as client, client.get(f"{url}{path}") as response:
+        return response.status, json.loads(await response.read())
+
+
+async def test_it_serves_the_static_activation_and_users_from_the_file(tmp_path: Path) -> None:
+    project(tmp_path, {"connections.yaml": CONNECTIONS})
+    async with Running(tmp_path, env={"REGION": "south"}) as running:
+        url = await running.url()
+        assert await answer(url) == (200, {"answer": 1, "region": "south"})
+        assert await answer(url, "/where/users/ann") == (200, {"answer": 1, "region": "north"})
+        assert (await answer(url, "/where/users/ben"))[0] == 404
+        (tmp_path / "connections.yaml").write_text("variables: {region: west}\n")
+        await running.said("Read the changed connections file")
+        assert await answer(url) == (200, {"answer": 1, "region": "west"})
+    assert running.code == 0
+
+
+async def test_connections_that_come_later_are_seen(tmp_path: Path) -> None:
+    async with Running(project(tmp_path / "integration")) as running:
+        url = await running.url()
+        assert await answer(url) == (200, {"answer": 1, "region": None})
+        (tmp_path / "connections.json").write_text('{"variables": {"region": "east"}}')
+        await running.said("(version 2)")
+        assert await answer(url) == (200, {"answer": 1, "region": "east"})
+
+
+async def test_changed_code_is_deployed_without_losing_a_request_and_broken_code_is_not(
+    tmp_path: Path,
+) -> None:
+    project(tmp_path)
+    async with Running(tmp_path) as running:
+        url = await running.url()
+        seen: list[object] = []
+        stop = asyncio.Event()
+
+        async def load() -> None:
+            while not stop.is_set():
+                seen.append(await answer(url))
+                await asyncio.sleep(0.005)
+
+        loading = asyncio.create_task(load())
+        (tmp_path / "main.py").write_text(MAIN.replace('"answer": 1', '"answer": 2 +'))
+        await running.said("main.py:8: error: Python cannot read this")
+        await running.said("goes on serving")
+        (tmp_path / "main.py").write_text(MAIN.replace('"answer": 1', '"answer": 2'))
+        await running.said("(version 2)")
+        assert await answer(url) == (200, {"answer": 2, "region": None})
+        stop.set()
+        await loading
+        assert {json.dumps(item) for item in seen} <= {
+            json.dumps((200, {"answer": n, "region": None})) for n in (1, 2)
+        }
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"main.py": "import nothing_here\n"}, 'main.py:1: error: there is no module "nothing_here"'),
+        (
+            {"connections.yaml": "variables:\n  a: ${NOT_SET_ANYWHERE}\n"},
+            "connections.yaml:2: the environment variable NOT_SET_ANYWHERE is not set",
+        ),
+    ],
+)
+async def test_what_cannot_be_served_ends_the_command(
+    tmp_path: Path, files: dict[str, str], told: str
+) -> None:
+    async with Running(project(tmp_path, files)) as running:
+        await running.said(told)
+        await running.said("The project cannot be served")
+        await asyncio.wait_for(running._process.wait(), 10)
+    assert running.code == 1
+
+
+def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = tieline("run", str(project(tmp_path)), "--port", str(port))
+    assert (ended.returncode, f"Port {port} cannot be listened on" in ended.stderr) == (1, True)
+
+
+async def test_a_server_that_crashes_is_started_again(tmp_path: Path) -> None:
+    crash = "    import os; os.path.exists('crash') and (os.remove('crash'), os._exit(3))\n    return {"
+    project(tmp_path, {"main.py": MAIN.replace("    return {", crash), "../crash": ""})
+    async with Running(tmp_path, cwd=tmp_path.parent) as running:
+        url = await running.url()
+        assert (await answer(url))[0] == 200
+        assert "The server ended with 3; starting it again" in running.lines
+
+
+def test_lines_are_readable_on_a_terminal() -> None:
+    line = {
+        "timestamp": "2026-01-01T10:00:00.123Z",
+        "severity": "ERROR",
+        "message": "Webhook orders failed",
+        "executionId": "01ABCDEFXYZ",
+        "error": "Traceback …\nValueError: no",
+    }
+    shown = readable(json.dumps(line), colour=False)
+    assert shown == "10:00:00.123 ERROR   Webhook orders failed  [DEFXYZ]\nTraceback …\nValueError: no"
+    assert "\033[31m" in readable(json.dumps(line), colour=True)
+    run = {
+        "severity": "INFO",
+        "message": "Ran webhook orders",
+        "httpRequest": {"requestMethod": "POST", "requestUrl": "/orders", "status": 201, "latency": "0.012s"},
+    }
+    assert readable(json.dumps(run), colour=False).endswith("Ran webhook orders  POST /orders 201 in 12 ms")
+    assert readable("no JSON", colour=True) == "no JSON"

@@ -1,0 +1,98 @@
+"""Variables: readable errors, no network, no values in messages, and no schema that can hold the service."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tieline_core.evaluation.variables_checker import VariablesChecker
+from tieline_core.variables import in_effect
+from tieline_protocol.variables import MAX_ERRORS, InvalidSchema, schema_problem, variable_errors
+
+SCHEMA = {
+    "type": "object",
+    "required": ["region"],
+    "additionalProperties": False,
+    "properties": {
+        "region": {"enum": ["eu", "us"]},
+        "limits": {"type": "object", "properties": {"daily": {"type": "integer", "maximum": 10}}},
+        "names": {"type": "array", "items": {"type": "string", "pattern": "^[a-z]+$"}},
+    },
+}
+
+
+def test_variables_that_follow_the_schema_have_no_errors() -> None:
+    assert variable_errors(SCHEMA, {"region": "eu", "limits": {"daily": 3}, "names": ["a"]}) == []
+    assert variable_errors(None, {"anything": 1}) == []
+    assert variable_errors({"type": "object", "properties": {}}, {}) == []
+
+
+def test_errors_say_where_and_never_what_the_value_is() -> None:
+    variables = {"region": "s3cret", "limits": {"daily": 4711}, "names": ["ok", "S3CRET"]}
+    errors = {error.path: str(error) for error in variable_errors(SCHEMA, variables)}
+    assert errors.keys() == {"region", "limits.daily", "names[1]"}
+    assert not any(value in text for value in ("s3cret", "S3CRET", "4711") for text in errors.values())
+
+
+def test_a_missing_variable_and_an_unknown_one_are_told() -> None:
+    told = " ".join(str(error) for error in variable_errors(SCHEMA, {"regoin": "eu"}))
+    assert "region" in told
+    assert "regoin" in told
+
+
+def test_errors_are_limited_in_number() -> None:
+    assert len(variable_errors(SCHEMA, {"region": "eu", "names": [1] * 1000})) == MAX_ERRORS
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"properties": {"a": {"type": "strin"}}}, "properties.a.type"),
+        ({"type": "array"}, 'type "object"'),
+        ({"$ref": "http://127.0.0.1:9/schema"}, "Retrieval is disabled"),
+        ({"$ref": "file:///etc/passwd"}, "Retrieval is disabled"),
+        ({"$schema": "http://127.0.0.1:9/dialect"}, "$schema"),
+        ({"properties": {"a": {"$ref": "#/$defs/nope"}}}, "/$defs/nope"),
+        ({"properties": {"a": {"pattern": "(?=x)"}}}, "properties.a.pattern"),
+        ({"properties": {"a": {"pattern": "("}}}, "properties.a.pattern"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_says_why_and_nothing_is_fetched(schema: dict, words: str) -> None:
+    problem = schema_problem(schema)
+    assert problem
+    assert words in problem
+    with pytest.raises(InvalidSchema):
+        variable_errors(schema, {})
+
+
+def test_a_schema_may_refer_to_itself() -> None:
+    schema = {"$defs": {"r": {"enum": ["eu"]}}, "properties": {"region": {"$ref": "#/$defs/r"}}}
+    assert schema_problem(schema) is None
+    assert variable_errors(schema, {"region": "us"})
+
+
+def test_a_regular_expression_made_to_explode_answers_at_once() -> None:
+    schema = {"properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
+    began = time.perf_counter()
+    assert variable_errors(schema, {"a": "a" * 50_000 + "!"})
+    assert time.perf_counter() - began < 30, "it would take longer than anybody has"
+
+
+@pytest.mark.parametrize(
+    ("schema", "variables", "last", "run"),
+    [
+        (SCHEMA, {"region": "eu"}, {"region": "us"}, {"region": "eu"}),
+        (SCHEMA, {"region": "mars"}, {"region": "us"}, {"region": "us"}),
+        (SCHEMA, {"region": "mars"}, None, {}),
+        (None, {"anything": 1}, {"region": "us"}, {"anything": 1}),
+        ({"type": "array"}, {"region": "eu"}, {"region": "us"}, {"region": "us"}),
+    ],
+    ids=["they fit", "they no longer fit", "they never fitted", "there is no schema", "the schema is none"],
+)
+def test_code_runs_with_the_last_values_that_fitted(
+    schema: dict | None, variables: dict, last: dict | None, run: dict
+) -> None:
+    status = {"lastValidVariables": last} if last else {}
+    fit = VariablesChecker().fits(schema, variables)
+    assert in_effect({"spec": {"variables": variables}, "status": status}, fit=fit) == run

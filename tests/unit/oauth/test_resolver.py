@@ -1,0 +1,291 @@
+"""From a connection's credential to the token request it stands for."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.oauth.memory_lookups import TOKEN_URL, MemoryLookups, credential, make, oauth2, system
+from tieline_core.credentials.resolver import Grant, Resolved, resolve
+from tieline_core.resources.auth_schemes import OAuth2Client
+
+
+def connection(*credentials: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return make(
+        "Connection", "login", name="Login", systemRef={"name": "shop"}, credentials=list(credentials), **more
+    )
+
+
+def reasons(resolved: Resolved) -> list[str]:
+    return [problem.reason for problem in resolved.problems]
+
+
+async def test_a_code_is_exchanged_as_the_schemes_client_with_the_secret_of_the_system() -> None:
+    scheme = oauth2(
+        pkce=True,
+        refreshUrl="https://login.shop.example/refresh",
+        additionalTokenParams="audience=shop",
+        clientAuthentication="body",
+        client={"clientId": "app", "secretRef": {"name": "app"}},
+    )
+    shop, login = system(scheme), connection(credential(kind="oauth2-code"))
+    world = MemoryLookups(shop, login)
+    world.put_secret("main", code="c0de", state="st")
+    world.put_secret("app", clientSecret="s3cret")
+    found = await resolve(world, login, "main")
+    assert found.problems == ()
+    assert (found.grant, found.pkce) == (Grant.AUTHORIZATION_CODE, True)
+    assert found.inputs == {"code": "c0de", "state": "st"}
+    endpoint = found.endpoint
+    assert endpoint is not None
+    assert (endpoint.token_url, endpoint.refresh_url) == (TOKEN_URL, "https://login.shop.example/refresh")
+    assert (endpoint.client_id, endpoint.client_secret) == ("app", "s3cret")
+    assert (endpoint.authentication, endpoint.additional_params) == ("body", "audience=shop")
+    assert "s3cret" not in repr(found)
+    assert "c0de" not in repr(found)
+
+
+async def test_a_public_client_needs_no_secret() -> None:
+    login = connection(credential(kind="oauth2-code"))
+    world = MemoryLookups(system(oauth2(pkce=True)), login)
+    world.put_secret("main", code="c0de")
+    found = await resolve(world, login, "main")
+    assert found.endpoint is not None
+    assert found.endpoint.client_secret == ""
+
+
+async def test_client_credentials_come_from_the_connections_own_secret_which_may_say_where_to_and_for_what() -> (
+    None
+):
+    login = connection(credential(kind="oauth2-client"))
+    world = MemoryLookups(system(oauth2(grant="clientCredentials", client={}, defaultScopes=["read"])), login)
+    world.put_secret("main", clientId="me", clientSecret="s")
+    found = await resolve(world, login, "main")
+    assert found.grant is Grant.CLIENT_CREDENTIALS
+    assert found.scopes == ("read",)
+    assert found.endpoint is not None
+    assert found.endpoint.client_id == "me"
+    world.put_secret(
+        "main",
+        clientId="me",
+        clientSecret="s",
+        tokenUrl="https://eu.shop.example/token",
+        scopes="write all",
+        additionalParams="a=b",
+    )
+    found = await resolve(world, login, "main")
+    assert found.scopes == ("write", "all")
+    assert found.endpoint is not None
+    assert found.endpoint.token_url == "https://eu.shop.example/token"
+    assert found.endpoint.additional_params == "a=b"
+
+
+async def test_the_credential_that_the_scheme_names_holds_the_client() -> None:
+    client = {"credentialId": "shop-client", "clientId": "old"}
+    holder = make(
+        "Connection",
+        "clients",
+        name="Clients",
+        systemRef={"name": "shop"},
+        credentials=[credential("client", "oauth2-client", credentialId="shop-client")],
+    )
+    login = connection(credential(kind="oauth2-password"))
+    world = MemoryLookups(system(oauth2(grant="password", client=client)), login, holder)
+    world.put_secret("main", username="ada", password="pw")
+    world.put_secret("client", clientId="app", clientSecret="s")
+    found = await resolve(world, login, "main")
+    assert found.grant is Grant.PASSWORD
+    assert found.inputs == {"username": "ada", "password": "pw"}
+    assert found.endpoint is not None
+    assert (found.endpoint.client_id, found.endpoint.client_secret) == ("app", "s")
+    assert (await resolve(world, holder, "client")).grant is None, "a client for others asks for nothing"
+
+
+async def test_the_credential_that_was_named_when_the_flow_began_stands_in_for_the_schemes() -> None:
+    holder = make(
+        "Connection",
+        "clients",
+        name="Clients",
+        systemRef={"name": "shop"},
+        credentials=[credential("client", "oauth2-client", credentialId="other")],
+    )
+    login = connection(credential(kind="oauth2-code"))
+    world = MemoryLookups(system(oauth2()), login, holder)
+    world.put_secret("main", code="c")
+    world.put_secret("client", clientId="other-app", clientSecret="s")
+    found = await resolve(world, login, "main", client=OAuth2Client(credential_id="other", client_id="x"))
+    assert found.endpoint is not None
+    assert found.endpoint.client_id == "other-app"
+
+
+def _clients(**more: Any) -> dict[str, Any]:
+    """A connection of the shop that holds an OAuth client."""
+    item = credential("client", "oauth2-client", credentialId="shop-client", **more)
+    return make("Connection", "clients", name="Clients", systemRef={"name": "shop"}, credentials=[item])
+
+
+def _own_scheme(token_url: str, **fields: Any) -> dict[str, Any]:
+    """A credential whose scheme is the connection's own, and names the client of another connection."""
+    scheme = oauth2("own", tokenUrl=token_url, client={"credentialId": "shop-client"}, **fields)
+    own = credential(kind="oauth2-code", authSchemeConfig=scheme)
+    del own["authSchemeConfigId"]
+    return own
+
+
+@pytest.mark.parametrize(
+    ("token_url", "refresh_url", "sent"),
+    [
+        (TOKEN_URL, None, True),
+        (TOKEN_URL, "https://eu.shop.example/token", True),
+        ("https://elsewhere.example/token", None, False),
+        (TOKEN_URL, "https://elsewhere.example/token", False),
+    ],
+)
+@pytest.mark.parametrize("stands_in", [False, True], ids=["named by the scheme", "named at the beginning"])
+async def test_a_connections_own_scheme_sends_the_client_of_another_one_only_where_that_ones_schemes_do(
+    token_url: str, refresh_url: str | None, sent: bool, stands_in: bool
+) -> None:
+    more = {"refreshUrl": refresh_url} if refresh_url else {}
+    login, holder = connection(_own_scheme(token_url, **more)), _clients()
+    shop = system(oauth2(), oauth2("eu", tokenUrl="https://eu.shop.example/token"))
+    world = MemoryLookups(shop, login, holder)
+    world.put_secret("main", code="c")
+    world.put_secret("client", clientId="app", clientSecret="s3cret")
+    client = OAuth2Client(credential_id="shop-client") if stands_in else None
+    found = await resolve(world, login, "main", client=client)
+    assert reasons(found) == ([] if sent else ["UrlNotGranted"])
+    assert (found.endpoint is not None) is sent
+    if not sent:
+        assert TOKEN_URL in found.problems[0].message
+
+
+@pytest.mark.parametrize(
+    ("held", "told"),
+    [
+        (oauth2("held", tokenUrl="https://own.example/token"), None),
+        ({"id": "held", "type": "basic-auth"}, "no URL yet"),
+    ],
+)
+async def test_the_client_goes_where_its_own_connections_own_scheme_says(
+    held: dict[str, Any], told: str | None
+) -> None:
+    holding, login = _clients(authSchemeConfig=held), connection(_own_scheme("https://own.example/token"))
+    del holding["spec"]["credentials"][0]["authSchemeConfigId"]
+    world = MemoryLookups(login, holding)
+    world.put_secret("main", code="c")
+    world.put_secret("client", clientId="app", clientSecret="s")
+    found = await resolve(world, login, "main")
+    assert reasons(found) == (["UrlNotGranted"] if told else [])
+    assert told is None or told in found.problems[0].message
+
+
+async def test_a_connections_own_scheme_sends_a_client_of_this_connection_anywhere() -> None:
+    client = credential("client", "oauth2-client", credentialId="shop-client")
+    login = connection(_own_scheme("https://elsewhere.example/token"), client)
+    world = MemoryLookups(system(oauth2()), login)
+    world.put_secret("main", code="c")
+    world.put_secret("client", clientId="app", clientSecret="s")
+    found = await resolve(world, login, "main")
+    assert found.endpoint is not None
+    assert found.endpoint.client_secret == "s"
+
+
+@pytest.mark.parametrize("authorised", [False, True], ids=["token given whole", "user came back"])
+async def test_a_connections_own_scheme_of_oauth1_names_consumers_of_this_connection_only(
+    authorised: bool,
+) -> None:
+    fields = {"signatureMethod": "PLAINTEXT", "tokenEndpoint": {"url": "https://elsewhere.example/token"}}
+    scheme = {"id": "own", "type": "oauth1", "oauth1": {**fields, "credentialId": "shop-client"}}
+    item = credential(kind="oauth1", authSchemeConfig=scheme)
+    del item["authSchemeConfigId"]
+    back = {"state": "s", "oauthVerifier": "v"} if authorised else {"oauthTokenSecret": "ts"}
+    for login, others, wanted in (
+        (connection(item), [_clients()], ["CredentialNotGranted"]),
+        (connection(item, credential("client", "oauth2-client", credentialId="shop-client")), [], []),
+    ):
+        world = MemoryLookups(system(oauth2()), login, *others)
+        world.put_secret("main", oauthToken="t", **back)
+        world.put_secret("client", clientId="app", clientSecret="s3cret")
+        found = await resolve(world, login, "main")
+        assert reasons(found) == wanted
+        assert (found.oauth1 is not None) is (authorised and not wanted)
+
+
+async def test_given_tokens_without_a_refresh_token_need_nothing_else_to_be_right() -> None:
+    login = connection(credential())
+    world = MemoryLookups(system(oauth2(client={})), login)
+    world.put_secret("main", accessToken="at", expiresAt="2026-02-01T00:00:00Z")
+    found = await resolve(world, login, "main")
+    assert (found.grant, found.endpoint, found.problems) == (Grant.TOKEN, None, ())
+    assert found.inputs == {"accessToken": "at", "expiresAt": "2026-02-01T00:00:00Z"}
+    world.put_secret("main", accessToken="at", refreshToken="rt")
+    assert reasons(await resolve(world, login, "main")) == ["ClientMissing"]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "kind", "values", "expected"),
+    [
+        (oauth2(), "oauth2-code", None, "SecretNotFound"),
+        (oauth2(), "oauth2-code", {"state": "s"}, "SecretKeyMissing"),
+        (oauth2(), "oauth2-token", {"tokenType": "Bearer"}, "SecretKeyMissing"),
+        (oauth2(), "oauth2-password", {"username": "a", "password": "b"}, "GrantMismatch"),
+        (oauth2(grant="clientCredentials", client={}), "oauth2-code", {"code": "c"}, "GrantMismatch"),
+        (
+            oauth2(grant="clientCredentials", client={}),
+            "oauth2-client",
+            {"clientId": "c"},
+            "SecretKeyMissing",
+        ),
+        (oauth2(client={"credentialId": "nobody"}), "oauth2-code", {"code": "c"}, "CredentialNotFound"),
+        (oauth2(client={"secretRef": {"name": "gone"}}), "oauth2-code", {"code": "c"}, "SecretNotFound"),
+        (oauth2(client={}), "oauth2-code", {"code": "c"}, "ClientMissing"),
+        (oauth2(tokenUrl="https://{shop}.example/token"), "oauth2-code", {"code": "c"}, "UrlWrong"),
+        (oauth2(tokenUrl="https://me:pw@shop.example/"), "oauth2-code", {"code": "c"}, "UrlWrong"),
+        (oauth2("another"), "oauth2-code", {"code": "c"}, "AuthSchemeNotFound"),
+        (oauth2(mtlsEnabled=True), "oauth2-code", {"code": "c"}, "CertificateNotFound"),
+    ],
+)
+async def test_what_stands_in_the_way_is_said(
+    scheme: dict[str, Any], kind: str, values: dict[str, str] | None, expected: str
+) -> None:
+    login = connection(credential(kind=kind))
+    world = MemoryLookups(system(scheme), login)
+    if values is not None:
+        world.put_secret("main", **values)
+    found = await resolve(world, login, "main")
+    assert expected in reasons(found)
+    assert found.endpoint is None
+    assert all(problem.message.count(" ") > 4 for problem in found.problems)
+
+
+async def test_other_schemes_and_credentials_have_no_token_request() -> None:
+    login = connection(
+        credential("key", "string", "key"), credential("token", "oauth2-token", "none"), credential("x")
+    )
+    world = MemoryLookups(system({"id": "key", "type": "api-key"}, {"id": "none", "type": "none"}), login)
+    assert await resolve(world, login, "key") == Resolved()
+    assert await resolve(world, login, "token") == Resolved()
+    assert await resolve(world, login, "nobody") == Resolved()
+
+
+async def test_new_inputs_have_a_new_source_and_a_new_client_secret_another_client_mark() -> None:
+    scheme = oauth2(client={"clientId": "app", "secretRef": {"name": "app"}})
+    login = connection(credential(kind="oauth2-code"))
+    world = MemoryLookups(system(scheme), login)
+    world.put_secret("main", code="one")
+    world.put_secret("app", clientSecret="a")
+    first = await resolve(world, login, "main")
+    world.put_secret("app", clientSecret="b")
+    rotated = await resolve(world, login, "main")
+    world.put_secret("main", code="two")
+    newer = await resolve(world, login, "main")
+    assert first.source == rotated.source != newer.source
+    assert first.asked_as != rotated.asked_as == newer.asked_as
+
+
+async def test_a_new_client_secret_is_a_new_source_where_it_is_all_that_tokens_come_from() -> None:
+    login = connection(credential(kind="oauth2-client"))
+    world = MemoryLookups(system(oauth2(grant="clientCredentials", client={})), login)
+    world.put_secret("main", clientId="me", clientSecret="a")
+    first = await resolve(world, login, "main")
+    world.put_secret("main", clientId="me", clientSecret="b")
+    assert (await resolve(world, login, "main")).source != first.source

@@ -1,0 +1,38 @@
+"""A project, and an operator that reconciles it in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.operator.fake_cluster import FakeCluster
+from tests.unit.operator.objects import namespace, project
+from tests.unit.operator.reconcile_loop import CONFIG, ReconcileLoop
+from tieline_core.kubernetes import resources as r
+from tieline_operator.config import Config
+
+MAIN = "main.py"
+
+
+def reconciling(*objects: Any, organisation: bool = True, config: Config = CONFIG) -> ReconcileLoop:
+    world = FakeCluster(*objects)
+    world.put(r.NAMESPACES, namespace() if organisation else namespace(organisation=None))
+    return ReconcileLoop(world, config=config)
+
+
+def source(text: str) -> dict[str, Any]:
+    return {"files": [{"filename": MAIN, "content": text}]}
+
+
+def change(there: ReconcileLoop, **spec: Any) -> None:
+    """A user edits the project."""
+    stored = there.world.edited(r.PROJECTS, "order-sync")
+    stored["spec"].update(spec)
+    stored["metadata"]["generation"] += 1
+
+
+async def running(*, config: Config = CONFIG, **spec: Any) -> ReconcileLoop:
+    there = reconciling(project(**spec), config=config)
+    await there.until_quiet()
+    there.kubelet()
+    await there.until_quiet()
+    return there

@@ -1,0 +1,155 @@
+"""Runs reconciles against a FakeCluster until nothing more is written, as the queue would."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, cast
+
+from tests.unit.operator.fake_cluster import FakeCluster
+from tests.unit.operator.objects import NAMESPACE, NOW
+from tieline_core.evaluation.files_jobs import answers
+from tieline_core.evaluation.pool import Job, Pool
+from tieline_core.evaluation.worker import End
+from tieline_core.kubernetes import Change, Resource
+from tieline_core.kubernetes import resources as r
+from tieline_core.project_files.checker import FilesChecker
+from tieline_operator.apply.applier import Applier
+from tieline_operator.apply.drift import DriftReporter
+from tieline_operator.apply.event_recorder import EventRecorder
+from tieline_operator.apply.plan import Key
+from tieline_operator.cache.event_mapping import key_of, keys_to_enqueue
+from tieline_operator.cache.indexers import PRIMARY_RESOURCES
+from tieline_operator.config import Config
+from tieline_operator.controller.controller import Controller, reconcilers
+from tieline_operator.metrics import Metrics
+from tieline_operator.reconcilers.connections import TokenProblems
+from tieline_operator.reconcilers.project.files import ProjectFiles
+
+CONFIG = Config(runtime_image="runtime:1", api_url="http://api", versions_kept=2)
+
+
+class InlinePool:
+    """Does the work of the limited processes here and now."""
+
+    def submit(self, job: Job) -> None:
+        while (request := job.request()) is not None:
+            for answer in answers(request):
+                job.answered(answer)
+            job.ended(End.DONE)
+
+
+class ReconcileLoop:
+    """A controller over a world in memory, at a time that tests set."""
+
+    def __init__(
+        self,
+        world: FakeCluster,
+        *,
+        config: Config = CONFIG,
+        token_problems: TokenProblems = lambda _namespace, _name: {},
+    ) -> None:
+        self.world = world
+        self.now: datetime = NOW
+        self.requeue_after: float | None = None
+        code = ProjectFiles(world, FilesChecker(cast(Pool, InlinePool())))
+        self._controller = Controller(
+            world,
+            Applier(world, world, world, EventRecorder(world), DriftReporter(world, EventRecorder(world))),
+            Metrics(),
+            reconcilers(config, code, token_problems),
+            now=lambda: self.now,
+        )
+
+    async def once(self, resource: Resource, name: str) -> None:
+        self.requeue_after = await self._controller.reconcile(Key(resource.kind, NAMESPACE, name))
+
+    async def until_quiet(self) -> int:
+        """Reconciles everything until a round writes nothing. Returns the number of writes."""
+        before = self.world.writes
+        for _ in range(12):
+            round_began = self.world.writes
+            for resource in PRIMARY_RESOURCES:
+                for namespace, name in list(self.world.objects[resource]):
+                    await self._controller.reconcile(Key(resource.kind, namespace, name))
+            if self.world.writes == round_began:
+                return round_began - before
+        raise AssertionError("It never comes to rest")
+
+    async def changed(self, resource: Resource, obj: dict[str, Any]) -> None:
+        """Somebody writes ``obj``: reconciles only what the operator's routes lead to, and so on."""
+        metadata = obj["metadata"]
+        old = self.world[resource].get(metadata.get("namespace"), metadata["name"])
+        new = {**obj, "status": old["status"]} if old and "status" in old else obj
+        self.world.written.clear()
+        self.world.put(resource, new)
+        waiting = keys_to_enqueue(self.world, resource, Change(old=old, new=new))
+        if resource in PRIMARY_RESOURCES:
+            waiting.add(key_of(resource, new))
+        for _ in range(200):
+            if not waiting:
+                return
+            await self._controller.reconcile(waiting.pop())
+            for where, before, after in self.world.written:
+                waiting |= keys_to_enqueue(self.world, where, Change(old=before, new=after))
+            self.world.written.clear()
+        raise AssertionError("It never comes to rest")
+
+    def ready(self, resource: Resource, name: str) -> tuple[str, str, str]:
+        obj = self.world[resource].get(NAMESPACE, name)
+        condition = next(c for c in obj["status"]["conditions"] if c["type"] == "Ready")
+        return condition["status"], condition["reason"], condition["message"]
+
+    def environment(self, name: str = "production", project: str = "order-sync") -> dict[str, Any]:
+        obj = self.world[r.PROJECTS].get(NAMESPACE, project)
+        return next(item for item in obj["status"]["environments"] if item["name"] == name)
+
+    def deployment(self, name_part: str = "production") -> Any:
+        found = [d for d in self.world[r.DEPLOYMENTS].list() if name_part in d["metadata"]["name"]]
+        return found[0] if found else None
+
+    # --- what Kubernetes' controllers and the kubelet would do ------------------------------------------
+
+    def kubelet(
+        self, *, ready: bool = True, status: dict[str, Any] | None = None, environment: str = "production"
+    ) -> None:
+        """The Deployment's pods come into being and do what is told; older ones leave if these are ready."""
+        deployment = self.deployment(environment)
+        template, replicas = deployment["spec"]["template"], deployment["spec"]["replicas"]
+        revision = template["metadata"]["annotations"]["tieline.dev/revision"]
+        for (where, name), pod in list(self.world.objects[r.PODS].items()):
+            mine = pod["metadata"]["labels"]["tieline.dev/environment"] == environment
+            same = pod["metadata"]["annotations"]["tieline.dev/revision"] == revision
+            if mine and (ready or same or not replicas):
+                del self.world.objects[r.PODS][where, name]
+        for index in range(replicas):
+            metadata = {
+                **template["metadata"],
+                "name": f"{environment}-{revision}-{index}",
+                "namespace": NAMESPACE,
+                "uid": f"{revision}-{index}",
+                "resourceVersion": "1",
+                "creationTimestamp": self.now.isoformat(),
+            }
+            conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+            told = {"phase": "Running", "conditions": conditions, **(status or {})}
+            self.world.put(r.PODS, {"metadata": metadata, "status": told})
+        deployment["status"] = {
+            "observedGeneration": 1,
+            "replicas": replicas,
+            "updatedReplicas": replicas,
+            "readyReplicas": replicas if ready else 0,
+        }
+
+
+def crashed(message: str = "Traceback: boom", *, waiting: bool = True, exit_code: int = 1) -> dict[str, Any]:
+    """The status of a pod whose container ended by itself, and is being restarted."""
+    state = {"waiting": {"reason": "CrashLoopBackOff"}} if waiting else {"running": {}}
+    terminated = {"exitCode": exit_code, "reason": "Error", "message": message}
+    container = {"ready": False, "restartCount": 2, "state": state, "lastState": {"terminated": terminated}}
+    return {"containerStatuses": [container]}
+
+
+def no_image(reason: str = "ImagePullBackOff", message: str = "") -> dict[str, Any]:
+    """The status of a pod whose image cannot be had."""
+    waiting = {"reason": reason, "message": message}
+    return {"containerStatuses": [{"image": "nowhere/x:1", "restartCount": 0, "state": {"waiting": waiting}}]}

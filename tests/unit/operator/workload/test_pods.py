@@ -1,0 +1,160 @@
+"""What pods tell: the sentence a user reads must be the same on each of the kubelet's attempts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.kubernetes.fake_api_server import FakeApiServer
+from tests.unit.operator.objects import NAMESPACE, NOW
+from tests.unit.operator.reconcile_loop import crashed, no_image
+from tieline_core.kubernetes.resources import PODS
+from tieline_operator.cache.cluster_cache import ClusterCache
+from tieline_operator.workload.pods import Pod, keep_last_terminations, read_pod
+
+
+def read(status: dict[str, Any], **metadata: Any) -> Pod:
+    return read_pod({"metadata": {"creationTimestamp": NOW.isoformat(), **metadata}, "status": status})
+
+
+def test_a_crash_reads_the_same_while_waiting_and_while_running_again() -> None:
+    assert read(crashed(waiting=True)).failure == read(crashed(waiting=False)).failure
+
+
+def test_the_first_end_of_a_container_is_no_failure_yet() -> None:
+    status = crashed()
+    status["containerStatuses"][0]["restartCount"] = 0
+    assert read(status).failure is None
+
+
+def test_a_pod_that_became_ready_again_after_a_crash_has_not_failed() -> None:
+    status = crashed(waiting=False)
+    status["containerStatuses"][0]["ready"] = True
+    assert read(status).failure is None
+
+
+def test_an_image_that_cannot_be_pulled_reads_the_same_on_both_of_the_kubelets_reasons() -> None:
+    first = no_image("ErrImagePull", "rpc error: not found")
+    second = no_image(
+        "ImagePullBackOff", 'Back-off pulling image "nowhere/x:1": ErrImagePull: rpc error: not found'
+    )
+    assert read(first).failure == read(second).failure
+
+
+def test_a_pod_that_ran_out_of_memory_says_which_limit_to_raise() -> None:
+    status = crashed()
+    status["containerStatuses"][0]["lastState"]["terminated"]["reason"] = "OOMKilled"
+    failure = read(status).failure
+    assert failure
+    assert "runtime.resources.limits.memory" in failure.message
+    status["containerStatuses"][0]["name"] = "runtime"
+    spec = {"containers": [{"name": "runtime", "resources": {"limits": {"memory": "96Mi"}}}]}
+    named = read_pod(
+        {"metadata": {"creationTimestamp": NOW.isoformat()}, "status": status, "spec": spec}
+    ).failure
+    assert named
+    assert "limit of 96Mi" in named.message
+
+
+@pytest.mark.parametrize("ready", [False, True], ids=["not serving yet", "serving again"])
+def test_a_kill_whose_cause_the_container_runtime_missed_is_told_with_its_usual_cause(ready: bool) -> None:
+    status = crashed()
+    container = status["containerStatuses"][0]
+    container["ready"] = ready
+    ended = container["lastState"]["terminated"]
+    ended.update(reason="Error", exitCode=137, finishedAt=NOW.isoformat())
+    found = read(status)
+    failure = found.killed[1] if ready and found.killed else found.failure
+    assert failure
+    assert failure.reason == "Killed"
+    assert ready or ended["message"].strip() in failure.message, "its last lines are still told"
+    assert "runtime.resources.limits.memory" in failure.message
+
+
+def test_a_kill_is_known_at_once_and_not_only_when_the_next_run_has_begun() -> None:
+    status = _restarting({"terminated": _OUT_OF_MEMORY}, {}, restarts=0)
+    status["containerStatuses"][0]["ready"] = False
+    found = read(status)
+    assert found.failure is None, "the first end of a container is no failure yet"
+    assert found.killed
+    assert found.killed[1].reason == "OutOfMemory"
+
+
+def test_a_pod_that_is_being_deleted_serves_nothing() -> None:
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    assert read(ready).ready
+    assert not read(ready, deletionTimestamp=NOW.isoformat()).ready
+
+
+def test_the_schedulers_words_are_told_without_its_talk_of_preemption() -> None:
+    told = "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes"
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": told,
+        "lastTransitionTime": NOW.isoformat(),
+    }
+    since, words = read({"conditions": [condition]}).unschedulable or (None, "")
+    assert since == NOW
+    assert words == "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate"
+
+
+def _restarting(state: dict[str, Any], last: dict[str, Any], restarts: int = 1) -> dict[str, Any]:
+    container = {
+        "name": "runtime",
+        "restartCount": restarts,
+        "ready": True,
+        "state": state,
+        "lastState": last,
+    }
+    return {"containerStatuses": [container]}
+
+
+_OUT_OF_MEMORY = {"exitCode": 137, "reason": "OOMKilled", "finishedAt": NOW.isoformat()}
+
+
+async def test_a_kill_is_told_though_the_kubelets_garbage_collection_took_its_record_away() -> None:
+    """kubernetes/kubernetes#101044: the pod says that it ended, and then nothing of it but a count."""
+    async with FakeApiServer.running(PODS) as server, server.client() as kube:
+        pods = ClusterCache.build(kube, [NAMESPACE])[PODS]
+        (cache,) = pods.caches
+        server.put("orders", NAMESPACE, status=_restarting({"running": {}}, {}, restarts=0))
+        await cache.start()
+        try:
+            await cache.synced()
+            ended = _restarting({"terminated": _OUT_OF_MEMORY}, {}, restarts=0)
+            for status in (ended, _restarting({"running": {}}, {}), _restarting({"running": {}}, {})):
+                last = server.put("orders", NAMESPACE, status=status)
+            assert await cache.reached(last["metadata"]["resourceVersion"])
+        finally:
+            await cache.stop()
+        found = pods.get(NAMESPACE, "orders")
+    assert found
+    killed = read_pod({**found, "metadata": {"creationTimestamp": NOW.isoformat()}}).killed
+    assert killed
+    assert killed[1].reason == "OutOfMemory"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(_restarting({"terminated": _OUT_OF_MEMORY}, {}, restarts=0), {}, id="no containers yet"),
+        pytest.param({}, _restarting({"running": {}}, {}), id="nothing known before"),
+        pytest.param(
+            _restarting({"terminated": _OUT_OF_MEMORY}, {}, restarts=0),
+            _restarting({"running": {}}, {"terminated": {"exitCode": 3}}),
+            id="the kubelet still knows",
+        ),
+        pytest.param(
+            _restarting({"terminated": _OUT_OF_MEMORY}, {}, restarts=0),
+            _restarting({"running": {}}, {}, restarts=0),
+            id="not restarted",
+        ),
+    ],
+)
+def test_what_a_pod_says_of_its_containers_ends_stays_as_it_is(
+    old: dict[str, Any], new: dict[str, Any]
+) -> None:
+    assert keep_last_terminations({"status": old}, {"status": new}) == {"status": new}

@@ -1,0 +1,189 @@
+"""Webhooks that only run for callers who show the connection's credential."""
+
+import base64
+import hashlib
+import hmac
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient
+from pytest_aiohttp import AiohttpClient
+from yarl import URL
+
+from tests.unit.runtime.external_systems import (
+    RUN_METADATA,
+    api_key,
+    basic,
+    configured,
+    environment,
+    scheme_credential,
+)
+from tieline import Context, Integration, Request
+from tieline.server.applications import webhook_application
+from tieline.server.webhook_runs import Limits, Runner
+
+Client = TestClient[web.Request, web.Application]
+BODY = bytes(range(256)) + "ü\r\n".encode()
+PUBLIC = "https://hooks.example/order-sync"
+
+
+def signed(**options: Any) -> dict[str, Any]:
+    defaults = {"name": "X-Hub-Signature", "in": "header", "algorithm": "sha256", "digestInputs": ["body"]}
+    return scheme_credential("hmac", {**defaults, **options}, value="k3y")
+
+
+def digest(message: bytes, algorithm: str = "sha256") -> bytes:
+    return hmac.new(b"k3y", message, algorithm).digest()
+
+
+@pytest.fixture
+def serve(aiohttp_client: AiohttpClient, client: aiohttp.ClientSession) -> Any:
+    """A server whose webhook ``hook`` is guarded by the connection with these credentials."""
+
+    async def start(*credentials: dict[str, Any], body: dict[str, Any] | None = None) -> Client:
+        integration = Integration()
+
+        @integration.webhook("hook", methods=["GET", "POST"], connection="shop")
+        async def hook(_ctx: Context, request: Request) -> Any:
+            if request.content_type.startswith("multipart/"):
+                return [await part.text() async for part in await request.multipart()]
+            return await request.read()
+
+        runner = Runner(
+            limits=Limits(max_body=100_000, max_runs=10, run_timeout=5),
+            configuration=configured(
+                body or environment("http://shop.example", *credentials, publicUrl=PUBLIC)
+            ),
+            client=client,
+            run_metadata=RUN_METADATA,
+        )
+        return await aiohttp_client(webhook_application(integration.webhooks, runner, max_body=100_000))
+
+    return start
+
+
+async def refused(response: aiohttp.ClientResponse) -> bool:
+    """Whether it is the one refusal, which tells nothing."""
+    body = await response.json()
+    body.pop("executionId")
+    return response.status == 401 and body == {
+        "code": "unauthenticated",
+        "message": "The request is not authenticated as this webhook needs it",
+    }
+
+
+@pytest.mark.parametrize(
+    ("place", "right", "wrong"),
+    [
+        ("header", {"headers": {"X-API-Key": "key-1234"}}, {"headers": {"X-API-Key": "key-12345"}}),
+        ("query", {"params": {"X-API-Key": "key-1234"}}, {"params": {"X-API-Key": "Key-1234"}}),
+        ("cookie", {"cookies": {"X-API-Key": "key-1234"}}, {"cookies": {"X-API-Key": "\udcff"}}),
+    ],
+)
+async def test_the_api_key_lets_in_and_another_does_not(
+    serve: Any, place: str, right: dict[str, Any], wrong: dict[str, Any]
+) -> None:
+    client = await serve(api_key(place))
+    assert (await client.post("/hook", data=BODY, **right)).status == 200
+    if place != "cookie":
+        assert await refused(await client.post("/hook", **wrong))
+    assert await refused(await (await serve(api_key(place))).post("/hook"))
+
+
+async def test_user_name_and_password_let_in(serve: Any) -> None:
+    client = await serve(basic())
+    token = base64.b64encode("ann:pa55wörd".encode()).decode()
+    assert (await client.post("/hook", headers={"Authorization": f"Basic {token}"})).status == 200
+    assert (await client.post("/hook", headers={"Authorization": f"basic {token}"})).status == 200
+    for other in (
+        "",
+        f"Bearer {token}",
+        "Basic !",
+        "Basic " + base64.b64encode(b"ann:other").decode(),
+    ):
+        assert await refused(await client.post("/hook", headers={"Authorization": other}))
+
+
+@pytest.mark.parametrize("algorithm", ["sha1", "sha256", "sha512"])
+@pytest.mark.parametrize(
+    ("encoding", "encode"),
+    [
+        ("hex", bytes.hex),
+        ("hex", lambda raw: raw.hex().upper()),
+        ("base64", lambda raw: base64.b64encode(raw).decode()),
+        ("base64url", lambda raw: base64.urlsafe_b64encode(raw).decode()),
+        ("base64url", lambda raw: base64.urlsafe_b64encode(raw).decode().rstrip("=")),
+    ],
+)
+async def test_a_signature_over_the_exact_bytes_lets_in(
+    serve: Any, algorithm: str, encoding: str, encode: Any
+) -> None:
+    client = await serve(signed(algorithm=algorithm, encoding=encoding, prefix="v0="))
+    headers = {"X-Hub-Signature": "v0=" + encode(digest(BODY, algorithm))}
+    response = await client.post("/hook", data=BODY, headers=headers)
+    assert (response.status, await response.read()) == (200, BODY)
+    assert await refused(await client.post("/hook", data=BODY + b" ", headers=headers))
+    headers = {"X-Hub-Signature": encode(digest(BODY, algorithm))}
+    assert await refused(await client.post("/hook", data=BODY, headers=headers))
+
+
+async def test_the_body_can_still_be_read_part_by_part(serve: Any) -> None:
+    client = await serve(signed())
+    body = b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\none\r\n--b--\r\n'
+    headers = {
+        "X-Hub-Signature": digest(body).hex(),
+        "Content-Type": "multipart/form-data; boundary=b",
+    }
+    for _ in range(2):
+        response = await client.post("/hook", data=body, headers=headers)
+        assert await response.json() == ["one"]
+
+
+@pytest.mark.parametrize("order", [["url"], ["url", "body"], ["body", "url"]])
+async def test_the_url_is_signed_as_the_sender_knows_it(serve: Any, order: list[str]) -> None:
+    client = await serve(signed(digestInputs=order, name="sig", **{"in": "query"}))
+    own = str(client.make_url("")).rstrip("/")
+    for base in (PUBLIC, own):
+        parts = {"body": b"x", "url": f"{base}/hook?b=1&a=%2F".encode()}
+        signature = digest(b"".join(parts[part] for part in order)).hex()
+        url = URL(f"/hook?b=1&a=%2F&sig={signature}", encoded=True)
+        assert (await client.post(url, data=b"x")).status == 200
+    parts["url"] = b"https://elsewhere.example/hook"
+    signature = digest(b"".join(parts[part] for part in order)).hex()
+    assert await refused(await client.post(f"/hook?sig={signature}", data=b"x"))
+
+
+@pytest.mark.parametrize(
+    ("sent", "let_in"),
+    [(0, True), (-50, True), (50, True), (-70, False), (70, False), (None, False), (float("nan"), False)],
+)
+async def test_a_request_from_outside_the_window_is_refused(
+    serve: Any, sent: float | None, let_in: bool
+) -> None:
+    client = await serve(signed(timestampHeader="X-Time", toleranceSeconds=60))
+    headers = {"X-Hub-Signature": digest(BODY).hex()}
+    if sent is not None:
+        headers["X-Time"] = f"{time.time() + sent:.0f}" if sent == sent else "nan"  # noqa: PLR0124
+    response = await client.post("/hook", data=BODY, headers=headers)
+    assert (response.status == 200) if let_in else await refused(response)
+
+
+async def test_all_credentials_that_can_be_shown_must_be(serve: Any) -> None:
+    client = await serve(api_key("header"), signed())
+    key, signature = {"X-API-Key": "key-1234"}, {"X-Hub-Signature": hashlib.sha256(b"").hexdigest()}
+    right: Mapping[str, str] = {**key, "X-Hub-Signature": digest(b"").hex()}
+    assert (await client.get("/hook", headers=right)).status == 200
+    for headers in (key, signature, {**key, **signature}):
+        assert await refused(await client.get("/hook", headers=headers))
+
+
+async def test_nobody_is_let_in_where_there_is_nothing_to_show(serve: Any) -> None:
+    token = scheme_credential("oauth2", {}, type="oauth2-token", accessToken="at")
+    empty = {**api_key("header"), "data": {"value": ""}}
+    unlinked = {"templates": {"shop": {"id": "1", "dynamic": False, "linked": False}}}
+    for client in (await serve(), await serve(token), await serve(empty), await serve(body=unlinked)):
+        assert await refused(await client.post("/hook", headers={"X-API-Key": ""}))
