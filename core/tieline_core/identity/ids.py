@@ -117,16 +117,16 @@ def object_name(identifier: str) -> str:
 
 def parse_time(text: str) -> datetime:
     """An RFC 3339 time as Kubernetes writes it; ValueError for what Kubernetes takes for one and is none."""
-    return _in_utc(datetime.fromisoformat(text.upper()))
+    return to_utc(datetime.fromisoformat(text.upper()))
 
 
 def format_time(moment: datetime) -> str:
     """RFC 3339 in UTC with ``Z``, to the second as Kubernetes writes it."""
     # Not strftime: it writes the year 1 with one digit.
-    return _in_utc(moment).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return to_utc(moment).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _in_utc(moment: datetime) -> datetime:
+def to_utc(moment: datetime) -> datetime:
     """``moment`` in UTC. Offsets lead out of the years that Python has; then it is the first or the last of them."""
     try:
         return moment.astimezone(UTC)

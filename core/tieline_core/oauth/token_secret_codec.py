@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tieline_core.identity.ids import to_utc
 from tieline_core.oauth import token_response
 from tieline_core.oauth.token_client import LONGEST_PAUSE, Tokens
 
@@ -161,9 +162,9 @@ def written(at: datetime) -> str:
 
 
 def moment(text: str | None) -> datetime | None:
-    """The moment that a text says (RFC 3339 with its zone); None where it says none."""
+    """The moment that a text says (RFC 3339 with its zone), in UTC; None where it says none."""
     try:
         found = datetime.fromisoformat(text or "")
     except ValueError:
         return None
-    return found if found.tzinfo else None
+    return to_utc(found) if found.tzinfo else None
