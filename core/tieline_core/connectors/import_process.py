@@ -130,7 +130,7 @@ class Importer:
 
         ``owner`` is the organisation that it is for: owners take turns. Raises UnreadableDescription
         (DescriptionTooLarge when a limit was reached), and ImportQueueFull when too many wait already or
-        the machine has no room for a process.
+        the machine has no room or memory for a process.
         """
         size = os.fstat(source.fileno()).st_size
         expected = self._limits.memory_of(size)
@@ -182,6 +182,9 @@ class Importer:
                 f"The import was stopped: it used more than {limits.cpu_of(size)} s of processor time, which is "
                 "what a description of this size may; split it, or remove what repeats"
             )
+        if process.returncode == -signal.SIGKILL:
+            # Not by _watch, and its own limits end it by other signals: the container's memory was used up.
+            raise ImportQueueFull("There is no memory left for the import: try again in a moment")
         if process.returncode != 0:
             raise DescriptionTooLarge(
                 "The import was stopped: the description needs more memory than one may use, "

@@ -134,7 +134,7 @@ class Pool:
         else:
             self._workers.discard(worker)
             await worker.close()
-        return End.AGAIN if end is End.CRASHED and used else end
+        return End.AGAIN if end in (End.CRASHED, End.KILLED) and used else end
 
     async def _start(self) -> Worker:
         worker = await Worker.start(self._handler, self._limits)

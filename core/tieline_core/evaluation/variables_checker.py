@@ -7,7 +7,7 @@ came out is remembered: a verdict costs a lookup from then on, and what took too
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -382,9 +382,11 @@ class _Group:
                     Verdict(errors=(VariableError(path="", message=_VALUES_TOO_COSTLY),), costly=True),
                 )
                 if self.checker.is_condemned(self.tenant, self.prepared.digest):
-                    self._settle_all(CONDEMNED)
+                    self._settle(self.waiting, CONDEMNED)
         elif end is not End.DONE:
-            self._settle_all(EvaluationBusy("Variables cannot be checked right now: try again in a moment"))
+            # What a killed process was not sent yet gets another one.
+            lost = self.sent if end is End.KILLED else self.waiting
+            self._settle(lost, EvaluationBusy("Variables cannot be checked right now: try again in a moment"))
         self.checker.finished(self)
 
     def _tell(self, digest: bytes, verdict: Verdict) -> None:
@@ -395,10 +397,10 @@ class _Group:
         """The schema itself cannot be used: that is the verdict about all values."""
         self.sent = []
         self.checker.schema_told(self, verdict)
-        self._settle_all(verdict)
+        self._settle(self.waiting, verdict)
 
-    def _settle_all(self, outcome: Verdict | EvaluationBusy) -> None:
-        for digest in list(self.waiting):
+    def _settle(self, digests: Iterable[bytes], outcome: Verdict | EvaluationBusy) -> None:
+        for digest in list(digests):
             self.checker.settle(self, digest, outcome)
 
 

@@ -39,13 +39,19 @@ class End(Enum):
     CPU = "cpu"
     """An answer took more CPU than it may."""
     CRASHED = "crashed"
-    """The process died, most often because it got no more memory."""
+    """The process died, most often because it got no more memory than its limit."""
+    KILLED = "killed"
+    """Somebody ended the process: the kernel does where the container's memory ends, whoever has taken it."""
     LATE = "late"
     """The time was up before the CPU time was: the machine has too much to do."""
     AGAIN = "again"
     """The process died of what it may have kept from earlier jobs: the job is asked for once more, of a new one."""
     UNAVAILABLE = "unavailable"
     """No process can be started, or the pool closes."""
+
+
+# Its own limits end it by other signals, or by an error.
+_ENDS = {-signal.SIGPROF: End.CPU, -signal.SIGKILL: End.KILLED}
 
 
 class Worker:
@@ -114,7 +120,7 @@ class Worker:
             return End.LATE
         except (OSError, EOFError):
             code = await self.close()
-            return End.CPU if code == -signal.SIGPROF else End.CRASHED
+            return _ENDS.get(code, End.CRASHED)
         except BaseException:
             self._process.kill()
             raise

@@ -152,9 +152,10 @@ class _Job:
         """The file that was not answered is at fault, or cannot be read now."""
         if end is End.AGAIN or self.future.done():
             return
-        if end in (End.CPU, End.CRASHED):
+        is_complete = len(self.read) == len(self.code)
+        if end in (End.CPU, End.CRASHED) and not is_complete:
             self._strike()
-        elif end is not End.DONE:
+        elif end is not End.DONE and not is_complete:
             self.future.set_exception(
                 EvaluationBusy("The files of the project cannot be checked right now: try again in a moment")
             )

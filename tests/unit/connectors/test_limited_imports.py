@@ -150,3 +150,17 @@ def test_an_import_leaves_the_server_its_memory_in_a_small_container(tmp_path: P
     assert usual_limits(files).memory == 1536 * MIB
     first.write_text(f"{1024 * MIB}\n")
     assert usual_limits(files).memory == 704 * MIB
+
+
+async def test_an_import_that_the_kernel_ends_is_to_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the container's memory ends, which others may have taken."""
+    start = subprocess.Popen
+
+    def start_and_kill(*arguments: object, **options: object) -> "subprocess.Popen[bytes]":
+        process = start(*arguments, **options)  # type: ignore[call-overload]
+        process.kill()
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", start_and_kill)
+    with pytest.raises(Busy):
+        await run(Importer(), orjson.dumps(WIDE))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.harness.inputs.hostile_schemas import HOSTILE, SLOW_VALUES, nested, slow
+from tests.harness.session.waiting import until
 from tieline_core.evaluation.busy import EvaluationBusy
 from tieline_core.evaluation.pool import Job, Pool
 from tieline_core.evaluation.variables_checker import FIT, VariablesChecker, check_all
@@ -183,6 +184,16 @@ async def test_a_process_that_dies_of_what_others_left_is_replaced(checker: Vari
     os.kill(pid, 9)
     assert await checker.check("acme", UNCOMMON, {"names": [1]}) == FIT
     assert checker.pool.pids != [pid]
+
+
+async def test_a_process_that_the_kernel_ends_is_nobodys_fault(checker: VariablesChecker) -> None:
+    """As where the container's memory ends, which others may have taken."""
+    asked = asyncio.ensure_future(checker.check("acme", UNCOMMON, {"names": [1]}))
+    await until(lambda: bool(checker.pool.pids))
+    os.kill(checker.pool.pids[0], 9)
+    with pytest.raises(Busy):
+        await asked
+    assert await checker.check("acme", UNCOMMON, {"names": [1]}) == FIT
 
 
 def limits_and_memory(pid: int) -> tuple[str, int]:
