@@ -16,13 +16,18 @@ import yaml
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.unit.operator.fake_cluster import FakeCluster
+from tests.unit.operator.objects import system
+from tests.unit.operator.reconcile_loop import ReconcileLoop
 from tieline.server.wiring import gauges_of
 from tieline.telemetry.metrics import RunMetrics
 from tieline_api.handlers import OPERATIONS
 from tieline_api.http.metrics import Metrics as ApiMetrics
 from tieline_api.internal import environment, tokens
 from tieline_core.identity.names import ENVIRONMENT_ID_LABEL
+from tieline_core.kubernetes import Invalid
 from tieline_core.kubernetes import resources as r
+from tieline_operator.log_format import JsonFormatter
 from tieline_operator.metrics import Metrics as OperatorMetrics
 from tieline_operator.workload.manifests import HEALTH_PORT
 
@@ -196,6 +201,24 @@ def test_each_alert_leads_to_a_page_of_its_own_that_says_what_to_do() -> None:
         assert chapters == ["What it means", "What it affects", "Find the cause", "What to do"], name
         assert rule["labels"]["severity"] in pages[name], name
         assert f"({name}.md)" in (RUNBOOKS / "README.md").read_text()
+
+
+async def test_the_runbook_of_failing_reconciles_finds_the_lines_that_say_why(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    page = (RUNBOOKS / "TielineReconcilesFail.md").read_text()
+    (wanted,) = re.findall(r"\| grep '([^']+)'", page)
+    there = ReconcileLoop(FakeCluster(system()))
+    there.world.refused[r.SYSTEMS] = "no"
+    with caplog.at_level("INFO"), pytest.raises(Invalid):
+        await there.once(r.SYSTEMS, "shop")
+    assert [record for record in caplog.records if wanted in JsonFormatter().format(record)]
+
+
+def test_no_runbook_looks_for_the_reason_of_a_condition_in_a_table() -> None:
+    """Tables of ``kubectl get`` show messages."""
+    for page in RUNBOOKS.glob("Tieline*.md"):
+        assert not re.search(r"kubectl( -n \S+)? get \S+( -A)? \| grep [A-Z]", page.read_text()), page.name
 
 
 def test_alerts_about_runs_and_environments_name_the_project_and_the_environment() -> None:

@@ -162,5 +162,5 @@ async def test_an_import_that_the_kernel_ends_is_to_be_tried_again(monkeypatch: 
         return process
 
     monkeypatch.setattr(subprocess, "Popen", start_and_kill)
-    with pytest.raises(Busy):
+    with pytest.raises(ImportQueueFull):
         await run(Importer(), orjson.dumps(WIDE))
