@@ -1,14 +1,16 @@
 """The generated definitions are what Kubernetes accepts, and nothing slips into them unseen."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import pytest
 from pydantic import Field, StringConstraints
 
 from tieline_core import crds
 from tieline_core.resources import KINDS
-from tieline_core.resources.fields import Shape
+from tieline_core.resources.fields import Shape, Status
+from tieline_core.resources.kinds import CustomResource, Kind
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -70,3 +72,41 @@ def test_a_field_that_a_definition_cannot_say_is_refused_with_its_place(annotati
 def test_a_model_that_holds_itself_is_refused():
     with pytest.raises(crds.SchemaError, match="holds itself"):
         crds._without_reference({"$ref": "#/$defs/A"}, definitions={"A": {"$ref": "#/$defs/A"}}, path="Model")
+
+
+def test_what_people_write_is_refused_in_words() -> None:
+    """Kubernetes shows the regular expression of a pattern as it is."""
+
+    def patterns(schema: dict[str, Any], path: str) -> Iterator[str]:
+        if "pattern" in schema and not schema.get("x-kubernetes-int-or-string"):
+            yield path
+        for name, child in schema.get("properties", {}).items():
+            yield from patterns(child, f"{path}.{name}")
+        for keyword in ("items", "additionalProperties"):
+            if isinstance(schema.get(keyword), dict):
+                yield from patterns(schema[keyword], f"{path}.{keyword}")
+
+    left = {
+        path
+        for kind in KINDS
+        for version in crds.definition(kind)["spec"]["versions"]
+        for path in patterns(version["schema"]["openAPIV3Schema"]["properties"]["spec"], kind.kind_info.name)
+    }
+    assert left == {
+        "Project.source.configMaps.items.items.items.key",
+        "ProjectVersion.configMaps.items.items.items.key",
+        "Connector.description.configMaps.items.key",
+    }
+
+
+def test_a_pattern_without_words_is_refused() -> None:
+    class Odd(Shape):
+        name: Annotated[str, StringConstraints(max_length=8, pattern="^odd$")]
+
+    class OddKind(CustomResource):
+        kind_info: ClassVar = Kind(name="Odd", plural="odds", short_names=(), columns=())
+        spec: Odd
+        status: Status
+
+    with pytest.raises(crds.SchemaError, match="needs words for people"):
+        crds.definition(OddKind)
