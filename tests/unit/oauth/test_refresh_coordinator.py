@@ -213,7 +213,10 @@ def test_every_error_of_a_request_is_a_token_error() -> None:
 
 @pytest.mark.parametrize(
     ("given", "due"),
-    [("9999-12-31T23:59:59-01:00", NOW + token_secret_codec.IDLE), ("0001-01-01T00:00:00+05:00", datetime.min)],
+    [
+        ("9999-12-31T23:59:59-01:00", NOW + token_secret_codec.IDLE),
+        ("0001-01-01T00:00:00+05:00", datetime.min),
+    ],
 )
 def test_an_end_beyond_all_years_is_read_and_written(given: str, due: datetime) -> None:
     found = token_secret_codec.from_values({"accessToken": "at", "expiresAt": given}, issued_at=NOW)
