@@ -26,6 +26,9 @@ _KEPT = ("core", "operator", "api", "runtime", "crds", "deploy/base", "deploy/ov
 # Images are made of the old code on today's dependencies, which the machine has.
 _COMPILED = shutil.ignore_patterns("__pycache__", "*.egg-info")
 _TODAYS = ("Dockerfile", "pyproject.toml", "README.md", "LICENSE")
+# Packages that have another name in the previous release, or that it does not have yet.
+_RENAMED = {"tieline_protocol": "tieline_rules"}
+_ADDED = ("tieline_common",)
 _KINDS = (
     "tieline,deployments,services,serviceaccounts,networkpolicies,poddisruptionbudgets,configmaps,secrets"
 )
@@ -73,9 +76,20 @@ def previous_release(provider: ClusterProvider, folder: Path) -> Release:
         with tarfile.open(fileobj=io.BytesIO(archived.stdout)) as archive:
             archive.extractall(folder, filter="data")
     for name in _TODAYS:
-        shutil.copy2(ROOT / name, folder)
+        (folder / name).write_text(_for_packages_of(folder, (ROOT / name).read_text()))
     shutil.copytree(ROOT / "requirements", folder / "requirements", dirs_exist_ok=True)
     return _built(provider, folder)
+
+
+def _for_packages_of(checkout: Path, text: str) -> str:
+    """Today's file with the names of packages that the checkout has; lines about packages that it lacks go."""
+    for today, then in _RENAMED.items():
+        if not (checkout / "core" / today).exists():
+            text = text.replace(today, then)
+    lacking = [name for name in _ADDED if not (checkout / "core" / name).exists()]
+    return "".join(
+        line for line in text.splitlines(keepends=True) if not any(name in line for name in lacking)
+    )
 
 
 def _twin(folder: Path) -> None:
