@@ -42,6 +42,7 @@ RUN /opt/build/bin/pip --python /opt/tieline/bin/python \
 
 FROM build AS platform-code
 COPY pyproject.toml README.md LICENSE ./
+COPY core/tieline_common core/tieline_common
 COPY core/tieline_core core/tieline_core
 COPY core/tieline_protocol core/tieline_protocol
 COPY operator/tieline_operator operator/tieline_operator
@@ -57,6 +58,7 @@ RUN /opt/build/bin/pip wheel -q --no-index --no-deps --no-build-isolation -w dis
 
 FROM build AS runtime-code
 COPY runtime/tieline /code/lib/tieline
+COPY core/tieline_common /code/lib/tieline_common
 COPY core/tieline_protocol /code/lib/tieline_protocol
 RUN python3 -m compileall -qf --invalidation-mode unchecked-hash \
         -s /code/lib -p /opt/tieline/lib/python3.11/site-packages /code/lib

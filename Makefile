@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
-PACKAGES := tieline_core tieline_protocol tieline_operator tieline_api tieline tieline_pytest tieline_cluster
+PACKAGES := tieline_common tieline_core tieline_protocol tieline_operator tieline_api tieline tieline_pytest tieline_cluster
 SOURCES := core operator api runtime cluster tests bench examples
 
 .DEFAULT_GOAL := help

@@ -26,7 +26,7 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
     "propcache": ("propcache",),
     "pycparser": ("pycparser",),
     "pyjwt": ("jwt",),
-    "tieline": ("tieline", "tieline_protocol"),
+    "tieline": ("tieline", "tieline_common", "tieline_protocol"),
     "typing-extensions": ("typing_extensions",),
     "tzdata": ("tzdata",),
     "uvloop": ("uvloop",),

@@ -10,6 +10,7 @@ import pytest
 import tieline
 
 PACKAGES = (
+    "tieline_common",
     "tieline_core",
     "tieline_protocol",
     "tieline_operator",

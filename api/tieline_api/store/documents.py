@@ -15,7 +15,7 @@ import orjson
 
 from tieline_api import errors
 from tieline_api.store.field_managers import MANAGER
-from tieline_core.backoff import jitter
+from tieline_common.backoff import jitter
 from tieline_core.identity.ids import format_time
 from tieline_core.identity.names import STATE_LABEL
 from tieline_core.identity.owner_references import controller_of, is_owned

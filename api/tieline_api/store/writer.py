@@ -14,7 +14,7 @@ from tieline_api import errors
 from tieline_api.store import revisions
 from tieline_api.store.etags import matches
 from tieline_api.store.field_managers import MANAGER, Step, other_managers
-from tieline_core.backoff import jitter
+from tieline_common.backoff import jitter
 from tieline_core.identity.ids import ID_LABEL, object_id, object_name
 from tieline_core.kubernetes import Conflict, Informer, Kube, NotFound, owned
 

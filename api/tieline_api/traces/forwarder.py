@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import aiohttp
 
-from tieline_core.backoff import jitter
+from tieline_common.backoff import jitter
 
 logger = logging.getLogger("tieline.traces")
 

@@ -6,7 +6,6 @@ so that nobody else exchanges the same code. Tokens are stored before anybody ge
 the one that a connection names belongs to whoever wrote it.
 """
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from tieline_common.single_flight import SingleFlight
 from tieline_core.credentials.grant_request import (
     RENEWING,
     GrantRequest,
@@ -68,7 +68,7 @@ class TokenManager:
         self._states = states
         self._refresher = refresher or RefreshCoordinator(secrets, now=now)
         self._now = now
-        self._running: dict[tuple[str, ...], asyncio.Task[FreshTokens | None]] = {}
+        self._flights: SingleFlight[tuple[str, ...], FreshTokens | None] = SingleFlight()
 
     async def fresh(
         self, connection: Object, item_id: str, *, rejected: str = "", retry: bool = False
@@ -90,17 +90,9 @@ class TokenManager:
             connection["metadata"].get("resourceVersion", ""),
             rejected,
         )
-        task = self._running.get(key)
-        if task is None:
-            task = asyncio.create_task(self._fresh(connection, item_id, rejected=rejected, retry=False))
-            self._running[key] = task
-            task.add_done_callback(lambda done: self._done(key, done))
-        return await asyncio.shield(task)
-
-    def _done(self, key: tuple[str, ...], task: asyncio.Task[FreshTokens | None]) -> None:
-        self._running.pop(key, None)
-        if not task.cancelled():
-            task.exception()  # seen, even where all callers have gone
+        return await self._flights.run(
+            key, lambda: self._fresh(connection, item_id, rejected=rejected, retry=False)
+        )
 
     async def _fresh(
         self, connection: Object, item_id: str, *, rejected: str, retry: bool

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 import orjson
 
-from tieline_core.backoff import jitter
+from tieline_common.backoff import jitter
 from tieline_core.kubernetes import errors, safe_json
 from tieline_core.kubernetes.apply_body import apply_body
 from tieline_core.kubernetes.kubeconfig import ClusterConnection, connection

@@ -7,7 +7,6 @@ with everyone who asks: never change them.
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
@@ -15,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from tieline_common.backoff import exponential, jitter
 from tieline_core.kubernetes.client import Kube, WatchEvent
 from tieline_core.kubernetes.errors import Gone, Invalid, KubeError, NotFound, TooManyRequests, Unavailable
 from tieline_core.kubernetes.object_store import Change, Indexer, MergeFunction, Object, Objects, Store
@@ -323,8 +323,7 @@ def _needs_list(problem: Exception) -> bool:
 
 def _pause(failures: int, problem: Exception | None) -> float:
     """Seconds: twice as long after each failure, with jitter, and no sooner than the server asks for."""
-    longest = min(_FIRST_BACKOFF * 2.0 ** (min(failures, 12) - 1), _LONGEST_BACKOFF)
-    pause = longest * random.uniform(0.5, 1.0)  # noqa: S311  (jitter)
+    pause = jitter(exponential(failures, first=_FIRST_BACKOFF, cap=_LONGEST_BACKOFF), 0.5, 1.0)
     if isinstance(problem, TooManyRequests | Unavailable) and problem.retry_after:
         return max(pause, min(problem.retry_after, _LONGEST_BACKOFF))
     return pause

@@ -17,7 +17,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from tieline_core.backoff import jitter
+from tieline_common.backoff import jitter
 from tieline_core.kubernetes.client import Kube, Object
 from tieline_core.kubernetes.errors import AlreadyExists, Conflict, KubeError, NotFound
 from tieline_core.kubernetes.resources import LEASES

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from tieline_core.backoff import jitter
+from tieline_common.backoff import jitter
 from tieline_core.kubernetes.errors import KubeError
 
 logger = logging.getLogger(__name__)

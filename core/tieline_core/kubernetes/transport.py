@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from tieline_core.backoff import jitter
+from tieline_common.backoff import exponential, jitter
 from tieline_core.kubernetes import errors
 from tieline_core.kubernetes.kubeconfig import ClusterConnection
 from tieline_core.kubernetes.resources import SECRETS, TOKEN_REVIEWS, Resource
@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 _TRIES = 4
 _TRIES_UNANSWERED = 3
 _FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 1.0
 _WARNINGS = 1000
 # Errors about these never repeat the API server's words, which may quote what was sent.
 _SENSITIVE = frozenset({SECRETS, TOKEN_REVIEWS})
@@ -176,7 +177,7 @@ def pause_before_retry(call: Call, error: errors.KubeError, attempt: int) -> flo
     - It never got there: any call. It got there and no answer came: what may be done twice.
     - The server failed: reads alone.
     """
-    own = _FIRST_PAUSE * 3.0 ** (attempt - 1)
+    own = exponential(attempt, first=_FIRST_PAUSE, cap=_LONGEST_PAUSE, factor=3.0)
     asked: float | None = getattr(error, "retry_after", None)
     if attempt >= _TRIES:
         return None

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
+from tieline_common.single_flight import SingleFlight
 from tieline_core.kubernetes.errors import AlreadyExists, Conflict, NotFound, Unavailable
 from tieline_core.kubernetes.resources import SECRETS, Resource
 from tieline_core.oauth import token_secret_codec
@@ -90,7 +91,7 @@ class RefreshCoordinator:
         self._poll = poll
         self._now = now
         self._monotonic = monotonic
-        self._running: dict[tuple[str, ...], asyncio.Task[Tokens]] = {}
+        self._flights: SingleFlight[tuple[str, ...], Tokens] = SingleFlight()
 
     async def fresh(
         self,
@@ -110,18 +111,8 @@ class RefreshCoordinator:
         """
         wanted = wanted or TokenRequirement(rejected=rejected)
         key = (namespace, name, wanted.source, wanted.asked_as, wanted.rejected, str(wanted.retry))
-        task = self._running.get(key)
-        if task is None:
-            task = asyncio.create_task(self._refreshed(namespace, name, ask, wanted, seen))
-            self._running[key] = task
-            task.add_done_callback(lambda done: self._ended(key, done))
-        # Shielded: a caller that goes away must not stop a refresh between answer and write.
-        return await asyncio.shield(task)
-
-    def _ended(self, key: tuple[str, ...], task: asyncio.Task[Tokens]) -> None:
-        self._running.pop(key, None)
-        if not task.cancelled():
-            task.exception()  # seen, even where all callers have gone
+        # A cancelled caller must not stop a refresh between the provider's answer and the write.
+        return await self._flights.run(key, lambda: self._refreshed(namespace, name, ask, wanted, seen))
 
     async def _refreshed(
         self, namespace: str, name: str, ask: Ask, wanted: TokenRequirement, seen: Object | None

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from tieline_core.backoff import jitter
+from tieline_common.backoff import jitter
 from tieline_core.identity.names import CREDENTIAL_TYPE, ENVIRONMENT_ID_LABEL
 from tieline_core.kubernetes import Change, Forbidden, Informer, Kube, KubeError, NotFound, Resource
 from tieline_core.kubernetes import resources as r
