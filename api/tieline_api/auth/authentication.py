@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from multidict import MultiMapping
+
 from tieline_api.auth.key_format import KEY
-from tieline_api.errors import unauthenticated
+from tieline_api.errors import malformed, unauthenticated
 
 MAX_TOKEN = 16384
 _SCHEMES = frozenset({"bearer", "jwt"})
@@ -54,11 +56,12 @@ class AuthenticatorChain:
         self._keys = keys
 
     async def caller(self, headers: Mapping[str, str], *, key_as_bearer: bool = False) -> Caller:
-        """Who sends these headers; raises ApiError (401) for nobody that is known.
+        """Who sends these headers; raises ApiError: 401 for nobody that is known, 400 for a header that is repeated.
 
         ``X-API-Key`` decides where it is sent; an empty one is none. ``key_as_bearer`` tells that an API key may be
         the bearer value as well (the operations that existing clients call so).
         """
+        refuse_repeated(headers)
         key = api_key(headers)
         if key:
             return self._holder(key)
@@ -83,8 +86,19 @@ def api_key(headers: Mapping[str, str]) -> str:
     return headers.get("X-API-Key", "").strip()
 
 
+def refuse_repeated(headers: Mapping[str, str]) -> None:
+    """ApiError 400 where a header that says who calls is there twice.
+
+    RFC 9110 (5.3) allows each once. Of two, a proxy in front of the API may check one and the API take the other.
+    """
+    for name in ("Authorization", "X-API-Key"):
+        if isinstance(headers, MultiMapping) and len(headers.getall(name, ())) > 1:
+            raise malformed(f"The header {name} is there more than once: send it once")
+
+
 def bearer_token(headers: Mapping[str, str]) -> str:
     """The token of the Authorization header, whose scheme may be Bearer or JWT."""
+    refuse_repeated(headers)
     header = headers.get("Authorization")
     if not header:
         raise unauthenticated("Send a token (Authorization: Bearer <token>) or an API key (X-API-Key: <key>)")

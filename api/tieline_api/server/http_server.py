@@ -48,6 +48,25 @@ class _Connection(http_server.RequestHandlerWithTimeout):
         response.force_close()
         return response
 
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """What aiohttp refuses before any middleware, an unknown ``Expect``, has the contract's form as well."""
+        if isinstance(resp, web.HTTPException):
+            logger.info("Refused before any operation", extra={"status": resp.status})
+            error = errors.ApiError(
+                resp.status, "http_error", resp.reason or "The request cannot be answered"
+            )
+            if resp.status == 417:
+                error = errors.ApiError(
+                    417, "malformed", "Send the header Expect as 100-continue, or leave it out"
+                )
+            resp = web.Response(
+                status=error.status, body=orjson.dumps(error.body()), content_type="application/json"
+            )
+            complete(resp)
+        return await super().finish_response(request, resp, start_time)
+
 
 class Runner(http_server.Runner):
     """Serves the API."""

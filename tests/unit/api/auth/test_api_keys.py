@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from multidict import CIMultiDict, CIMultiDictProxy
 
 from tieline_api.auth.api_keys import ApiKeys, manifest, new_key, secret_name
-from tieline_api.auth.authentication import AuthenticatorChain, Caller
+from tieline_api.auth.authentication import AuthenticatorChain, Caller, bearer_token
 from tieline_api.auth.failure_limit import credential_of
 from tieline_api.errors import ApiError
 from tieline_core.identity.ids import new_id
@@ -120,3 +121,20 @@ async def test_an_empty_key_is_none_beside_a_token(empty: str) -> None:
     # It is the same credential, and an empty key alone is no guess.
     assert credential_of(headers) == credential_of({"Authorization": "Bearer good"})
     assert credential_of({"X-API-Key": empty}) is None
+
+
+@pytest.mark.parametrize("name", ["Authorization", "X-API-Key"])
+async def test_a_repeated_header_of_who_calls_is_refused(name: str) -> None:
+    """Of two, a proxy may check the one and the API take the other."""
+    key = new_key(ORGANISATION)
+    chain = AuthenticatorChain([_OneToken()], keys=_keys(manifest(key, namespace="acme", user="ci")))
+    headers = CIMultiDict({"X-API-Key": key, "Authorization": "Bearer good"})
+    assert (await chain.caller(CIMultiDictProxy(headers))).username.endswith(":ci"), "a key beside a token"
+    headers.add(name, headers[name])
+    with pytest.raises(ApiError) as refused:
+        await chain.caller(CIMultiDictProxy(headers))
+    assert (refused.value.status, refused.value.code) == (400, "malformed")
+    assert name in refused.value.message
+    if name == "Authorization":
+        with pytest.raises(ApiError, match="more than once"):
+            bearer_token(CIMultiDictProxy(headers))

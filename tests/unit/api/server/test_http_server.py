@@ -159,3 +159,15 @@ async def test_every_answer_has_the_standard_headers(
         assert "secret-of-mine" not in body.decode() + caplog.text
         assert "Traceback" not in caplog.text
         writer.close()
+
+
+async def test_an_unknown_expectation_is_refused_in_the_contracts_form() -> None:
+    async with serving() as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nExpect: 200-nothing\r\n\r\n")
+        status, headers, body = await told(reader)
+        writer.close()
+    assert status == 417
+    assert json.loads(body)["code"] == "malformed"
+    assert "200-nothing" not in body.decode()
+    assert STANDARD.items() <= headers.items()
