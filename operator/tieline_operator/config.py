@@ -19,6 +19,9 @@
 | TIELINE_EGRESS_DENIED | (none) | public networks that they may not reach, separated by commas |
 | TIELINE_OTLP_ENDPOINT | (the API) | base URL of a collector that project pods send their traces to instead |
 | TIELINE_CLUSTER_DNS | kube-system,openshift-dns,169.254.0.0/16 | namespaces and networks of name servers |
+| TIELINE_METRICS_OBJECT_NAMES | false | whether metrics name objects, and not only count them |
+| TIELINE_LISTEN_PORT | 8080 | the API's: port of REST |
+| TIELINE_INTERNAL_PORT | 8081 | the API's: port for project pods, which their NetworkPolicies open |
 | TIELINE_METRICS_NAMESPACES | (none) | namespaces whose pods may ask project pods for metrics, with commas |
 | TIELINE_WATCH_TIMEOUT | 180 | seconds without a word from a watch until it counts as dead |
 
@@ -69,6 +72,9 @@ class Config:
     watch_timeout: float = 180.0
     otlp_endpoint: str = ""
     metrics_namespaces: tuple[str, ...] = ()
+    metrics_object_names: bool = False
+    listen_port: int = 8080
+    internal_port: int = 8081
     exposure: Exposure = NOT_EXPOSED
     egress: Egress = PUBLIC_ONLY
     cluster_dns: tuple[str, ...] = CLUSTER_DNS
@@ -97,6 +103,9 @@ class Config:
             log_level=read.choice("TIELINE_LOG_LEVEL", cls.log_level, _LEVELS),
             watch_timeout=read.number("TIELINE_WATCH_TIMEOUT", int(cls.watch_timeout), 10, 3600),
             metrics_namespaces=read.names("TIELINE_METRICS_NAMESPACES"),
+            metrics_object_names=read.flag("TIELINE_METRICS_OBJECT_NAMES", cls.metrics_object_names),
+            listen_port=read.number("TIELINE_LISTEN_PORT", cls.listen_port, 1, _MAX_PORT),
+            internal_port=read.number("TIELINE_INTERNAL_PORT", cls.internal_port, 1, _MAX_PORT),
             exposure=exposure.read(env, url_template=template, namespaces=namespaces, problems=read.problems),
             egress=read.egress(),
             cluster_dns=read.name_servers("TIELINE_CLUSTER_DNS"),

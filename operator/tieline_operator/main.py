@@ -49,7 +49,7 @@ def main() -> int:
 
 async def run(config: Config) -> int:
     """Runs the operator; 1 when it stopped because it could not go on."""
-    metrics = Metrics()
+    metrics = Metrics(object_names=config.metrics_object_names)
     server, _ = metrics.serve(config.metrics_port)
     manager = Manager(config, await _connect(config), metrics)
     stop = asyncio.Event()

@@ -23,8 +23,10 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 class Metrics:
     """What the operator counts and measures."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, object_names: bool = False) -> None:
+        """``object_names``: whether series name objects and namespaces, for whoever may reach the port to read."""
         self.registry = CollectorRegistry()
+        self._object_names = object_names
         self.reconciles = Counter(
             "tieline_operator_reconciles",
             "Reconciles by kind and outcome (ready, failed, in_progress, error, gone)",
@@ -86,11 +88,11 @@ class Metrics:
 
     def watch_objects(self, objects: Callable[[], Mapping[Resource, Sequence[Object]]]) -> None:
         """Takes up what is read when somebody asks: the objects there are, and the environments."""
-        self.registry.register(_Objects(objects))
+        self.registry.register(_Objects(objects, names=self._object_names))
 
     def watch_organisations(self, duplicates: Callable[[], Mapping[str, OrganisationClaim]]) -> None:
         """Takes up what is read when somebody asks: the namespaces that carry the id of an older one."""
-        self.registry.register(_Duplicates(duplicates))
+        self.registry.register(_Duplicates(duplicates, names=self._object_names))
 
     def watch_refreshes(self, *, waiting: Callable[[], float], late: Callable[[], float]) -> None:
         """Takes up what is read when somebody asks: the tokens that are kept fresh."""
@@ -143,17 +145,22 @@ class _Read(Collector):
 
 
 class _Duplicates(Collector):
-    def __init__(self, duplicates: Callable[[], Mapping[str, OrganisationClaim]]) -> None:
+    def __init__(self, duplicates: Callable[[], Mapping[str, OrganisationClaim]], *, names: bool) -> None:
         self._read = duplicates
+        self._names = names
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         found = GaugeMetricFamily(
             "tieline_operator_duplicate_organisations",
-            "Namespaces that carry the organisation of an older namespace: 1 for each",
-            labels=("namespace", "older"),
+            "Namespaces that carry the organisation of an older namespace: 1 for each, or their number",
+            labels=("namespace", "older") if self._names else (),
         )
-        for name, claim in self._read().items():
-            found.add_metric((name, claim.older or ""), 1)
+        claims = self._read()
+        if not self._names:
+            found.add_metric((), len(claims))
+        else:
+            for name, claim in claims.items():
+                found.add_metric((name, claim.older or ""), 1)
         yield found
 
 
@@ -165,11 +172,12 @@ MOST_NAMED = 2000
 
 
 class _Objects(Collector):
-    def __init__(self, objects: Callable[[], Mapping[Resource, Sequence[Object]]]) -> None:
+    def __init__(self, objects: Callable[[], Mapping[Resource, Sequence[Object]]], *, names: bool) -> None:
         self._read = objects
+        self._names = names
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        yield from self._by_object()
+        yield from self._by_object() if self._names else self._by_kind()
         objects = GaugeMetricFamily(
             "tieline_operator_objects",
             "Objects by kind and by what their Ready says (true, false, unknown)",
@@ -194,6 +202,36 @@ class _Objects(Collector):
         for state in EnvironmentState:
             environments.add_metric((str(state),), states[str(state)])
         yield environments
+
+    def _by_kind(self) -> Iterable[GaugeMetricFamily]:
+        """The same metrics without names, for the same queries: a missing label is an empty one to Prometheus."""
+        found = self._read()
+        ready = GaugeMetricFamily(
+            "tieline_operator_object_ready",
+            "0 where the Ready of an object of the kind is not True, else 1",
+            labels=("kind",),
+        )
+        unnamed = GaugeMetricFamily(
+            "tieline_operator_objects_unnamed",
+            "Objects and environments that have no series of their own",
+            labels=("kind",),
+        )
+        for resource, items in found.items():
+            if resource.kind in _NAMED:
+                ready.add_metric((resource.kind,), min(map(_is_ready, items), default=1))
+                unnamed.add_metric((resource.kind,), len(items))
+        yield ready
+        status = GaugeMetricFamily(
+            "tieline_operator_environment_status",
+            "Environments that have the status",
+            labels=("status",),
+        )
+        states = Tally(labels[-1] for _, *labels in _environments(found.get(PROJECTS, ())))
+        for state, count in sorted(states.items()):
+            status.add_metric((state,), count)
+        unnamed.add_metric(("Environment",), states.total())
+        yield status
+        yield unnamed
 
     def _by_object(self) -> Iterable[GaugeMetricFamily]:
         found = self._read()

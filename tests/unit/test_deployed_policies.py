@@ -36,3 +36,16 @@ def test_the_policy_is_for_both(deployment: str) -> None:
     [selector] = policy()["spec"]["podSelector"]["matchExpressions"]
     assert selector["operator"] == "In"
     assert pods["metadata"]["labels"][selector["key"]] in selector["values"]
+
+
+@pytest.mark.parametrize(
+    ("name", "others"), [("tieline-api", {"http", "internal"}), ("tieline-operator", {"health"})]
+)
+def test_metrics_are_for_the_namespace_of_prometheus_alone(name: str, others: set[str]) -> None:
+    text = (DEPLOY / "base" / "network-policies.yaml").read_text(encoding="utf-8")
+    found = next(one for one in yaml.safe_load_all(text) if one["metadata"]["name"] == name)
+    sources = {port["port"]: rule.get("from") for rule in found["spec"]["ingress"] for port in rule["ports"]}
+    assert sources.keys() == {"metrics", *others}
+    assert sources["metrics"] == [
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    ]

@@ -38,7 +38,7 @@ SCRAPED = {"instance", "job", "namespace", "pod", "container"}
 
 
 def _operator() -> CollectorRegistry:
-    metrics = OperatorMetrics()
+    metrics = OperatorMetrics(object_names=True)
     metrics.watch(
         depth=lambda: 0, oldest=lambda: 0, ages=lambda: {"pods": 1}, requests=lambda: {("get", "pods"): 1}
     )
@@ -256,15 +256,14 @@ def test_monitors_find_the_pods_and_ports_that_are_there() -> None:
         name: {port["name"] for port in one["spec"]["template"]["spec"]["containers"][0]["ports"]}
         for name, one in deployed.items()
     }
-    spec = monitors["tieline-operator"]["spec"]
-    template = deployed["tieline-operator"]["spec"]["template"]
-    assert spec["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
-    assert {one["port"] for one in spec["podMetricsEndpoints"]} <= ports["tieline-operator"]
-    spec = monitors["tieline-api"]["spec"]
-    wanted = spec["selector"]["matchLabels"].items()
-    (service,) = [one for one in services.values() if wanted <= one["metadata"]["labels"].items()]
-    offered = {port["name"]: port["targetPort"] for port in service["spec"]["ports"]}
-    assert {offered[one["port"]] for one in spec["endpoints"]} <= ports["tieline-api"]
+    for name in ("tieline-operator", "tieline-api"):
+        assert monitors[name]["kind"] == "PodMonitor"
+        spec, template = monitors[name]["spec"], deployed[name]["spec"]["template"]
+        assert spec["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+        assert {one["port"] for one in spec["podMetricsEndpoints"]} <= ports[name]
+    assert not [
+        port for one in services.values() for port in one["spec"]["ports"] if port["name"] == "metrics"
+    ], "pods of environments are given these Services"
     pods = monitors["tieline-environments"]["spec"]
     assert pods["selector"]["matchExpressions"] == [{"key": ENVIRONMENT_ID_LABEL, "operator": "Exists"}]
     assert HEALTH_PORT == 8081

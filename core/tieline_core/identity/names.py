@@ -16,6 +16,8 @@ STATE_LABEL = "tieline.dev/state"
 """On the ConfigMaps that hold what integrations keep between runs."""
 INTERNAL_API_SERVICE = "tieline-api-internal"
 """The Service of the API's endpoints for project pods, beside ``tieline-api`` for everybody."""
+PUBLIC_API_SERVICE = "tieline-api"
+"""The Service of the REST API, and the ``app.kubernetes.io/name`` of the API's pods."""
 TOKEN_AUDIENCE = "tieline"  # noqa: S105  (the audience of a token, no token)
 
 INSTANCE_LABEL = "app.kubernetes.io/instance"

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -64,6 +64,10 @@ class Workload:
     replicas: int
     api_url: str
     public_url: str
+    previous_api_url: str = ""
+    """The URL that pods have which an earlier release has started."""
+    api_ports: Mapping[str, int] = field(default_factory=network_policies.API_PORTS.copy)
+    """The port of the API's pods behind each of its Services."""
     egress: Egress = PUBLIC_ONLY
     """Where the pods may go."""
     otlp_endpoint: str = ""
@@ -114,11 +118,12 @@ def service(workload: Workload) -> Manifest:
 
 def network_policy(workload: Workload) -> Manifest:
     """Where pods may go, and what may come in."""
-    urls = [url for url in (workload.api_url, workload.otlp_endpoint) if url]
+    urls = [url for url in (workload.api_url, workload.previous_api_url, workload.otlp_endpoint) if url]
     spec = network_policies.spec(
         workload.selector,
         egress=workload.egress,
-        platform_urls=urls,
+        platform_urls=list(dict.fromkeys(urls)),
+        api_ports=workload.api_ports,
         metrics_namespaces=workload.metrics_namespaces,
         dns=workload.cluster_dns,
     )

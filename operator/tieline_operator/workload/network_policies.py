@@ -5,17 +5,20 @@ else that the code may do as well, where the cluster's network enforces policies
 own lists are told as they are. Of the names that an administrator allows it can tell those of the cluster.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any
 from urllib.parse import urlsplit
 
+from tieline_core.identity.names import INTERNAL_API_SERVICE, PUBLIC_API_SERVICE
 from tieline_protocol.egress import GLOBAL_V6, INNER_V4, INNER_V6, NAT64, Egress, Network
 
 Manifest = dict[str, Any]
 
 HTTP_PORT = 8080
 HEALTH_PORT = 8081
+API_PORTS = {INTERNAL_API_SERVICE: 8081, PUBLIC_API_SERVICE: 8080}
+"""The port of the API's pods behind each of its Services."""
 CLUSTER_DNS = ("kube-system", "openshift-dns", "169.254.0.0/16")
 """Where name servers are, unless the administrator says otherwise; the link-local addresses are those of
 caches on each node and of some clouds. It is about the ports of DNS alone."""
@@ -33,13 +36,17 @@ def spec(
     platform_urls: Sequence[str],
     metrics_namespaces: Sequence[str] = (),
     dns: Sequence[str] = CLUSTER_DNS,
+    api_ports: Mapping[str, int] = API_PORTS,
 ) -> Manifest:
     """In: webhooks, and who may see metrics. Out: names, public addresses, the platform's, and what is allowed.
 
-    ``dns`` are the namespaces and networks of the cluster's name servers.
+    ``dns`` are the namespaces and networks of the cluster's name servers. ``api_ports`` has the port of the API's pods
+    behind each of its Services: pods reach that port alone, and nothing else in the platform's namespace.
     """
     ports = [{"port": port, "protocol": protocol} for port in _DNS_PORTS for protocol in ("UDP", "TCP")]
-    platform = [peer for url in platform_urls for peer in _of_the_platform(url)]
+    api = [rule for url in platform_urls for rule in _of_the_api(url, api_ports)]
+    others = [url for url in platform_urls if not any(_of_the_api(url, api_ports))]
+    platform = [peer for url in others for peer in _of_the_platform(url)]
     return {
         "podSelector": {"matchLabels": selector},
         "policyTypes": ["Ingress", "Egress"],
@@ -47,6 +54,7 @@ def spec(
         "egress": [
             {"to": [_name_server(text) for text in dns], "ports": ports},
             {"to": [*_public(egress), *_opened(egress), *platform]},
+            *api,
         ],
     }
 
@@ -101,6 +109,16 @@ def _is_in(part: Network, network: Network) -> bool:
         and part.prefixlen >= network.prefixlen
         and part.network_address in network
     )
+
+
+def _of_the_api(url: str, ports: Mapping[str, int]) -> Iterator[Manifest]:
+    """The rule for a URL that names one of the API's Services: its pods, at the port behind that Service."""
+    service, _, rest = (urlsplit(url).hostname or "").removesuffix(_CLUSTER_DOMAIN).partition(".")
+    namespace = rest.removesuffix(".svc")
+    if service in ports and namespace and "." not in namespace:
+        pods = {"matchLabels": {"app.kubernetes.io/name": PUBLIC_API_SERVICE}}
+        peer = {**_namespace(namespace), "podSelector": pods}
+        yield {"to": [peer], "ports": [{"port": ports[service], "protocol": "TCP"}]}
 
 
 def _of_the_platform(url: str) -> Iterator[Manifest]:

@@ -421,5 +421,26 @@ def test_what_the_configuration_opens_is_open_for_the_platform_too(tools: Manife
     assert more == {"ports": [{"port": 9411}]}
 
 
+@pytest.mark.parametrize(
+    ("setting", "namespaces"),
+    [("", ["monitoring"]), (r" \, ", ["monitoring"]), (r"prometheus\, agents", ["prometheus", "agents"])],
+)
+def test_metrics_of_the_platform_are_for_the_monitoring_namespaces_alone(
+    tools: ManifestTools, setting: str, namespaces: list[str]
+) -> None:
+    done = helm(tools, "--set-string", f"configuration.TIELINE_METRICS_NAMESPACES={setting}")
+    assert done.returncode == 0, done.stderr
+    found = objects(done.stdout)
+    for part in ("tieline-operator", "tieline-api"):
+        rules = found["NetworkPolicy", NAMESPACE, part]["spec"]["ingress"]
+        (rule,) = [one for one in rules if {"port": "metrics", "protocol": "TCP"} in one["ports"]]
+        assert rule == {
+            "from": [_namespace(name) for name in namespaces],
+            "ports": [{"port": "metrics", "protocol": "TCP"}],
+        }
+    (port,) = found["Service", NAMESPACE, "tieline-api-internal"]["spec"]["ports"]
+    assert port["name"] == "internal"
+
+
 def _namespace(name: str) -> dict[str, Any]:
     return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}}

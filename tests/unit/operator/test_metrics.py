@@ -6,13 +6,17 @@ import logging
 from importlib.metadata import version
 
 import pytest
+from prometheus_client import generate_latest
 
 from tests.unit.operator.fake_cluster import FakeCluster
 from tests.unit.operator.objects import NAMESPACE, project, system
 from tests.unit.operator.reconcile_loop import ReconcileLoop
 from tieline_core.kubernetes import resources as r
+from tieline_operator.cache.organisations import OrganisationClaim
 from tieline_operator.metrics import Metrics
 from tieline_operator.reconcilers.connector_imports import DescriptionImports, ImportRefusal
+
+KINDS = ("System", "Project", "Connector")
 
 
 def test_objects_are_told_by_kind_and_ready_and_environments_by_status() -> None:
@@ -46,7 +50,7 @@ def test_objects_and_environments_are_told_by_name_with_a_bound(monkeypatch: pyt
     monkeypatch.setattr("tieline_operator.metrics.MOST_NAMED", 2)
     ready, broken = ({"conditions": [{"type": "Ready", "status": status}]} for status in ("True", "False"))
     states = [{"name": "a", "status": "running"}, {"name": "b", "status": "error"}, {"name": "c"}]
-    metrics = Metrics()
+    metrics = Metrics(object_names=True)
     metrics.watch_objects(
         lambda: {
             r.SYSTEMS: [
@@ -74,6 +78,31 @@ def test_objects_and_environments_are_told_by_name_with_a_bound(monkeypatch: pyt
     assert status == [("order-sync", "b", "error"), ("order-sync", "a", "running")]
     unnamed = {one.labels["kind"]: one.value for one in families["tieline_operator_objects_unnamed"]}
     assert unnamed == {"Project": 0, "System": 1, "Environment": 1}
+
+
+def test_no_name_is_told_unless_the_administrator_asks() -> None:
+    """Whoever reaches the port reads all organisations' metrics."""
+    ready, broken = ({"conditions": [{"type": "Ready", "status": status}]} for status in ("True", "False"))
+    states = [{"name": "live", "status": "error"}, {"name": "beta", "status": "error"}, {"name": "new"}]
+    metrics = Metrics()
+    metrics.watch_objects(
+        lambda: {
+            r.SYSTEMS: [{**system("good"), "status": ready}, {**system("bad"), "status": broken}],
+            r.PROJECTS: [project(status={**ready, "environments": states})],
+            r.CONNECTORS: [],
+        }
+    )
+    metrics.watch_organisations(lambda: {"second": OrganisationClaim(id="01E", older="first")})
+    text = generate_latest(metrics.registry).decode()
+    for name in (NAMESPACE, "order-sync", "good", "bad", "live", "beta", "second", "first"):
+        assert f'"{name}"' not in text
+    value = metrics.registry.get_sample_value
+    ready_by_kind = {kind: value("tieline_operator_object_ready", {"kind": kind}) for kind in KINDS}
+    assert ready_by_kind == {"System": 0, "Project": 1, "Connector": 1}
+    assert value("tieline_operator_environment_status", {"status": "error"}) == 2
+    assert value("tieline_operator_objects_unnamed", {"kind": "System"}) == 2
+    assert value("tieline_operator_objects_unnamed", {"kind": "Environment"}) == 3
+    assert value("tieline_operator_duplicate_organisations") == 1
 
 
 async def test_a_refused_import_is_counted() -> None:

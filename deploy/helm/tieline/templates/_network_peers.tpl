@@ -16,6 +16,13 @@
 {{- end }}
 {{- end }}
 
+{{/* Who may ask operator and API for metrics: the namespaces of TIELINE_METRICS_NAMESPACES. */}}
+{{- define "tieline.metricsPeers" -}}
+{{- range regexFindAll "[^,\\s]+" (default "" .Values.configuration.TIELINE_METRICS_NAMESPACES) -1 | default (list "monitoring") }}
+- namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: {{ . | quote }}}}
+{{- end }}
+{{- end }}
+
 {{/* The peers of TIELINE_EGRESS_ALLOWED: networks, and the Services among its names, as in an environment's policy. */}}
 {{- define "tieline.opened" -}}
 {{- range splitList "," . }}

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tieline_core.identity.ids import environment_id
+from tieline_core.identity.names import INTERNAL_API_SERVICE, PUBLIC_API_SERVICE
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as r
 from tieline_core.project_files.deploy_findings import missing_templates, summary
@@ -209,6 +210,8 @@ def _workload(view: ObservedProject, observed: ObservedEnvironment, spec: Enviro
         pull_secrets=config.image_pull_secrets,
         replicas=0 if spec.suspended else replicas,
         api_url=config.api_url,
+        previous_api_url=config.previous_api_url,
+        api_ports={INTERNAL_API_SERVICE: config.internal_port, PUBLIC_API_SERVICE: config.listen_port},
         otlp_endpoint=config.otlp_endpoint,
         egress=config.egress,
         public_url=public_url(config, project, spec.name, name, observed.children),

@@ -67,7 +67,7 @@ def test_all_look_ups_agree_on_who_has_the_id(older: bool) -> None:
 
 def test_a_duplicate_is_in_a_metric_and_in_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     there = world()
-    metrics = Metrics()
+    metrics = Metrics(object_names=True)
     metrics.watch_organisations(lambda: duplicates(there[r.NAMESPACES]))
     labels = {"namespace": NAMESPACE, "older": "first"}
     assert metrics.registry.get_sample_value("tieline_operator_duplicate_organisations", labels) == 1

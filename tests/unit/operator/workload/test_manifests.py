@@ -129,27 +129,51 @@ def test_an_environment_overrides_the_runtime_field_by_field() -> None:
     }
 
 
+API_PODS = {
+    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "tieline-system"}},
+    "podSelector": {"matchLabels": {"app.kubernetes.io/name": "tieline-api"}},
+}
+
+
+@pytest.mark.parametrize("suffix", ["", ".svc", ".svc.cluster.local"])
+def test_pods_reach_the_ports_of_the_api_that_they_ask_and_no_other_of_the_platform(suffix: str) -> None:
+    url = f"http://tieline-api-internal.tieline-system{suffix}"
+    changes: dict[str, Any] = {"api_url": url, "otlp_endpoint": url}
+    _, others, api = manifests.network_policy(workload(**changes))["spec"]["egress"]
+    assert all("ipBlock" in peer for peer in others["to"])
+    assert api == {"to": [API_PODS], "ports": [{"port": 8081, "protocol": "TCP"}]}
+    changes |= {"previous_api_url": f"http://tieline-api.tieline-system{suffix}"}
+    changes |= {"api_ports": {"tieline-api-internal": 9001, "tieline-api": 9000}}
+    *_, now, before = manifests.network_policy(workload(**changes))["spec"]["egress"]
+    assert [rule["ports"][0]["port"] for rule in (now, before)] == [9001, 9000]
+
+
+def test_a_service_of_the_administrators_own_in_front_of_the_api_is_reached_as_before() -> None:
+    _, others = manifests.network_policy(workload(api_url="http://gateway.mesh.svc"))["spec"]["egress"]
+    assert others["to"][-1] == {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "mesh"}}}
+
+
 def test_pods_may_call_the_world_and_nothing_inside_but_names_and_the_api() -> None:
     changes = {
         "api_url": "http://tieline-api.tieline-system.svc",
         "otlp_endpoint": "http://collector.traces:4318",
     }
     spec = manifests.network_policy(workload(**changes))["spec"]
-    names, others = spec["egress"]
+    names, others, api = spec["egress"]
     assert {item["port"] for item in names["ports"]} == {53, 5353}
     assert names["to"] == [
         {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}},
         {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "openshift-dns"}}},
         {"ipBlock": {"cidr": "169.254.0.0/16"}},
     ]
-    v4, v6, nat64, api, collector = others["to"]
+    v4, v6, nat64, collector = others["to"]
     assert collector == {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "traces"}}}
     assert {"10.0.0.0/8", "169.254.0.0/16", "127.0.0.0/8", "192.0.2.0/24"} < set(v4["ipBlock"]["except"])
     assert v6["ipBlock"]["cidr"] == "2000::/3", "no unique local, site-local, mapped or other special ones"
     assert {"2001::/23", "2002::/16"} < set(v6["ipBlock"]["except"])
     assert nat64["ipBlock"]["cidr"] == "64:ff9b::/96"
     assert "64:ff9b::a00:0/104" in nat64["ipBlock"]["except"], "10.0.0.0/8, translated"
-    assert api == {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "tieline-system"}}}
+    assert api == {"to": [API_PODS], "ports": [{"port": 8080, "protocol": "TCP"}]}
     assert spec["ingress"] == [{"ports": [{"port": 8080, "protocol": "TCP"}]}]
 
 
