@@ -358,11 +358,20 @@ def _forms(secret: _Secret) -> _Forms:
     if len(value) < _SHORTEST:
         return _Forms()
     if isinstance(value, bytes):
-        anywhere, words = {*_written(repr(value)[2:-1]), *_encoded(value)}, set[str]()
+        colons = value.hex(":")
+        anywhere = {*_written(repr(value)[2:-1]), *_encoded(value), colons, colons.upper()}
+        words = set[str]()
     else:
         anywhere, words = set(_encoded(value.encode(errors="surrogatepass"))), set(_written(value))
         if not secret.word:
-            anywhere, words = {*anywhere, *words, *_of_lines(value)}, set()
+            # Of a JSON text in base64 the secret is what JSON makes of it.
+            inner = (
+                {way.encode() for way in (_escaped(value), json.dumps(value)[1:-1])}
+                if "\\" in json.dumps(value)
+                else ()
+            )
+            encoded = (form for way in inner for form in _encoded(way))
+            anywhere, words = {*anywhere, *words, *encoded, *_of_lines(value)}, set()
     forms = sorted(anywhere | words, key=len)
     telling: list[str] = []
     for form in forms:
@@ -398,6 +407,10 @@ def _written(text: str) -> Iterator[str]:
         json.dumps(text)[1:-1].replace("/", r"\/"),
         _escaped(text).replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e"),
         repr(text)[1:-1],
+        ascii(text)[1:-1],
+        repr(text.encode(errors="surrogatepass"))[2:-1],
+        repr(repr(text)[1:-1])[1:-1],
+        repr(repr(text))[2:-2],
         html.escape(text),
         path,
         re.sub("%..", lambda found: found[0].lower(), path),
@@ -409,12 +422,14 @@ def _written(text: str) -> Iterator[str]:
     for way in ways:
         yield way
         yield _escaped(way)
+        yield _escaped(_escaped(way))
 
 
 def _encoded(content: bytes) -> Iterator[str]:
     """In hexadecimal and base64; the latter as it is, and as it is inside of a longer encoded text."""
     if len(content) >= _SHORTEST:
         yield content.hex()
+        yield content.hex().upper()
     for shift in range(3):
         whole = base64.b64encode(bytes(shift) + content).decode()
         # Of the letters at both ends some bits belong to the neighbours.

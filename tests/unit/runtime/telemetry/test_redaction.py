@@ -154,14 +154,48 @@ def test_every_form_is_masked(written: io.StringIO, redactor: Redactor, secret: 
         assert not leaks({"secret": secret}, {"encoded": redactor(text)})
 
 
+@pytest.mark.parametrize(
+    "secret", ["pa\"ss\\wo'rd&<1>", "ünïcödé-sëcret-9", "tab\tsecret\x01ctl", "sk_live_0123456789ab"]
+)
+def test_a_secret_is_masked_in_two_layers_of_escaping_and_in_capitals(
+    redactor: Redactor, secret: str
+) -> None:
+    redactor.learn([secret])
+    inner = json.dumps({"p": secret})
+    wrapped = {
+        "json twice": json.dumps(json.dumps(secret)),
+        "json twice, unicode": json.dumps(json.dumps(secret, ensure_ascii=False), ensure_ascii=False),
+        "repr twice": repr(repr(secret)),
+        "repr in json": json.dumps({"e": repr({"p": secret})}),
+        "bytes": repr(secret.encode()),
+        "ascii": ascii(secret),
+        "capitals": secret.encode().hex().upper(),
+        "json in base64": base64.b64encode(inner.encode()).decode(),
+        "unicode json in base64": base64.b64encode(
+            json.dumps({"p": secret}, ensure_ascii=False).encode()
+        ).decode(),
+    }
+    for name, text in wrapped.items():
+        for line in (text, json.dumps({"message": text}, ensure_ascii=False)):
+            assert "***" in redactor(line), name
+
+
 def test_binary_secrets_are_masked_as_python_shows_them_and_encoded(redactor: Redactor) -> None:
     content = b"\xff\xfe" + secrets.token_bytes(30)
     credential = scheme_credential(
         "hmac", {"algorithm": "sha256"}, valueBase64=base64.b64encode(content).decode()
     )
     learn(redactor, credential)
-    for text in (str(content), content.hex(), base64.b64encode(b"a" + content).decode()):
+    for text in (
+        str(content),
+        content.hex(),
+        content.hex().upper(),
+        content.hex(":"),
+        content.hex(":").upper(),
+        base64.b64encode(b"a" + content).decode(),
+    ):
         assert not leaks({"secret": content}, {"text": redactor(text)})
+    assert redactor(content.hex(":").upper()) == "***"
     assert redactor(str(content)) in ("b'***'", 'b"***"')
 
 
