@@ -129,7 +129,7 @@ async def test_an_upgrade_that_moves_the_api_for_pods_replaces_none_until_someth
     now = "http://tieline-api-internal.tieline-system.svc"
     there = await running(config=replace(CONFIG, api_url=before))
     upgraded = ReconcileLoop(there.world, config=replace(CONFIG, api_url=now, previous_api_url=before))
-    assert await upgraded.until_quiet() == 0
+    assert await upgraded.until_quiet() == 1, "the NetworkPolicy opens the new port beside the earlier one"
     assert _api_url(upgraded) == before
     change(upgraded, runtime={"resources": {"limits": {"memory": "300Mi"}}})
     await upgraded.until_quiet()
