@@ -135,18 +135,26 @@ def client_of(directory: Directory, namespace: str, client: OAuth2Client) -> Lin
 
 
 def client_for(
-    directory: Directory, connection: Connection, item: ConnectionCredential, client: OAuth2Client
+    directory: Directory,
+    connection: Connection,
+    item: ConnectionCredential,
+    client: OAuth2Client,
+    *,
+    chosen: bool = False,
 ) -> LinkedCredential | Problem:
     """``client_of`` for a token request of a connection's credential.
 
-    Editors write connections, and the auth scheme of a connection says where the client's secret is sent. Such a
-    scheme may name a client of another connection, whose secret then goes only to the URLs that the other
-    connection's own scheme, or a scheme of its system, has. Schemes of systems may send it anywhere.
+    A stored client secret goes only to URLs that its holder's side named, or that somebody named who could read it.
+
+    ``chosen``: the authorisation named the client, not the auth scheme. Nobody who wrote the scheme was asked about
+    this client, so its secret goes only to the URLs that its holder's scheme, or a scheme of the holder's system, has.
+    The same holds where a connection's own scheme names a client of another connection. Admission asks whoever makes
+    such a scheme name a client of the same connection. Schemes of systems, which administrators write, may name any.
     """
     found = client_of(directory, connection.namespace, client)
     if isinstance(found, Problem) or found.urls is not None:
         return found
-    if item.auth_scheme_config is None or found.connection == connection.name:
+    if not chosen and (item.auth_scheme_config is None or found.connection == connection.name):
         return found
     return replace(found, urls=_urls_of_holder(directory, found))
 

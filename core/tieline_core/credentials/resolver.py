@@ -263,7 +263,7 @@ class _Request:
                 )
             return client.client_id or values.get("clientId", ""), values.get("clientSecret", ""), None
         if client.credential_id:
-            found = client_for(self._lookups, self._connection, self._item, client)
+            found = client_for(self._lookups, self._connection, self._item, client, chosen=chosen is not None)
             if isinstance(found, Problem):
                 self._problems.append(found)
                 return client.client_id, "", None

@@ -189,6 +189,31 @@ async def test_a_connections_own_scheme_sends_a_client_of_this_connection_anywhe
     assert found.endpoint.client_secret == "s"
 
 
+@pytest.mark.parametrize("elsewhere", ["tokenUrl", "refreshUrl", ""])
+@pytest.mark.parametrize("whose", ["scheme of the same connection", "scheme of another system"])
+async def test_a_client_that_the_authorisation_chose_goes_only_where_its_holders_side_says(
+    whose: str, elsewhere: str
+) -> None:
+    """Nobody who wrote the scheme was asked about the client's Secret: the state alone names it."""
+    fields = {elsewhere: "https://elsewhere.example/token"} if elsewhere else {}
+    client = credential("client", "oauth2-client", credentialId="shop-client")
+    if whose == "scheme of another system":
+        other = system(oauth2(**fields), name="other")
+        login = connection(credential(kind="oauth2-code"))
+        login["spec"]["systemRef"] = {"name": "other"}
+        world = MemoryLookups(system(oauth2()), other, login, _clients())
+    else:
+        item = credential(kind="oauth2-code", authSchemeConfig=oauth2("own", **fields))
+        del item["authSchemeConfigId"]
+        login = connection(item, client)
+        world = MemoryLookups(system(oauth2()), login)
+    world.put_secret("main", code="c", state="s")
+    world.put_secret("client", clientId="app", clientSecret="s3cret")
+    found = await resolve(world, login, "main", client=OAuth2Client(credential_id="shop-client"))
+    assert reasons(found) == (["UrlNotGranted"] if elsewhere else [])
+    assert (found.endpoint is None) is bool(elsewhere)
+
+
 @pytest.mark.parametrize("authorised", [False, True], ids=["token given whole", "user came back"])
 async def test_a_connections_own_scheme_of_oauth1_names_consumers_of_this_connection_only(
     authorised: bool,

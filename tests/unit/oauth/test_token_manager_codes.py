@@ -1,13 +1,17 @@
 """What becomes of codes and states: each is exchanged once, for the credential that it is for."""
 
 import asyncio
+import copy
+from base64 import b64encode
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from tests.unit.oauth.memory_lookups import oauth2
+from tests.unit.oauth.memory_lookups import credential, oauth2
 from tests.unit.oauth.token_shop import CALLBACK, NOW, PKCE, Provider, Shop, kept
+from tieline_core.credentials.grant_request import UnresolvedError
+from tieline_core.credentials.token_manager import CLIENT
 from tieline_core.oauth import token_secret_codec
 from tieline_core.oauth.token_client import RefusedError, UnreachableError
 
@@ -198,3 +202,33 @@ async def test_a_state_of_nothing_is_free_again(provider: Provider, token_manage
         await shop.states.look(state, namespace="acme")
     await token_manager.give_up(shop.connection, "main")
     assert (await shop.states.look(state, namespace="acme")).client_id == "app"
+
+
+@pytest.mark.parametrize("step", ["exchange", "refresh"])
+async def test_a_client_that_the_authorisation_chose_is_sent_to_no_url_of_the_connections_own(
+    provider: Provider, token_manager_of: Any, step: str
+) -> None:
+    shop = Shop(provider, "oauth2-code")
+    items = shop.connection["spec"]["credentials"]
+    items.append(credential("client", "oauth2-client", credentialId="shop-client"))
+    shop.lookups.put_secret("client", clientId="app", clientSecret="s3cret")
+    data = {"clientId": b64encode(b"app").decode(), "clientSecret": b64encode(b"s3cret").decode()}
+    metadata = {"name": "client", "namespace": "acme"}
+    shop.kube.put({"kind": "Secret", "type": "tieline.dev/credential", "metadata": metadata, "data": data})
+    token_manager = token_manager_of(shop)
+    await shop.authorise(credential_id="shop-client")
+    if step == "refresh":
+        assert (await kept(token_manager, shop)).access_token == "at1"
+        assert CLIENT in shop.tokens_secret["metadata"]["annotations"]
+        shop.now += timedelta(minutes=46)
+    before = len(provider.asked)
+    # Another object, as a watch brings it: what was read of the old one is remembered.
+    shop.connection = copy.deepcopy(shop.connection)
+    [item, _] = shop.connection["spec"]["credentials"]
+    item["authSchemeConfig"] = oauth2("own", tokenUrl=provider.url.replace("/token", "/refresh"))
+    item.pop("authSchemeConfigId")
+    shop.connection["metadata"]["resourceVersion"] = "77"
+    shop.lookups.objects = [shop.system, shop.kube.put(shop.connection)]
+    with pytest.raises(UnresolvedError, match="its secret may be sent to"):
+        await kept(token_manager, shop)
+    assert len(provider.asked) == before
