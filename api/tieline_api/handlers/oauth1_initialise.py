@@ -40,7 +40,8 @@ async def initialise(call: Call[None, rest.OAuth1Initialise]) -> Reply:
         body.params or {},
     )
     temporary, authorization, token = chosen.endpoints()
-    if chosen.given and beginning.held and (names := chosen.stored_secrets(beginning.held)):
+    names = chosen.stored_secrets(platform.lookups, call.namespace, beginning.held)
+    if chosen.given and beginning.held and names:
         # The request says where the stored secret goes: that is a change of its connection, if for once only.
         await platform.access.check(call.caller, call.organisation, permission("patch", "connections"))
         await platform.references.check(call.caller, beginning.held[0].connection, names)

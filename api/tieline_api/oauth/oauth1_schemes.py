@@ -10,8 +10,8 @@ from tieline_api.conversion.systems import auth_scheme_items, scheme_owner
 from tieline_api.oauth.authorization_request import HeldCredential, Obj
 from tieline_api.schemas.auth_schemes import AuthSchemeConfig
 from tieline_api.schemas.oauth1_initialise import OAuth1Initialise
-from tieline_core.credentials.linker import Lookups, Problem, canonical
-from tieline_core.credentials.oauth1_consumers import consumer_of
+from tieline_core.credentials.linker import Directory, LinkedCredential, Lookups, Problem, canonical
+from tieline_core.credentials.oauth1_consumers import consumer_credential, consumer_of
 from tieline_core.identity.ids import client_credential_id, object_id
 from tieline_core.oauth.oauth1_requests import Consumer
 from tieline_core.resources.auth_schemes import AuthSchemeType, OAuth1, OAuth1Endpoint
@@ -45,11 +45,16 @@ class ChosenScheme:
             "tokenEndpoint: add them",
         )
 
-    def stored_secrets(self, held: Sequence[HeldCredential]) -> list[str]:
-        """The names of the Secrets that ``consumer`` reads."""
+    def stored_secrets(
+        self, directory: Directory, namespace: str, held: Sequence[HeldCredential]
+    ) -> list[str]:
+        """The names of the Secrets that ``consumer`` reads: the credential's, the scheme's, the named consumer's."""
         own = held[0].item.get("secretRef") if len(held) == 1 else None
         scheme = self.oauth1.secret_ref
-        return [*([own["name"]] if own else []), *([scheme.name] if scheme else [])]
+        named = consumer_credential(directory, namespace, self.oauth1, scheme_of=self.scheme_of)
+        consumer = named.item.secret_ref if isinstance(named, LinkedCredential) else None
+        references = [reference.name for reference in (scheme, consumer) if reference]
+        return [*([own["name"]] if own else []), *references]
 
     async def consumer(self, lookups: Lookups, namespace: str, held: Sequence[HeldCredential]) -> Consumer:
         """Who signs; what the credential's own Secret says goes first. ApiError 422 where something is missing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -211,6 +212,51 @@ def test_a_scheme_of_ones_own_borrows_no_client_of_another_connection(
     made = brought.editor.ok("POST", "/connections", body, status=201)
     (error,) = made["credentials"][0]["credential"]["errors"]
     assert error.startswith("tokenUrl is not one that the credential's owner has granted")
+
+
+def test_an_authorisation_takes_no_client_of_git_to_a_url_of_the_connections_own(
+    client: Client, brought: Brought
+) -> None:
+    grant = {"type": "authorizationCode", "authorizationCode": {"clientId": "app"}}
+    users = {"type": "oauth2", "oauth2": {"id": "users", "tokenUrl": TOKEN_URL, "grant": grant}}
+    system, lent = make_system(client, [users]), new_id()
+    item = {"id": "client", "type": "oauth2-client", "credentialId": lent, "authSchemeConfigId": "users"}
+    identifier = brought.apply(system, item, clientId="app", clientSecret="s3cret")
+    begin = {
+        "credential": {"id": lent, "organisationId": client.organisation},
+        "authorizeUrl": "https://login.shop.example/authorize",
+        "clientId": "app",
+    }
+    url = brought.editor.ok("POST", f"/systems/{system['id']}/oauth2/initialise", begin)["url"]
+    [state] = parse_qs(urlsplit(url).query)["state"]
+    scheme = {"type": "oauth2", "oauth2": {"id": "own", "tokenUrl": ELSEWHERE, "grant": grant}}
+    code = {"type": "oauth2-code", "data": {"oauth2Code": {"code": "c", "state": state}}}
+    own = {"id": "own", "authSchemeConfig": scheme, "credential": code}
+    answer = brought.editor("PUT", f"/connections/{identifier}", {"credentials": [{"id": "client"}, own]})
+    assert answer.status == 422, answer.raw
+    assert f"its secret may be sent to {TOKEN_URL} only" in answer.raw.decode()
+
+
+def test_an_authorisation_signs_as_no_client_of_git_that_the_scheme_in_the_request_names(
+    client: Client, brought: Brought, signing: OAuth1Provider
+) -> None:
+    system, lent, login = make_system(client), new_id(), new_id()
+    item = {"id": "client", "type": "oauth2-client", "credentialId": lent, "authSchemeConfigId": "key"}
+    identifier = brought.apply(system, item, clientId="app", clientSecret="s3cret")
+    scheme = signing.scheme("mine")
+    scheme["oauth1"].pop("consumerSecret", None)
+    signed = {"id": login, "type": "oauth1", "data": {"oauth1": {"oauthToken": "t"}}}
+    own = {"id": "login", "authSchemeConfig": scheme, "credential": signed}
+    stored = brought.editor("PUT", f"/connections/{identifier}", {"credentials": [{"id": "client"}, own]})
+    assert stored.status == 200, stored.raw
+    scheme["oauth1"] = {**scheme["oauth1"], "signatureMethod": "PLAINTEXT", "credentialId": lent}
+    body = {
+        "credential": {"id": login, "organisationId": client.organisation},
+        "params": {"shop": "north"},
+        "authSchemeConfig": {**scheme, "oauth1": {**scheme["oauth1"], "id": "mine2"}},
+    }
+    brought.refused(brought.editor("POST", f"/systems/{system['id']}/oauth1/initialise", body))
+    assert signing.seen == []
 
 
 def test_an_authorisation_that_names_its_own_endpoints_signs_with_no_consumer_of_git(
