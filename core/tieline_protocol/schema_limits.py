@@ -1,12 +1,13 @@
 """What a schema of variables may ask of a validator, estimated without running one.
 
-Two questions are answered in time linear in the schema's size: whether the schema is small enough to be used at
-all (``excess``), and whether checking a value costs so little that no limited process is needed (``cheap_weight``).
-The estimate of the first is generous: what passes may still exceed the time that the platform gives one check.
+``excess`` says whether the schema is small enough to be used at all. It is an estimate: it may miss a reference that
+the validator resolves (nested ``$id``, absolute URIs), so what passes may still exceed any time and memory.
+``is_linear`` is no estimate: it accepts only keywords that look at each value once.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 MAX_BYTES = 256 * 1024
 """Bytes of a schema as JSON."""
@@ -27,25 +28,25 @@ MAX_ALL_PATTERN_STEPS = 500_000
 # of ranges, and a class that excludes something has all ranges but a few.
 _UNICODE_CLASS = 1_000
 _WIDE_CLASS = 10
-# Entries of an enum are compared one by one where they are not all strings; numbers take longest.
-_SLOW_OPTION = 100
 _UNBOUNDED = {"*", "+", "?"}
 
-# Keywords whose cost is proportional to what they hold, for each value that they look at.
-_MAPS = frozenset({"properties", "$defs", "definitions"})
-_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_ONE = frozenset({"additionalProperties", "items", "not"})
-_PLAIN = frozenset(
+# All that a schema may have whose check looks at each value once. Whatever is not listed here is not linear: references
+# and identifiers of every kind, combinations, conditions, patterns, formats.
+_TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
+_ANNOTATIONS = frozenset(
     {
         "$comment",
-        "$ref",
-        "$schema",
-        "const",
         "default",
         "deprecated",
         "description",
-        "enum",
         "examples",
+        "readOnly",
+        "title",
+        "writeOnly",
+    }
+)
+_NUMBERS = frozenset(
+    {
         "exclusiveMaximum",
         "exclusiveMinimum",
         "maxItems",
@@ -56,12 +57,6 @@ _PLAIN = frozenset(
         "minLength",
         "minProperties",
         "minimum",
-        "pattern",
-        "readOnly",
-        "required",
-        "title",
-        "type",
-        "writeOnly",
     }
 )
 
@@ -96,24 +91,47 @@ def excess(schema: Mapping[str, Any]) -> str | None:
     return None
 
 
-def cheap_weight(schema: Mapping[str, Any]) -> int | None:
-    """About the number of steps that checking one value takes, or None where that has no such bound.
+def is_linear(schema: Mapping[str, Any]) -> bool:
+    """Whether checking a value looks at each part of it once, with one part of the schema.
 
-    Known for schemas of common keywords, ASCII patterns and references without recursion. For small schemas only:
-    the schema is walked several times.
+    A list of what is allowed, not an estimate: a keyword that is not in it makes the schema not linear. How much one
+    look takes follows the schema's size, which is the caller's to limit.
     """
-    if not _is_common(schema):
-        return None
-    weight, recursive = expanded(schema, _weight)
-    return None if recursive else weight
+    dialect = schema.get("$schema", "")
+    waiting: list[Any] = [{key: value for key, value in schema.items() if key != "$schema"}]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, bool):
+            continue
+        if not isinstance(node, dict):
+            return False
+        for keyword, value in node.items():
+            if keyword == "properties" and isinstance(value, dict):
+                waiting += value.values()
+            elif keyword in ("additionalProperties", "items"):
+                waiting.append(value)
+            elif not _is_plain(keyword, value):
+                return False
+    return isinstance(dialect, str)
 
 
-def _weight(node: Any) -> int:
-    if not isinstance(node, dict):
-        return 1
-    options = node.get("enum")
-    slow = sum(not isinstance(option, str) for option in options) if isinstance(options, list) else 0
-    return 1 + sum(pattern_steps(pattern) for pattern in _patterns(node)) + _SLOW_OPTION * slow
+def _is_plain(keyword: str, value: Any) -> bool:
+    """Whether a keyword compares a value with constants, or only describes it."""
+    match keyword:
+        case "type":
+            return all(
+                isinstance(kind, str) and kind in _TYPES
+                for kind in (value if isinstance(value, list) else [value])
+            )
+        case "required" | "enum":
+            # Strings are looked up; others would be compared one by one.
+            return isinstance(value, list) and all(isinstance(item, str) for item in value)
+        case "const":
+            return value is None or isinstance(value, bool | int | float | str)
+        case _:
+            return keyword in _ANNOTATIONS or (
+                keyword in _NUMBERS and isinstance(value, int | float) and not isinstance(value, bool)
+            )
 
 
 def pattern_steps(pattern: str) -> int:
@@ -202,11 +220,11 @@ def _repeat(pattern: str, at: int) -> tuple[int, int, str]:
     return max(numbers, default=1), end + 1, "repeat"
 
 
-def expanded(schema: Mapping[str, Any], weigh: Callable[[Any], int] = lambda _node: 1) -> tuple[int, bool]:
+def expanded(schema: Mapping[str, Any]) -> tuple[int, bool]:
     """JSON values with each reference within the schema replaced by its target, and whether one leads in a circle.
 
     What is referred to twice is counted twice, and computed once: the time is linear. A circle is counted once, and
-    nothing is counted beyond MAX_EXPANDED. ``weigh`` gives what an object or an array counts without its parts.
+    nothing is counted beyond MAX_EXPANDED.
     """
     anchors = _anchors(schema)
     sizes: dict[int, int] = {}
@@ -219,9 +237,7 @@ def expanded(schema: Mapping[str, Any], weigh: Callable[[Any], int] = lambda _no
             continue
         parts = list(_parts(node, schema, anchors))
         if done:
-            size = weigh(node) + sum(
-                sizes.get(id(part), 0) if isinstance(part, dict | list) else 1 for part in parts
-            )
+            size = 1 + sum(sizes.get(id(part), 0) if isinstance(part, dict | list) else 1 for part in parts)
             sizes[id(node)] = min(size, MAX_EXPANDED + 1)
             entered.discard(id(node))
             continue
@@ -251,7 +267,10 @@ def _parts(node: Any, root: Mapping[str, Any], anchors: Mapping[str, Any]) -> It
 
 
 def _target(reference: str, root: Mapping[str, Any], anchors: Mapping[str, Any]) -> Any:
-    """What a reference within the schema leads to (RFC 6901, or an anchor's name); None for any other."""
+    """What a reference within the schema leads to (RFC 6901, or an anchor's name); None for any other.
+
+    Not all that a validator resolves: see the module's description.
+    """
     if reference in anchors:
         return anchors[reference]
     base, _, fragment = reference.partition("#")
@@ -260,7 +279,7 @@ def _target(reference: str, root: Mapping[str, Any], anchors: Mapping[str, Any])
         return None
     if fragment and not fragment.startswith("/"):
         return anchors.get(f"#{fragment}")
-    for part in fragment.split("/")[1:]:
+    for part in unquote(fragment).split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(found, list):
             found = found[int(key[:9])] if key.isdecimal() and int(key[:9]) < len(found) else None
@@ -302,30 +321,3 @@ def _patterns(node: Mapping[str, Any]) -> Iterator[str]:
     by_pattern = node.get("patternProperties")
     if isinstance(by_pattern, dict):
         yield from by_pattern
-
-
-def _is_common(schema: Any) -> bool:
-    """Whether a schema has only keywords whose cost is known."""
-    waiting: list[Any] = [schema]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, bool):
-            continue
-        if not isinstance(node, dict):
-            return False
-        for keyword, value in node.items():
-            if keyword in _MAPS and isinstance(value, dict):
-                waiting += value.values()
-            elif keyword in _LISTS and isinstance(value, list):
-                waiting += value
-            elif keyword in _ONE:
-                waiting.append(value)
-            elif keyword not in _PLAIN:
-                return False
-            if keyword == "pattern" and isinstance(value, str) and not _is_plain_pattern(value):
-                return False
-    return True
-
-
-def _is_plain_pattern(pattern: str) -> bool:
-    return pattern.isascii() and "\\p" not in pattern and "\\P" not in pattern and "(?" not in pattern

@@ -84,6 +84,14 @@ def errors_in(text: bytes, variables: Mapping[str, Any]) -> list[VariableError]:
     return errors
 
 
+def is_valid_for(text: bytes, variables: Mapping[str, Any]) -> bool:
+    """Whether ``variables`` follow a schema as ``text_of`` writes it. Raises InvalidSchema when it cannot be used.
+
+    Stops at the first error, where ``errors_in`` lets the library make all of them, each with a copy of its value.
+    """
+    return bool(_validator(text).is_valid(dict(variables)))
+
+
 def text_of(schema: Mapping[str, Any]) -> bytes:
     """The schema as JSON, the same for schemas that say the same. Raises InvalidSchema when there is too much of it."""
     try:

@@ -17,7 +17,7 @@ SCHEMA = {
     "properties": {
         "region": {"enum": ["eu", "us"]},
         "limits": {"type": "object", "properties": {"daily": {"type": "integer", "maximum": 10}}},
-        "names": {"type": "array", "items": {"type": "string", "pattern": "^[a-z]+$"}},
+        "names": {"type": "array", "items": {"type": "string", "maxLength": 3}},
     },
 }
 

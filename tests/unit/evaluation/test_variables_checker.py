@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
-from tests.harness.inputs.hostile_schemas import HOSTILE, SLOW_VALUES, nested, slow
+from tests.harness.inputs.hostile_schemas import HOSTILE, SLOW_VALUES, doubling_below, nested, slow
 from tests.harness.session.waiting import until
+from tieline_core.evaluation import variables_checker
 from tieline_core.evaluation.busy import EvaluationBusy
 from tieline_core.evaluation.pool import Job, Pool
 from tieline_core.evaluation.variables_checker import FIT, VariablesChecker, check_all
@@ -40,13 +43,81 @@ async def checker() -> AsyncIterator[VariablesChecker]:
 async def test_common_schemas_are_checked_at_once_and_start_no_process(checker: VariablesChecker) -> None:
     assert checker.known(None, {"anything": 1}) == FIT
     assert checker.known(PLAIN, {"region": "eu"}) == FIT
-    found = checker.known(PLAIN, {"region": "mars"})
-    assert found
-    assert [error.path for error in found.errors] == ["region"]
-    invalid = checker.known({"type": "objekt"}, {})
-    assert invalid
-    assert "objekt" in (invalid.problem or "")
     assert checker.pool.pids == []
+
+
+async def test_errors_are_made_in_a_process_and_remembered(checker: VariablesChecker) -> None:
+    assert checker.known(PLAIN, {"region": "mars"}) is None
+    found = await checker.check("acme", PLAIN, {"region": "mars"})
+    assert [error.path for error in found.errors] == ["region"]
+    assert checker.known(PLAIN, {"region": "mars"}) == found
+    assert "objekt" in ((await checker.check("acme", {"type": "objekt"}, {})).problem or "")
+
+
+async def test_what_is_checked_at_once_is_remembered(
+    checker: VariablesChecker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert checker.known(PLAIN, {"region": "eu"}) == FIT
+    monkeypatch.setattr(variables_checker, "is_valid_for", None)
+    assert checker.known(dict(PLAIN), {"region": "eu"}) == FIT
+
+
+def spelled(levels: int, prefix: str) -> dict[str, Any]:
+    """A doubling schema whose references are written in a way of their own."""
+    text = orjson.dumps(doubling_below("x", levels)).replace(b'"#/$defs/', b'"' + prefix.encode())
+    schema: dict[str, Any] = orjson.loads(text)
+    return schema
+
+
+SPELLINGS = ["#/$defs/", "#/%24defs/", "#/$defs/%61", "json-schema:///#/$defs/", "/#/$defs/"]
+
+
+@pytest.mark.parametrize("prefix", SPELLINGS)
+async def test_no_reference_is_followed_on_the_event_loop(
+    checker: VariablesChecker, monkeypatch: pytest.MonkeyPatch, prefix: str
+) -> None:
+    checked_here: list[bytes] = []
+    monkeypatch.setattr(variables_checker, "is_valid_for", lambda text, _: checked_here.append(text))
+    assert checker.known(spelled(3, prefix), {"x": 5}) is None
+    assert checked_here == []
+
+
+async def test_what_fails_everywhere_holds_nobody_up(checker: VariablesChecker) -> None:
+    """Making these errors takes a validator seconds: 300 for each of 600 objects."""
+    schema = {"properties": {"x": {"items": {"required": [f"q{n}" for n in range(280)]}}}}
+    began = time.process_time()
+    assert checker.known(schema, {"x": [{}] * 600}) is None
+    assert time.process_time() - began < 0.1
+
+
+async def test_a_turn_of_the_event_loop_is_bounded(
+    checker: VariablesChecker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns, checked_in = 0, list[int]()
+
+    def count() -> None:
+        nonlocal turns
+        turns += 1
+        asyncio.get_running_loop().call_soon(count)
+
+    def takes_long(_text: bytes, _values: object) -> bool:
+        checked_in.append(turns)
+        time.sleep(0.003)
+        return True
+
+    monkeypatch.setattr(variables_checker, "is_valid_for", takes_long)
+    count()
+    found = await check_all(checker, "acme", PLAIN, [{"region": "eu", "n": n} for n in range(20)], seconds=30)
+    assert found == [FIT] * 20
+    assert max(Counter(checked_in).values()) <= 2
+    called = asyncio.Event()
+    assert checker.request("acme", PLAIN, {"region": "us"}, called.set) == FIT
+    assert checker.request("acme", PLAIN, {"region": "eu"}, called.set) is None, (
+        "it is asked again in the next turn"
+    )
+    async with asyncio.timeout(5):
+        await called.wait()
+    assert checker.request("acme", PLAIN, {"region": "eu"}, called.set) == FIT
 
 
 async def test_other_schemas_are_checked_in_a_process_and_the_verdict_is_remembered(

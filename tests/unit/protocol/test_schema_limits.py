@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 
 from tests.harness.inputs.hostile_schemas import doubling, nested
 from tieline_protocol.schema_limits import (
     MAX_ALL_PATTERN_STEPS,
     MAX_EXPANDED,
-    cheap_weight,
     excess,
     expanded,
+    is_linear,
     pattern_steps,
 )
 from tieline_protocol.variables import schema_problem
@@ -86,28 +87,48 @@ def test_counts_of_counts_do_not_grow_without_end() -> None:
     assert pattern_steps("(" * 500 + "a" + "{99})" * 500) > MAX_ALL_PATTERN_STEPS
 
 
+PLAIN: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "required": ["region"],
+    "additionalProperties": False,
+    "properties": {
+        "region": {"enum": ["eu", "us"], "default": "eu"},
+        "limits": {"type": "object", "properties": {"daily": {"type": ["integer", "null"], "maximum": 9}}},
+        "names": {"type": "array", "maxItems": 9, "items": {"type": "string", "maxLength": 9}},
+        "kind": {"const": "shop", "title": "Kind"},
+    },
+}
+
+
+def test_plain_schemas_are_linear() -> None:
+    assert is_linear(PLAIN)
+    assert is_linear({})
+
+
 @pytest.mark.parametrize(
-    "schema",
+    "inner",
     [
-        TREE,
-        {"uniqueItems": True},
-        {"properties": {"a": {"unevaluatedProperties": False}}},
-        {"properties": {"a": {"pattern": r"\p{L}"}}},
-        {"properties": {"a": {"pattern": "ä"}}},
-        {"properties": {"a": {"multipleOf": 0.01}}},
-        {"$dynamicRef": "#a"},
+        {"$ref": "#/$defs/a"}, {"$ref": "#/%24defs/a"}, {"$ref": "json-schema:///#/$defs/a"}, {"$dynamicRef": "#a"},
+        {"$recursiveRef": "#"}, {"$id": "x"}, {"id": "x"}, {"$anchor": "x"}, {"$defs": {}}, {"definitions": {}},
+        {"anyOf": [{}]}, {"oneOf": [{}]}, {"allOf": [{}]}, {"not": {}}, {"if": {}}, {"contains": {}},
+        {"prefixItems": [{}]},
+        {"items": [{}]}, {"uniqueItems": True}, {"pattern": "a"}, {"patternProperties": {"a": {}}}, {"format": "email"},
+        {"propertyNames": {}}, {"dependencies": {}}, {"dependentSchemas": {}}, {"unevaluatedProperties": False},
+        {"multipleOf": 0.01}, {"enum": [1, 2]}, {"enum": [{}]}, {"const": [1]}, {"type": [{}]}, {"type": "objekt"},
+        {"properties": []}, {"$schema": "x"}, {"unknown": 1}, {"minLength": "1"}, 5, None,
     ],
-)
-def test_what_has_no_known_bound_is_not_cheap(schema: dict[str, Any]) -> None:
-    assert cheap_weight(schema) is None
+    ids=str,
+)  # fmt: skip
+def test_whatever_is_not_listed_is_not_linear(inner: Any) -> None:
+    for around in (
+        {"properties": {"a": inner}},
+        {"additionalProperties": inner},
+        {"items": {"items": inner}},
+    ):
+        assert not is_linear(around)
 
 
-def test_what_is_referred_to_twice_weighs_twice() -> None:
-    once, twice = (
-        {"$defs": {"c": COUNTRY}, "properties": {f"p{n}": {"$ref": "#/$defs/c"} for n in range(count)}}
-        for count in (1, 2)
-    )
-    first, second = cheap_weight(once), cheap_weight(twice)
-    assert first
-    assert second
-    assert second - first > pattern_steps(COUNTRY["pattern"])
+def test_percent_encoded_references_are_counted() -> None:
+    text = orjson.dumps(doubling(30)).replace(b"#/$defs", b"#/%24defs")
+    assert "$ref" in (excess(orjson.loads(text)) or "")
