@@ -29,9 +29,17 @@ def _small(number: int) -> dict[str, Any]:
         "properties": {
             "region": {"enum": ["eu", "us", "ap"]},
             "limits": {"type": "object", "properties": {"daily": {"type": "integer", "maximum": 1000}}},
-            "prefix": {"type": "string", "pattern": "^[a-z]{2,8}$", "maxLength": 8},
+            "prefix": {"type": "string", "maxLength": 8},
         },
     }
+
+
+def _referring(number: int) -> dict[str, Any]:
+    schema = _small(number)
+    schema["$defs"] = {"region": schema["properties"]["region"]}
+    schema["properties"]["region"] = {"$ref": "#/$defs/region"}
+    schema["properties"]["prefix"]["pattern"] = "^[a-z]{2,8}$"
+    return schema
 
 
 def _uncommon(number: int) -> dict[str, Any]:
@@ -46,7 +54,7 @@ async def _checked(checker: VariablesChecker, schemas: list[dict[str, Any]]) -> 
 
     def ask(number: int) -> None:
         nonlocal left
-        values = {"region": "eu", "limits": {"daily": number}, "prefix": "shop", "tags": [f"t{number}", "b"]}
+        values = {"region": "eu", "limits": {"daily": number % 1_000}, "prefix": "shop", "tags": [f"t{number}", "b"]}
         index = number % _PROJECTS
         if checker.request(f"org-{index % 5}", schemas[index], values, lambda: ask(number)) is not None:
             left -= 1
@@ -89,10 +97,14 @@ async def _measured(name: str, work: Callable[[], Any], checker: VariablesChecke
 
 async def main() -> None:
     """Measures and prints."""
-    small, uncommon = ([make(number) for number in range(_PROJECTS)] for make in (_small, _uncommon))
+    small, referring, uncommon = (
+        [make(number) for number in range(_PROJECTS)] for make in (_small, _referring, _uncommon)
+    )
     checker = VariablesChecker()
     rows = [
         await _measured("small schemas", lambda: _checked(checker, small), checker),
+        await _measured("with $ref and pattern, first time", lambda: _checked(checker, referring), checker),
+        await _measured("with $ref and pattern, again", lambda: _checked(checker, referring), checker),
         await _measured("others, first time", lambda: _checked(checker, uncommon), checker),
         await _measured("others, again", lambda: _checked(checker, uncommon), checker),
     ]

@@ -28,6 +28,8 @@ MAX_ALL_PATTERN_STEPS = 500_000
 # of ranges, and a class that excludes something has all ranges but a few.
 _UNICODE_CLASS = 1_000
 _WIDE_CLASS = 10
+MAX_LINEAR_PARTS = 32
+"""Schemas inside a linear one: compiling takes a multiple of their number."""
 _UNBOUNDED = {"*", "+", "?"}
 
 # All that a schema may have whose check looks at each value once. Whatever is not listed here is not linear: references
@@ -99,8 +101,12 @@ def is_linear(schema: Mapping[str, Any]) -> bool:
     """
     dialect = schema.get("$schema", "")
     waiting: list[Any] = [{key: value for key, value in schema.items() if key != "$schema"}]
+    parts = 0
     while waiting:
         node = waiting.pop()
+        parts += 1
+        if parts > MAX_LINEAR_PARTS:
+            return False
         if isinstance(node, bool):
             continue
         if not isinstance(node, dict):
