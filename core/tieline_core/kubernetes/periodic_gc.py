@@ -1,4 +1,4 @@
-"""Deleting what has had its time, now and then, for ever."""
+"""Periodic garbage collection."""
 
 import asyncio
 import logging
@@ -11,9 +11,9 @@ logger = logging.getLogger(__name__)
 
 
 async def run_periodically(sweep: Callable[[], Awaitable[int]], *, seconds: float, what: str) -> None:
-    """Sweeps about every ``seconds``. Replicas may do it at once: what is gone is gone.
+    """Calls ``sweep`` about every ``seconds``, until cancelled. No failure of a sweep ends the loop.
 
-    ``sweep`` returns how many it has deleted; ``what`` they are, in words for the log.
+    ``sweep`` returns how many objects it deleted; ``what`` names them in the log. Replicas may sweep concurrently.
     """
     while True:
         await asyncio.sleep(jitter(seconds))
@@ -21,6 +21,9 @@ async def run_periodically(sweep: Callable[[], Awaitable[int]], *, seconds: floa
             count = await sweep()
         except KubeError as error:
             logger.warning("Cannot sweep %s, trying again later: %s", what, error.reason)
+            continue
+        except Exception:
+            logger.exception("Cannot sweep %s, trying again later", what)
             continue
         if count:
             logger.info("Swept %s", what, extra={"count": count})
