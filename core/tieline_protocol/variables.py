@@ -13,11 +13,10 @@ from typing import Any
 import jsonschema_rs
 import orjson
 
+from tieline_protocol.schema_findings import TYPES, cut, findings_text, path_text
 from tieline_protocol.schema_limits import MAX_BYTES, excess
 
 MAX_ERRORS = 32
-_MAX_MESSAGE = 512
-_MAX_SHOWN = 60
 # A compiled schema takes about 36 times its text, one with large patterns much more.
 _CACHED_SCHEMAS = 64
 _CACHED_BYTES = 16 * 1024
@@ -32,7 +31,13 @@ _DIALECTS = frozenset(
         "json-schema.org/draft/2020-12",
     )
 )
-_TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
+
+
+_ALTERNATIVES = {
+    "anyOf": "the value matches none of the alternatives that the schema allows (anyOf)",
+    "oneOfNotValid": "the value matches none of the alternatives that the schema allows (oneOf)",
+    "oneOfMultipleValid": "the value matches more than one of the alternatives; exactly one is allowed (oneOf)",
+}
 
 
 class InvalidSchema(ValueError):  # noqa: N818  (says what is the case)
@@ -78,7 +83,7 @@ def errors_in(text: bytes, variables: Mapping[str, Any]) -> list[VariableError]:
     """The same for a schema as ``text_of`` writes it."""
     errors: list[VariableError] = []
     for error in _validator(text).iter_errors(dict(variables)):
-        errors.append(VariableError(path=_path(error.instance_path), message=_cut(error.message)))
+        errors.append(VariableError(path=path_text(error.instance_path), message=_message(error)))
         if len(errors) == MAX_ERRORS:
             break
     return errors
@@ -90,6 +95,10 @@ def is_valid_for(text: bytes, variables: Mapping[str, Any]) -> bool:
     Stops at the first error, where ``errors_in`` lets the library make all of them, each with a copy of its value.
     """
     return bool(_validator(text).is_valid(dict(variables)))
+
+
+def _message(error: jsonschema_rs.ValidationError) -> str:
+    return cut(_ALTERNATIVES.get(error.kind.name, error.message))
 
 
 def text_of(schema: Mapping[str, Any]) -> bytes:
@@ -111,8 +120,8 @@ def _compiled(text: bytes) -> Any:
     schema = orjson.loads(text)
     kind = schema.get("type", "object")
     if kind != "object" and not (isinstance(kind, list) and "object" in kind):
-        if isinstance(kind, str) and kind not in _TYPES:
-            raise InvalidSchema(f'type: "{_cut(kind)}" is no type of JSON Schema; it must be "object"')
+        if isinstance(kind, str) and kind not in TYPES:
+            raise InvalidSchema(f'type: "{cut(kind)}" is no type of JSON Schema; it must be "object"')
         raise InvalidSchema('the schema must be of type "object": variables are values by name')
     dialect = schema.get("$schema")
     if dialect is not None and _bare(dialect) not in _DIALECTS:
@@ -123,19 +132,18 @@ def _compiled(text: bytes) -> Any:
     if too_much:
         raise InvalidSchema(too_much)
     try:
-        jsonschema_rs.meta.validate(schema)
-        return jsonschema_rs.validator_for(
-            schema,
-            mask="the value",
-            offline=True,
-            pattern_options=jsonschema_rs.RegexOptions(),
-        )
+        return _build(schema)
     except jsonschema_rs.ValidationError as error:
-        where = _path(error.instance_path)
-        message = _cut(error.message)
-        raise InvalidSchema(f"{where}: {message}" if where else message) from error
+        raise InvalidSchema(findings_text(schema, error, _build)) from error
     except (jsonschema_rs.ReferencingError, ValueError) as error:
-        raise InvalidSchema(_cut(str(error))) from error
+        raise InvalidSchema(cut(str(error))) from error
+
+
+def _build(schema: dict[str, Any]) -> Any:
+    jsonschema_rs.meta.validate(schema)
+    return jsonschema_rs.validator_for(
+        schema, mask="the value", offline=True, pattern_options=jsonschema_rs.RegexOptions()
+    )
 
 
 _small = lru_cache(maxsize=_CACHED_SCHEMAS)(_compiled)
@@ -144,18 +152,3 @@ _last = lru_cache(maxsize=1)(_compiled)
 
 def _bare(dialect: Any) -> str:
     return str(dialect).removeprefix("https://").removeprefix("http://").removesuffix("#")
-
-
-def _path(parts: list[str | int]) -> str:
-    """JavaScript's notation, which people know from the REST API's errors."""
-    text = ""
-    for part in parts:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        else:
-            text += f".{part[:_MAX_SHOWN]}" if text else part[:_MAX_SHOWN]
-    return text
-
-
-def _cut(message: str) -> str:
-    return message if len(message) <= _MAX_MESSAGE else f"{message[: _MAX_MESSAGE - 1]}…"

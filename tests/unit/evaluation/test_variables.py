@@ -8,6 +8,7 @@ import pytest
 
 from tieline_core.evaluation.variables_checker import VariablesChecker
 from tieline_core.variables import in_effect
+from tieline_protocol.schema_findings import MAX_FINDINGS
 from tieline_protocol.variables import MAX_ERRORS, InvalidSchema, schema_problem, variable_errors
 
 SCHEMA = {
@@ -50,10 +51,22 @@ def test_errors_are_limited_in_number() -> None:
     [
         ({"properties": {"a": {"type": "strin"}}}, "properties.a.type"),
         ({"type": "array"}, 'type "object"'),
-        ({"$ref": "http://127.0.0.1:9/schema"}, "Retrieval is disabled"),
-        ({"$ref": "file:///etc/passwd"}, "Retrieval is disabled"),
+        ({"$ref": "http://127.0.0.1:9/schema"}, "not fetched; copy it under $defs"),
+        ({"$ref": "file:///etc/passwd"}, "not fetched; copy it under $defs"),
         ({"$schema": "http://127.0.0.1:9/dialect"}, "$schema"),
-        ({"properties": {"a": {"$ref": "#/$defs/nope"}}}, "/$defs/nope"),
+        (
+            {"properties": {"a": {"$ref": "#/$defs/nope"}}},
+            'properties.a.$ref: "#/$defs/nope" refers to nothing',
+        ),
+        (
+            {"properties": {"a": {"type": "strng"}}},
+            '"strng" is no type of JSON Schema; use one of array, boolean,',
+        ),
+        ({"properties": {"a": {"type": ["null", "strng"]}}}, '"strng" is no type of JSON Schema'),
+        ({"properties": {"a": {"type": []}}}, "must not be empty"),
+        ({"properties": {"a": {"pattern": "(?=x)"}}}, "look-around, which is not supported"),
+        ({"properties": {"a": {"pattern": r"(x)\1"}}}, "back-reference, which is not supported"),
+        ({"properties": {"a": {"pattern": "(["}}}, "is not a valid regular expression"),
         ({"properties": {"a": {"pattern": "(?=x)"}}}, "properties.a.pattern"),
         ({"properties": {"a": {"pattern": "("}}}, "properties.a.pattern"),
     ],
@@ -64,6 +77,36 @@ def test_a_schema_that_cannot_be_used_says_why_and_nothing_is_fetched(schema: di
     assert words in problem
     with pytest.raises(InvalidSchema):
         variable_errors(schema, {})
+
+
+def test_all_findings_about_a_schema_come_at_once() -> None:
+    schema = {
+        "properties": {
+            "a": {"type": "strng"},
+            "b": {"pattern": "(?=x)"},
+            "c": {"$ref": "https://example.com/c"},
+            "d": {"minimum": "3"},
+        }
+    }
+    problem = schema_problem(schema)
+    assert problem is not None
+    assert all(f"properties.{place}: " in problem for place in ("a.type", "b.pattern", "c.$ref", "d.minimum"))
+    assert "keyword" not in problem
+    assert "registry" not in problem
+
+
+def test_the_findings_about_a_schema_are_limited_in_number() -> None:
+    problem = schema_problem({"properties": {f"v{n}": {"type": "strng"} for n in range(100)}})
+    assert problem is not None
+    assert problem.count("is no type") == MAX_FINDINGS
+    assert problem.endswith(f"only the first {MAX_FINDINGS} findings are shown")
+
+
+def test_a_value_that_matches_no_alternative_says_so() -> None:
+    (error,) = variable_errors(
+        {"properties": {"a": {"anyOf": [{"type": "null"}, {"type": "string"}]}}}, {"a": 1}
+    )
+    assert str(error) == "a: the value matches none of the alternatives that the schema allows (anyOf)"
 
 
 def test_a_schema_may_refer_to_itself() -> None:
