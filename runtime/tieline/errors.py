@@ -4,6 +4,7 @@ import sysconfig
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
+from typing import ClassVar
 
 import aiohttp
 from multidict import CIMultiDictProxy
@@ -26,6 +27,9 @@ class TielineError(Exception):
     ...         ctx.log.error("The shop cannot be asked", reason=str(error))
     ...         raise
     """
+
+    span_type: ClassVar[str | None] = None
+    """The ``exception.type`` of spans, where the class has moved since; None is the class's qualified name."""
 
 
 class CodeError(TielineError):
@@ -278,6 +282,15 @@ class RequestTimeoutError(TielineError, TimeoutError):
         )
 
 
+def without_ssl_default(text: str) -> str:
+    """``text`` without the option ``ssl`` that aiohttp adds to its connection errors, those of plain HTTP too.
+
+    >>> without_ssl_default("Cannot connect to host shop:80 ssl:default [Connection refused]")
+    'Cannot connect to host shop:80 [Connection refused]'
+    """
+    return text.replace(" ssl:default [", " [")
+
+
 def reason(error: BaseException) -> str:
     """The error in one text that is never empty: its own, or else its type and where it was raised.
 
@@ -285,7 +298,7 @@ def reason(error: BaseException) -> str:
     ('no order', 'TimeoutError')
     """
     kind = type(error).__name__
-    text = str(error).strip()
+    text = without_ssl_default(str(error)).strip()
     if text:
         # A KeyError's own text is the key alone.
         return f"{kind}: {text}" if type(error) is KeyError else text

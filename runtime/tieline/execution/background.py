@@ -33,6 +33,8 @@ class TooMuchBackgroundWorkError(TielineError):
     202
     """
 
+    span_type = "tieline.serving.background.TooMuchBackgroundWorkError"
+
     def __init__(self, most: int) -> None:
         super().__init__(
             f"{most} pieces of background work are waiting or running already; do the work before the answer, or "
@@ -115,10 +117,11 @@ class BackgroundWork:
             logger.error("Background work %s was stopped: the pod ends", name)
             raise
         except Exception as error:
-            span.fail(error)
             if isinstance(error, TimeoutError) and deadline.expired():
+                span.fail(TimeoutError(f"stopped after {self._timeout:g} seconds"))
                 logger.error("Background work %s was stopped after %g seconds", name, self._timeout)
                 return "timed_out"
+            span.fail(error)
             logger.exception("Background work %s failed: %s", name, reason(error))
             return "failed"
         return "succeeded"

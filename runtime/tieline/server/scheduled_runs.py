@@ -127,10 +127,11 @@ class ScheduledRuns:
             async with asyncio.timeout(seconds or None) as deadline:
                 await self._call(schedule, run, activation, execution_id, slot)
         except Exception as error:
-            span.fail(error)
             if isinstance(error, TimeoutError) and deadline.expired():
+                span.fail(TimeoutError(f"stopped after {seconds:g} seconds"))
                 logger.error("Schedule %s was stopped after %g seconds", schedule.name, seconds, extra=whose)
                 return "timed_out"
+            span.fail(error)
             logger.exception("Schedule %s failed: %s", schedule.name, reason(error), extra=whose)
             return "failed"
         return "succeeded"

@@ -35,6 +35,8 @@ class StateChangedError(TielineError):
     'it is 1'
     """
 
+    span_type = "tieline.state.authors.StateChangedError"
+
     def __init__(self, key: str) -> None:
         super().__init__(
             f"The state {key!r} was changed since it was read (by another run); read it again with "

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, TextIO
 
+from tieline.errors import without_ssl_default
 from tieline.telemetry.redaction import Redactor, replaced
 
 current_execution: ContextVar[str | None] = ContextVar("tieline_execution", default=None)
@@ -63,7 +64,7 @@ class JsonFormatter(logging.Formatter):
         if activation := current_activation.get():
             entry["activationId"] = activation
         if record.exc_info:
-            entry["error"] = self.formatException(record.exc_info)
+            entry["error"] = without_ssl_default(self.formatException(record.exc_info))
         for name in ("httpRequest", "fields"):
             if value := getattr(record, name, None):
                 entry[name] = value

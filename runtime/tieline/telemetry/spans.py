@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal
 
-from tieline.errors import UpstreamError
+from tieline.errors import TielineError, UpstreamError, reason
 from tieline.telemetry.redaction import Redactor, current_redactor
 from tieline.telemetry.trace_context import SpanContext, incoming, new_ids, new_span_id
 
@@ -100,16 +100,20 @@ class Span:
                 own[key] = value if isinstance(value, bool | int | float) else self._bounded(str(value))
 
     def fail(self, error: BaseException | str) -> None:
-        """Mark it as failed. Of an exception only the type is told: its text may hold what is secret."""
+        """Mark it as failed. Known secrets in an exception's text are masked before the span is sent."""
         if isinstance(error, str):
             self.error = self._bounded(error)
             return
-        self.error = type(error).__name__
+        kind, text = type(error), reason(error)
         if isinstance(error, UpstreamError):
             # What the system said is masked already.
-            self.error = f"{self.error}: {error.template} answered {error.status}"
+            text = f"{error.template} answered {error.status}"
             self.update({"upstream.status_code": error.status, "upstream.body": error.body})
-        self.update({"exception.type": f"{type(error).__module__}.{type(error).__qualname__}"})
+        self.error = self._bounded(text if text.startswith(kind.__name__) else f"{kind.__name__}: {text}")
+        name = error.span_type if isinstance(error, TielineError) else None
+        self.update(
+            {"exception.type": name or f"{kind.__module__}.{kind.__qualname__}", "exception.message": text}
+        )
 
     def _bounded(self, text: str) -> str:
         """All of it, which is masked when it is sent; of a longer text the masked beginning."""

@@ -140,8 +140,8 @@ async def test_what_fails_is_logged_with_the_runs_id_and_fails_its_span(
     assert "Background work broken failed: no such thing" in messages
     assert "Background work endless was stopped after 0.05 seconds" in messages
     assert {span.name: span.error for span in spans if span.name.startswith("background")} == {
-        "background broken": "RuntimeError",
-        "background endless": "TimeoutError",
+        "background broken": "RuntimeError: no such thing",
+        "background endless": "TimeoutError: stopped after 0.05 seconds",
     }
 
 

@@ -18,6 +18,7 @@ from tieline import Context, RequestTimeoutError, UpstreamError
 from tieline.errors import reason
 from tieline.http_client import retries
 from tieline.http_client.session import new_client
+from tieline.telemetry.otlp_json import encode
 from tieline.telemetry.redaction import Redactor
 from tieline.testing import Project
 
@@ -261,3 +262,35 @@ def test_a_reason_is_the_authors_line_and_not_a_librarys() -> None:
     with pytest.raises(TimeoutError) as raised:
         asyncio.run(waits())
     assert reason(raised.value).startswith("TimeoutError at test_upstream_errors.py:")
+
+
+OSERROR = f"""
+from tieline import StateChangedError
+
+@integration.webhook("disk")
+async def disk(ctx: Context) -> None:
+    raise OSError("The disk {KEY} is full")
+
+@integration.webhook("changed")
+async def changed(ctx: Context) -> None:
+    raise StateChangedError("cursor")
+
+@integration.webhook("region")
+async def region(ctx: Context) -> str:
+    return ctx.variables["region"]
+"""
+
+
+def test_a_trace_names_the_masked_reason_of_an_uncaught_error(tmp_path: Path) -> None:
+    with Project(folder(tmp_path, OSERROR)) as project:
+        project.connection("shop", credentials=[api_key("header", KEY)])
+        project.post("/disk")
+        span = project.spans[-1]
+        sent = encode([span], resource={}, redact=project._redactor).decode()
+        assert KEY not in sent
+        assert '"message":"OSError: The disk *** is full"' in sent
+        assert '"key":"exception.message","value":{"stringValue":"The disk *** is full"}' in sent
+        project.post("/region")
+        assert "UnknownVariableError: There is no variable 'region'" in (project.spans[-1].error or "")
+        project.post("/changed")
+        assert project.spans[-1].attributes["exception.type"] == "tieline.state.authors.StateChangedError"

@@ -127,7 +127,10 @@ async def test_failures_and_time_outs_are_logged_and_end_nothing_else(
     messages = [record.getMessage() for record in caplog.records]
     assert "Schedule broken failed: no such thing" in messages
     assert "Schedule endless was stopped after 0.05 seconds" in messages
-    assert [span.error for span in pod.spans] == ["RuntimeError", "TimeoutError"]
+    assert [span.error for span in pod.spans] == [
+        "RuntimeError: no such thing",
+        "TimeoutError: stopped after 0.05 seconds",
+    ]
     assert pod.runner.turns.active == 0
 
 
