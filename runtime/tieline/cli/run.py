@@ -19,6 +19,7 @@ from tieline.cli.log_format import readable
 from tieline.cli.server_process import SAFE_PATH, ServerProcess
 from tieline.cli.written_files import RECORD, WrittenFiles
 from tieline.configuration.project_folder import Folder, FolderError
+from tieline.server.write_watcher import WHAT_TO_DO, is_visible
 
 _LOOK_EVERY = 0.3
 _RESTART_AFTER = 1.0
@@ -167,9 +168,10 @@ class DevServer:
     def _tell_outputs(self, paths: Collection[str]) -> None:
         root = os.path.join(self._folder.code.resolve(), "")
         for path in sorted(paths):
-            if os.path.basename(path)[:1] != ".":
+            if is_visible(path, self._folder.code):
                 self._say(
-                    f"{path.removeprefix(root)} is written by the code itself: its changes deploy nothing"
+                    f"{path.removeprefix(root)} is written by the code itself: its changes deploy nothing, and "
+                    f"{WHAT_TO_DO}"
                 )
 
     async def _deploy(self) -> bool:

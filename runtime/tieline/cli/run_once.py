@@ -4,6 +4,8 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 from tieline.configuration.current import Configuration
 from tieline.configuration.file_source import FileSource
@@ -17,6 +19,7 @@ from tieline.server.scheduled_runs import ScheduledRuns
 from tieline.server.settings import Settings
 from tieline.server.webhook_runs import Runner
 from tieline.server.wiring import limits_of, run_metadata_of, tokens_of
+from tieline.server.write_watcher import WHAT_TO_DO, is_visible, watch_writes
 from tieline.state.documents import Documents, MemoryDocuments
 from tieline.state.file_documents import FileDocuments
 from tieline.telemetry import logs
@@ -33,6 +36,7 @@ def main() -> None:
     try:
         settings = Settings.from_environment(os.environ)
         logging.getLogger().setLevel(settings.log_level)
+        watch_writes(settings.code_dir, _warning(settings.code_dir))
         schedules = load(settings.code_dir).schedules
         if name not in schedules:
             known = ", ".join(sorted(schedules)) or "none"
@@ -41,6 +45,20 @@ def main() -> None:
     except (CodeError, ConfigurationError) as error:
         logger.critical("Cannot start: %s", error, exc_info=error.__cause__)
         sys.exit(1)
+
+
+def _warning(code: Path) -> Callable[[str], None]:
+    """Warns of each file that the code writes into its own folder, once."""
+    known: set[str] = set()
+
+    def warn(path: str) -> None:
+        if path not in known and is_visible(path, code):
+            known.add(path)
+            logger.warning(
+                "%s is written by the code itself: %s", Path(path).relative_to(code.resolve()), WHAT_TO_DO
+            )
+
+    return warn
 
 
 async def _once(schedule: Schedule, user: str | None, settings: Settings, redactor: Redactor) -> int:

@@ -1,20 +1,16 @@
 """Files in the project's folder that its own code writes: their changes are no reason to deploy it again.
 
-Processes that run the code write down which files they open for writing, before they do (audit hooks, PEP 578).
+Processes that run the code write down which files they open for writing, before they do.
 """
 
-import contextlib
 import json
 import os
-import sys
 from pathlib import Path
-from typing import Any
+
+from tieline.server.write_watcher import watch_writes
 
 RECORD = "TIELINE_DESK_OUTPUTS"
 """Environment variable: the file in which it is written down, one path in JSON a line."""
-
-_WRITING = os.O_WRONLY | os.O_RDWR
-_DATABASE_FILES = ("", "-journal", "-wal", "-shm")
 
 
 def record_written_files(code: Path) -> None:
@@ -22,33 +18,15 @@ def record_written_files(code: Path) -> None:
     record = os.environ.get(RECORD)
     if not record:
         return
-    root = os.path.join(code.resolve(), "")
     descriptor = os.open(record, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     known: set[str] = set()
 
-    def note(path: Any) -> None:
-        if not isinstance(path, str | bytes | os.PathLike):
-            return
-        full = os.path.realpath(os.fsdecode(path))
-        if full.startswith(root) and full not in known:
-            known.add(full)
-            os.write(descriptor, f"{json.dumps(full)}\n".encode())
+    def note(path: str) -> None:
+        if path not in known:
+            known.add(path)
+            os.write(descriptor, f"{json.dumps(path)}\n".encode())
 
-    def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        with contextlib.suppress(Exception):  # whatever it is, the code must not fail by being watched
-            match event, arguments:
-                case "open", (path, _, int(flags)) if flags & _WRITING:
-                    note(path)
-                case (("os.rename" | "os.link" | "os.symlink"), (source, target, *_)):
-                    note(source)
-                    note(target)
-                case (("os.remove" | "os.truncate"), (path, *_)):
-                    note(path)
-                case "sqlite3.connect", (path, *_):
-                    for ending in _DATABASE_FILES:
-                        note(f"{os.fsdecode(path)}{ending}")
-
-    sys.addaudithook(hook)
+    watch_writes(code, note)
 
 
 class WrittenFiles:

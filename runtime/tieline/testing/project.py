@@ -2,6 +2,8 @@
 
 import dataclasses
 import logging
+import threading
+import warnings
 from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import ExitStack
 from datetime import datetime
@@ -25,6 +27,7 @@ from tieline.server.applications import webhook_application
 from tieline.server.run_now import run_now, settled
 from tieline.server.scheduled_runs import ScheduledRuns
 from tieline.server.webhook_runs import Limits, Runner
+from tieline.server.write_watcher import WHAT_TO_DO, is_visible, watch_writes
 from tieline.state.documents import MemoryDocuments
 from tieline.telemetry.redaction import Redactor
 from tieline.telemetry.spans import Span, Tracer
@@ -42,6 +45,8 @@ _LONGEST = 70.0
 _TIMEOUT = aiohttp.ClientTimeout(total=_LONGEST)
 _LIMITS = Limits(max_body=10 * 1024 * 1024, max_runs=100, run_timeout=60)
 _logger = logging.getLogger("tieline")
+_warned: set[str] = set()
+"""Files that a test has warned of: one warning a session is enough."""
 
 
 class RunFailedError(AssertionError):
@@ -71,6 +76,8 @@ class Project:
         self._captured = LogCapture(self._redactor)
         self._fakes: dict[tuple[str | None, str], FakeConnection] = {}
         self._body: made.Body = {}
+        self._writes: set[str] = set()
+        self._test_thread: int | None = None
         self.spans: list[Span] = []
         """The spans that have ended, oldest first."""
         self.waits: list[float] = []
@@ -92,7 +99,11 @@ class Project:
     def _enter(self) -> None:
         stack = self._stack
         self._body = made.body_of(self._folder)
+        stack.callback(self._warn_of_writes)
+        stack.callback(watch_writes(self._folder.code, self._written))
         self.module, self._tasks = stack.enter_context(loaded(self._folder.code))
+        # From now on this thread is the test's own.
+        self._test_thread = threading.get_ident()
         self._capture()
         self._threads = LoopThread()
         stack.callback(self._threads.close)
@@ -118,6 +129,16 @@ class Project:
         server = web.AppRunner(application, access_log=None, shutdown_timeout=0)
         stack.callback(lambda: self._wait(server.cleanup()))
         self._url = self._wait(_listen(server))
+
+    def _written(self, path: str) -> None:
+        if threading.get_ident() != self._test_thread and is_visible(path, self._folder.code):
+            self._writes.add(path)
+
+    def _warn_of_writes(self) -> None:
+        for path in sorted(self._writes - _warned):
+            _warned.add(path)
+            name = Path(path).relative_to(self._folder.code.resolve())
+            warnings.warn(f"{name} is written by the code itself: {WHAT_TO_DO}", stacklevel=2)
 
     def _capture(self) -> None:
         before = _logger.level

@@ -1,6 +1,7 @@
 """Files that the code writes into its own folder deploy nothing; packages of this machine can be used."""
 
 import asyncio
+import warnings
 from pathlib import Path
 
 import aiohttp
@@ -9,6 +10,7 @@ import pytest
 from tests.unit.cli.commands import Running, project, tieline
 from tieline.cli.check import installed
 from tieline.cli.file_watcher import SelfModifiedFiles
+from tieline.testing import Project
 
 WRITES = """
 import os, sqlite3, time
@@ -20,8 +22,15 @@ HERE = Path(__file__).parent
 integration = Integration()
 
 
+@integration.schedule("nightly", "0 3 * * *")
+async def nightly(ctx: Context) -> None:
+    await ctx.state.set("cursor", 1)
+    (HERE / "nightly.csv").write_text("row")
+
+
 @integration.webhook("write", methods=["GET"])
 async def write(ctx: Context) -> int:
+    await ctx.state.set("cursor", 1)
     with open(HERE / "written.csv", "a") as file:
         file.write(str(time.time_ns()))
     (HERE / "half.json").write_text(str(time.time_ns()))
@@ -45,10 +54,28 @@ async def test_what_the_code_writes_deploys_nothing_and_is_told_once(tmp_path: P
         told = [line for line in running.lines if "is written by the code itself" in line]
         assert {line.split()[0] for line in told} >= {"loaded.txt", "written.csv", "whole.json", "rows.db"}
         assert len(told) == len(set(told))
+        assert all(line.endswith("write to /tmp, or keep small values in ctx.state") for line in told)
+        assert not [line for line in running.lines if "state.json" in line]
         (tmp_path / "notes.txt").write_text("changed by the author")
         await running.said("(version 2)")
         (tmp_path / "main.py").write_text(WRITES + "\n")
         await running.said("(version 3)")
+
+
+def test_a_single_run_and_a_test_warn_of_files_that_a_pod_could_not_write(tmp_path: Path) -> None:
+    project(tmp_path, {"main.py": WRITES})
+    ended = tieline("run", str(tmp_path), "--once", "nightly")
+    warned = [line for line in ended.stdout.splitlines() if "is written by the code itself" in line]
+    assert sum("nightly.csv" in line for line in warned) == 1, ended.stdout
+    assert not [line for line in warned if "state.json" in line]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with Project(tmp_path) as run:
+            run.run_schedule("nightly")
+            run.run_schedule("nightly")
+            (tmp_path / "by-the-test.csv").write_text("row")
+    names = [str(item.message).split()[0] for item in caught if "by the code itself" in str(item.message)]
+    assert names == ["loaded.txt", "nightly.csv"]
 
 
 def test_what_changes_after_every_deploy_is_found_and_code_never() -> None:
