@@ -75,3 +75,8 @@ def test_the_package_brings_the_plugin_and_the_command() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["entry-points"]["pytest11"] == {"tieline": "tieline_pytest"}
     assert project["scripts"]["tieline"] == "tieline.cli.main:main"
+
+
+def test_the_examples_need_no_plugin_but_this_one() -> None:
+    ended = pytest_in(ROOT / "examples", "quickstart/tests", "stock/tests")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
