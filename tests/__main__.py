@@ -15,9 +15,11 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO
 
 from tests.harness.cluster.kubectl import ROOT
+from tests.harness.session import durations
 from tests.harness.session.prebuild import BEGUN, begin
 
 FAST = ("tests/unit", "-m", "fast")
@@ -28,10 +30,13 @@ OTHERS = ("tests/unit", "tests/cluster", "tests/install", "examples", "-m", "not
 def main(more: Sequence[str]) -> int:
     """Runs all with ``more`` arguments for pytest; the worst exit code."""
     stop = begin()
-    try:
-        return _all(more)
-    finally:
-        stop()
+    with tempfile.NamedTemporaryFile() as file:
+        os.environ[durations.FILE] = file.name
+        try:
+            return _all(more)
+        finally:
+            stop()
+            print(f"\nThe slowest tests and fixtures:\n{durations.slowest(Path(file.name))}", flush=True)
 
 
 def _all(more: Sequence[str]) -> int:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.harness.cluster.kubectl import ROOT, Kubectl, Organisation, an_organisation, install_definitions
+from tests.harness.session import durations
 from tests.harness.session import measurements as measuring
 from tests.harness.session.measurements import Measured
 from tests.harness.session.prebuild import begin_for
@@ -68,6 +70,24 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     stop = begin_for(session.items)
     if stop is not None:
         session.config.add_cleanup(stop)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Notes how long the test itself took, and taking its fixtures down."""
+    if report.when == "call":
+        durations.note(report.nodeid, report.duration)
+    elif report.when == "teardown":
+        durations.note(f"fixtures' teardown after {report.nodeid}", report.duration)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
+    """Notes how long a fixture took, without those that it needs."""
+    began = time.perf_counter()
+    try:
+        return (yield)
+    finally:
+        durations.note(f"fixture {fixturedef.argname} ({fixturedef.baseid})", time.perf_counter() - began)
 
 
 def pytest_terminal_summary(
