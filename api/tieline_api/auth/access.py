@@ -6,7 +6,7 @@ from typing import Any
 
 from tieline_api import errors
 from tieline_api.auth.authentication import Caller
-from tieline_api.auth.permissions import Permission
+from tieline_api.auth.permissions import Permission, roles_granting
 from tieline_api.auth.ttl_cache import TtlCache
 from tieline_api.cache.organisations import Organisation
 from tieline_core.kubernetes import Kube
@@ -51,9 +51,11 @@ class Access:
         if not await self.allowed(caller, organisation.namespace, _MEMBERSHIP):
             raise errors.organisation_not_found(organisation.id)
         names = ", ".join(str(permission) for permission in missing)
+        roles = roles_granting(missing)
+        advice = f"the role {' or '.join(roles)}" if roles else "a role that grants it"
         raise errors.forbidden(
             f"You may not do this: it needs the permission to {names} ({GROUP}) in the namespace "
-            f"{organisation.namespace}; ask for one of the roles tieline-editor or tieline-admin there"
+            f"{organisation.namespace}; ask its administrators for {advice} there"
         )
 
     async def allowed(self, caller: Caller, namespace: str, permission: Permission) -> bool:

@@ -1,5 +1,6 @@
-"""What one may need: a verb of Kubernetes RBAC on one of our kinds, or on one Secret."""
+"""Permissions: a verb of Kubernetes RBAC on one of our kinds, or on one Secret; and the roles that grant them."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from tieline_core.resources.kinds import GROUP
@@ -23,3 +24,30 @@ class Permission:
 def permission(verb: str, resource: str) -> tuple[Permission, ...]:
     """The one permission that an operation needs."""
     return (Permission(verb, resource),)
+
+
+_READ = frozenset({"get", "list", "watch"})
+_WRITE = _READ | {"create", "update", "patch", "delete"}
+_EDITABLE = ("projects", "projectversions", "connectiontemplates", "connections", "activations", "endusers")
+_ADMINISTERED = (*_EDITABLE, "systems", "connectors", "connectorversions", "credentialgrants")
+ROLES: Mapping[str, Mapping[str, frozenset[str]]] = {
+    "tieline-viewer": {"*": _READ},
+    "tieline-editor": {
+        **dict.fromkeys(_EDITABLE, _WRITE),
+        **dict.fromkeys(("systems", "connectors", "connectorversions", "credentialgrants"), _READ),
+    },
+    "tieline-admin": dict.fromkeys(_ADMINISTERED, _WRITE),
+}
+"""The verbs on our kinds of each ClusterRole in ``deploy/``, from the fewest rights to the most; a test compares."""
+
+
+def roles_granting(permissions: Collection[Permission]) -> list[str]:
+    """The roles of ``deploy/`` that grant every one of ``permissions``, from the fewest rights to the most."""
+    return [
+        role
+        for role, rules in ROLES.items()
+        if all(
+            one.group == GROUP and one.verb in rules.get(one.resource, rules.get("*", frozenset()))
+            for one in permissions
+        )
+    ]
