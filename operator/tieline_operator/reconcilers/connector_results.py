@@ -68,7 +68,8 @@ def missing_config_maps(cache: ClusterCache, version: Object) -> list[str]:
 
 def told(version: Object, head: dict[str, Any]) -> str:
     """A sentence about a version."""
-    return (
-        f'Version "{version["spec"]["name"]}" has {head["actions"]} actions, {head["triggers"]} triggers '
-        f"and {head['definitions']} definitions"
+    actions, triggers, definitions = (
+        f"{head[what]} {what if head[what] != 1 else what.removesuffix('s')}"
+        for what in ("actions", "triggers", "definitions")
     )
+    return f'Version "{version["spec"]["name"]}" has {actions}, {triggers} and {definitions}'

@@ -43,7 +43,7 @@ def test_a_description_in_several_keys_becomes_a_version_with_its_result(acting:
     with_description(acting, "split", SHOP[:100], SHOP[100:])
     connector = acting.until_ready("connector", "split", "True", "Imported")
     assert connector["status"]["latestVersion"] == "one"
-    assert "1 actions, 1 triggers and 1 definitions" in connector["status"]["conditions"][0]["message"]
+    assert "1 action, 1 trigger and 1 definition" in connector["status"]["conditions"][0]["message"]
     assert any("operationId" in message["text"] for message in connector["status"]["messages"])
     (version,) = [
         item for item in acting.list("connectorversion") if item["spec"]["connectorRef"]["name"] == "split"
