@@ -89,19 +89,31 @@ async def delete_system(call: Call[None, None]) -> Reply:
     obj = world.need(world.systems, call.namespace, call.path["system_id"])
     name = obj["metadata"]["name"]
     users = [
-        f'{word} "{user["spec"]["name"]}"'
+        (f'{word} "{user["spec"]["name"]}"', _place(call, user))
         for word, cache in (("template", world.templates), ("connection", world.connections))
         for user in await world.referring_now(cache, "systemRef", call.namespace, name)
     ]
     if users:
+        shown = [f"{user} ({place})" for user, place in users[:50]]
         more = f" and {len(users) - 5} more" if len(users) > 5 else ""
         raise errors.conflict(
-            f"The system is used by {', '.join(users[:5])}{more}: delete those first",
-            details=f"Used by {', '.join(users[:50])}",
-            usedBy=users[:50],
+            f"The system is used by {', '.join(shown[:5])}{more}: delete those first",
+            details=f"Used by {', '.join(shown)}",
+            usedBy=[user for user, _ in users[:50]],
         )
     await call.platform.writer.delete(world.systems, obj)
     return Reply()
+
+
+def _place(call: Call[Any, Any], user: dict[str, Any]) -> str:
+    """What tells a template or connection from others of its name: its environment, and its id."""
+    identifier, spec = f"id {object_id(user)}", user["spec"]
+    if "environment" not in spec:
+        return identifier
+    world = call.platform.world
+    project = world.projects.get(call.namespace, spec["projectRef"]["name"])
+    shown = project["spec"]["name"] if project else spec["projectRef"]["name"]
+    return f'environment "{spec["environment"]}" of project "{shown}", {identifier}'
 
 
 async def put_auth_scheme(call: Call[None, AuthSchemeConfig]) -> Reply:
