@@ -141,6 +141,45 @@ def activation_to_rest(
     )
 
 
+def unusable(call: Call[Any, Any], place: EnvironmentRef, obj: Obj) -> str | None:
+    """Why an activation cannot be used, for the header ``Warning``; None while nothing is known against it.
+
+    Missing connections are found in the caches, so that the answer to a write has them. Everything else is the
+    operator's Ready condition, once that is about the current spec.
+    """
+    if obj["spec"].get("endUserRef"):
+        world, given = (
+            call.platform.world,
+            {i["connectionTemplate"] for i in obj["spec"].get("connections") or ()},
+        )
+        project = place.project["metadata"]["name"]
+        missing = [
+            f'"{template["spec"]["name"]}"'
+            for template in world.referring(
+                world.templates, "environment", call.namespace, project, place.name
+            )
+            if template["spec"].get("dynamic") and template["metadata"]["name"] not in given
+        ]
+        if missing:
+            return (
+                f"The activation cannot be used: no connection for {', '.join(missing)}; "
+                "activate the user again with one for each"
+            )
+    for condition in (obj.get("status") or {}).get("conditions") or ():
+        current = condition.get("observedGeneration") == obj["metadata"].get("generation")
+        if condition["type"] == "Ready" and condition["status"] == "False" and current:
+            return f"The activation cannot be used: {condition['message']}"
+    return None
+
+
+def unusable_warnings(
+    call: Call[Any, Any], place: EnvironmentRef, activations: Sequence[Obj]
+) -> tuple[str, ...]:
+    """A warning for each of a list's activations that cannot be used, with its id."""
+    found = ((object_id(obj), unusable(call, place, obj)) for obj in activations)
+    return tuple(f"{identifier}: {problem}" for identifier, problem in found if problem)
+
+
 async def check_variables(
     call: Call[Any, Any], project: Mapping[str, Any], variables: Mapping[str, Any], *, field: str = ""
 ) -> None:

@@ -17,6 +17,8 @@ from tieline_api.handlers.activation_lookup import (
     environment_in_path,
     find_activation,
     find_environment,
+    unusable,
+    unusable_warnings,
     verdicts_about,
 )
 from tieline_api.handlers.activation_upsert import create_or_change, environment_spec
@@ -88,7 +90,9 @@ async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
     if created.error:
         created.error.extra["activationId"] = object_id(obj)
         raise created.error
-    return Reply(body=activation_to_rest(call, place, obj, await verdicts_about(call, place, [obj])))
+    shown = activation_to_rest(call, place, obj, await verdicts_about(call, place, [obj]))
+    problem = unusable(call, place, obj)
+    return Reply(body=shown, warnings=(problem,) if problem else ())
 
 
 async def list_activations(call: Call[rest.ActivationsQuery, None]) -> Reply:
@@ -104,7 +108,11 @@ async def list_activations(call: Call[rest.ActivationsQuery, None]) -> Reply:
     found = _with_users(call, page.items)
     verdicts = await verdicts_about(call, place, found)
     shown = readable(found, lambda obj: activation_to_rest(call, place, obj, verdicts))
-    return Reply(body=rest.ActivationList(shown.items), headers=headers, warnings=shown.warnings)
+    return Reply(
+        body=rest.ActivationList(shown.items),
+        headers=headers,
+        warnings=(*shown.warnings, *unusable_warnings(call, place, found)),
+    )
 
 
 async def list_user_activations(call: Call[None, None]) -> Reply:
@@ -114,7 +122,10 @@ async def list_user_activations(call: Call[None, None]) -> Reply:
     found = activations_of(call, place, user) if user else []
     verdicts = await verdicts_about(call, place, found)
     shown = readable(found, lambda obj: activation_to_rest(call, place, obj, verdicts))
-    return Reply(body=rest.ActivationList(shown.items), warnings=shown.warnings)
+    return Reply(
+        body=rest.ActivationList(shown.items),
+        warnings=(*shown.warnings, *unusable_warnings(call, place, found)),
+    )
 
 
 def _with_users(call: Call[Any, Any], activations: Iterable[Obj]) -> list[Obj]:
@@ -130,7 +141,12 @@ async def get_activation(call: Call[None, None]) -> Reply:
     # What it shows of the environment, and of the variables that no longer fit, changes with the project.
     verdicts = await verdicts_about(call, place, [obj] if obj else [])
     body = activation_to_rest(call, place, obj, verdicts)
-    return Reply(body=body, etag=etag(obj, place.project) if obj else None)
+    problem = unusable(call, place, obj) if obj else None
+    return Reply(
+        body=body,
+        etag=etag(obj, place.project) if obj else None,
+        warnings=(problem,) if problem else (),
+    )
 
 
 async def delete_activation(call: Call[None, None]) -> Reply:
