@@ -5,13 +5,14 @@ pydantic to Kubernetes, is translated here and nowhere else, so that no answer h
 stack trace or a word of another organisation.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from tieline_core.identity.ids import ULID_PATTERN
 from tieline_core.kubernetes import errors as kube
 
 MAX_FIELDS = 50
@@ -142,11 +143,15 @@ def too_many_requests(message: str, *, retry_after: float) -> ApiError:
     )
 
 
-def from_validation(error: ValidationError, *, prefix: tuple[str | int, ...] = ()) -> ApiError:
-    """422 from pydantic's findings, without the values they are about."""
+Hint = Callable[[ErrorDetails], str]
+"""More to say about one of pydantic's findings; empty where there is nothing."""
+
+
+def from_validation(error: ValidationError, *, hint: Hint = lambda _item: "") -> ApiError:
+    """422 from pydantic's findings, without the values they are about. ``hint`` follows each message."""
     details = error.errors(include_url=False, include_context=False, include_input=False)
     return invalid_fields(
-        FieldError(field_path((*prefix, *item["loc"])), _sentence(item)) for item in details[:MAX_FIELDS]
+        FieldError(field_path(item["loc"]), _sentence(item) + hint(item)) for item in details[:MAX_FIELDS]
     )
 
 
@@ -232,6 +237,8 @@ def _sentence(item: ErrorDetails) -> str:
         return "must be an object"
     if item["type"] == "missing":
         return "is required"
+    if item["type"] == "string_pattern_mismatch" and ULID_PATTERN in item["msg"]:
+        return "must be an id (a ULID), such as 01JD3Y7M5RZX9KQW8T2V4N6P0A"
     return _cut(item["msg"].removeprefix("Value error, ").replace("Input should be", "must be"))
 
 

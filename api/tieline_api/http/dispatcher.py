@@ -17,7 +17,15 @@ from tieline_api.cache.organisations import Organisation, nowhere
 from tieline_api.dependencies import Dependencies
 from tieline_api.http.chunked_payload import ChunkedPayload
 from tieline_api.http.operation import Call, Operation, Reply
-from tieline_api.http.request_body import parse_json, read_body, validate, validate_query, warning_header
+from tieline_api.http.request_body import (
+    names_of,
+    parse_json,
+    read_body,
+    unknown_parameters,
+    validate,
+    validate_query,
+    warning_header,
+)
 from tieline_api.http.uploads import Upload, UploadMemory, read_upload
 from tieline_api.store import revisions
 from tieline_api.store.etags import unchanged
@@ -28,6 +36,8 @@ USER = web.RequestKey("user", str)
 ORGANISATION = web.RequestKey("organisation", str)
 WRITES = web.RequestKey("writes", revisions.Writes)
 """What the request has written so far."""
+
+_MAX_STRAY_BODY = 64 * 1024
 
 
 class Dispatcher:
@@ -52,12 +62,13 @@ class Dispatcher:
             if operation.upload:
                 upload = await closing.enter_async_context(self._room.file(organisation.id))
             body, warnings = await _body(operation, request, upload, platform.settings.sizes)
+            query, warned = await _query(operation, request, platform.settings.sizes)
             call = Call(
                 platform=platform,
                 organisation=organisation,
                 caller=caller,
                 path=request.match_info,
-                query=validate_query(operation.query, request) if operation.query else None,
+                query=query,
                 body=body,
                 if_match=request.headers.get("If-Match") if operation.conditional else None,
                 upload=upload.file if upload is not None else None,
@@ -65,7 +76,7 @@ class Dispatcher:
             writes = revisions.recording()
             request[WRITES] = writes
             reply = await operation.handler(call)
-        response = _response(operation, request, reply, warnings)
+        response = _response(operation, request, reply, [*warned, *warnings])
         if revision := writes.header():
             response.headers[revisions.HEADER] = revision
         return response
@@ -116,7 +127,29 @@ async def _body(
             raise errors.malformed("The body is empty; this operation needs a JSON object")
         return validate(operation.body, {})
     value: Any = parse_json(request, raw)
-    return validate(operation.body, value)
+    elsewhere = dict.fromkeys(request.match_info, "path")
+    if operation.query is not None:
+        elsewhere |= dict.fromkeys(operation.query.model_fields, "query")
+    return validate(operation.body, value, elsewhere=elsewhere)
+
+
+async def _query(
+    operation: Operation, request: web.Request, sizes: BodyLimits
+) -> tuple[BaseModel | None, list[str]]:
+    body_fields = frozenset[str]() if operation.body is None else names_of(operation.body)
+    warnings = unknown_parameters(operation.query, request, body_fields=body_fields)
+    if operation.query is None:
+        return None, warnings
+    try:
+        return validate_query(operation.query, request), warnings
+    except errors.ApiError:
+        # A body that the operation does not have is read for one purpose: parameters may have been sent in it.
+        if operation.body is not None or not request.body_exists:
+            raise
+        with suppress(errors.ApiError):
+            sent = parse_json(request, await read_body(request, limit=_MAX_STRAY_BODY, seconds=sizes.seconds))
+            body_fields = frozenset(sent) if isinstance(sent, dict) else body_fields
+        return validate_query(operation.query, request, body_fields=body_fields), warnings
 
 
 def _response(operation: Operation, request: web.Request, reply: Reply, warnings: list[str]) -> web.Response:

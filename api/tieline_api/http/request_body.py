@@ -1,7 +1,9 @@
 """Reading a request: body with a limit, query, unknown fields."""
 
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
+from functools import cache
+from typing import Any, TypeVar, get_args
 
 import orjson
 from aiohttp import web
@@ -18,6 +20,7 @@ BODY_SECONDS = 60.0
 MAX_WARNINGS = 5
 _MAX_DEPTH = 64
 _BOM = b"\xef\xbb\xbf"
+_CLOSE = 0.7  # difflib's measure, 1 is the same
 _JSON_TYPES = ("application/json", "text/json")
 
 
@@ -66,8 +69,13 @@ def parse_json(request: web.Request, body: bytes) -> Any:
         ) from None
 
 
-def validate(model: type[M], value: Any) -> tuple[M, list[str]]:
-    """``value`` as a model, and the paths of the fields that it does not know; 422 when it does not fit."""
+def validate(
+    model: type[M], value: Any, *, elsewhere: Mapping[str, str] | None = None
+) -> tuple[M, list[str]]:
+    """``value`` as a model, and a warning for each field that it does not know; 422 when it does not fit.
+
+    ``elsewhere``: parameters of the operation and where they belong, for fields that are not of the body.
+    """
     if not isinstance(value, dict):
         raise errors.invalid("", "The body must be a JSON object")
     if _deeper_than(value, _MAX_DEPTH):
@@ -75,21 +83,113 @@ def validate(model: type[M], value: Any) -> tuple[M, list[str]]:
     try:
         parsed = model.model_validate(value, extra="allow", by_alias=True, by_name=False)
     except ValidationError as error:
-        raise errors.from_validation(error) from None
+        raise errors.from_validation(
+            error, hint=lambda item: _misspelt_field(model, value, item["type"], item["loc"])
+        ) from None
     if isinstance(parsed, RootModel):
         return parsed, []
-    return parsed, list(_take_unknown(parsed, ()))
+    extra = parsed.__pydantic_extra__ or {}
+    misplaced = [name for name in extra if elsewhere and name in elsewhere]
+    hints = [f'unknown field "{name}": it is a {(elsewhere or {})[name]} parameter' for name in misplaced]
+    for name in misplaced:
+        del extra[name]
+    return parsed, [*hints, *_take_unknown(parsed, ())]
 
 
-def validate_query(model: type[M], request: web.Request) -> M:
-    """The query's known parameters; 422 when one does not fit. Of a repeated one the last counts."""
+def validate_query(model: type[M], request: web.Request, *, body_fields: Collection[str] = ()) -> M:
+    """The query's known parameters; 422 when one does not fit. Of a repeated one the last counts.
+
+    ``body_fields``: names in the request's body, for a hint where a required parameter was sent there.
+    """
     given = {
         name: value for name, value in request.query.items() if name in model.model_fields and value != ""
     }
+
+    def hint(item: Any) -> str:
+        name = str(item["loc"][0]) if item["loc"] else ""
+        place = f" (a query parameter: ?{name}=…)"
+        if item["type"] != "missing":
+            return " (a query parameter)"
+        if name in body_fields:
+            return f"{place}; it was sent in the body, send it in the query"
+        unknown = [one for one in request.query if one not in model.model_fields]
+        return place + (f'; rename the unknown "{unknown[0][:64]}"' if len(unknown) == 1 else "")
+
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        raise errors.from_validation(error) from None
+        raise errors.from_validation(error, hint=hint) from None
+
+
+def unknown_parameters(
+    model: type[BaseModel] | None, request: web.Request, *, body_fields: Collection[str] = ()
+) -> list[str]:
+    """A warning for each query parameter that the operation does not have, with the one that may be meant."""
+    if not request.query_string:
+        return []
+    known = list(model.model_fields) if model else []
+    warnings = []
+    for name in dict.fromkeys(request.query):
+        if name in known:
+            continue
+        place = "; it is a field of the body" if name in body_fields else _suggestion(name, known)
+        warnings.append(f'unknown query parameter "{name[:64]}" was ignored{place}')
+    return warnings
+
+
+def _suggestion(name: str, known: list[str]) -> str:
+    """Which of ``known`` may be meant: a close one, or else all of the few that there are."""
+    lower = {one.lower().replace("_", ""): one for one in known}
+    close = get_close_matches(name[:64].lower().replace("_", ""), lower, n=1, cutoff=_CLOSE)
+    if close:
+        return f'; did you mean "{lower[close[0]]}"?'
+    return f"; this operation takes {', '.join(known)}" if known else "; this operation takes none"
+
+
+def _misspelt_field(model: type[BaseModel], value: Any, kind: str, path: tuple[str | int, ...]) -> str:
+    """For a required field that is missing: the unknown field beside it that is close to it."""
+    if kind != "missing":
+        return ""
+    models, parent = {model}, value
+    for step in path[:-1]:
+        try:
+            inner = parent[step]
+        except (KeyError, IndexError, TypeError):
+            continue  # a step that pydantic adds, such as the branch of a union
+        parent = inner
+        if isinstance(step, str):
+            models = {found for one in models for found in _models_at(one, step)}
+    if not isinstance(parent, dict):
+        return ""
+    known = {name for one in models for name in names_of(one)}
+    missing = str(path[-1])
+    unknown = {
+        name.lower().replace("_", ""): name
+        for name in list(parent)[:100]
+        if name not in known and len(name) <= 64
+    }
+    close = get_close_matches(missing.lower(), unknown, n=1, cutoff=_CLOSE)
+    return f'; rename the unknown field "{unknown[close[0]]}"' if close else ""
+
+
+@cache
+def names_of(model: type[BaseModel]) -> frozenset[str]:
+    """The names of a model's fields in JSON."""
+    return frozenset(info.alias or name for name, info in model.model_fields.items())
+
+
+@cache
+def _models_at(model: type[BaseModel], name: str) -> frozenset[type[BaseModel]]:
+    """The models that the field of this name in JSON may hold."""
+    found = (info for key, info in model.model_fields.items() if (info.alias or key) == name)
+    return frozenset(one for info in found for one in _models_in(info.annotation))
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models_in(argument)
 
 
 def warning_header(texts: list[str]) -> str | None:

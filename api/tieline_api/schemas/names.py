@@ -15,6 +15,12 @@ def _readable(name: str) -> str:
     return name
 
 
+def _not_blank(name: str) -> str:
+    if not name.strip():
+        raise ValueError("must not be blank: give at least one character that is no space")
+    return name
+
+
 def _is_no_step(name: str) -> str:
     if name in (".", ".."):
         raise ValueError(f'must not be "{name}": clients take it for a step of the path')
@@ -23,24 +29,31 @@ def _is_no_step(name: str) -> str:
 
 def check_new_external_id(name: str) -> str:
     """``name``; ValueError with a sentence where no new user may have it as an external id."""
-    return _is_no_step(_readable(name))
+    return _is_no_step(_not_blank(_readable(name)))
 
 
+_CHARACTER = ECMA_PATTERN.removeprefix("^").removesuffix("*$")
+_NOT_BLANK_PATTERN = rf"^{_CHARACTER}*{_CHARACTER.removesuffix(']')}\s]{_CHARACTER}*$"
+_NAMED = (
+    AfterValidator(_readable),
+    AfterValidator(_not_blank),
+    Field(json_schema_extra={"pattern": _NOT_BLANK_PATTERN}),
+)
 _READABLE = (AfterValidator(_readable), Field(json_schema_extra={"pattern": ECMA_PATTERN}))
 
-DisplayName = Annotated[fields.DisplayName, *_READABLE]
+DisplayName = Annotated[fields.DisplayName, *_NAMED]
 """A name for people."""
 ShortName = Annotated[fields.ShortText, *_READABLE]
 """A name for people that may be empty."""
-TemplateName = Annotated[connection_templates.TemplateName, *_READABLE]
+TemplateName = Annotated[connection_templates.TemplateName, *_NAMED]
 """The name of a connection template."""
 UserName = Annotated[end_users.UserName, *_READABLE]
 """The name of a user, which may be empty."""
-VersionName = Annotated[connectors.VersionName, *_READABLE, AfterValidator(_is_no_step)]
+VersionName = Annotated[connectors.VersionName, *_NAMED, AfterValidator(_is_no_step)]
 """The name of a connector's version, a step of paths."""
 NewExternalId = Annotated[
     str,
-    Field(min_length=1, max_length=256, json_schema_extra={"pattern": ECMA_PATTERN}),
+    Field(min_length=1, max_length=256, json_schema_extra={"pattern": _NOT_BLANK_PATTERN}),
     AfterValidator(check_new_external_id),
 ]
 """The id of a new user in the customer's application, a step of paths."""

@@ -3,18 +3,25 @@
 from typing import Any
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from tieline_api.errors import ApiError
-from tieline_api.http.request_body import MAX_WARNINGS, validate, warning_header
+from tieline_api.http.request_body import (
+    MAX_WARNINGS,
+    unknown_parameters,
+    validate,
+    validate_query,
+    warning_header,
+)
 from tieline_api.schemas.auth_schemes import AuthSchemeConfig
 from tieline_api.schemas.authorisations import CredentialOfOrganisation
-from tieline_api.schemas.base import Rest
+from tieline_api.schemas.base import PageQuery, Rest
 from tieline_api.schemas.connections import ConnectionUpdate, NewConnection
 from tieline_api.schemas.examples import NEW_CONNECTION, SYSTEM_CREATE, SYSTEM_ID
-from tieline_api.schemas.projects import DeployBody, FilesBody, ProjectCreate, ProjectUpdate
+from tieline_api.schemas.projects import DeployBody, FilesBody, ProjectCreate, ProjectUpdate, SuspendQuery
 from tieline_api.schemas.systems import SystemCreate
 from tieline_api.schemas.templates import TemplateCreate, TemplateUpdate
 from tieline_api.schemas.users import ActivationCreate, GivenConnection, UserCreate, Variables
@@ -195,3 +202,81 @@ def test_no_json_makes_reading_fail_otherwise_than_by_422(value: object) -> None
         return 200
 
     assert {status(model) for model in (SystemCreate, AuthSchemeConfig, ProjectUpdate)} <= {200, 422}
+
+
+def _refusal(model: type[BaseModel], body: dict[str, Any]) -> str:
+    with pytest.raises(ApiError) as caught:
+        validate(model, body)
+    assert caught.value.status == 422
+    return caught.value.message
+
+
+def test_a_misspelt_required_field_is_named() -> None:
+    body = {key: value for key, value in SYSTEM_CREATE.items() if key != "templateBaseUrl"}
+    refused = _refusal(SystemCreate, {**body, "templateBaseURL": "https://shop.example"})
+    assert refused == 'templateBaseUrl: is required; rename the unknown field "templateBaseURL"'
+    assert _refusal(SystemCreate, body) == "templateBaseUrl: is required"
+
+
+def test_a_misspelt_required_field_is_named_within_lists_and_known_siblings_are_not() -> None:
+    item = {"connection_template_id": SYSTEM_ID, "existingConnectionId": SYSTEM_ID}
+    body = {"userId": "u", "environmentId": SYSTEM_ID, "connections": [item]}
+    refused = _refusal(ActivationCreate, body)
+    assert refused.endswith(
+        'connectionTemplateId: is required; rename the unknown field "connection_template_id"'
+    )
+
+
+def test_an_id_that_is_none_is_refused_in_words() -> None:
+    refused = _refusal(TemplateCreate, {"systemId": "shop", "name": "t"})
+    assert refused.startswith("systemId: must be an id (a ULID)")
+
+
+@pytest.mark.parametrize("blank", [" ", "   ", "\u00a0\u3000"])
+@pytest.mark.parametrize(
+    ("model", "body"),
+    [
+        (ProjectCreate, {"name": None}),
+        (TemplateCreate, {"systemId": SYSTEM_ID, "name": None}),
+        (UserCreate, {"externalId": None}),
+    ],
+)
+def test_a_blank_name_is_refused(model: type[BaseModel], body: dict[str, Any], blank: str) -> None:
+    refused = _refusal(model, {key: blank if value is None else value for key, value in body.items()})
+    assert "must not be blank" in refused
+
+
+def test_a_field_that_is_a_parameter_is_said_to_be_one() -> None:
+    _, warnings = validate(DeployBody, {"project_env": "production"}, elsewhere={"project_env": "query"})
+    assert warnings == ['unknown field "project_env": it is a query parameter']
+
+
+def test_a_missing_parameter_says_that_it_belongs_in_the_query() -> None:
+    with pytest.raises(ApiError) as bare:
+        validate_query(SuspendQuery, make_mocked_request("POST", "/suspend"))
+    assert bare.value.message == "environment: is required (a query parameter: ?environment=…)"
+    with pytest.raises(ApiError) as sent:
+        validate_query(SuspendQuery, make_mocked_request("POST", "/suspend"), body_fields={"environment"})
+    assert "it was sent in the body" in sent.value.message
+    with pytest.raises(ApiError) as renamed:
+        validate_query(SuspendQuery, make_mocked_request("POST", "/suspend?project_env=production"))
+    assert 'rename the unknown "project_env"' in renamed.value.message
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("first=1", None),
+        ("limit=1", 'unknown query parameter "limit" was ignored; this operation takes first, after, before'),
+        ("First=1", 'unknown query parameter "First" was ignored; did you mean "first"?'),
+        ("frist=1", 'unknown query parameter "frist" was ignored; did you mean "first"?'),
+    ],
+)
+def test_an_unknown_query_parameter_is_named_with_what_may_be_meant(query: str, says: str | None) -> None:
+    warnings = unknown_parameters(PageQuery, make_mocked_request("GET", f"/systems?{query}"))
+    assert warnings == ([says] if says else [])
+
+
+def test_an_operation_without_parameters_says_so() -> None:
+    warnings = unknown_parameters(None, make_mocked_request("GET", "/x?a=1"))
+    assert warnings == ['unknown query parameter "a" was ignored; this operation takes none']
