@@ -161,6 +161,26 @@ def test_an_activation_that_cannot_be_is_refused_by_field(
     assert "mars" not in answer.raw.decode()
 
 
+def test_an_activation_without_a_needed_connection_says_so_wherever_it_is_shown(client: Client) -> None:
+    _, environment, template = _dynamic(client)
+    user, where = _user(client), f"/environments/{environment}/activations"
+    body = {"userId": user["id"], "environmentId": environment, "connections": []}
+    created = client("POST", "/activations", body)
+    assert created.status == 200, created.raw
+    shown = (
+        created,
+        client("GET", f"{where}/{created.json['id']}"),
+        client("GET", where),
+        client("GET", f"/environment/{environment}/users/{user['externalId']}/activations"),
+    )
+    for answer in shown:
+        warning = answer.headers["Warning"].replace("\\", "")
+        assert f'cannot be used: no connection for "{template["name"]}"' in warning
+    given = {"connectionTemplateId": template["connectionTemplateId"], "connection": CONNECTION}
+    assert "Warning" not in client("POST", "/activations", {**body, "connections": [given]}).headers
+    assert "Warning" not in client("GET", where).headers
+
+
 def test_variables_are_merged_by_name_and_validated_as_a_whole(client: Client) -> None:
     _, environment, _ = _dynamic(client)
     activation = _activate(client, environment, _user(client), dynamicVariables={"region": "eu"})

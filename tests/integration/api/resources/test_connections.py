@@ -224,7 +224,9 @@ def test_a_system_in_use_is_not_deleted(client: Client) -> None:
     connection = _create(client, template, name="In use")
     refused = client("DELETE", f"/systems/{template['id']}")
     assert refused.status == 409
-    assert "In use" in refused.json["message"]
+    assert f'connection "In use" (id {connection["id"]})' in refused.json["message"]
+    place = f'environment "production" of project "{project["name"]}", id {template["connectionTemplateId"]}'
+    assert f'template "{template["name"]}" ({place})' in refused.json["message"]
     assert len(refused.json["usedBy"]) == 2
     assert client("DELETE", f"/connections/{connection['id']}").status == 204
     assert client("GET", f"/connections/{connection['id']}").status == 404

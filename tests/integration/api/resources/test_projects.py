@@ -203,6 +203,9 @@ def test_suspend_tells_an_environment_to_stop_and_a_deploy_starts_it_again(
         found: bool = stored(kubectl, org, "project", project["id"])["spec"]["environments"][0]["suspended"]
         return found
 
+    refused = client("POST", f"{_path(project)}/suspend", {"environment": identifier})
+    assert (refused.status, refused.fields) == (422, ["environment"])
+    assert "it was sent in the body, send it in the query" in refused.json["message"]
     client.ok("POST", f"{_path(project)}/suspend?environment={identifier.lower()}")
     assert suspended()
     client.ok("PUT", f"{_path(project)}/deploy?env_id={identifier}")
