@@ -21,6 +21,10 @@ _MAX_LINES = 4000
 _OUT_OF_MEMORY = "OOMKilled"
 # SIGKILL: a container runtime may miss that it was for memory, and say "Error" (containerd/containerd#8180).
 _KILLED = 137
+# SIGTERM: in a pod that is not being deleted, the kubelet sends it when the startup or the liveness probe has failed.
+_TERMINATED = 143
+# Times in a pod's status are whole seconds, and the first probe comes within its period.
+_PROBE_LATITUDE_SECONDS = 3
 
 
 @dataclass(frozen=True)
@@ -168,10 +172,45 @@ def _crash(obj: Object, container: Mapping[str, Any]) -> Failure | None:
     lines = ended.get("message", "").strip()[-_MAX_LINES:]
     # On one line with the first of them, which says what is wrong: lists show no more.
     told = f"; its last lines: {lines}" if lines else "; it wrote nothing"
+    if _missed_startup_probe(obj, container, ended):
+        return Failure(
+            "StartTimeout",
+            f"The container did not become ready in time and was stopped (exit code {ended['exitCode']}, startup probe "
+            "failed); look for code in main.py that blocks at import, such as an endless loop or a call without a "
+            f"time-out{told}",
+        )
     if _was_killed(ended):
         kill = _kill(obj, container, ended)
         return kill if ended.get("reason") == _OUT_OF_MEMORY else Failure(kill.reason, kill.message + told)
+    if ended.get("exitCode") == _TERMINATED:
+        return Failure(
+            "Killed",
+            f"The code was stopped (exit code {_TERMINATED}), most often because it did not answer the liveness probe; "
+            f"look for code that blocks the event loop{told}",
+        )
     return Failure("Crashed", f"The code crashed with exit code {ended.get('exitCode', 0)}{told}")
+
+
+def _missed_startup_probe(obj: Object, container: Mapping[str, Any], ended: Mapping[str, Any]) -> bool:
+    """Whether the kubelet stopped a container because its startup probe failed.
+
+    Only an Event names the probe. The pod's status shows the same: the container was not ready in that run, and it
+    lived until the probe had failed as often as it may (and, if it ignored SIGTERM, through the grace period).
+    """
+    if ended.get("exitCode") not in (_TERMINATED, _KILLED) or ended.get("reason") == _OUT_OF_MEMORY:
+        return False
+    containers = obj.get("spec", {}).get("containers", ())
+    spec = next((one for one in containers if one.get("name") == container.get("name")), {})
+    probe, readiness = spec.get("startupProbe"), _condition(obj["status"], "Ready")
+    times = [source.get(key) for source, key in ((ended, "startedAt"), (ended, "finishedAt"))]
+    since = readiness.get("lastTransitionTime")
+    if not (probe and all(times) and since and readiness.get("status") == "False"):
+        return False
+    began, finished = (parse_time(str(text)) for text in times)
+    limit = probe.get("periodSeconds", 10) * probe.get("failureThreshold", 3)
+    grace = obj["spec"].get("terminationGracePeriodSeconds", 30) if ended["exitCode"] == _KILLED else 0
+    lived = (finished - began).total_seconds()
+    return bool(parse_time(since) <= began and lived >= limit + grace - _PROBE_LATITUDE_SECONDS)
 
 
 def _last_end(container: Mapping[str, Any]) -> Mapping[str, Any] | None:

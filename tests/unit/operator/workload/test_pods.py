@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -26,6 +27,42 @@ def test_the_first_end_of_a_container_is_no_failure_yet() -> None:
     status = crashed()
     status["containerStatuses"][0]["restartCount"] = 0
     assert read(status).failure is None
+
+
+def stopped_by_the_kubelet(exit_code: int, lived: float, *, was_ready: bool = False) -> Pod:
+    """A pod whose container was stopped after ``lived`` seconds, and is being restarted."""
+    status = crashed("Loading main.py", exit_code=exit_code)
+    container = status["containerStatuses"][0]
+    container["name"] = "runtime"
+    container["lastState"]["terminated"].update(
+        startedAt=NOW.isoformat(), finishedAt=(NOW + timedelta(seconds=lived)).isoformat()
+    )
+    since = NOW + timedelta(seconds=5 if was_ready else -2)
+    status["conditions"] = [{"type": "Ready", "status": "False", "lastTransitionTime": since.isoformat()}]
+    probe = {"periodSeconds": 1, "failureThreshold": 60}
+    spec = {"terminationGracePeriodSeconds": 90, "containers": [{"name": "runtime", "startupProbe": probe}]}
+    return read_pod({"metadata": {"creationTimestamp": NOW.isoformat()}, "status": status, "spec": spec})
+
+
+@pytest.mark.parametrize(("exit_code", "lived"), [(143, 60), (143, 121), (137, 150)])
+def test_code_that_blocks_at_import_is_reported_as_not_ready_in_time(exit_code: int, lived: float) -> None:
+    failure = stopped_by_the_kubelet(exit_code, lived).failure
+    assert failure
+    assert failure.reason == "StartTimeout"
+    assert "blocks at import" in failure.message
+    assert "Loading main.py" in failure.message
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "lived", "was_ready"),
+    [(143, 20, False), (143, 80, True), (137, 70, False), (137, 170, True)],
+)
+def test_what_is_stopped_for_another_reason_is_reported_as_killed(
+    exit_code: int, lived: float, was_ready: bool
+) -> None:
+    failure = stopped_by_the_kubelet(exit_code, lived, was_ready=was_ready).failure
+    assert failure
+    assert failure.reason == "Killed"
 
 
 def test_a_pod_that_became_ready_again_after_a_crash_has_not_failed() -> None:
