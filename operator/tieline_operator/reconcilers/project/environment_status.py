@@ -2,7 +2,8 @@
 
 "Serving" is a ready pod. `running` is kept while anything serves, even an older version during a rollout
 or after a newer one failed; `suspended` comes only when no pod is left; `error` when something should
-serve and nothing does, with the reason in the message.
+serve and nothing does, with the reason in the message. `draft` is also a version that is being rolled out where none
+serves: the first one, and one that follows a version that failed.
 """
 
 from collections.abc import Sequence
@@ -212,6 +213,9 @@ def _not_serving(
         return ComputedStatus(
             state=EnvironmentState.ERROR, outcome=in_progress("NothingServes", message + why)
         )
+    if before is EnvironmentState.ERROR and seen.previous and seen.previous.desired_version != wanted.version:
+        # The error was another version's. What polls for the outcome of a deploy must not take it for this one's.
+        before = EnvironmentState.DRAFT
     doing = wanted.waiting or f"starting version {wanted.version}"
     return ComputedStatus(state=before, outcome=in_progress("Starting", f"{wanted.name}: {doing}"))
 

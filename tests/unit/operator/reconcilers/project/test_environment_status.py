@@ -76,6 +76,8 @@ class Case:
     deployment: Any = field(default_factory=lambda: {"metadata": {"generation": 1}})
     wanted: dict[str, Any] = field(default_factory=dict)
     message: str = ""
+    failed_version: str = "v2"
+    """The version that the status before names."""
 
 
 REFUSED = Failure("VersionRefused", "version v2 is refused: main.py:1: bad")
@@ -101,7 +103,10 @@ CASES = [
     Case("crashed after it served", "error", "False", "Crashed", "running", (pod(failure=CRASH),), message="boom"),
     Case("its only pod is replaced", "error", "Unknown", "NothingServes", "running", (pod(),), message="nothing serves"),
     Case("still crashing", "error", "False", "Crashed", "error", (pod(failure=CRASH),)),
-    Case("a new version starts after an error", "error", "Unknown", "Starting", "error", (pod("v1", revision="r1", failure=CRASH), pod())),
+    Case("a new version starts after another one failed", "draft", "Unknown", "Starting", "error", (pod("v1", revision="r1", failure=CRASH), pod()), failed_version="v1"),
+    Case("a new version is checked after another one was refused", "draft", "Unknown", "Starting", "error", wanted={"waiting": "version v2 is being checked"}, failed_version="v1", message="being checked"),
+    Case("a new version fails like the one before", "error", "False", "Crashed", "error", (pod(failure=CRASH),), failed_version="v1"),
+    Case("the version that failed starts again", "error", "Unknown", "Starting", "error", (pod(),)),
     Case("recovered by itself", "running", "True", "Running", "error", (pod(ready=True),), COMPLETE),
     Case("quota leaves no room for pods", "error", "False", "PodsRefused", "draft", (), QUOTA, message="exceeded quota"),
     Case("never becomes ready", "error", "False", "StartTimeout", "draft", (pod(),), LATE, message="in time"),
@@ -119,10 +124,17 @@ CASES = [
 ]  # fmt: skip
 
 
-def previous(state: str | None) -> EnvironmentStatus | None:
+def previous(state: str | None, version: str = "v2") -> EnvironmentStatus | None:
     if state is None:
         return None
-    values = {"name": "production", "id": "x", "status": state, "createdAt": NOW, "updatedAt": NOW}
+    values = {
+        "name": "production",
+        "id": "x",
+        "status": state,
+        "desiredVersion": version,
+        "createdAt": NOW,
+        "updatedAt": NOW,
+    }
     return EnvironmentStatus.model_validate(values)
 
 
@@ -133,7 +145,9 @@ def test_status_table(case: Case) -> None:
     )
     computed = compute_status(
         wanted,
-        ActualEnvironment(deployment=case.deployment, pods=case.pods, previous=previous(case.before)),
+        ActualEnvironment(
+            deployment=case.deployment, pods=case.pods, previous=previous(case.before, case.failed_version)
+        ),
         NOW,
     )
     assert (computed.state, computed.outcome.status, computed.outcome.reason) == (
