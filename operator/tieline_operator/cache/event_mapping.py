@@ -42,6 +42,8 @@ def keys_to_enqueue(listers: Listers, resource: Resource, change: Change) -> set
         first, second = (relevant_fields(resource, state) for state in states)
         if first == second:
             return set()
+    if resource == r.NAMESPACES and change.old and change.new and _claim(change.old) == _claim(change.new):
+        return set()
     keys = {key for state in states for key in mapper(listers, state)}
     if resource in PRIMARY_RESOURCES and change.new is not None:
         keys.discard(key_of(resource, change.new))
@@ -201,6 +203,11 @@ def _secret(listers: Listers, obj: Object) -> Iterator[Key]:
             yield Key(r.CONNECTIONS.kind, namespace, owner["name"])
 
 
+def _claim(namespace: Object) -> tuple[str | None, str]:
+    """What decides which organisation a namespace is: the id that it carries, and its age."""
+    return labelled_id(namespace), namespace["metadata"]["creationTimestamp"]
+
+
 def _namespace(listers: Listers, obj: Object) -> Iterator[Key]:
     names = {obj["metadata"]["name"]}
     identifier = labelled_id(obj)
@@ -210,7 +217,7 @@ def _namespace(listers: Listers, obj: Object) -> Iterator[Key]:
             one["metadata"]["name"] for one in listers[r.NAMESPACES].by_index("organisation", identifier)
         }
     for name in sorted(names):
-        for resource in (r.PROJECTS, r.CREDENTIAL_GRANTS):
+        for resource in PRIMARY_RESOURCES:
             for found in listers[resource].list(name):
                 yield key_of(resource, found)
 

@@ -9,12 +9,21 @@ from typing import Any
 import pytest
 
 from tests.unit.operator.fake_cluster import FakeCluster
-from tests.unit.operator.objects import NAMESPACE, NOW, ORGANISATION, namespace, project
+from tests.unit.operator.objects import (
+    NAMESPACE,
+    NOW,
+    ORGANISATION,
+    connection,
+    namespace,
+    project,
+    system,
+)
 from tests.unit.operator.reconcile_loop import ReconcileLoop
 from tieline_core.kubernetes import Change
 from tieline_core.kubernetes import resources as r
 from tieline_operator.apply.event_recorder import build
 from tieline_operator.cache.credential_directory import CacheDirectory
+from tieline_operator.cache.event_mapping import keys_to_enqueue
 from tieline_operator.cache.organisations import DuplicateOrganisationLog, duplicates
 from tieline_operator.metrics import Metrics
 
@@ -69,7 +78,7 @@ def test_a_duplicate_is_in_a_metric_and_in_one_line_of_the_log(caplog: pytest.Lo
     there = world()
     metrics = Metrics(object_names=True)
     metrics.watch_organisations(lambda: duplicates(there[r.NAMESPACES]))
-    labels = {"namespace": NAMESPACE, "older": "first"}
+    labels = {"namespace": NAMESPACE, "object_namespace": NAMESPACE, "older": "first"}
     assert metrics.registry.get_sample_value("tieline_operator_duplicate_organisations", labels) == 1
 
     telling = DuplicateOrganisationLog(there[r.NAMESPACES])
@@ -131,3 +140,15 @@ def test_an_event_about_a_namespace_is_in_that_namespace() -> None:
         "uid": "u",
         "resourceVersion": "7",
     }
+
+
+@pytest.mark.parametrize("before", [None, "no-ulid"], ids=["no label", "no ULID"])
+def test_all_objects_of_a_namespace_are_enqueued_when_it_becomes_an_organisation(before: str | None) -> None:
+    there = FakeCluster(project(), system(), connection())
+    old, new = namespace(organisation=before), namespace()
+    there.put(r.NAMESPACES, new)
+    kinds = {key.kind for key in keys_to_enqueue(there, r.NAMESPACES, Change(old=old, new=new))}
+    assert kinds == {"Project", "System", "Connection"}
+    new = namespace()
+    new["metadata"]["annotations"] = {"team": "ops"}
+    assert not keys_to_enqueue(there, r.NAMESPACES, Change(old=namespace(), new=new))
