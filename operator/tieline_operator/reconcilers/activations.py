@@ -137,7 +137,8 @@ def _problems(observed: ObservedActivation, *, found: bool) -> Iterator[Outcome]
     if observed.project is None:
         yield failed(
             "ProjectNotFound",
-            f'Project "{spec.project_ref.name}" does not exist in namespace {namespace}; create it',
+            f'Project "{spec.project_ref.name}" does not exist in namespace {namespace}; '
+            "create it, or delete this activation and create one with another projectRef",
         )
     elif not found:
         yield failed(
@@ -148,7 +149,8 @@ def _problems(observed: ObservedActivation, *, found: bool) -> Iterator[Outcome]
     if not observed.user_found and spec.end_user_ref:
         yield failed(
             "EndUserNotFound",
-            f'EndUser "{spec.end_user_ref.name}" does not exist in namespace {namespace}; create it',
+            f'EndUser "{spec.end_user_ref.name}" does not exist in namespace {namespace}; '
+            "create it, or delete this activation and create one with another endUserRef",
         )
     if observed.older_holder:
         yield failed(
@@ -182,7 +184,8 @@ def _connection_problems(item: ActivationConnection, observed: ObservedActivatio
     if connection is None:
         yield failed(
             "ConnectionNotFound",
-            f'Connection "{item.connection_ref.name}" does not exist in namespace {namespace}; create it',
+            f'Connection "{item.connection_ref.name}" does not exist in namespace {namespace}; '
+            f'create it, or correct connectionRef of "{item.connection_template}" in spec.connections',
         )
         return
     if ref(connection, "systemRef") != template.spec.system_ref.name:

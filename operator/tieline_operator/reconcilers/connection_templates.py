@@ -69,7 +69,8 @@ def _problems(observed: ObservedTemplate, *, found: bool) -> Iterator[Outcome]:
     if observed.project is None:
         yield failed(
             "ProjectNotFound",
-            f'Project "{spec.project_ref.name}" does not exist in namespace {namespace}; create it',
+            f'Project "{spec.project_ref.name}" does not exist in namespace {namespace}; '
+            "create it, or delete this template and create one with another projectRef",
         )
     elif not found:
         names = ", ".join(item.name for item in observed.project.spec.effective_environments())

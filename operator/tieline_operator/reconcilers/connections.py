@@ -169,7 +169,8 @@ def _problems(observed: ObservedConnection) -> Iterator[CredentialFinding]:
     if not observed.user_found and spec.end_user_ref:
         yield CredentialFinding(
             "EndUserNotFound",
-            f'EndUser "{spec.end_user_ref.name}" does not exist in namespace {namespace}; create it',
+            f'EndUser "{spec.end_user_ref.name}" does not exist in namespace {namespace}; '
+            "create it, or delete this connection and create one with another endUserRef",
         )
     missing = missing_variables(spec.to_dict(), observed.system.spec.to_dict()) if observed.system else []
     if missing:

@@ -110,7 +110,10 @@ class ConnectorReconciler:
             return Plan(outcome=taken)
         name = version.spec.connector_ref.name
         if cache[CONNECTORS].get(version.namespace, name) is None:
-            message = f'Connector "{name}" does not exist in namespace {version.namespace}; create it'
+            message = (
+                f'Connector "{name}" does not exist in namespace {version.namespace}; '
+                "create it, or delete this version and create one with another connectorRef"
+            )
             return Plan(outcome=failed("ConnectorNotFound", message))
         missing = missing_config_maps(cache, obj)
         head = None if missing else await self._imports.head(cache, obj)

@@ -89,7 +89,10 @@ def plan(observed: ObservedVersion) -> Plan:
         return Plan(outcome=observed.taken)
     if project is None:
         name = version.spec.project_ref.name
-        message = f'Project "{name}" does not exist in namespace {version.namespace}; create it'
+        message = (
+            f'Project "{name}" does not exist in namespace {version.namespace}; '
+            "create it, or delete this version and create one with another projectRef"
+        )
         return Plan(outcome=failed("ProjectNotFound", message))
     status: dict[str, Any] = {}
     if observed.interface:

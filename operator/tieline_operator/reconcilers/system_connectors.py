@@ -64,7 +64,10 @@ def _chosen(
     name, wanted = reference["name"], reference.get("version") or _DEFAULT
     connector = cache[CONNECTORS].get(namespace, name)
     if connector is None:
-        message = f'Connector "{name}" does not exist in namespace {namespace}; import or create it'
+        message = (
+            f'Connector "{name}" does not exist in namespace {namespace}; '
+            "import or create it, or correct spec.connectorRef"
+        )
         return None, failed("ConnectorNotFound", message)
     versions = newest_first(cache[CONNECTOR_VERSIONS].by_index("connector", joined(namespace, name)))
     if wanted == _DEFAULT:
