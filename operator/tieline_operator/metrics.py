@@ -153,14 +153,15 @@ class _Duplicates(Collector):
         found = GaugeMetricFamily(
             "tieline_operator_duplicate_organisations",
             "Namespaces that carry the organisation of an older namespace: 1 for each, or their number",
-            labels=("namespace", "older") if self._names else (),
+            labels=("namespace", "object_namespace", "older") if self._names else (),
         )
         claims = self._read()
         if not self._names:
             found.add_metric((), len(claims))
         else:
             for name, claim in claims.items():
-                found.add_metric((name, claim.older or ""), 1)
+                # A scrape replaces the label "namespace" with the operator's own.
+                found.add_metric((name, name, claim.older or ""), 1)
         yield found
 
 

@@ -27,6 +27,7 @@ from tieline_api.internal import environment, tokens
 from tieline_core.identity.names import ENVIRONMENT_ID_LABEL
 from tieline_core.kubernetes import Invalid
 from tieline_core.kubernetes import resources as r
+from tieline_operator.cache.organisations import OrganisationClaim
 from tieline_operator.log_format import JsonFormatter
 from tieline_operator.metrics import Metrics as OperatorMetrics
 from tieline_operator.workload.manifests import HEALTH_PORT
@@ -47,6 +48,9 @@ def _operator() -> CollectorRegistry:
         "status": {"environments": [{"name": "production", "status": "running"}]},
     }
     metrics.watch_objects(lambda: {r.PROJECTS: [project]})
+    metrics.watch_organisations(
+        lambda: {"new": OrganisationClaim(id="01BX5ZZKBKACTAV9WEVGEMMVRZ", older="acme")}
+    )
     metrics.watch_refreshes(waiting=lambda: 0, late=lambda: 0)
     return metrics.registry
 
