@@ -200,7 +200,8 @@ def _missed_startup_probe(obj: Object, container: Mapping[str, Any], ended: Mapp
     if ended.get("exitCode") not in (_TERMINATED, _KILLED) or ended.get("reason") == _OUT_OF_MEMORY:
         return False
     containers = obj.get("spec", {}).get("containers", ())
-    spec = next((one for one in containers if one.get("name") == container.get("name")), {})
+    empty: Mapping[str, Any] = {}
+    spec = next((one for one in containers if one.get("name") == container.get("name")), empty)
     probe, readiness = spec.get("startupProbe"), _condition(obj["status"], "Ready")
     times = [source.get(key) for source, key in ((ended, "startedAt"), (ended, "finishedAt"))]
     since = readiness.get("lastTransitionTime")
