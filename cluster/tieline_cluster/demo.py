@@ -7,8 +7,10 @@ shop and the club, small services that know nothing of Tieline. The club has an 
 import argparse
 import json
 import shlex
+import shutil
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,7 +71,7 @@ def up(provider: ClusterProvider, progress: Progress) -> None:
 
 
 def down(provider: ClusterProvider, progress: Progress) -> None:
-    """Removes the cluster, or from a cluster of the user's what the demo applied."""
+    """Removes the cluster (from a cluster of the user's, what the demo applied) and the demo's files."""
     stop(WORK / "platform" / "forwards")
     if provider.provider == "existing":
         kubectl = kubectl_for(provider.up(), progress)
@@ -79,7 +81,16 @@ def down(provider: ClusterProvider, progress: Progress) -> None:
                     kubectl("delete", "--ignore-not-found", "-k", str(WORK / applied), timeout=300)
     else:
         provider.down()
-    (WORK / "demo.env").unlink(missing_ok=True)
+    remove_files(WORK)
+
+
+def remove_files(work: Path) -> None:
+    """Deletes what the demo wrote in ``work``, and ``work`` itself when nothing else is left in it."""
+    (work / "demo.env").unlink(missing_ok=True)
+    for folder in ("bin", "login", "platform", "quickstart"):
+        shutil.rmtree(work / folder, ignore_errors=True)
+    with suppress(OSError):
+        work.rmdir()
 
 
 def _show(deployed: Deployed, progress: Progress) -> DemoResult:

@@ -31,6 +31,7 @@ KUBERNETES = {
     "events",
     "configmaps",
     "deployment",
+    "deployments",
     "services",
     "lease",
     "leases",
