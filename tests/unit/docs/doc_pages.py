@@ -73,8 +73,8 @@ def anchor(heading: str) -> str:
 
 
 def pages() -> list[Page]:
-    """All pages: docs/, the README files beside the code, and those of examples."""
-    found = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "cluster" / "README.md"]
+    """All pages: docs/, those in the root, and those beside the code and the examples."""
+    found = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), ROOT / "cluster" / "README.md"]
     found += (ROOT / "examples").rglob("*.md")
     return [Page(path, path.read_text(encoding="utf-8")) for path in sorted(found)]
 

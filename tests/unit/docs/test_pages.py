@@ -200,3 +200,15 @@ def test_every_path_of_the_rest_api_exists(read: Page) -> None:
 def _unnamed(path: str) -> str:
     """The path with parameters that have no names."""
     return re.sub(r"\{\w+\}", "{}", path)
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "docs/glossary.md", "docs/architecture.md"])
+def test_every_path_to_code_exists(name: str) -> None:
+    folders = r"(?:core|operator|api|runtime|cluster|deploy|tests|docs|crds|bench)"
+    packages = r"(?:tieline_core|tieline_protocol|tieline_operator|tieline_api|tieline)"
+    prose = page(name).prose
+    places = [*re.findall(rf"`({folders}/[\w./-]*)`", prose), *re.findall(rf"`({packages}/[\w./-]+)`", prose)]
+    roots = [ROOT, *(path for path in ROOT.iterdir() if path.is_dir())]
+    assert places
+    for place in places:
+        assert any((root / place).exists() for root in roots), f"{name}: {place}"
