@@ -361,23 +361,24 @@ def test_a_name_from_before_such_a_rule_can_stay(kubectl: Any, namespace: str, c
     group = f"lax-{namespace}.example"
     lax = {
         **{key: lax[key] for key in ("apiVersion", "kind")},
-        "metadata": {"name": f"systems.{group}"},
+        "metadata": {"name": f"oldsystems.{group}"},
         "spec": {**lax["spec"], "group": group},
     }
     lax["spec"]["names"] = {
-        "kind": "System",
-        "plural": "systems",
-        "singular": "system",
-        "listKind": "SystemList",
+        # Not those of Systems: kubectl, which remembers kinds for minutes, would take one for the other.
+        "kind": "OldSystem",
+        "plural": "oldsystems",
+        "singular": "oldsystem",
+        "listKind": "OldSystemList",
     }
     strict = copy.deepcopy(lax)
     schema = json.loads(definition)["spec"]["versions"][0]["schema"]
     strict["spec"]["versions"][0]["schema"] = schema
     try:
         kubectl("create", "-f", "-", stdin=json.dumps(lax))
-        kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/systems.{group}")
+        kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/oldsystems.{group}")
         old = yaml.safe_load(manifest(SYSTEM, name="a\u202eb"))
-        old["apiVersion"] = f"{group}/v1alpha1"
+        old["apiVersion"], old["kind"] = f"{group}/v1alpha1", "OldSystem"
         eventually(
             "a System of before",
             lambda: kubectl("create", "-f", "-", namespace=namespace, stdin=json.dumps(old)),
@@ -390,13 +391,13 @@ def test_a_name_from_before_such_a_rule_can_stay(kubectl: Any, namespace: str, c
             "the rule in force",
             lambda: kubectl(*refused, namespace=namespace, stdin=json.dumps(fresh), check=False).returncode,
         )
-        kubectl("label", f"systems.{group}", "shop", "a=b", namespace=namespace)
+        kubectl("label", f"oldsystems.{group}", "shop", "a=b", namespace=namespace)
         patch = json.dumps({"status": {"observedGeneration": 1}, "spec": {"domain": "other.example"}})
-        kubectl("patch", f"systems.{group}", "shop", "--type=merge", "-p", patch, namespace=namespace)
+        kubectl("patch", f"oldsystems.{group}", "shop", "--type=merge", "-p", patch, namespace=namespace)
         status = ("--subresource=status", "--type=merge", "-p", patch)
-        kubectl("patch", f"systems.{group}", "shop", *status, namespace=namespace)
+        kubectl("patch", f"oldsystems.{group}", "shop", *status, namespace=namespace)
     finally:
-        kubectl("delete", "crd", f"systems.{group}", "--wait=false", check=False)
+        kubectl("delete", "crd", f"oldsystems.{group}", "--wait=false", check=False)
 
 
 def strict_over(kubectl: Any, definition: dict[str, Any]) -> dict[str, Any]:
