@@ -126,3 +126,18 @@ def test_an_api_key_that_is_left_out_says_what_it_lacks(scheme: dict[str, str], 
     )
     (text,) = [message["text"] for message in result.messages if "left out" in message["text"]]
     assert said in text
+
+
+def test_deviations_say_in_words_what_is_allowed() -> None:
+    schema = {"content": {"application/json": {"schema": {"type": "objekt"}}}}
+    operation = {"requestBody": schema, "responses": {"200": {"description": "ok"}}}
+    description = {
+        "openapi": "3.0.3",
+        "info": {"title": "t", "version": "1"},
+        "paths": {"items2": {}, "/items": {"post": operation}},
+    }
+    said = "\n".join(str(message) for message in import_description(orjson.dumps(description)).messages)
+    assert 'a path must begin with a slash: "items2"' in said
+    assert "the value must be one of array, boolean, integer, number, object, string" in said
+    assert "keyword" not in said
+    assert "unexpected" not in said

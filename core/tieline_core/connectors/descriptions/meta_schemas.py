@@ -20,6 +20,8 @@ from tieline_core.connectors.descriptions.findings import cut, pointer
 
 MAX_DEVIATIONS = 50
 """How many deviations from the meta-schema become messages."""
+_MAX_OPTIONS = 10
+_MAX_NAME = 60
 # A slice of this many bytes has up to some thousand deviations: 100 MB at most while it is checked.
 _SLICE_BYTES = 128 * 1024
 # Below it a description is checked as a whole first: nearly all have no deviation.
@@ -52,8 +54,9 @@ def _collect(document: Document, validator: Any) -> None:
     for part, small in slices:
         deviations = _deviations(validator, part, all_of_them=small)
         for deviation in deviations[: MAX_DEVIATIONS - shown]:
-            text = f"Not as OpenAPI {document.version} has it: {cut(deviation.message, 300)}"
-            document.findings.warning(text, pointer(deviation.instance_path))
+            steps, message = _explanation(deviation)
+            text = f"Not as OpenAPI {document.version} has it: {cut(message, 300)}"
+            document.findings.warning(text, pointer(steps))
         more = shown + len(deviations) - MAX_DEVIATIONS
         shown = min(shown + len(deviations), MAX_DEVIATIONS)
         if more > 0 or (shown == MAX_DEVIATIONS and next(slices, None) is not None):
@@ -62,6 +65,47 @@ def _collect(document: Document, validator: Any) -> None:
                 f"Only the first {MAX_DEVIATIONS} deviations from OpenAPI {document.version} are shown: {told}"
             )
             return
+
+
+def _explanation(deviation: Any) -> tuple[list[str | int], str]:
+    """Where a deviation is, and what is wrong there; of alternatives, what fails deepest in the description."""
+    cause = _deepest(deviation)
+    steps, kind = list(cause.instance_path), cause.kind
+    if kind.name == "enum":
+        options = list(kind.options)
+        shown = ", ".join(str(option) for option in options[:_MAX_OPTIONS])
+        more = f" or {len(options) - _MAX_OPTIONS} others" if len(options) > _MAX_OPTIONS else ""
+        return steps, f"the value must be one of {shown}{more}"
+    if kind.name in {"additionalProperties", "unevaluatedProperties"} and steps == ["paths"]:
+        without = [name for name in kind.unexpected if not name.startswith(("/", "x-"))]
+        if without:
+            named = ", ".join(f'"{cut(name, _MAX_NAME)}"' for name in without[:_MAX_OPTIONS])
+            return steps, f"a path must begin with a slash: {named}"
+    if kind.name in {"anyOf", "oneOf"}:
+        return steps, "the value matches none of the forms that are allowed here"
+    return steps, cause.message
+
+
+def _deepest(deviation: Any) -> Any:
+    """The cause within the alternative that was meant; the deviation itself where none or several may be meant."""
+    while True:
+        branches = getattr(deviation.kind, "context", None) or []
+        meant = [branch for branch in branches if branch and not any(map(_rules_out, branch))]
+        if not meant:
+            return deviation
+        deepest = max((branch[0] for branch in meant), key=lambda cause: len(cause.instance_path))
+        ambiguous = len(meant) > 1 and len(deepest.instance_path) == len(deviation.instance_path)
+        if ambiguous and deviation.instance_path[-1:] != ["type"]:
+            return deviation
+        deviation = deepest
+
+
+def _rules_out(cause: Any) -> bool:
+    """Whether an alternative was not meant: a reference without ``$ref``, or another value of its discriminator."""
+    kind = cause.kind
+    return (kind.name == "enum" and len(kind.options) == 1) or (
+        kind.name == "required" and cause.message.startswith('"$ref"')
+    )
 
 
 def _deviations(validator: Any, part: Json, *, all_of_them: bool) -> list[Any]:
