@@ -54,7 +54,12 @@ async def _checked(checker: VariablesChecker, schemas: list[dict[str, Any]]) -> 
 
     def ask(number: int) -> None:
         nonlocal left
-        values = {"region": "eu", "limits": {"daily": number % 1_000}, "prefix": "shop", "tags": [f"t{number}", "b"]}
+        values = {
+            "region": "eu",
+            "limits": {"daily": number % 1_000},
+            "prefix": "shop",
+            "tags": [f"t{number}", "b"],
+        }
         index = number % _PROJECTS
         if checker.request(f"org-{index % 5}", schemas[index], values, lambda: ask(number)) is not None:
             left -= 1
