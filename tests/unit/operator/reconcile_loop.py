@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, cast
 
 from tests.unit.operator.fake_cluster import FakeCluster
 from tests.unit.operator.objects import NAMESPACE, NOW
-from tieline_core.evaluation.files_jobs import answers
+from tieline_core.evaluation import files_jobs, variables_jobs
 from tieline_core.evaluation.pool import Job, Pool
+from tieline_core.evaluation.variables_checker import VariablesChecker, Verdict, _Turn
 from tieline_core.evaluation.worker import End
 from tieline_core.kubernetes import Change, Resource
 from tieline_core.kubernetes import resources as r
@@ -31,11 +33,33 @@ CONFIG = Config(runtime_image="runtime:1", api_url="http://api", versions_kept=2
 class InlinePool:
     """Does the work of the limited processes here and now."""
 
+    def __init__(self, answers: Callable[[bytes], Iterator[bytes]]) -> None:
+        self._answers = answers
+
     def submit(self, job: Job) -> None:
         while (request := job.request()) is not None:
-            for answer in answers(request):
+            for answer in self._answers(request):
                 job.answered(answer)
             job.ended(End.DONE)
+
+
+class InlineChecker(VariablesChecker):
+    """Has every verdict at once."""
+
+    def __init__(self) -> None:
+        super().__init__(cast(Pool, InlinePool(variables_jobs.answers)))
+
+    def request(
+        self,
+        tenant: str,
+        schema: Mapping[str, Any] | None,
+        variables: Mapping[str, Any],
+        then: Callable[[], None],
+    ) -> Verdict | None:
+        self._turn = _Turn()  # nobody waits for a turn
+        return super().request(tenant, schema, variables, then) or self.known(
+            schema, variables, tenant=tenant
+        )
 
 
 class ReconcileLoop:
@@ -47,16 +71,17 @@ class ReconcileLoop:
         *,
         config: Config = CONFIG,
         token_problems: TokenProblems = lambda _namespace, _name: {},
+        checker: VariablesChecker | None = None,
     ) -> None:
         self.world = world
         self.now: datetime = NOW
         self.requeue_after: float | None = None
-        code = ProjectFiles(world, FilesChecker(cast(Pool, InlinePool())))
+        code = ProjectFiles(world, FilesChecker(cast(Pool, InlinePool(files_jobs.answers))))
         self._controller = Controller(
             world,
             Applier(world, world, world, EventRecorder(world), DriftReporter(world, EventRecorder(world))),
             Metrics(),
-            reconcilers(config, code, token_problems),
+            reconcilers(config, code, token_problems, checker=checker or InlineChecker()),
             now=lambda: self.now,
         )
 

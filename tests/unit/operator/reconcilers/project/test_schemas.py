@@ -11,6 +11,7 @@ from tests.harness.inputs.hostile_schemas import SLOW_VALUES, doubling, slow
 from tests.unit.operator import objects as o
 from tests.unit.operator.fake_cluster import FakeCluster
 from tests.unit.operator.reconcile_loop import ReconcileLoop
+from tieline_core.evaluation.variables_checker import VariablesChecker
 from tieline_core.kubernetes import resources as r
 
 PROJECT, ACTIVATION = (r.PROJECTS, "order-sync"), (r.ACTIVATIONS, "for-ann")
@@ -47,7 +48,7 @@ async def until_ready(there: ReconcileLoop, which: Any, status: str, reason: str
     ids=["a type that is none", "too much", "a reference to nothing"],
 )
 async def test_a_project_whose_schema_cannot_be_used_is_not_ready(schema: Any, words: str) -> None:
-    there = ReconcileLoop(world(schema))
+    there = ReconcileLoop(world(schema), checker=VariablesChecker())
     message = await until_ready(there, PROJECT, "False", "SchemaInvalid")
     assert words in message
     assert "correct spec.dynamicVariablesSchema" in message
@@ -57,20 +58,20 @@ async def test_a_project_whose_schema_cannot_be_used_is_not_ready(schema: Any, w
 
 
 async def test_a_schema_that_is_being_checked_is_unknown_and_what_was_said_before_stays() -> None:
-    there = ReconcileLoop(world(UNCOMMON))
+    there = ReconcileLoop(world(UNCOMMON), checker=VariablesChecker())
     await there.once(*PROJECT)
     assert there.ready(*PROJECT)[:2] == ("Unknown", "SchemaUnchecked")
     await until_ready(there, PROJECT, "True", "Draft")
     # Another operator starts: it knows no verdict yet, and changes nothing.
     writes = there.world.writes
-    again = ReconcileLoop(there.world)
+    again = ReconcileLoop(there.world, checker=VariablesChecker())
     await again.once(*PROJECT)
     await again.once(*ACTIVATION)
     assert there.world.writes == writes
 
 
 async def test_variables_that_take_too_long_are_told_on_their_activation_alone() -> None:
-    there = ReconcileLoop(world(slow(), **SLOW_VALUES))
+    there = ReconcileLoop(world(slow(), **SLOW_VALUES), checker=VariablesChecker())
     message = await until_ready(there, ACTIVATION, "False", "VariablesTooCostly")
     assert "fewer or smaller values" in message
     assert there.ready(*PROJECT)[0] == "True"
