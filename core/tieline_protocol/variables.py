@@ -34,9 +34,9 @@ _DIALECTS = frozenset(
 
 
 _ALTERNATIVES = {
-    "anyOf": "the value matches none of the alternatives that the schema allows (anyOf)",
-    "oneOfNotValid": "the value matches none of the alternatives that the schema allows (oneOf)",
-    "oneOfMultipleValid": "the value matches more than one of the alternatives; exactly one is allowed (oneOf)",
+    "AnyOf": "the value matches none of the alternatives that the schema allows (anyOf)",
+    "OneOfNotValid": "the value matches none of the alternatives that the schema allows (oneOf)",
+    "OneOfMultipleValid": "the value matches more than one of the alternatives; exactly one is allowed (oneOf)",
 }
 
 
@@ -98,7 +98,7 @@ def is_valid_for(text: bytes, variables: Mapping[str, Any]) -> bool:
 
 
 def _message(error: jsonschema_rs.ValidationError) -> str:
-    return cut(_ALTERNATIVES.get(error.kind.name, error.message))
+    return cut(_ALTERNATIVES.get(type(error.kind).__name__, error.message))
 
 
 def text_of(schema: Mapping[str, Any]) -> bytes:

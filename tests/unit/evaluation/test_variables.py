@@ -102,11 +102,18 @@ def test_the_findings_about_a_schema_are_limited_in_number() -> None:
     assert problem.endswith(f"only the first {MAX_FINDINGS} findings are shown")
 
 
-def test_a_value_that_matches_no_alternative_says_so() -> None:
-    (error,) = variable_errors(
-        {"properties": {"a": {"anyOf": [{"type": "null"}, {"type": "string"}]}}}, {"a": 1}
-    )
-    assert str(error) == "a: the value matches none of the alternatives that the schema allows (anyOf)"
+@pytest.mark.parametrize(
+    ("keyword", "options", "words"),
+    [
+        ("anyOf", [{"type": "null"}, {"type": "string"}], "matches none of the alternatives"),
+        ("oneOf", [{"type": "null"}, {"type": "string"}], "matches none of the alternatives"),
+        ("oneOf", [{"type": "integer"}, {"minimum": 0}], "matches more than one of the alternatives"),
+    ],
+)
+def test_a_value_that_matches_no_alternative_says_so(keyword: str, options: list, words: str) -> None:
+    (error,) = variable_errors({"properties": {"a": {keyword: options}}}, {"a": 1})
+    assert str(error).startswith(f"a: the value {words}")
+    assert str(error).endswith(f"({keyword})")
 
 
 def test_a_schema_may_refer_to_itself() -> None:

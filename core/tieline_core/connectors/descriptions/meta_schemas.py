@@ -81,7 +81,7 @@ def _explanation(deviation: Any) -> tuple[list[str | int], str]:
         if without:
             named = ", ".join(f'"{cut(name, _MAX_NAME)}"' for name in without[:_MAX_OPTIONS])
             return steps, f"a path must begin with a slash: {named}"
-    if kind.name in {"anyOf", "oneOf"}:
+    if type(kind).__name__ in {"AnyOf", "OneOfNotValid"}:
         return steps, "the value matches none of the forms that are allowed here"
     return steps, cause.message
 
