@@ -86,6 +86,10 @@ def _for_packages_of(checkout: Path, text: str) -> str:
     for today, then in _RENAMED.items():
         if not (checkout / "core" / today).exists():
             text = text.replace(today, then)
+    for package in ("tieline_operator", "tieline_api"):
+        # Where its command starts.
+        if not (checkout / package.removeprefix("tieline_") / package / "command.py").exists():
+            text = text.replace(f"{package}.command:main", f"{package}.main:main")
     lacking = [name for name in _ADDED if not (checkout / "core" / name).exists()]
     return "".join(
         line for line in text.splitlines(keepends=True) if not any(name in line for name in lacking)

@@ -101,11 +101,11 @@ def test_a_borrowers_connection_follows_the_grant(
                 "from": [{"organisationId": new_id().lower()}],
                 "to": [{"connection": "c", "credentialId": "i"}],
             },
-            "in body",
+            "must be a ulid",
         ),
         (
             {"from": [{"organisationId": new_id()}], "to": [{"connection": "c/d", "credentialId": "i"}]},
-            "in body",
+            "must hold letters, digits",
         ),
         ({"from": [{"organisationId": new_id()}], "to": [{"connection": "c"}]}, "credentialId"),
         (

@@ -87,7 +87,7 @@ def test_a_deploy_updates_the_connector_when_it_changes_something_for_others(
     name = connector_of(acting, "offering")
     eventually("the connector", lambda: name in acting.run("get", "connectors", "-o", "name"))
     connector = acting.until_ready("connector", name, "True", "Imported")
-    assert "1 actions, 1 triggers" in connector["status"]["conditions"][0]["message"]
+    assert "1 action, 1 trigger" in connector["status"]["conditions"][0]["message"]
     assert connector["status"]["defaultVersion"] == first
     owner = connector["metadata"]["ownerReferences"][0]
     assert (owner["kind"], owner["name"]) == ("Project", "offering")
