@@ -33,7 +33,7 @@ def links(source: Operation, table: Iterable[Operation]) -> Json:
     for target in table:
         wanted = parameters(target)
         body = {field: name for field, name in target.link_parameters.items() if name in given}
-        # What link_parameters an id in its body may need others in its path, from elsewhere.
+        # What takes an id in its body may need others in its path, from elsewhere.
         led = bool(body) or (known.keys() >= set(wanted) and not about.isdisjoint(wanted))
         if target is source or not led:
             continue

@@ -1,4 +1,4 @@
-"""What an operation is: one row of the table, and what its handler gets and link_sources back."""
+"""What an operation is: one row of the table, with what its handler receives and returns."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
