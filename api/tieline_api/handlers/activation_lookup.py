@@ -16,7 +16,8 @@ from tieline_api.schemas import users as rest
 from tieline_api.schemas.projects import Environment
 from tieline_api.use_cases.project_lookup import versions_of
 from tieline_core.evaluation.busy import EvaluationBusy
-from tieline_core.evaluation.variables_checker import Verdict, check_all
+from tieline_core.evaluation.variables_checker import check_all
+from tieline_core.evaluation.verdicts import Verdict
 from tieline_core.identity.ids import environment_id, object_id, parse_id, static_activation_id
 from tieline_core.variables import in_effect
 

@@ -8,32 +8,23 @@ came out is remembered: a verdict costs a lookup from then on, and what took too
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any
 
 import orjson
 
 from tieline_core.evaluation.busy import EvaluationBusy
 from tieline_core.evaluation.pool import Pool
+from tieline_core.evaluation.prepared_schemas import PreparedSchema, PreparedSchemas, digest_of
+from tieline_core.evaluation.turn_budget import TurnBudget
+from tieline_core.evaluation.verdicts import FIT, Verdict, VerdictCache
 from tieline_core.evaluation.worker import End
-from tieline_protocol.schema_limits import is_linear
-from tieline_protocol.variables import InvalidSchema, VariableError, is_valid_for, text_of
+from tieline_protocol.variables import InvalidSchema, VariableError, is_valid_for
 
-_SMALL_SCHEMA_BYTES = 2 * 1024
 _SMALL_VALUES_BYTES = 2 * 1024
-"""What is checked at once has at most these sizes. The worst takes about 0.3 ms, and 0.5 ms more to compile."""
-_TURN_SECONDS = 0.002
-"""What looking into an organisation's schemas and values may take in one turn of the event loop; the rest waits."""
-_TURN_SECONDS_ALL = 0.008
-"""The same for all organisations together."""
-_REMEMBERED = 20_000
+"""Bytes of the largest variables that are checked on the event loop. The worst take 0.3 ms, and 0.5 ms to compile."""
 _REMEMBERED_SCHEMAS = 4_096
-_REMEMBERED_BYTES = 8 * 1024 * 1024
-_PREPARED = 512
-_PREPARED_BYTES = 4 * 1024 * 1024
 _COSTLY_SECONDS = 600.0
 # As many values that took too much, and it is the schema's fault.
 _STRIKES = 3
@@ -58,24 +49,6 @@ _VALUES_TOO_COSTLY = (
 )
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What came out of checking variables against a schema."""
-
-    problem: str | None = None
-    """Why the schema cannot be used, or None."""
-    errors: tuple[VariableError, ...] = ()
-    """How the variables break it."""
-    costly: bool = False
-    """Whether checking takes too much: the schema when there is a problem, else these variables."""
-
-    @property
-    def fit(self) -> bool:
-        """Whether the variables follow the schema."""
-        return self.problem is None and not self.errors
-
-
-FIT = Verdict()
 CONDEMNED = Verdict(_TOO_COSTLY, costly=True)
 """About a schema that takes too much, whatever the values."""
 
@@ -97,15 +70,15 @@ class VariablesChecker:
         self._pool = pool or Pool("variables")
         self._clock = clock
         self._condemned = condemned
-        self._prepared = _Prepared()
+        self._prepared = PreparedSchemas()
         self._schemas: OrderedDict[bytes, tuple[Verdict, float | None]] = OrderedDict()
-        self._verdicts = _Verdicts()
+        self._verdicts = VerdictCache()
         # By organisation: one that has the same schema is not held to another one's values.
         self._strikes: OrderedDict[tuple[str, bytes], tuple[set[bytes], float]] = OrderedDict()
         self._groups: dict[tuple[str, bytes], _Group] = {}
         self._waiting: dict[str, _Load] = {}
         self._bytes = 0
-        self._turn = _Turn()
+        self._turn = TurnBudget()
 
     @property
     def pool(self) -> Pool:
@@ -218,7 +191,7 @@ class VariablesChecker:
             )
         if len(values) > _VALUES_BYTES:
             return Verdict(errors=(VariableError(path="", message=_VALUES_TOO_COSTLY),), costly=True)
-        digest = _digest(values)
+        digest = digest_of(values)
         key = prepared.digest, digest
         verdict = self._verdicts.get(key, self._clock())
         if verdict is None and prepared.linear and len(values) <= _SMALL_VALUES_BYTES:
@@ -316,20 +289,8 @@ class VariablesChecker:
 
 
 @dataclass(frozen=True)
-class _Schema:
-    """A schema, and what is known of it without a validator."""
-
-    source: Mapping[str, Any]
-    text: bytes = b""
-    digest: bytes = b""
-    problem: str | None = None
-    linear: bool = False
-    """Whether small values may be checked at once."""
-
-
-@dataclass(frozen=True)
 class _Question:
-    prepared: _Schema
+    prepared: PreparedSchema
     values: bytes
     digest: bytes
 
@@ -355,7 +316,7 @@ class _Group:
 
     checker: VariablesChecker
     tenant: str
-    prepared: _Schema
+    prepared: PreparedSchema
     waiting: dict[bytes, _Waiting] = field(default_factory=dict)
     sent: list[bytes] = field(default_factory=list)
     schema_passed: bool = False
@@ -424,114 +385,12 @@ class _Group:
             self.checker.settle(self, digest, outcome)
 
 
-class _Prepared:
-    """Schemas as text, with what can be said of them at once; those that were asked for last."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[int, _Schema] = OrderedDict()
-        self._bytes = 0
-
-    def of(self, schema: Mapping[str, Any]) -> _Schema:
-        found = self._kept.get(id(schema))
-        # The object is kept with it, so its id is not another one's.
-        if found is not None and found.source is schema:
-            self._kept.move_to_end(id(schema))
-            return found
-        found = _prepare(schema)
-        self._kept[id(schema)] = found
-        self._bytes += len(found.text)
-        while len(self._kept) > _PREPARED or self._bytes > _PREPARED_BYTES:
-            _, gone = self._kept.popitem(last=False)
-            self._bytes -= len(gone.text)
-        return found
-
-
-def _prepare(schema: Mapping[str, Any]) -> _Schema:
-    try:
-        text = text_of(schema)
-    except InvalidSchema as error:
-        return _Schema(schema, problem=str(error))
-    linear = len(text) <= _SMALL_SCHEMA_BYTES and is_linear(schema)
-    return _Schema(schema, text=text, digest=_digest(text), linear=linear)
-
-
 def _checked(text: bytes, variables: Mapping[str, Any]) -> Verdict | None:
     """The verdict, or None where there are errors: they are for a process to make."""
     try:
         return FIT if is_valid_for(text, variables) else None
     except InvalidSchema as error:
         return Verdict(str(error))
-
-
-class _Turn:
-    """The time that organisations have taken in this turn of the event loop."""
-
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._used: dict[str | None, float] = {}
-
-    def is_over(self, tenant: str) -> bool:
-        """Whether an organisation may take no more. One that has much to ask does not hold up the others."""
-        if self._loop is not asyncio.get_running_loop():
-            return False
-        return self._used.get(tenant, 0.0) >= _TURN_SECONDS or sum(self._used.values()) >= _TURN_SECONDS_ALL
-
-    @contextmanager
-    def measured(self, tenant: str | None) -> Iterator[None]:
-        """Adds what happens in the context to what an organisation has taken."""
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            self._add(tenant, time.perf_counter() - began)
-
-    def _add(self, tenant: str | None, seconds: float) -> None:
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:  # nobody waits
-            return
-        if self._loop is not loop:
-            self._loop = loop
-            self._used.clear()
-            loop.call_soon(self._next)
-        self._used[tenant] = self._used.get(tenant, 0.0) + seconds
-
-    def _next(self) -> None:
-        self._loop = None
-
-
-class _Verdicts:
-    """Verdicts about values, the most recently used ones, within a number and a size."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[bytes, bytes], tuple[Verdict, float | None, int]] = OrderedDict()
-        self._bytes = 0
-
-    def get(self, key: tuple[bytes, bytes], now: float) -> Verdict | None:
-        found = self._kept.get(key)
-        if found is None:
-            return None
-        verdict, until, size = found
-        if until is not None and now >= until:
-            del self._kept[key]
-            self._bytes -= size
-            return None
-        self._kept.move_to_end(key)
-        return verdict
-
-    def put(self, key: tuple[bytes, bytes], verdict: Verdict, until: float | None) -> None:
-        size = sum(len(error.path) + len(error.message) + 200 for error in verdict.errors)
-        if (before := self._kept.pop(key, None)) is not None:
-            self._bytes -= before[2]
-        self._kept[key] = verdict, until, size
-        self._bytes += size
-        while len(self._kept) > _REMEMBERED or self._bytes > _REMEMBERED_BYTES:
-            _, gone = self._kept.popitem(last=False)
-            self._bytes -= gone[2]
-
-
-def _digest(text: bytes) -> bytes:
-    return blake2b(text, digest_size=16).digest()
 
 
 async def check_all(

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tieline_core.evaluation.variables_checker import FIT, VariablesChecker, Verdict
+from tieline_core.evaluation.variables_checker import VariablesChecker
+from tieline_core.evaluation.verdicts import FIT, Verdict
 from tieline_core.identity.ids import environment_id
 from tieline_core.kubernetes.resources import (
     ACTIVATIONS,

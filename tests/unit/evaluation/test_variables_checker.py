@@ -18,7 +18,8 @@ from tests.harness.session.waiting import until
 from tieline_core.evaluation import variables_checker
 from tieline_core.evaluation.busy import EvaluationBusy
 from tieline_core.evaluation.pool import Job, Pool
-from tieline_core.evaluation.variables_checker import FIT, VariablesChecker, check_all
+from tieline_core.evaluation.variables_checker import VariablesChecker, check_all
+from tieline_core.evaluation.verdicts import FIT
 from tieline_core.evaluation.worker import End, Limits
 
 PLAIN = {"type": "object", "required": ["region"], "properties": {"region": {"enum": ["eu", "us"]}}}

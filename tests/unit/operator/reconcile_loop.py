@@ -10,7 +10,9 @@ from tests.unit.operator.fake_cluster import FakeCluster
 from tests.unit.operator.objects import NAMESPACE, NOW
 from tieline_core.evaluation import files_jobs, variables_jobs
 from tieline_core.evaluation.pool import Job, Pool
-from tieline_core.evaluation.variables_checker import VariablesChecker, Verdict, _Turn
+from tieline_core.evaluation.turn_budget import TurnBudget
+from tieline_core.evaluation.variables_checker import VariablesChecker
+from tieline_core.evaluation.verdicts import Verdict
 from tieline_core.evaluation.worker import End
 from tieline_core.kubernetes import Change, Resource
 from tieline_core.kubernetes import resources as r
@@ -56,7 +58,7 @@ class InlineChecker(VariablesChecker):
         variables: Mapping[str, Any],
         then: Callable[[], None],
     ) -> Verdict | None:
-        self._turn = _Turn()  # nobody waits for a turn
+        self._turn = TurnBudget()  # nobody waits for a turn
         return super().request(tenant, schema, variables, then) or self.known(
             schema, variables, tenant=tenant
         )

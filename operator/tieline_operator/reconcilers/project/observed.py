@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from tieline_core.evaluation.variables_checker import FIT, Verdict
+from tieline_core.evaluation.verdicts import FIT, Verdict
 from tieline_core.kubernetes import Resource
 from tieline_core.project_files.checker import Analysis
 from tieline_core.project_files.config_maps import version_digest
