@@ -1,16 +1,8 @@
-"""The console script ``tieline-api``: says which extra to install where its packages are missing."""
+"""The console script ``tieline-api``."""
 
-import sys
+from tieline_common.console_script import start
 
 
 def main() -> int:
-    """Runs the API; 2 when a package that it needs is not installed."""
-    try:
-        from tieline_api.main import main as run  # noqa: PLC0415  (what it imports may be missing)
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing.startswith("tieline"):
-            raise
-        print(f"tieline-api: {missing} is missing; run `pip install 'tieline[api]'`", file=sys.stderr)
-        return 2
-    return run()
+    """Runs it; 2 where a package that it needs is not installed."""
+    return start("tieline_api.main", extra="api")

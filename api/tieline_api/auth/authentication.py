@@ -61,9 +61,10 @@ class AuthenticatorChain:
         ``X-API-Key`` decides where it is sent; an empty one is none. ``key_as_bearer`` tells that an API key may be
         the bearer value as well (the operations that existing clients call so).
         """
-        refuse_repeated(headers)
+        refuse_repeated(headers, "X-API-Key")
         key = api_key(headers)
         if key:
+            refuse_repeated(headers, "Authorization")
             return self._holder(key)
         token = bearer_token(headers)
         if key_as_bearer and KEY.fullmatch(token):
@@ -86,19 +87,18 @@ def api_key(headers: Mapping[str, str]) -> str:
     return headers.get("X-API-Key", "").strip()
 
 
-def refuse_repeated(headers: Mapping[str, str]) -> None:
-    """ApiError 400 where a header that says who calls is there twice.
+def refuse_repeated(headers: Mapping[str, str], name: str) -> None:
+    """ApiError 400 where a header that identifies the caller is sent twice.
 
     RFC 9110 (5.3) allows each once. Of two, a proxy in front of the API may check one and the API take the other.
     """
-    for name in ("Authorization", "X-API-Key"):
-        if isinstance(headers, MultiMapping) and len(headers.getall(name, ())) > 1:
-            raise malformed(f"The header {name} is there more than once: send it once")
+    if isinstance(headers, MultiMapping) and len(headers.getall(name, ())) > 1:
+        raise malformed(f"The header {name} is sent more than once: send it once")
 
 
 def bearer_token(headers: Mapping[str, str]) -> str:
     """The token of the Authorization header, whose scheme may be Bearer or JWT."""
-    refuse_repeated(headers)
+    refuse_repeated(headers, "Authorization")
     header = headers.get("Authorization")
     if not header:
         raise unauthenticated("Send a token (Authorization: Bearer <token>) or an API key (X-API-Key: <key>)")

@@ -142,25 +142,22 @@ def activation_to_rest(
     )
 
 
-def unusable(call: Call[Any, Any], place: EnvironmentRef, obj: Obj) -> str | None:
+def dynamic_templates(call: Call[Any, Any], environment: EnvironmentRef) -> list[Obj]:
+    """The templates of an environment that need a connection of each user."""
+    cluster, project = call.platform.world, environment.project["metadata"]["name"]
+    found = cluster.referring(cluster.templates, "environment", call.namespace, project, environment.name)
+    return [template for template in found if template["spec"].get("dynamic")]
+
+
+def unusable(templates: Sequence[Obj], obj: Obj) -> str | None:
     """Why an activation cannot be used, for the header ``Warning``; None while nothing is known against it.
 
-    Missing connections are found in the caches, so that the answer to a write has them. Everything else is the
-    operator's Ready condition, once that is about the current spec.
+    ``templates`` are those that need a connection of each user. Missing connections are found with them, so that the
+    response to a write names them. Everything else is the operator's Ready condition, if it is about the current spec.
     """
     if obj["spec"].get("endUserRef"):
-        world, given = (
-            call.platform.world,
-            {i["connectionTemplate"] for i in obj["spec"].get("connections") or ()},
-        )
-        project = place.project["metadata"]["name"]
-        missing = [
-            f'"{template["spec"]["name"]}"'
-            for template in world.referring(
-                world.templates, "environment", call.namespace, project, place.name
-            )
-            if template["spec"].get("dynamic") and template["metadata"]["name"] not in given
-        ]
+        given = {item["connectionTemplate"] for item in obj["spec"].get("connections") or ()}
+        missing = [f'"{one["spec"]["name"]}"' for one in templates if one["metadata"]["name"] not in given]
         if missing:
             return (
                 f"The activation cannot be used: no connection for {', '.join(missing)}; "
@@ -173,11 +170,18 @@ def unusable(call: Call[Any, Any], place: EnvironmentRef, obj: Obj) -> str | Non
     return None
 
 
+def unusable_warning(call: Call[Any, Any], environment: EnvironmentRef, obj: Obj | None) -> tuple[str, ...]:
+    """A warning about one activation, if it cannot be used."""
+    problem = unusable(dynamic_templates(call, environment), obj) if obj else None
+    return (problem,) if problem else ()
+
+
 def unusable_warnings(
-    call: Call[Any, Any], place: EnvironmentRef, activations: Sequence[Obj]
+    call: Call[Any, Any], environment: EnvironmentRef, activations: Sequence[Obj]
 ) -> tuple[str, ...]:
-    """A warning for each of a list's activations that cannot be used, with its id."""
-    found = ((object_id(obj), unusable(call, place, obj)) for obj in activations)
+    """A warning with the id for each activation of a list that cannot be used."""
+    templates = dynamic_templates(call, environment)
+    found = ((object_id(obj), unusable(templates, obj)) for obj in activations)
     return tuple(f"{identifier}: {problem}" for identifier, problem in found if problem)
 
 

@@ -17,7 +17,7 @@ from tieline_api.handlers.activation_lookup import (
     environment_in_path,
     find_activation,
     find_environment,
-    unusable,
+    unusable_warning,
     unusable_warnings,
     verdicts_about,
 )
@@ -91,8 +91,7 @@ async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
         created.error.extra["activationId"] = object_id(obj)
         raise created.error
     shown = activation_to_rest(call, place, obj, await verdicts_about(call, place, [obj]))
-    problem = unusable(call, place, obj)
-    return Reply(body=shown, warnings=(problem,) if problem else ())
+    return Reply(body=shown, warnings=unusable_warning(call, place, obj))
 
 
 async def list_activations(call: Call[rest.ActivationsQuery, None]) -> Reply:
@@ -141,11 +140,10 @@ async def get_activation(call: Call[None, None]) -> Reply:
     # What it shows of the environment, and of the variables that no longer fit, changes with the project.
     verdicts = await verdicts_about(call, place, [obj] if obj else [])
     body = activation_to_rest(call, place, obj, verdicts)
-    problem = unusable(call, place, obj) if obj else None
     return Reply(
         body=body,
         etag=etag(obj, place.project) if obj else None,
-        warnings=(problem,) if problem else (),
+        warnings=unusable_warning(call, place, obj),
     )
 
 

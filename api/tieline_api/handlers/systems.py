@@ -89,12 +89,12 @@ async def delete_system(call: Call[None, None]) -> Reply:
     obj = world.need(world.systems, call.namespace, call.path["system_id"])
     name = obj["metadata"]["name"]
     users = [
-        (f'{word} "{user["spec"]["name"]}"', _place(call, user))
+        (f'{word} "{user["spec"]["name"]}"', _distinction(call, user))
         for word, cache in (("template", world.templates), ("connection", world.connections))
         for user in await world.referring_now(cache, "systemRef", call.namespace, name)
     ]
     if users:
-        shown = [f"{user} ({place})" for user, place in users[:50]]
+        shown = [f"{user} ({distinction})" for user, distinction in users[:50]]
         more = f" and {len(users) - 5} more" if len(users) > 5 else ""
         raise errors.conflict(
             f"The system is used by {', '.join(shown[:5])}{more}: delete those first",
@@ -105,7 +105,7 @@ async def delete_system(call: Call[None, None]) -> Reply:
     return Reply()
 
 
-def _place(call: Call[Any, Any], user: dict[str, Any]) -> str:
+def _distinction(call: Call[Any, Any], user: dict[str, Any]) -> str:
     """What tells a template or connection from others of its name: its environment, and its id."""
     identifier, spec = f"id {object_id(user)}", user["spec"]
     if "environment" not in spec:

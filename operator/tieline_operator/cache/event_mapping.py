@@ -38,12 +38,10 @@ def keys_to_enqueue(listers: Listers, resource: Resource, change: Change) -> set
     if mapper is None:
         return set()
     states = [state for state in (change.old, change.new) if state is not None]
-    if resource in PRIMARY_RESOURCES and len(states) == len((change.old, change.new)):
+    if resource in (*PRIMARY_RESOURCES, r.NAMESPACES) and len(states) == len((change.old, change.new)):
         first, second = (relevant_fields(resource, state) for state in states)
         if first == second:
             return set()
-    if resource == r.NAMESPACES and change.old and change.new and _claim(change.old) == _claim(change.new):
-        return set()
     keys = {key for state in states for key in mapper(listers, state)}
     if resource in PRIMARY_RESOURCES and change.new is not None:
         keys.discard(key_of(resource, change.new))
@@ -51,7 +49,10 @@ def keys_to_enqueue(listers: Listers, resource: Resource, change: Change) -> set
 
 
 def relevant_fields(resource: Resource, obj: Object) -> tuple[Any, ...]:
-    """What others look at in one of our own objects; changes of anything else concern nobody."""
+    """What others use of a namespace or of one of our own objects; changes of anything else enqueue nothing."""
+    if resource == r.NAMESPACES:
+        # What decides which organisation it is: the id that it carries, and its age.
+        return labelled_id(obj), obj["metadata"]["creationTimestamp"]
     # What a Project says of itself nobody repeats or waits for, and it changes most often.
     condition = (find(obj) if resource != r.PROJECTS else None) or {}
     status = obj.get("status", {})
@@ -201,11 +202,6 @@ def _secret(listers: Listers, obj: Object) -> Iterator[Key]:
     for owner in obj["metadata"].get("ownerReferences") or ():
         if owner.get("kind") == r.CONNECTIONS.kind:
             yield Key(r.CONNECTIONS.kind, namespace, owner["name"])
-
-
-def _claim(namespace: Object) -> tuple[str | None, str]:
-    """What decides which organisation a namespace is: the id that it carries, and its age."""
-    return labelled_id(namespace), namespace["metadata"]["creationTimestamp"]
 
 
 def _namespace(listers: Listers, obj: Object) -> Iterator[Key]:
