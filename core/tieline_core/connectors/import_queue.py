@@ -93,7 +93,7 @@ class ImportQueue:
             progress = False
             held_up = False
             for owner, jobs in list(self._waiting.items()):
-                # Who was cancelled leaves in a moment, and may not be in the way of the others until then.
+                # A cancelled job is removed shortly. Until then it must not block the others.
                 job = next((one for one in jobs if not one.admitted.cancelled()), None)
                 if job is None or not self._has_turn(owner):
                     continue

@@ -73,7 +73,7 @@ class VariablesChecker:
         self._prepared = PreparedSchemas()
         self._schemas: OrderedDict[bytes, tuple[Verdict, float | None]] = OrderedDict()
         self._verdicts = VerdictCache()
-        # By organisation: one that has the same schema is not held to another one's values.
+        # Per organisation: the values of one do not count against the same schema in another.
         self._strikes: OrderedDict[tuple[str, bytes], tuple[set[bytes], float]] = OrderedDict()
         self._groups: dict[tuple[str, bytes], _Group] = {}
         self._waiting: dict[str, _Load] = {}

@@ -87,7 +87,7 @@ class FilesChecker:
             self._pool.submit(job)
             return await job.future
         finally:
-            # Of who has given up, nothing but an empty job waits for its turn: what counts is what is held.
+            # Releases the files of a caller that has given up: its job stays in the queue, empty.
             job.code = ()
             self._waiting[tenant] -= 1
             self._bytes[tenant] -= size

@@ -46,14 +46,14 @@ def duplicates(namespaces: Lister) -> Mapping[str, OrganisationClaim]:
 
 
 class DuplicateOrganisationLog:
-    """Tells of each namespace that comes to carry the id of an older one: in the log, and by Events on both."""
+    """Logs each namespace that carries the id of an older one, and posts an Event on both."""
 
     def __init__(
         self,
         namespaces: Lister,
         post: Callable[[Object, Mapping[str, str]], None] = lambda _namespace, _logged: None,
     ) -> None:
-        """``post`` takes a Namespace and the condition that an Event is to tell; only a replica that leads posts it."""
+        """``post`` takes a Namespace and the condition for its Event; only the leader posts it."""
         self._namespaces = namespaces
         self._post = post
         self._logged: dict[str, OrganisationClaim] = {}
@@ -69,7 +69,7 @@ class DuplicateOrganisationLog:
             self._logged.pop(_name(change.object), None)
 
     def lead(self) -> None:
-        """Posts what was found while another replica led, and so nobody posted here."""
+        """Posts the Events for what was found before this replica became the leader."""
         for name, claim in self._logged.items():
             namespace = self._namespaces.get(None, name)
             if namespace is not None:
@@ -89,7 +89,7 @@ class DuplicateOrganisationLog:
             self._post_both(namespace, claim)
 
     def _post_both(self, namespace: Object, claim: OrganisationClaim) -> None:
-        """To the people of the older one nothing is said about the other: it may be somebody else's."""
+        """The Event on the older namespace does not name the other one, which may belong to somebody else."""
         self._post(
             namespace,
             _warning(
