@@ -8,11 +8,12 @@ import schemathesis
 from schemathesis.generation import GenerationMode
 
 from tieline_api.schemas.auth_schemes import SUB_OBJECTS
-from tieline_core.identity.ids import parse_id
+from tieline_core.identity.ids import new_id, parse_id
 
 SEEDS: dict[str, str] = json.loads(os.environ.get("TIELINE_SEEDS", "{}"))
 """One thing of each kind that the test has made, and that nothing deletes."""
-MADE = set(SEEDS.values())
+KEPT = frozenset(SEEDS.values())
+MADE = set(KEPT)
 TAKEN = {
     "createConnectionTemplate": ("systemId", "environmentId"),
     "createConnection": ("connectionTemplateId",),
@@ -22,8 +23,13 @@ TAKEN = {
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
-    """Ids that came by a link stay; others become those of the seeds."""
+    """Ids that came by a link stay; others become those of the seeds, which nothing deletes."""
     identifier = case.operation.definition.raw.get("operationId")
+    if case.method == "DELETE":
+        for name, value in (case.path_parameters or {}).items():
+            # Links and chance lead to the seeds too, and every later scenario needs them.
+            if value in KEPT:
+                case.path_parameters[name] = new_id()
     body = case.body if isinstance(case.body, dict) else {}
     if identifier == "createConnectionTemplate" and parse_id(str(body.get("environmentId"))):
         # The project is the seed's; a link may have brought another project's environment.

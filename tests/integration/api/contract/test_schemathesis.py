@@ -145,6 +145,7 @@ def test_the_links_of_the_document_lead_through_the_life_of_everything(admin: Cl
         ]
         config += _parameters(organisation_id=admin.organisation, project_id=project["id"])
     seeds = {
+        "projectId": project["id"],
         "systemId": template["id"],
         "environmentId": project["environments"][0]["id"],
         "connectionTemplateId": template["connectionTemplateId"],
