@@ -15,11 +15,11 @@ import kopf
 import uvloop
 from aiohttp import web
 
-from tieline_core import process_memory
+from tieline_core import json_logging, process_memory
 from tieline_core.kubernetes import Kube, Resource
 from tieline_core.kubernetes.kubeconfig import NoClusterError
 from tieline_core.kubernetes.scoped_client import ScopedKube
-from tieline_operator import health, log_format
+from tieline_operator import health
 from tieline_operator.cache.indexers import PRIMARY_RESOURCES
 from tieline_operator.config import Config, ConfigError
 from tieline_operator.controller.kopf_session import session_of
@@ -39,7 +39,8 @@ def main() -> int:
     except ConfigError as error:
         sys.stderr.write(f"The configuration is not usable: {error}\n")
         return _WRONG_USAGE
-    log_format.set_up(config.log_level)
+    # These would be a line a probe, and a line an event.
+    json_logging.set_up(config.log_level, sys.stderr, quiet=("aiohttp.access", "kopf.objects"))
     try:
         return uvloop.run(run(config))
     except NoClusterError as error:

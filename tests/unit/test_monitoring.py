@@ -25,10 +25,10 @@ from tieline_api.handlers import OPERATIONS
 from tieline_api.http.metrics import Metrics as ApiMetrics
 from tieline_api.internal import environment, tokens
 from tieline_core.identity.names import ENVIRONMENT_ID_LABEL
+from tieline_core.json_logging import JsonFormatter
 from tieline_core.kubernetes import Invalid
 from tieline_core.kubernetes import resources as r
 from tieline_operator.cache.organisations import OrganisationClaim
-from tieline_operator.log_format import JsonFormatter
 from tieline_operator.metrics import Metrics as OperatorMetrics
 from tieline_operator.workload.manifests import HEALTH_PORT
 

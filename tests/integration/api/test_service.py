@@ -23,9 +23,9 @@ from tests.integration.api.conftest import Client, Server
 from tests.integration.api.objects import make_project, make_system
 from tests.integration.api.pods import account_token
 from tieline_api.body_limits import BodyLimits
-from tieline_api.server.json_logging import JsonLines
 from tieline_api.server.swagger_ui import ASSETS, assets_folder
 from tieline_core.identity.names import INTERNAL_API_SERVICE, workload_name
+from tieline_core.json_logging import JsonFormatter
 
 pytestmark = pytest.mark.cluster
 
@@ -85,7 +85,7 @@ def test_each_request_is_one_line_without_secrets(client: Client, caplog: pytest
         client("POST", "/systems", {"name": "hunter2"}, X_Request_Id="line-2")
     lines = {
         line["request_id"]: line
-        for line in (json.loads(JsonLines().format(record)) for record in caplog.records)
+        for line in (json.loads(JsonFormatter().format(record)) for record in caplog.records)
         if line.get("request_id", "").startswith("line-")
     }
     assert lines["line-1"]["operation"] == "listSystems"
@@ -104,7 +104,7 @@ def test_the_line_of_a_write_names_what_it_wrote_and_the_change(
     with caplog.at_level(logging.INFO, logger="tieline_api.requests"):
         made = make_system(client)["id"].lower()
         client.ok("GET", f"/systems/{made.upper()}")
-    lines = [json.loads(JsonLines().format(record)) for record in caplog.records]
+    lines = [json.loads(JsonFormatter().format(record)) for record in caplog.records]
     by_operation = {line["operation"]: line for line in lines if "operation" in line}
     ((written, generation),) = by_operation["createSystem"]["wrote"].items()
     assert (written.split("/")[0], written.split("/")[2], generation) == ("systems", made, 1)

@@ -14,9 +14,9 @@ from tests.harness.session.waiting import PATIENCE, eventually
 from tests.integration.api.conftest import Answer, Client
 from tests.integration.api.objects import activate, connect, make_template, stored
 from tests.integration.api.pods import account_token, ask
-from tieline_api.server.json_logging import JsonLines
 from tieline_core.identity.ids import change_id
 from tieline_core.identity.names import workload_name
+from tieline_core.json_logging import JsonFormatter
 
 pytestmark = pytest.mark.cluster
 
@@ -32,7 +32,7 @@ def line(client: Client, caplog: pytest.LogCaptureFixture) -> Callable[..., Line
         with caplog.at_level(logging.INFO, logger="tieline_api.requests"):
             answer = client(method, path, body, X_Request_Id="followed")
         assert answer.status in {200, 201, 204}, answer
-        found = [json.loads(JsonLines().format(record)) for record in caplog.records]
+        found = [json.loads(JsonFormatter().format(record)) for record in caplog.records]
         (one,) = [each for each in found if each.get("request_id") == "followed"]
         assert isinstance(one, dict)
         return one

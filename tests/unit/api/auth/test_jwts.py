@@ -19,7 +19,8 @@ from tieline_api.auth.issuers import Issuer, parse
 from tieline_api.auth.jwks import JwksCache, KeysUnavailableError, parse_keys
 from tieline_api.auth.jwts import caller_of
 from tieline_api.errors import ApiError
-from tieline_api.server.json_logging import JsonLines, without_input
+from tieline_api.server.json_logging import without_input
+from tieline_core.json_logging import JsonFormatter
 
 
 @pytest.fixture
@@ -195,5 +196,5 @@ def test_complaints_about_malformed_requests_do_not_repeat_them() -> None:
     except InvalidHeader:
         record = logging.LogRecord("aiohttp.server", logging.ERROR, "", 0, "Error", (), sys.exc_info())
     assert without_input(record)
-    assert "s3cr3t" not in JsonLines().format(record)
+    assert "s3cr3t" not in JsonFormatter().format(record)
     assert record.levelname == "INFO"
