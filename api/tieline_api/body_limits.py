@@ -23,17 +23,14 @@ class BodyKind(Enum):
 class BodyLimits:
     """The limits in bytes."""
 
-    body: int = MIB
-    credentials: int = 16 * MIB
-    files: int = 24 * MIB
-    upload: int = 64 * MIB
-    seconds: float = 60.0
+    body: int
+    credentials: int
+    files: int
+    upload: int
+    seconds: float
     """How long a body may take to arrive; a file twice as long."""
 
     def of(self, size: BodyKind) -> int:
         """The most bytes of such a body."""
         found: int = getattr(self, size.value)
         return found
-
-
-DEFAULT_BODY_LIMITS = BodyLimits()

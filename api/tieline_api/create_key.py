@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument(
         "--namespace",
-        default=served_namespace(os.environ),
+        default=served_namespace(os.environ.get("TIELINE_NAMESPACES", "")),
         help="the organisation's namespace, for those who may not list all",
     )
     parser.add_argument("--context", help="context of the kubeconfig")

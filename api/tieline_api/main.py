@@ -14,8 +14,9 @@ from tieline_api.auth.issuers import IssuersError
 from tieline_api.server import json_logging
 from tieline_api.server.graceful_drain import Leaving
 from tieline_api.server.http_server import Runner
-from tieline_api.settings import Settings, SettingsError
+from tieline_api.settings import Settings
 from tieline_core import process_memory
+from tieline_core.environment_settings import SettingsError
 from tieline_core.kubernetes import Kube
 from tieline_core.kubernetes.kubeconfig import NoClusterError
 from tieline_core.kubernetes.scoped_client import ScopedKube

@@ -6,7 +6,6 @@ finalizers on people's objects, and kopf writes nothing.
 
 import asyncio
 import logging
-import os
 import socket
 import sys
 from typing import Any
@@ -16,12 +15,13 @@ import uvloop
 from aiohttp import web
 
 from tieline_core import json_logging, process_memory
+from tieline_core.environment_settings import SettingsError
 from tieline_core.kubernetes import Kube, Resource
 from tieline_core.kubernetes.kubeconfig import NoClusterError
 from tieline_core.kubernetes.scoped_client import ScopedKube
 from tieline_operator import health
 from tieline_operator.cache.indexers import PRIMARY_RESOURCES
-from tieline_operator.config import Config, ConfigError
+from tieline_operator.config import Config
 from tieline_operator.controller.kopf_session import session_of
 from tieline_operator.controller.kopf_storage import NoDiffBase, NoMemories, NoProgress
 from tieline_operator.controller.manager import Manager
@@ -35,8 +35,8 @@ _WRONG_USAGE = 2
 def main() -> int:
     """Runs until SIGTERM; returns the process's exit code."""
     try:
-        config = Config.from_env(os.environ)
-    except ConfigError as error:
+        config = Config.from_environment()
+    except SettingsError as error:
         sys.stderr.write(f"The configuration is not usable: {error}\n")
         return _WRONG_USAGE
     # These would be a line a probe, and a line an event.

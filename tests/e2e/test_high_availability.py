@@ -42,7 +42,7 @@ OPERATOR = "system:serviceaccount:tieline-system:tieline-operator"
 MANY = 60
 # Each worker, and who posts events, had leave for the one request that it was just making when all were stopped.
 # A hundred were planned behind them.
-UNDER_WAY = Config.workers + 1
+UNDER_WAY = Config.model_fields["workers"].default + 1
 SUSPENDED = [{"name": "production", "version": "latest", "suspended": True}]
 
 

@@ -22,7 +22,7 @@ from tests.harness.session.waiting import PATIENCE
 from tests.integration.api.conftest import Client, Server
 from tests.integration.api.objects import make_project, make_system
 from tests.integration.api.pods import account_token
-from tieline_api.body_limits import BodyLimits
+from tieline_api.body_limits import MIB
 from tieline_api.server.swagger_ui import ASSETS, assets_folder
 from tieline_core.identity.names import INTERNAL_API_SERVICE, workload_name
 from tieline_core.json_logging import JsonFormatter
@@ -217,8 +217,8 @@ def test_settings_tell_what_is_wrong(
 
 
 def test_limits_are_what_the_settings_say(api_kubeconfig: Path, client: Client, org: Organisation) -> None:
-    sizes = BodyLimits(body=1000, files=3000, seconds=0.5)
-    server = Server(api_kubeconfig, sizes=sizes, request_id_header="X-Correlation-Id")
+    sizes = {"body_mebibytes": 1000 / MIB, "files_body_mebibytes": 3000 / MIB, "body_seconds": 0.5}
+    server = Server(api_kubeconfig, **sizes, request_id_header="X-Correlation-Id")
     with server:
         limited = Client(server.url, client.token, org.id)
         project = make_project(limited)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from tieline_operator.config import Config, ConfigError
+from tieline_core.environment_settings import SettingsError
+from tieline_operator.config import Config
 
 NEEDED = {"TIELINE_RUNTIME_IMAGE": "runtime:1", "TIELINE_API_URL": "http://api/"}
 
 
 def test_only_the_image_and_the_api_must_be_told() -> None:
-    config = Config.from_env(NEEDED)
+    config = Config.from_environment(NEEDED)
     assert (config.workers, config.versions_kept, config.leader_elect) == (8, 20, True)
     assert config.api_url == "http://api"
     assert config.namespaces == ()
 
 
 def test_what_is_told_is_used() -> None:
-    config = Config.from_env(
+    config = Config.from_environment(
         {
             **NEEDED,
             "TIELINE_NAMESPACES": "acme, other ,",
@@ -42,13 +43,32 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
         "TIELINE_METRICS_PORT": "70000",
         "TIELINE_CLUSTER_DNS": "kube-system,10.0.0.1/8",
     }
-    with pytest.raises(ConfigError) as error:
-        Config.from_env(wrong)
+    with pytest.raises(SettingsError) as error:
+        Config.from_environment(wrong)
     for name in (*wrong, "TIELINE_RUNTIME_IMAGE"):
         assert name in str(error.value)
+    assert "TIELINE_WORKERS must be a number from 1 to 256, not '0'" in str(error.value)
 
 
 @pytest.mark.parametrize("template", ["http://{", "http://{clusterIP!x}{nope}"])
 def test_a_template_that_is_none_is_refused(template: str) -> None:
-    with pytest.raises(ConfigError, match="TIELINE_PUBLIC_URL_TEMPLATE"):
-        Config.from_env({**NEEDED, "TIELINE_PUBLIC_URL_TEMPLATE": template})
+    with pytest.raises(SettingsError, match="TIELINE_PUBLIC_URL_TEMPLATE"):
+        Config.from_environment({**NEEDED, "TIELINE_PUBLIC_URL_TEMPLATE": template})
+
+
+def test_an_empty_variable_counts_as_not_set() -> None:
+    names = [name.upper() for name in Config.model_fields if name not in ("runtime_image", "api_url")]
+    for blank in ("", " "):
+        assert Config.from_environment(
+            {**NEEDED, **{f"TIELINE_{name}": blank for name in names}}
+        ) == Config.from_environment(NEEDED)
+
+
+def test_settings_made_in_code_do_not_read_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIELINE_WORKERS", "3")
+    assert Config(runtime_image="runtime:1", api_url="http://api").workers == 8
+
+
+def test_fields_made_of_several_variables_are_no_variables() -> None:
+    told = {**NEEDED, "TIELINE_EGRESS": "x", "TIELINE_EXPOSURE": "x"}
+    assert Config.from_environment(told) == Config.from_environment(NEEDED)

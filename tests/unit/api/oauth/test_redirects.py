@@ -3,7 +3,8 @@
 import pytest
 
 from tieline_api.oauth.authorization_request import is_loopback
-from tieline_api.settings import Settings, SettingsError
+from tieline_api.settings import Settings
+from tieline_core.environment_settings import SettingsError
 
 
 @pytest.mark.parametrize(

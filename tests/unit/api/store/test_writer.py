@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from tieline_api.errors import ApiError
-from tieline_api.settings import Settings, SettingsError
+from tieline_api.settings import Settings
 from tieline_api.store.etags import etag, matches, unchanged
 from tieline_api.store.field_managers import other_managers
 from tieline_api.store.writer import TRIES, IdTakenError, Writer, refuse_removal
+from tieline_core.environment_settings import SettingsError
 from tieline_core.kubernetes import Applied, Conflict, Resource
 from tieline_core.kubernetes.resources import SYSTEMS
 
@@ -194,6 +195,31 @@ def test_etags_of_answers_about_several_objects_match_by_the_first() -> None:
 def test_a_setting_that_cannot_be_is_named(name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=name):
         Settings.from_environment({name: value})
+
+
+def test_everything_that_is_wrong_is_told_at_once_and_no_url_is_repeated() -> None:
+    wrong = {
+        "TIELINE_LISTEN_PORT": "0",
+        "TIELINE_TRACES_OTLP_URL": "ftp://user:s3cr3t@x",
+        "TIELINE_EGRESS_ALLOWED": "10.0.0.1/8",
+        "TIELINE_LOG_LEVEL": "loud",
+    }
+    with pytest.raises(SettingsError) as error:
+        Settings.from_environment(wrong)
+    assert all(name in str(error.value) for name in wrong)
+    assert "s3cr3t" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"TIELINE_METRICS_PORT": "8080"}, "must be three different ports"),
+        ({"TIELINE_TRACES_STORE": "tempo"}, "TIELINE_TRACES_STORE=tempo needs TIELINE_TRACES_OTLP_URL and "),
+    ],
+)
+def test_settings_that_do_not_fit_each_other_are_refused(told: dict[str, str], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        Settings.from_environment(told)
 
 
 def test_settings_have_defaults_and_are_read() -> None:

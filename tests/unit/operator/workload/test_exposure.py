@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,9 +11,10 @@ from tests.unit.docs.doc_pages import page
 from tests.unit.operator.objects import project
 from tests.unit.operator.project_fixtures import change, reconciling, running
 from tests.unit.operator.reconcile_loop import CONFIG, ReconcileLoop
+from tieline_core.environment_settings import SettingsError
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as r
-from tieline_operator.config import Config, ConfigError
+from tieline_operator.config import Config
 from tieline_operator.workload.exposure import Exposure, ExposureMode, Gateway
 
 NEEDED = {"TIELINE_RUNTIME_IMAGE": "runtime:1", "TIELINE_API_URL": "http://api"}
@@ -23,11 +23,11 @@ GATEWAY = Gateway("infra", "edge")
 
 
 def told(mode: str, url: str, **more: str) -> Exposure:
-    return Config.from_env({**NEEDED, "TIELINE_EXPOSE": mode, URL: url, **more}).exposure
+    return Config.from_environment({**NEEDED, "TIELINE_EXPOSE": mode, URL: url, **more}).exposure
 
 
 def exposed(template: str = "https://{name}.{namespace}.hooks.example", **exposure: Any) -> Config:
-    return replace(CONFIG, public_url_template=template, exposure=Exposure(**exposure))
+    return CONFIG.model_copy(update={"public_url_template": template, "exposure": Exposure(**exposure)})
 
 
 def only(there: ReconcileLoop, resource: Resource) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def only(there: ReconcileLoop, resource: Resource) -> dict[str, Any]:
 def test_what_could_not_work_is_refused_at_the_start(
     mode: str, url: str, more: dict[str, str], said: str
 ) -> None:
-    with pytest.raises(ConfigError) as error:
+    with pytest.raises(SettingsError) as error:
         told(mode, url, **more)
     assert said in str(error.value)
 
@@ -85,7 +85,7 @@ def test_the_pages_settings_are_taken() -> None:
     (values,) = [
         block.text for block in page("docs/configuration.md").blocks("yaml") if block.mark == "exposed"
     ]
-    config = Config.from_env({**NEEDED, **yaml.safe_load(values)["configuration"]})
+    config = Config.from_environment({**NEEDED, **yaml.safe_load(values)["configuration"]})
     assert config.exposure.mode is ExposureMode.INGRESS
     assert config.exposure.annotations
 
@@ -193,7 +193,7 @@ async def test_an_entrance_goes_with_its_environment() -> None:
 
 
 async def test_metrics_are_open_to_the_namespaces_that_are_named_alone() -> None:
-    there = reconciling(project(), config=replace(CONFIG, metrics_namespaces=("monitoring",)))
+    there = reconciling(project(), config=CONFIG.model_copy(update={"metrics_namespaces": ("monitoring",)}))
     await there.until_quiet()
     webhooks, metrics = only(there, r.NETWORK_POLICIES)["spec"]["ingress"]
     assert webhooks == {"ports": [{"port": 8080, "protocol": "TCP"}]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,11 +19,14 @@ from tieline_operator.workload.exposure import Exposure, ExposureMode, Gateway
 
 URL = "https://{namespace}-{project}-{environment}.hooks.example"
 HOST = "acme-a-b-c.hooks.example"
-INGRESS = replace(CONFIG, public_url_template=URL, exposure=Exposure(mode=ExposureMode.INGRESS))
-ROUTE = replace(
-    CONFIG,
-    public_url_template="https://hooks.example/{namespace}-{project}-{environment}",
-    exposure=Exposure(mode=ExposureMode.HTTP_ROUTE, gateway=Gateway("infra", "edge")),
+INGRESS = CONFIG.model_copy(
+    update={"public_url_template": URL, "exposure": Exposure(mode=ExposureMode.INGRESS)}
+)
+ROUTE = CONFIG.model_copy(
+    update={
+        "public_url_template": "https://hooks.example/{namespace}-{project}-{environment}",
+        "exposure": Exposure(mode=ExposureMode.HTTP_ROUTE, gateway=Gateway("infra", "edge")),
+    }
 )
 ID = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tests.unit.operator.objects import NAMESPACE, project
 from tests.unit.operator.project_fixtures import CONFIG, change, reconciling, running, source
 from tests.unit.operator.reconcile_loop import ReconcileLoop, no_image
@@ -127,12 +125,14 @@ def _api_url(there: ReconcileLoop) -> str:
 async def test_an_upgrade_that_moves_the_api_for_pods_replaces_none_until_something_else_does() -> None:
     before = "http://tieline-api.tieline-system.svc"
     now = "http://tieline-api-internal.tieline-system.svc"
-    there = await running(config=replace(CONFIG, api_url=before))
-    upgraded = ReconcileLoop(there.world, config=replace(CONFIG, api_url=now, previous_api_url=before))
+    there = await running(config=CONFIG.model_copy(update={"api_url": before}))
+    upgraded = ReconcileLoop(
+        there.world, config=CONFIG.model_copy(update={"api_url": now, "previous_api_url": before})
+    )
     assert await upgraded.until_quiet() == 1, "the NetworkPolicy opens the new port beside the earlier one"
     assert _api_url(upgraded) == before
     change(upgraded, runtime={"resources": {"limits": {"memory": "300Mi"}}})
     await upgraded.until_quiet()
     assert _api_url(upgraded) == now
-    other = await running(config=replace(CONFIG, api_url=now, previous_api_url=before))
+    other = await running(config=CONFIG.model_copy(update={"api_url": now, "previous_api_url": before}))
     assert _api_url(other) == now, "a new environment"
