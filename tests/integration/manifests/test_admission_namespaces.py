@@ -22,6 +22,7 @@ pytestmark = pytest.mark.cluster
 
 POLICY = ROOT / "deploy" / "base" / "admission-namespaces.yaml"
 PARTS = ("tieline-operator", "tieline-api")
+OTHERS = ("somebody-else", "my-tieline-api", "tieline-operator-2")
 
 
 def config_map(name: str) -> dict[str, Any]:
@@ -68,14 +69,13 @@ def place(kubectl: Kubectl, crds_installed: None) -> Iterator[Place]:
         home = other.namespace
         kubectl("label", "namespace", home, "tieline.dev/organisation-")
         elsewhere = home
-        accounts = [*PARTS, "somebody-else"]
+        accounts = [*PARTS, *OTHERS]
         for name in accounts:
             kubectl("create", "serviceaccount", name, namespace=home)
             account = f"--serviceaccount={home}:{name}"
             kubectl("create", "clusterrolebinding", f"{home}-{name}", "--clusterrole=cluster-admin", account)
         # Of this test alone: sessions that share a cluster have policies of their own.
-        text = POLICY.read_text().replace("tieline-system:", f"{home}:")
-        policy = text.replace("tieline-namespaces", f"tieline-namespaces-{home}")
+        policy = POLICY.read_text().replace("tieline-namespaces", f"tieline-namespaces-{home}")
         kubectl("apply", "-f", "-", stdin=policy)
         made = Place(kubectl, home, org.namespace, elsewhere)
         eventually(
@@ -110,8 +110,9 @@ def test_what_others_have_made_is_neither_changed_nor_deleted(place: Place) -> N
         assert "is no organisation" in said
 
 
-def test_nobody_else_is_restricted(place: Place) -> None:
-    done, said = place.creates("somebody-else", deployment("mine"), namespace=place.elsewhere)
+@pytest.mark.parametrize("account", OTHERS)
+def test_nobody_else_is_restricted(place: Place, account: str) -> None:
+    done, said = place.creates(account, deployment(f"of-{account}"), namespace=place.elsewhere)
     assert done, said
 
 
@@ -122,7 +123,7 @@ def operator(
     """An operator under the policy, and a younger namespace with the id of the organisation."""
     home = place.home
     account = account_of("operator")
-    policy = POLICY.read_text().replace("system:serviceaccount:tieline-system:tieline-operator", account)
+    policy = POLICY.read_text().replace("tieline-(operator|api)$", f"{account.rpartition(':')[2]}$")
     policy = policy.replace("tieline-namespaces", f"tieline-namespaces-of-a-process-{home}")
     copy = f"copy-{home}"
     kubectl("apply", "-f", "-", stdin=policy)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -14,6 +15,7 @@ import yaml
 from tests.harness.cluster.kubectl import ROOT, Kubectl
 from tests.harness.cluster.manifest_tools import ManifestTools, manifest_tools
 from tests.harness.session.uncaptured_progress import UncapturedProgress
+from tests.unit.docs.doc_pages import page
 from tieline_api import settings as api_settings
 from tieline_operator import config as operator_config
 from tieline_operator.workload import exposure
@@ -48,7 +50,7 @@ def helm(tools: ManifestTools, *more: str, namespace: str = NAMESPACE) -> subpro
     return subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
 
 
-def kustomized(tools: ManifestTools, folder: str) -> str:
+def kustomized(tools: ManifestTools, folder: str | Path) -> str:
     arguments = [tools.kustomize, "build", DEPLOY / folder]
     return subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=True).stdout
 
@@ -100,6 +102,27 @@ def test_chart_and_kustomization_are_the_same_objects(
     assert (("Namespace", "", namespace) in from_kustomize) is (namespace == NAMESPACE)
     from_kustomize.pop(("Namespace", "", namespace), None)
     assert len(from_kustomize) > 20
+    assert without_helms_own(objects(done.stdout)) == from_kustomize
+
+
+@pytest.mark.parametrize(
+    ("folder", "more"),
+    [("base", ()), ("overlays/one-replica", ()), ("overlays/highly-available", TWO_OF_EACH)],
+)
+def test_an_overlay_installs_it_in_another_namespace(
+    tools: ManifestTools, tmp_path: Path, folder: str, more: tuple[str, ...]
+) -> None:
+    """With the page's patch an overlay gives what ``helm template -n`` gives."""
+    (block,) = [one for one in page("docs/install.md").blocks("yaml") if one.mark == "namespace"]
+    overlay = {
+        **yaml.safe_load(block.text),
+        "resources": [os.path.relpath(DEPLOY / folder, tmp_path.resolve())],
+    }
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    from_kustomize = objects(kustomized(tools, tmp_path))
+    assert from_kustomize.pop(("Namespace", "", "integration"))
+    done = helm(tools, *more, namespace="integration")
+    assert done.returncode == 0, done.stderr
     assert without_helms_own(objects(done.stdout)) == from_kustomize
 
 
