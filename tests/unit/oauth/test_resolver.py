@@ -7,6 +7,7 @@ import pytest
 from tests.unit.oauth.memory_lookups import TOKEN_URL, MemoryLookups, credential, make, oauth2, system
 from tieline_core.credentials.resolver import Grant, Resolved, resolve
 from tieline_core.resources.auth_schemes import OAuth2Client
+from tieline_core.systems import filled
 
 
 def connection(*credentials: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -187,6 +188,102 @@ async def test_a_connections_own_scheme_sends_a_client_of_this_connection_anywhe
     found = await resolve(world, login, "main")
     assert found.endpoint is not None
     assert found.endpoint.client_secret == "s"
+
+
+FOLLOWED = "https://login.orders.example/token"
+
+
+def _following(*schemes: dict[str, Any], name: str = "shop", own: tuple[dict[str, Any], ...] = ()) -> Any:
+    """A System whose schemes come from a Connector, such as a project's, as API and operator read it."""
+    found = system(*own, name=name)
+    found["spec"]["connectorRef"] = {"name": "orders"}
+    found["status"] = {"fromConnector": {"version": "1", "authSchemeConfigs": list(schemes)}}
+    return filled(found)
+
+
+@pytest.mark.parametrize(
+    ("held_by", "sent"),
+    [
+        (_following(oauth2("orders", tokenUrl=FOLLOWED)), True),
+        (_following(oauth2("orders", tokenUrl=FOLLOWED), own=(oauth2(),)), True),
+        (_following(oauth2(tokenUrl=FOLLOWED), own=(oauth2(),)), False),
+        (_following(oauth2("orders", tokenUrl="https://next.orders.example/token")), False),
+        (system(oauth2()), False),
+    ],
+    ids=[
+        "its connector",
+        "beside its own",
+        "its own of this id wins",
+        "its connector's next version",
+        "no connector",
+    ],
+)
+@pytest.mark.parametrize("whose", ["scheme of the connection", "scheme that follows the connector"])
+async def test_what_a_connector_says_counts_for_the_systems_that_follow_it_alone(
+    whose: str, held_by: dict[str, Any], sent: bool
+) -> None:
+    """Who writes a project sends clients of its System's connections elsewhere, and those of no other System."""
+    if whose == "scheme of the connection":
+        login, client = connection(_own_scheme(FOLLOWED)), None
+        objects = [login]
+    else:
+        login = connection(credential(kind="oauth2-code", scheme="orders"))
+        login["spec"]["systemRef"] = {"name": "orders"}
+        client = OAuth2Client(credential_id="shop-client")
+        objects = [login, _following(oauth2("orders", tokenUrl=FOLLOWED), name="orders")]
+    world = MemoryLookups(held_by, _clients(), *objects)
+    world.put_secret("main", code="c", state="s")
+    world.put_secret("client", clientId="app", clientSecret="s3cret")
+    found = await resolve(world, login, "main", client=client)
+    assert reasons(found) == ([] if sent else ["UrlNotGranted"])
+    assert (found.endpoint is not None) is sent
+
+
+@pytest.mark.parametrize(
+    ("fields", "sent"),
+    [
+        ({}, True),
+        ({"tokenUrl": "https://elsewhere.example/token"}, False),
+        ({"refreshUrl": "https://elsewhere.example/token"}, False),
+    ],
+    ids=["where its holder's system says", "token elsewhere", "refresh elsewhere"],
+)
+async def test_a_password_takes_the_client_of_another_connection_only_where_that_ones_schemes_do(
+    fields: dict[str, str], sent: bool
+) -> None:
+    item = credential(
+        kind="oauth2-password",
+        authSchemeConfig=oauth2("own", grant="password", client={"credentialId": "shop-client"}, **fields),
+    )
+    del item["authSchemeConfigId"]
+    login = connection(item)
+    world = MemoryLookups(system(oauth2()), login, _clients())
+    world.put_secret("main", username="ada", password="pw")
+    world.put_secret("client", clientId="app", clientSecret="s3cret")
+    found = await resolve(world, login, "main")
+    assert found.grant is Grant.PASSWORD
+    assert reasons(found) == ([] if sent else ["UrlNotGranted"])
+    assert (found.endpoint is not None) is sent
+
+
+@pytest.mark.parametrize("chosen", [None, OAuth2Client(credential_id="shop-client")], ids=["scheme", "state"])
+async def test_client_credentials_are_the_connections_own_whatever_else_names_a_client(
+    chosen: OAuth2Client | None,
+) -> None:
+    scheme = oauth2("own", grant="clientCredentials", client={}, tokenUrl="https://elsewhere.example/token")
+    scheme["oauth2"]["grant"] |= {
+        "authorizationCode": {"credentialId": "shop-client"},
+        "password": {"credentialId": "shop-client"},
+    }
+    item = credential(kind="oauth2-client", authSchemeConfig=scheme)
+    del item["authSchemeConfigId"]
+    login = connection(item)
+    world = MemoryLookups(system(oauth2()), login, _clients())
+    world.put_secret("main", clientId="mine", clientSecret="my-own")
+    world.put_secret("client", clientId="app", clientSecret="s3cret")
+    found = await resolve(world, login, "main", client=chosen)
+    assert found.endpoint is not None
+    assert (found.endpoint.client_id, found.endpoint.client_secret) == ("mine", "my-own")
 
 
 @pytest.mark.parametrize("elsewhere", ["tokenUrl", "refreshUrl", ""])

@@ -1,11 +1,13 @@
 """What a pod is told about one user: that user's activation in the pod's environment, and nothing else."""
 
+import json
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from tests.harness.cluster.kubectl import Kubectl, Organisation
+from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client
 from tests.integration.api.objects import activate, make_template
 from tests.integration.api.pods import ENVIRONMENT, account_token, ask
@@ -41,6 +43,27 @@ def test_a_pod_is_told_a_users_variables_and_connections(
     static = ask(client, token).json
     assert "s3cr3t" not in str(static), "what grows with users is not in what every pod reads at its start"
     assert static["activationId"]
+
+
+def test_a_pod_gets_no_connection_of_another_user_whatever_an_activation_says(
+    client: Client, kubectl: Kubectl, org: Organisation
+) -> None:
+    project, template = make_template(client, dynamic=True)
+    ann, activation = activate(client, project, template, "s3cr3t-ann")
+    _, bens = activate(client, project, template, "s3cr3t-ben")
+    token = account_token(kubectl, org, project)
+    assert "s3cr3t-ann" in str(ask(client, token, _path(ann)).json["connections"])
+    # By kubectl: REST refuses it.
+    reference = {"op": "replace", "path": "/spec/connections/0/connectionRef/name"}
+    patch = json.dumps([{**reference, "value": bens["connections"][0]["id"].lower()}])
+    name = activation["id"].lower()
+    kubectl("patch", "activation", name, "--type=json", "-p", patch, namespace=org.namespace)
+    body = eventually(
+        "the change known",
+        lambda: "s3cr3t-ann" not in str(told := ask(client, token, _path(ann)).json) and told,
+    )
+    assert body["connections"] == {}
+    assert "s3cr3t-ben" not in str(body)
 
 
 def test_a_pod_is_told_nothing_of_users_of_other_environments(
