@@ -4,8 +4,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field, StringConstraints
 
-from tieline_core.identity.display_names import READABLE
 from tieline_core.resources.fields import (
+    NAMED,
     EnvironmentName,
     ItemId,
     Reference,
@@ -18,9 +18,7 @@ from tieline_core.resources.fields import (
 )
 from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind
 
-TemplateName = Annotated[
-    str, StringConstraints(min_length=1, max_length=100), Field(json_schema_extra=READABLE)
-]
+TemplateName = Annotated[str, StringConstraints(min_length=1, max_length=100), Field(json_schema_extra=NAMED)]
 
 
 class ConnectionTemplateSpec(Shape):

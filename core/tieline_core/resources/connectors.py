@@ -6,6 +6,7 @@ from pydantic import ConfigDict, Field, StringConstraints
 
 from tieline_core.identity.display_names import READABLE
 from tieline_core.resources.fields import (
+    NOT_BLANK,
     DisplayName,
     ObjectName,
     Reference,
@@ -41,7 +42,7 @@ class ConnectorDescription(Shape):
         Field(
             json_schema_extra={
                 **READABLE,
-                **rules(("!(self in ['.', '..'])", 'a version cannot be called "." or ".."')),
+                **rules(NOT_BLANK, ("!(self in ['.', '..'])", 'a version cannot be called "." or ".."')),
             }
         ),
     ]

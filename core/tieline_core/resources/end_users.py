@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, StringConstraints
 
 from tieline_core.identity.display_names import READABLE
-from tieline_core.resources.fields import Shape, Status, immutable
+from tieline_core.resources.fields import NOT_BLANK, Shape, Status, rules, unchanging
 from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind
 
 UserName = Annotated[str, StringConstraints(max_length=200), Field(json_schema_extra=READABLE)]
@@ -17,7 +17,7 @@ class EndUserSpec(Shape):
     external_id: Annotated[
         str,
         StringConstraints(min_length=1, max_length=256),
-        Field(json_schema_extra={**immutable("externalId"), **READABLE}),
+        Field(json_schema_extra={**READABLE, **rules(unchanging("externalId"), NOT_BLANK)}),
     ]
     """The user's id in your application; unique in the organisation."""
     display_name: UserName = ""

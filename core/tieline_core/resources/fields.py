@@ -49,8 +49,17 @@ def list_set() -> dict[str, Any]:
 
 def immutable(what: str) -> dict[str, Any]:
     """A field that keeps the value it was created with."""
-    return rules(("self == oldSelf", f"{what} cannot be changed; create a new object instead"))
+    return rules(unchanging(what))
 
+
+def unchanging(what: str) -> tuple[str, str]:
+    """The rule of ``immutable``, for a field that has others beside it."""
+    return "self == oldSelf", f"{what} cannot be changed; create a new object instead"
+
+
+NOT_BLANK = (r'self.matches(r"[^\s\pZ]")', "must not be blank: give at least one character that is no space")
+NAMED = {**READABLE, **rules(NOT_BLANK)}
+"""For the schema of a name in a CRD alone, as ``READABLE``. REST refuses the same."""
 
 ObjectName = Annotated[
     str,
@@ -63,9 +72,7 @@ ObjectName = Annotated[
 EnvironmentName = Annotated[
     str, StringConstraints(min_length=1, max_length=40, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 ]
-DisplayName = Annotated[
-    str, StringConstraints(min_length=1, max_length=200), Field(json_schema_extra=READABLE)
-]
+DisplayName = Annotated[str, StringConstraints(min_length=1, max_length=200), Field(json_schema_extra=NAMED)]
 ItemId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Text = Annotated[str, StringConstraints(max_length=2048)]
 ShortText = Annotated[str, StringConstraints(max_length=256)]

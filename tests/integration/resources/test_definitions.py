@@ -327,6 +327,23 @@ IN_WORDS = {
         "spec.description.version",
         "control characters",
     ),
+    **{
+        f"a blank name of a {base['kind']}, {len(name)}": (
+            manifest(base, name=name),
+            "spec.name",
+            "must not be blank",
+        )
+        for base in (SYSTEM, PROJECT, CONNECTION, CONNECTOR, TEMPLATE)
+        for name in ("   ", "\u00a0\u3000")
+    },
+    "a blank id of a user": (manifest(USER, externalId="  "), "spec.externalId", "must not be blank"),
+    "a blank name of a version": (
+        manifest(
+            CONNECTOR, description={"version": " ", "configMaps": [{"name": "x", "key": "openapi.json"}]}
+        ),
+        "spec.description.version",
+        "must not be blank",
+    ),
     "a header": (
         manifest(SYSTEM, authSchemeConfigs__0__apiKey={"name": "X Key", "in": "header"}),
         "spec.authSchemeConfigs[0].apiKey.name",
@@ -377,7 +394,7 @@ def test_a_name_from_before_such_a_rule_can_stay(kubectl: Any, namespace: str, c
     try:
         kubectl("create", "-f", "-", stdin=json.dumps(lax))
         kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/oldsystems.{group}")
-        old = yaml.safe_load(manifest(SYSTEM, name="a\u202eb"))
+        old = yaml.safe_load(manifest(SYSTEM, name=" \u2028"))
         old["apiVersion"], old["kind"] = f"{group}/v1alpha1", "OldSystem"
         eventually(
             "a System of before",
