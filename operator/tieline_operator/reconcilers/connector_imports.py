@@ -3,10 +3,12 @@
 import asyncio
 import hashlib
 import os
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
+
+from cachetools import LRUCache
 
 from tieline_core.connectors.descriptions.findings import UnreadableDescription
 from tieline_core.connectors.import_process import Importer, ImportQueueFull
@@ -44,9 +46,9 @@ class DescriptionImports:
         self._importer = importer or Importer(waiting=1024, waiting_of_one=256)
         self._ended = ended
         self._running: dict[str, asyncio.Task[list[Map] | ImportRefusal]] = {}
-        self._refused: OrderedDict[str, ImportRefusal] = OrderedDict()
-        self._digests: OrderedDict[tuple[str, ...], str] = OrderedDict()
-        self._heads: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._refused: LRUCache[str, ImportRefusal] = LRUCache(_REMEMBERED)
+        self._digests: LRUCache[tuple[str, ...], str] = LRUCache(_REMEMBERED)
+        self._heads: LRUCache[str, dict[str, Any]] = LRUCache(_REMEMBERED)
         self._held: Counter[str] = Counter()
         """Bytes of the descriptions that wait or run, by owner."""
 
@@ -58,8 +60,6 @@ class DescriptionImports:
         if stamp not in self._digests:
             data = await self.read(cache, connector, description)
             self._digests[stamp] = hashlib.sha256(data).hexdigest()
-            _forget(self._digests)
-        self._digests.move_to_end(stamp)
         return self._digests[stamp]
 
     async def result(
@@ -94,7 +94,6 @@ class DescriptionImports:
             del self._running[digest]
             if not found.again:
                 self._refused[digest] = found
-                _forget(self._refused)
         return found
 
     def forget(self, digest: str) -> None:
@@ -112,7 +111,6 @@ class DescriptionImports:
             if found is None:
                 return None
             self._heads[uid] = head_of(content_of(found))
-            _forget(self._heads)
         return self._heads[uid]
 
     def _let_go(self) -> None:
@@ -177,8 +175,3 @@ def _stamps(cache: ClusterCache, connector: Connector, description: ConnectorDes
             )
         stamps.append(f"{found['metadata']['uid']}/{found['metadata']['resourceVersion']}/{part.key}")
     return stamps
-
-
-def _forget(kept: OrderedDict[Any, Any]) -> None:
-    while len(kept) > _REMEMBERED:
-        kept.popitem(last=False)

@@ -5,11 +5,11 @@ are read when they are needed: to digest new files, to make a version, and to ch
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Generic, TypeVar
+
+from cachetools import LRUCache
 
 from tieline_core.connectors.webhooks import Interface
 from tieline_core.evaluation.busy import EvaluationBusy
@@ -27,8 +27,6 @@ _REMEMBERED = 4096
 _SOON_SECONDS = 0.25
 _BUSY_SECONDS = 5.0
 
-T = TypeVar("T")
-
 
 class ProjectFiles:
     """Reads projects' current files and versions' files."""
@@ -37,13 +35,13 @@ class ProjectFiles:
         self._cache = cache
         self._checker = checker or FilesChecker()
         self._checks: dict[str, asyncio.Task[Analysis]] = {}
-        self._digests: _Recent[tuple[tuple[object, ...], str]] = _Recent()
-        self._analyses: _Recent[Analysis] = _Recent()
+        self._digests: LRUCache[str, tuple[tuple[object, ...], str]] = LRUCache(_REMEMBERED)
+        self._analyses: LRUCache[str, Analysis] = LRUCache(_REMEMBERED)
 
     def forget(self, uid: str) -> None:
         """Drops what was found in a project or a version, which is gone."""
-        self._digests.drop(uid)
-        self._analyses.drop(uid)
+        self._digests.pop(uid, None)
+        self._analyses.pop(uid, None)
 
     async def digest(self, project: Project) -> str | None:
         """The digest of a project's current files, or None when it has none.
@@ -56,7 +54,7 @@ class ProjectFiles:
         known = self._digests.get(uid)
         if known is None or known[0] != stamp:
             known = stamp, files_digest(await self.files(project))
-            self._digests.put(uid, known)
+            self._digests[uid] = known
         return known[1]
 
     async def files(self, project: Project) -> dict[str, bytes]:
@@ -114,7 +112,7 @@ class ProjectFiles:
         found = await self._checker.check(version.namespace, files, version.spec.labels)
         # The description may have megabytes: who needs it asks for ``interface``.
         known = replace(found, interface=replace(found.interface, description=b""))
-        self._analyses.put(version.metadata.uid, known)
+        self._analyses[version.metadata.uid] = known
         return known
 
     async def _version_files(self, version: ProjectVersion) -> list[tuple[str, bytes]]:
@@ -139,30 +137,6 @@ class ProjectFiles:
             if body is not None:
                 bodies[name] = body
         return bodies
-
-
-class _Recent(Generic[T]):
-    """Remembers the most recently used values."""
-
-    def __init__(self) -> None:
-        self._values: OrderedDict[str, T] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def get(self, key: str) -> T | None:
-        if key in self._values:
-            self._values.move_to_end(key)
-        return self._values.get(key)
-
-    def put(self, key: str, value: T) -> None:
-        self._values[key] = value
-        self._values.move_to_end(key)
-        if len(self._values) > _REMEMBERED:
-            self._values.popitem(last=False)
-
-    def drop(self, key: str) -> None:
-        self._values.pop(key, None)
 
 
 def _keepable(files: list[tuple[str, bytes]]) -> dict[str, bytes]:
