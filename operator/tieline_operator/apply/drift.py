@@ -7,10 +7,11 @@ the operator did not delete it. What the API server and controllers add is no di
 
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from cachetools import LRUCache, TTLCache
 
 from tieline_core.kubernetes import KubeError, NotFound, Resource
 from tieline_operator.apply.diff import APPLIED_ANNOTATION, Path, differing, format_path
@@ -26,8 +27,8 @@ CHANGED, DELETED, SCALED = "changed", "deleted", "scaled"
 QUIET_SECONDS = 600.0
 # The reconcile that misses a deleted child follows at once, or when another replica has taken over.
 _REMEMBERED_SECONDS = 60.0
-_MOST = 1000
-_MOST_FIELDS = 5
+_MAX_REMEMBERED = 1000
+_MAX_FIELDS = 5
 
 ChildKey = tuple[Resource, str, str]
 
@@ -60,8 +61,8 @@ class Drift:
         """A sentence for people. It holds no values."""
         if self.what == DELETED:
             return f"{self.resource.kind} {self.name} was deleted by somebody else, and has been made again"
-        shown = ", ".join(format_path(path) for path in self.fields[:_MOST_FIELDS])
-        more = f" and {len(self.fields) - _MOST_FIELDS} more" if len(self.fields) > _MOST_FIELDS else ""
+        shown = ", ".join(format_path(path) for path in self.fields[:_MAX_FIELDS])
+        more = f" and {len(self.fields) - _MAX_FIELDS} more" if len(self.fields) > _MAX_FIELDS else ""
         by = f" by {', '.join(self.by)}" if self.by else ""
         return (
             f"{self.resource.kind} {self.name} was changed{by}, and has been put right: {shown}{more}. "
@@ -84,30 +85,29 @@ class DriftReporter:
         self._events = events
         self._counted = counted
         self._clock = clock
-        self._vanished: OrderedDict[ChildKey, tuple[float, frozenset[str]]] = OrderedDict()
-        self._ours: OrderedDict[str, None] = OrderedDict()
-        self._reported: OrderedDict[ChildKey, tuple[float, int]] = OrderedDict()
+        self._owners_of_deleted: TTLCache[ChildKey, frozenset[str]] = TTLCache(
+            _MAX_REMEMBERED, _REMEMBERED_SECONDS, timer=clock
+        )
+        self._own_deletions: LRUCache[str, None] = LRUCache(_MAX_REMEMBERED)
+        self._reported: LRUCache[ChildKey, tuple[float, int]] = LRUCache(_MAX_REMEMBERED)
 
     def deleting(self, uid: str) -> None:
         """The operator is about to delete this object itself."""
-        _remember(self._ours, uid, None)
+        self._own_deletions[uid] = None
 
     def gone(self, resource: Resource, obj: Object) -> None:
         """A watch says that an object is there no more."""
         metadata = obj["metadata"]
-        if self._ours.pop(metadata["uid"], False) is None:
+        if self._own_deletions.pop(metadata["uid"], False) is None:
             return
-        key, now = (resource, metadata["namespace"], metadata["name"]), self._clock()
-        _remember(self._vanished, key, (now, _owner_uids(obj)))
-        while now - next(iter(self._vanished.values()))[0] > _REMEMBERED_SECONDS:
-            self._vanished.popitem(last=False)
+        key = resource, metadata["namespace"], metadata["name"]
+        self._owners_of_deleted[key] = _owner_uids(obj)
 
     def missing(self, resource: Resource, desired: Mapping[str, Any]) -> Drift | None:
         """The drift, where a child that is to be made was deleted by somebody else."""
         metadata = desired["metadata"]
         key = resource, metadata["namespace"], metadata["name"]
-        seen, owned_by = self._vanished.get(key, (float("-inf"), frozenset()))
-        if self._clock() - seen > _REMEMBERED_SECONDS or not owned_by & _owner_uids(desired):
+        if self._owners_of_deleted.get(key, frozenset()).isdisjoint(_owner_uids(desired)):
             return None
         return Drift(*key, what=DELETED)
 
@@ -136,16 +136,16 @@ class DriftReporter:
 
     async def tell(self, resource: Resource, obj: Object, drift: Drift) -> None:
         """Counts a drift that has been repaired, and posts an event at its owner unless there was one lately."""
-        self._vanished.pop(drift.key, None)
+        self._owners_of_deleted.pop(drift.key, None)
         self._counted(drift.resource.kind, drift.what)
         if drift.what == SCALED:
             return
         now = self._clock()
         last, untold = self._reported.get(drift.key, (float("-inf"), 0))
         if now - last < QUIET_SECONDS:
-            _remember(self._reported, drift.key, (last, untold + 1))
+            self._reported[drift.key] = last, untold + 1
             return
-        _remember(self._reported, drift.key, (now, 0))
+        self._reported[drift.key] = now, 0
         again = f" (and {untold} times since the last report)" if untold else ""
         message = drift.message + again
         more = {"kind": resource.kind, "object": f"{drift.namespace}/{obj['metadata']['name']}"}
@@ -169,11 +169,3 @@ def _stamp(obj: Mapping[str, Any]) -> str | None:
 
 def _owner_uids(obj: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(owner["uid"] for owner in obj["metadata"].get("ownerReferences", ()))
-
-
-def _remember(known: OrderedDict[Any, Any], key: Any, value: Any) -> None:
-    """Puts it last, and forgets the oldest ones of too many."""
-    known[key] = value
-    known.move_to_end(key)
-    while len(known) > _MOST:
-        known.popitem(last=False)

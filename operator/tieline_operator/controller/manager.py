@@ -10,6 +10,8 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
+from cachetools import LRUCache
+
 from tieline_core import process_memory
 from tieline_core.credentials.linker import Problem
 from tieline_core.evaluation.variables_checker import VariablesChecker
@@ -96,7 +98,7 @@ class Manager:
         """Whether every watch has listed."""
         self.leading = False
         """Whether this replica is the one at work."""
-        self._changed_while_standby: dict[Key, None] = {}
+        self._changed_while_standby: LRUCache[Key, None] = LRUCache(_MAX_CHANGED_WHILE_STANDBY)
         """What changed last while another replica led, the latest last."""
         self._work: asyncio.Task[None] | None = None
         self._listers = dict(self.cache.items())
@@ -183,11 +185,8 @@ class Manager:
     def _enqueue(self, key: Key, *, soon: bool = False) -> None:
         if self.leading:
             (self.queue.add_debounced if soon else self.queue.add)(key)
-            return
-        self._changed_while_standby.pop(key, None)
-        self._changed_while_standby[key] = None
-        if len(self._changed_while_standby) > _MAX_CHANGED_WHILE_STANDBY:
-            del self._changed_while_standby[next(iter(self._changed_while_standby))]
+        else:
+            self._changed_while_standby[key] = None
 
     async def _reconcile(self, key: Key) -> float | None:
         again = await self._controller.reconcile(key)
@@ -222,9 +221,11 @@ class Manager:
         self.leading = True
         self._metrics.leading.set(1)
         # What the one before may have left undone comes first.
-        for key in reversed(self._changed_while_standby):
+        oldest_first = [
+            self._changed_while_standby.popitem()[0] for _ in range(len(self._changed_while_standby))
+        ]
+        for key in reversed(oldest_first):
             self.queue.add(key)
-        self._changed_while_standby.clear()
         for resource in PRIMARY_RESOURCES:
             for obj in self.cache[resource].list():
                 self.queue.add(key_of(resource, obj))

@@ -4,7 +4,7 @@ Every write comes back as an event. Where the object was planned on is what the 
 and a second look would find the same. This is known only of kinds whose plan does not go on from their own status.
 """
 
-from collections import OrderedDict
+from cachetools import FIFOCache
 
 from tieline_core.identity.ids import ID_LABEL
 from tieline_core.kubernetes import Resource
@@ -13,21 +13,19 @@ from tieline_core.kubernetes.resources import ACTIVATIONS, CONNECTION_TEMPLATES,
 from tieline_operator.apply.plan import Object
 
 _CONVERGES_IN_ONE_PASS = frozenset({ACTIVATIONS, CONNECTION_TEMPLATES, END_USERS, SYSTEMS})
-_MOST = 4096
+_MAX_REMEMBERED = 4096
 
 
 class SelfWriteFilter:
     """The latest writes to objects, by resource version."""
 
     def __init__(self) -> None:
-        self._versions: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._versions: FIFOCache[tuple[str, str], None] = FIFOCache(_MAX_REMEMBERED)
 
     def note(self, resource: Resource, planned: Object, written: Object) -> None:
         """An object that ``planned`` was decided on has been written and is ``written`` now."""
         if resource in _CONVERGES_IN_ONE_PASS and _relevant_metadata(planned) == _relevant_metadata(written):
             self._versions[written["metadata"]["uid"], written["metadata"]["resourceVersion"]] = None
-            if len(self._versions) > _MOST:
-                self._versions.popitem(last=False)
 
     def holds(self, uid: str, version: str) -> bool:
         """Whether this state of an object is one that was noted. Asked once for each."""

@@ -191,7 +191,7 @@ def test_what_went_long_ago_is_not_remembered(telling: Telling) -> None:
             DEPLOYMENTS, {**gone, "metadata": {**gone["metadata"], "name": f"orders-{number}"}}
         )
         telling.now += 2.0
-    assert len(telling.drifts._vanished) == 31, "those of the last minute"
+    assert len(telling.drifts._owners_of_deleted) == 29, "those of the last minute"
 
 
 def test_only_the_fields_that_differ_are_named() -> None:
