@@ -11,32 +11,15 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
-from tieline_operator.queues.workqueue import LoopClock, Timer
+from tieline_operator.queues.clock import Clock, LoopClock, Timer
 
 logger = logging.getLogger(__name__)
 
 _AFTER_A_FAULT = 60.0
 
 K = TypeVar("K", bound=Hashable)
-
-
-class Clock(Protocol):
-    """Time, so that tests can move it."""
-
-    def time(self) -> float:
-        """Seconds, of any beginning."""
-
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Calls back after some seconds."""
-
-
-class RunningClock(LoopClock):
-    """The time of the running event loop."""
-
-    def time(self) -> float:
-        return asyncio.get_running_loop().time()
 
 
 @dataclass
@@ -65,7 +48,7 @@ class DelayingQueue(Generic[K]):
         self._lane_of = lane
         self._at_once = at_once
         self._per_lane = per_lane
-        self._clock = clock or RunningClock()
+        self._clock = clock or LoopClock()
         self._due: dict[K, float] = {}
         self._heap: list[tuple[float, int, K]] = []
         self._order = itertools.count()

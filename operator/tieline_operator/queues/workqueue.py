@@ -4,34 +4,15 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
+
+from tieline_operator.queues.clock import Clock, LoopClock, Timer
 
 FIRST_BACKOFF = 0.2
 LONGEST_BACKOFF = 60.0
 DEBOUNCE_SECONDS = 0.1
 
 K = TypeVar("K", bound=Hashable)
-
-
-class Timer(Protocol):
-    """Something that was asked for and can be called off."""
-
-    def cancel(self) -> None:
-        """Calls it off."""
-
-
-class Clock(Protocol):
-    """Time, so that tests can move it."""
-
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Calls back after some seconds."""
-
-
-class LoopClock:
-    """The time of the running event loop."""
-
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        return asyncio.get_running_loop().call_later(seconds, callback)
 
 
 class WorkQueue(Generic[K]):

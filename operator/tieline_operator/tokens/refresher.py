@@ -32,7 +32,8 @@ from tieline_operator.apply.plan import Object
 from tieline_operator.cache.credential_directory import CacheDirectory, Listers
 from tieline_operator.cache.secret_facts import cached_facts, tokens_facts
 from tieline_operator.metrics import Metrics
-from tieline_operator.queues.delaying_queue import Clock, DelayingQueue
+from tieline_operator.queues.clock import Clock
+from tieline_operator.queues.delaying_queue import DelayingQueue
 from tieline_operator.reconcilers.connections import UNAVAILABLE
 
 logger = logging.getLogger(__name__)
