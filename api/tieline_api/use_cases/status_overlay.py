@@ -17,7 +17,7 @@ from tieline_api.conversion.times import expired
 from tieline_api.internal.pod_credentials import token_secret_of
 from tieline_api.store.credential_secrets import secret_references
 from tieline_api.use_cases.findings_cache import Facts, FindingsCache
-from tieline_core.credentials.linker import SYSTEM, scheme_in
+from tieline_core.credentials.linker import scheme_in
 from tieline_core.credentials.validation.credential_findings import KnownCredential, findings, recheck_times
 from tieline_core.credentials.validation.references import resolve_references, scheme_links
 from tieline_core.credentials.validation.scheme_findings import (
@@ -31,6 +31,7 @@ from tieline_core.identity.ids import object_id, object_name
 from tieline_core.resources import Connection, System
 from tieline_core.resources.auth_schemes import AuthSchemeConfig
 from tieline_core.resources.connections import ConnectionCredential
+from tieline_core.resources.parsed_cache import SYSTEM
 
 Obj = Mapping[str, Any]
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from datetime import datetime
 
 from tieline_core.credentials.linker import (
-    CONNECTION,
     LinkedCredential,
     Lookups,
     Object,
@@ -24,6 +23,7 @@ from tieline_core.oauth.state_store import OAuthStateStore, PendingAuthorization
 from tieline_core.oauth.token_client import Endpoint, RefusedError, TokenClient, TokenError, Tokens
 from tieline_core.oauth.token_secrets import secret_key_of
 from tieline_core.resources.auth_schemes import AuthSchemeConfig, OAuth2Client
+from tieline_core.resources.parsed_cache import CONNECTION
 
 SECRET_TAKEN = "SecretNameTaken"  # noqa: S105  (a reason)
 RENEWING = (Grant.CLIENT_CREDENTIALS, Grant.PASSWORD)

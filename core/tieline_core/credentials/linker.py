@@ -16,12 +16,9 @@ from tieline_core.resources import Connection, CredentialGrant, System
 from tieline_core.resources.auth_schemes import AuthSchemeConfig, AuthSchemeType, OAuth2Client
 from tieline_core.resources.connections import ConnectionCredential, CredentialType
 from tieline_core.resources.credential_grants import GrantedCredential
-from tieline_core.resources.parsed_cache import ParsedObjectCache
+from tieline_core.resources.parsed_cache import CONNECTION, SYSTEM
 
 Object = Mapping[str, Any]
-
-# All connections of a system read its schemes, for each of their credentials.
-SYSTEM, CONNECTION = ParsedObjectCache(System), ParsedObjectCache(Connection)
 
 
 class Directory(Protocol):

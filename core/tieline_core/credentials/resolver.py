@@ -14,7 +14,6 @@ from enum import StrEnum
 from typing import Literal, cast
 
 from tieline_core.credentials.linker import (
-    CONNECTION,
     LinkedCredential,
     Lookups,
     Object,
@@ -29,6 +28,7 @@ from tieline_core.oauth.token_client import Endpoint, MisconfiguredError, client
 from tieline_core.resources import Connection
 from tieline_core.resources.auth_schemes import OAuth1, OAuth2, OAuth2Client, OAuth2GrantType
 from tieline_core.resources.connections import ConnectionCredential, CredentialType
+from tieline_core.resources.parsed_cache import CONNECTION
 
 
 class Grant(StrEnum):

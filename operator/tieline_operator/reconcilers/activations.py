@@ -17,11 +17,11 @@ from tieline_core.kubernetes.resources import (
 )
 from tieline_core.resources import Activation, ConnectionTemplate, Project
 from tieline_core.resources.activations import ActivationConnection
+from tieline_core.resources.parsed_cache import PROJECT, TEMPLATE
 from tieline_operator.apply.conditions import find, has_failed
 from tieline_operator.apply.plan import Deferred, Key, Object, Outcome, Plan, failed, ready
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined, ref
-from tieline_operator.cache.parsed_objects import PROJECT, TEMPLATE
 from tieline_operator.reconcilers.uniqueness import id_conflict, older_claimant
 
 

@@ -7,11 +7,11 @@ from datetime import datetime
 from tieline_core.identity.ids import environment_id
 from tieline_core.kubernetes.resources import CONNECTION_TEMPLATES, CONNECTIONS, PROJECTS, SYSTEMS
 from tieline_core.resources import ConnectionTemplate, Project
+from tieline_core.resources.parsed_cache import PROJECT
 from tieline_operator.apply.conditions import find, has_failed
 from tieline_operator.apply.plan import Object, Outcome, Plan, failed, ready
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined, ref
-from tieline_operator.cache.parsed_objects import PROJECT
 from tieline_operator.reconcilers.uniqueness import id_conflict, older_claimant
 
 UNUSABLE = frozenset(

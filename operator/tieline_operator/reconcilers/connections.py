@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from tieline_core.credentials.grant_request import SECRET_TAKEN
-from tieline_core.credentials.linker import CONNECTION, SYSTEM, Problem, scheme_in
+from tieline_core.credentials.linker import Problem, scheme_in
 from tieline_core.credentials.resolver import Grant
 from tieline_core.credentials.validation.credential_findings import (
     EXPIRED,
@@ -23,6 +23,7 @@ from tieline_core.credentials.validation.secret_keys import CredentialFinding
 from tieline_core.kubernetes.resources import CONNECTIONS, END_USERS, SECRETS, SYSTEMS
 from tieline_core.resources import Connection, System
 from tieline_core.resources.connections import ConnectionCredential
+from tieline_core.resources.parsed_cache import CONNECTION, SYSTEM
 from tieline_core.systems import missing_variables
 from tieline_operator.apply.plan import (
     Deletion,

@@ -10,11 +10,11 @@ from tieline_core.kubernetes.resources import CONFIG_MAPS, PROJECT_VERSIONS, PRO
 from tieline_core.project_files.config_maps import FilesMissing
 from tieline_core.project_files.deploy_findings import has_errors, summary
 from tieline_core.resources import Project, ProjectVersion
+from tieline_core.resources.parsed_cache import PROJECT, VERSION
 from tieline_core.resources.project_versions import FileFinding, VersionInterface, VersionState
 from tieline_operator.apply.plan import Deferred, Key, Object, Outcome, Plan, failed, ready
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined
-from tieline_operator.cache.parsed_objects import PROJECT, VERSION
 from tieline_operator.reconcilers.project.files import ProjectFiles
 from tieline_operator.reconcilers.project.version_selection import age_key
 from tieline_operator.reconcilers.uniqueness import id_conflict

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
 from tieline_core.credentials.grant_request import SecretTakenError, UnresolvedError
-from tieline_core.credentials.linker import CONNECTION, Problem, scheme_of
+from tieline_core.credentials.linker import Problem, scheme_of
 from tieline_core.credentials.resolver import Grant
 from tieline_core.credentials.token_manager import FreshTokens
 from tieline_core.credentials.validation.credential_findings import WITH_TOKENS, has_expired
@@ -28,6 +28,7 @@ from tieline_core.oauth.endpoint_urls import authority
 from tieline_core.oauth.token_client import MisconfiguredError, RefusedError, UnreachableError
 from tieline_core.resources import Connection
 from tieline_core.resources.connections import ConnectionCredential
+from tieline_core.resources.parsed_cache import CONNECTION
 from tieline_operator.apply.plan import Object
 from tieline_operator.cache.credential_directory import CacheDirectory, Listers
 from tieline_operator.cache.secret_facts import cached_facts, tokens_facts

@@ -26,7 +26,7 @@ def test_what_cannot_be_read_is_refused_each_time() -> None:
 
 
 def test_only_those_that_were_read_last_are_kept() -> None:
-    readings = ParsedObjectCache(System, most=2)
+    readings = ParsedObjectCache(System, limit=2)
     objects = [o.system(name) for name in ("a", "b", "c")]
     kept = [readings.of(objects[0]), readings.of(objects[1])]
     assert readings.of(objects[0]) is kept[0]

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tieline_core.credentials.linker import (
-    CONNECTION,
     Directory,
     LinkedCredential,
     Object,
@@ -22,6 +21,7 @@ from tieline_core.credentials.resolver import Grant, resolve
 from tieline_core.credentials.validation.secret_facts import SecretFacts
 from tieline_core.resources.auth_schemes import AuthSchemeConfig
 from tieline_core.resources.connections import ConnectionCredential
+from tieline_core.resources.parsed_cache import CONNECTION
 
 Facts = Callable[[str, str], SecretFacts]
 """The facts of a Secret by namespace and name."""

@@ -21,12 +21,12 @@ from tieline_core.kubernetes.resources import (
     SYSTEMS,
 )
 from tieline_core.resources import Connector, Project, ProjectVersion
+from tieline_core.resources.parsed_cache import PROJECT, VERSION
 from tieline_core.resources.project_versions import VersionInterface
 from tieline_operator.apply.conditions import find
 from tieline_operator.apply.plan import Child, Deletion, Object, Plan, failed, in_progress, ready
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined
-from tieline_operator.cache.parsed_objects import PROJECT, VERSION
 from tieline_operator.reconcilers.connector_imports import DescriptionImports, ImportRefusal
 from tieline_operator.reconcilers.connector_results import (
     BUSY_SECONDS,

@@ -36,13 +36,13 @@ from tieline_core.kubernetes.resources import (
 from tieline_core.project_files.checker import Analysis
 from tieline_core.project_files.config_maps import FilesMissing
 from tieline_core.resources import Project, ProjectVersion
+from tieline_core.resources.parsed_cache import PROJECT, VERSION
 from tieline_operator.apply.conditions import find, has_failed
 from tieline_operator.apply.ownership import may_write
 from tieline_operator.apply.plan import Key, Object, Plan
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import CHILD_RESOURCES, joined
 from tieline_operator.cache.organisations import OrganisationClaim, organisation
-from tieline_operator.cache.parsed_objects import PROJECT, VERSION
 from tieline_operator.config import Config
 from tieline_operator.reconcilers.connection_templates import UNUSABLE
 from tieline_operator.reconcilers.project.address_conflicts import address_conflict
