@@ -23,11 +23,11 @@ from tieline_operator.reconcilers.activations import ActivationReconciler
 from tieline_operator.reconcilers.connections import ConnectionReconciler, TokenProblems
 from tieline_operator.reconcilers.connector_imports import DescriptionImports
 from tieline_operator.reconcilers.connectors import ConnectorReconciler
-from tieline_operator.reconcilers.id_label import with_id_label_check
 from tieline_operator.reconcilers.project.files import ProjectFiles
 from tieline_operator.reconcilers.project.reconciler import ProjectReconciler
 from tieline_operator.reconcilers.project_versions import ProjectVersionReconciler
 from tieline_operator.reconcilers.system_connectors import SystemReconciler
+from tieline_operator.reconcilers.uniqueness import with_id_label_check
 
 logger = logging.getLogger(__name__)
 

@@ -37,7 +37,6 @@ from tieline_operator.cache.indexers import CHILD_RESOURCES, PRIMARY_RESOURCES
 from tieline_operator.cache.organisations import DuplicateOrganisationLog, duplicates
 from tieline_operator.config import Config
 from tieline_operator.controller.controller import Controller, reconcilers
-from tieline_operator.controller.pending_events import PendingEvents
 from tieline_operator.controller.self_writes import SelfWriteFilter
 from tieline_operator.metrics import Metrics
 from tieline_operator.queues.workqueue import WorkQueue
@@ -90,7 +89,8 @@ class Manager:
         )
         self._controller = controller
         self.queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=config.workers)
-        self._pending_events = PendingEvents[Key]()
+        self._pending_events: set[Key] = set()
+        """Objects whose event the cache was behind: their next change has them reconciled."""
         self._tokens: TokenService | None = None
         self.finished = asyncio.Event()
         """Set when the work has ended by itself: leadership was lost, or something broke."""
@@ -159,7 +159,7 @@ class Manager:
             return
         key = Key(resource.kind, metadata["namespace"], metadata["name"])
         if not await self.cache[resource].reached(key.namespace, version, _PATIENCE):
-            self._pending_events.expect(key)
+            self._pending_events.add(key)
         known = self.cache[resource].get(key.namespace, key.name)
         self._enqueue(key, soon=known is not None and _is_reconciled(known))
 
@@ -174,13 +174,9 @@ class Manager:
             self._code.forget(change.object["metadata"]["uid"])
         for key in keys_to_enqueue(self._listers, resource, change):
             self._enqueue(key, soon=resource in _DEBOUNCED)
-        state = change.new or change.old
-        if (
-            resource in PRIMARY_RESOURCES
-            and state is not None
-            and self._pending_events.arrived(key_of(resource, state))
-        ):
-            self._enqueue(key_of(resource, state))
+        if resource in PRIMARY_RESOURCES and (key := key_of(resource, change.object)) in self._pending_events:
+            self._pending_events.discard(key)
+            self._enqueue(key)
 
     def _enqueue(self, key: Key, *, soon: bool = False) -> None:
         if self.leading:

@@ -1,10 +1,11 @@
-"""Of objects that claim the same thing (an id, a name) the oldest has it."""
+"""Ids and names of objects: on a uniqueness conflict, the oldest object wins."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from tieline_core.identity.ids import object_id
-from tieline_operator.apply.conditions import ID_TAKEN
-from tieline_operator.apply.plan import Object, Outcome, failed
+from tieline_core.identity.ids import ID_LABEL, object_id, parse_id
+from tieline_operator.apply.conditions import ID_INVALID, ID_TAKEN
+from tieline_operator.apply.plan import Object, Outcome, Plan, failed
 from tieline_operator.cache.cluster_cache import Lister
 from tieline_operator.cache.indexers import BY_ID, BY_ID_ANYWHERE, joined, namespace_of
 
@@ -46,6 +47,22 @@ def cross_organisation_id_conflict(obj: Object, projects: Lister) -> Outcome | N
         f"An older Project of another organisation has the id {identifier} too; remove the label tieline.dev/id "
         "here to get another (the ids of the environments follow from it)",
     )
+
+
+def with_id_label_check(obj: Object, plan: Plan) -> Plan:
+    """The plan, and Ready says where the label holds no ULID.
+
+    The object works, under the id that it has without a label. The label is left as it is: it may be Git's.
+    """
+    label = obj["metadata"].get("labels", {}).get(ID_LABEL)
+    if label is None or parse_id(label) or plan.outcome.status != "True":
+        return plan
+    outcome = failed(
+        ID_INVALID,
+        f'The label tieline.dev/id holds "{label}", which is no ULID, so the id is {object_id(obj)}; '
+        "remove the label, or write a ULID (26 letters and digits) there",
+    )
+    return replace(plan, outcome=outcome)
 
 
 def _age(obj: Object) -> tuple[str, str]:
