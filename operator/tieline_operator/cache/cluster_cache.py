@@ -9,12 +9,9 @@ from tieline_common.backoff import jitter
 from tieline_core.identity.names import CREDENTIAL_TYPE, ENVIRONMENT_ID_LABEL
 from tieline_core.kubernetes import Change, Forbidden, Informer, Kube, KubeError, NotFound, Resource
 from tieline_core.kubernetes import resources as r
-from tieline_core.kubernetes.informer import strip_managed_fields
-from tieline_core.kubernetes.interner import Interner
-from tieline_core.systems import filled
 from tieline_operator.apply.plan import Object
 from tieline_operator.cache.indexers import CHILD_RESOURCES, INDEXERS, PRIMARY_RESOURCES
-from tieline_operator.cache.transforms import strip_secret_values
+from tieline_operator.cache.transforms import transform_of
 from tieline_operator.workload.pods import keep_last_terminations
 
 logger = logging.getLogger(__name__)
@@ -199,7 +196,6 @@ class ClusterCache:
 
 _WATCHED = (*PRIMARY_RESOURCES, *CHILD_RESOURCES, r.PODS, r.CONFIG_MAPS, r.SECRETS)
 _LABELLED = frozenset((*CHILD_RESOURCES, r.PODS))
-_POD_ANNOTATIONS = ("tieline.dev/version", "tieline.dev/revision")
 
 
 def _store(kube: Kube, resource: Resource, namespaces: Sequence[str]) -> MultiNamespaceInformer:
@@ -215,42 +211,7 @@ def _cache(kube: Kube, resource: Resource, namespace: str | None) -> Informer:
         label_selector=ENVIRONMENT_ID_LABEL if resource in _LABELLED else None,
         field_selector=f"type={CREDENTIAL_TYPE}" if resource == r.SECRETS else None,
         metadata_only=resource == r.CONFIG_MAPS,
-        transform=_transform(resource),
+        transform=transform_of(resource),
         indexes=dict(INDEXERS.get(resource, {})),
         merge=keep_last_terminations if resource == r.PODS else None,
     )
-
-
-def _transform(resource: Resource) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """What of an object is kept, and how."""
-    kept = _TRANSFORMS.get(resource, strip_managed_fields)
-    if resource == r.SECRETS:
-        return kept
-    share = Interner()
-    return lambda obj: share(kept(obj))
-
-
-def _metadata_alone(obj: dict[str, Any]) -> dict[str, Any]:
-    """A ConfigMap without its contents, also when it is one that was just written."""
-    strip_managed_fields(obj)
-    return {"metadata": {key: value for key, value in obj["metadata"].items() if key != "annotations"}}
-
-
-def _slim_pod(obj: dict[str, Any]) -> dict[str, Any]:
-    """A pod's spec is the Deployment's: of interest is what it does, and the limits that it runs into."""
-    metadata = strip_managed_fields(obj)["metadata"]
-    annotations = metadata.get("annotations", {})
-    metadata["annotations"] = {key: annotations[key] for key in _POD_ANNOTATIONS if key in annotations}
-    containers = [
-        {"name": container["name"], "resources": container.get("resources", {})}
-        for container in obj.get("spec", {}).get("containers", ())
-    ]
-    return {"metadata": metadata, "spec": {"containers": containers}, "status": obj.get("status", {})}
-
-
-_TRANSFORMS: Mapping[Resource, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    r.CONFIG_MAPS: _metadata_alone,
-    r.PODS: _slim_pod,
-    r.SYSTEMS: lambda obj: filled(strip_managed_fields(obj)),
-    r.SECRETS: strip_secret_values,
-}
