@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes.resources import PROJECTS
 from tieline_core.resources.projects import EnvironmentState
-from tieline_operator.apply.conditions import find
+from tieline_operator.apply.conditions import find_condition
 from tieline_operator.apply.plan import Object
 from tieline_operator.cache.organisations import OrganisationClaim
 
@@ -186,7 +186,9 @@ class _Objects(Collector):
         )
         found = self._read()
         for resource, items in found.items():
-            tally = Tally(_READY.get((find(item) or {}).get("status", ""), "unknown") for item in items)
+            tally = Tally(
+                _READY.get((find_condition(item) or {}).get("status", ""), "unknown") for item in items
+            )
             for ready in ("true", "false", "unknown"):
                 objects.add_metric((resource.kind, ready), tally[ready])
         yield objects
@@ -268,7 +270,7 @@ class _Objects(Collector):
 
 
 def _is_ready(item: Object) -> int:
-    return int((find(item) or {}).get("status") == "True")
+    return int((find_condition(item) or {}).get("status") == "True")
 
 
 def _name_of(item: Object) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from tieline_core.kubernetes import (
     NotFound,
     Resource,
 )
-from tieline_operator.apply.conditions import find, full_status
+from tieline_operator.apply.conditions import find_condition, full_status
 from tieline_operator.apply.diff import contained
 from tieline_operator.apply.drift import Drift, DriftReporter
 from tieline_operator.apply.event_recorder import EventRecorder
@@ -258,7 +258,7 @@ class Applier:
         status = full_status(obj, plan, now)
         if status == obj.get("status"):
             return
-        before = find(obj)
+        before = find_condition(obj)
         applied = await self._kube.apply(
             resource,
             {**_identified(resource, obj), "status": status},
@@ -268,7 +268,7 @@ class Applier:
         )
         self._wrote(resource, obj, applied.object)
         self._reader.observe(resource, applied.object)
-        after = find(applied.object)
+        after = find_condition(applied.object)
         told = ""
         turned = after is not None and (
             before is None or _status_and_reason(before) != _status_and_reason(after)

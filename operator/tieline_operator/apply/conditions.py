@@ -1,6 +1,6 @@
 """Conditions in the form of KEP-1623, with Reconciling and Stalled for kstatus."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -25,27 +25,31 @@ def full_status(obj: Object, plan: Plan, now: datetime) -> dict[str, Any]:
     it is the object's alone: one whose id is taken gets another when the label is removed.
     """
     generation = obj["metadata"].get("generation", 0)
-    previous = obj.get("status", {}).get("conditions", [])
     outcome = plan.outcome
-    wanted = [_condition(READY, outcome.status, outcome, generation, previous, now)]
+    conditions = [_condition(READY, outcome.status, outcome, obj, now)]
     if outcome.status == "Unknown":
-        wanted.append(_condition("Reconciling", "True", outcome, generation, previous, now))
+        conditions.append(_condition("Reconciling", "True", outcome, obj, now))
     if outcome.status == "False":
-        wanted.append(_condition("Stalled", "True", outcome, generation, previous, now))
+        conditions.append(_condition("Stalled", "True", outcome, obj, now))
     content = {key: value for key, value in plan.status.items() if key != "id"}
     recorded = {} if outcome.reason == ID_TAKEN else {"id": object_id(obj)}
-    return {**recorded, **content, "observedGeneration": generation, "conditions": wanted}
+    return {**recorded, **content, "observedGeneration": generation, "conditions": conditions}
 
 
-def find(obj: Object, kind: str = READY) -> Mapping[str, Any] | None:
+def find_condition(obj: Object | None, kind: str = READY) -> Mapping[str, Any] | None:
     """The condition of type ``kind`` in an object's status."""
-    conditions = obj.get("status", {}).get("conditions", [])
+    conditions = obj.get("status", {}).get("conditions", []) if obj else []
     return next((condition for condition in conditions if condition["type"] == kind), None)
+
+
+def is_terminating(obj: Object | None) -> bool:
+    """Whether the object exists and is being deleted."""
+    return obj is not None and "deletionTimestamp" in obj["metadata"]
 
 
 def has_failed(obj: Object) -> bool:
     """Whether the object's own Ready says that it cannot be used. One whose id label is wrong can."""
-    condition = find(obj)
+    condition = find_condition(obj)
     return condition is not None and condition["status"] == "False" and condition["reason"] != ID_INVALID
 
 
@@ -63,20 +67,13 @@ def invalid(error: ValidationError, kind: str) -> Outcome:
     return failed("Invalid", f"{which} is invalid; correct {'; '.join(told[:_MAX_ERRORS])}{more}")
 
 
-def _condition(
-    kind: str,
-    status: str,
-    outcome: Outcome,
-    generation: int,
-    previous: Sequence[Mapping[str, Any]],
-    now: datetime,
-) -> dict[str, Any]:
-    before = next((condition for condition in previous if condition["type"] == kind), None)
+def _condition(kind: str, status: str, outcome: Outcome, obj: Object, now: datetime) -> dict[str, Any]:
+    before = find_condition(obj, kind)
     same = before is not None and before["status"] == status
     return {
         "type": kind,
         "status": status,
-        "observedGeneration": generation,
+        "observedGeneration": obj["metadata"].get("generation", 0),
         "lastTransitionTime": before["lastTransitionTime"] if before and same else format_time(now),
         "reason": outcome.reason,
         "message": _cut(outcome.message),

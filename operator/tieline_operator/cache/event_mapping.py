@@ -8,7 +8,7 @@ from tieline_core.identity.names import PROJECT_LABEL
 from tieline_core.identity.organisations import labelled_id
 from tieline_core.kubernetes import Change, Resource
 from tieline_core.kubernetes import resources as r
-from tieline_operator.apply.conditions import find
+from tieline_operator.apply.conditions import find_condition
 from tieline_operator.apply.plan import Key, Object
 from tieline_operator.cache.cluster_cache import Lister
 from tieline_operator.cache.credential_mapping import keys_for_connection, keys_for_grant
@@ -54,7 +54,7 @@ def relevant_fields(resource: Resource, obj: Object) -> tuple[Any, ...]:
         # What decides which organisation it is: the id that it carries, and its age.
         return labelled_id(obj), obj["metadata"]["creationTimestamp"]
     # What a Project says of itself nobody repeats or waits for, and it changes most often.
-    condition = (find(obj) if resource != r.PROJECTS else None) or {}
+    condition = (find_condition(obj) if resource != r.PROJECTS else None) or {}
     status = obj.get("status", {})
     environments = [
         (item.get("name"), item.get("version"), item.get("desiredVersion"), item.get("publicUrl"))

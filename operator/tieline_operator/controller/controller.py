@@ -12,7 +12,7 @@ from tieline_core.evaluation.variables_checker import VariablesChecker
 from tieline_core.kubernetes import KubeError, Resource
 from tieline_core.kubernetes import resources as r
 from tieline_operator.apply.applier import Applier
-from tieline_operator.apply.conditions import invalid
+from tieline_operator.apply.conditions import invalid, is_terminating
 from tieline_operator.apply.plan import Deferred, Key, Object, Plan
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import PRIMARY_RESOURCES
@@ -111,8 +111,8 @@ class Controller:
         obj = self._cache[resource].get(key.namespace, key.name)
         if (
             obj is None
-            or _is_terminating(obj)
-            or _is_terminating(self._cache[r.NAMESPACES].get(None, key.namespace))
+            or is_terminating(obj)
+            or is_terminating(self._cache[r.NAMESPACES].get(None, key.namespace))
         ):
             # Children have owner references: Kubernetes removes them. In a namespace that goes nothing can be
             # made again, and what is missing is no fault.
@@ -144,10 +144,6 @@ def _outcome_label(plan: Plan | Deferred | None) -> str:
     if plan is None:
         return "gone"
     return "deferred" if isinstance(plan, Deferred) else _OUTCOMES[plan.outcome.status]
-
-
-def _is_terminating(obj: Object | None) -> bool:
-    return obj is not None and "deletionTimestamp" in obj["metadata"]
 
 
 def _is_expected(error: Exception) -> bool:

@@ -18,7 +18,7 @@ from tieline_core.kubernetes.resources import (
 from tieline_core.resources import Activation, ConnectionTemplate, Project
 from tieline_core.resources.activations import ActivationConnection
 from tieline_core.resources.parsed_cache import PROJECT, TEMPLATE
-from tieline_operator.apply.conditions import find, has_failed
+from tieline_operator.apply.conditions import find_condition, has_failed
 from tieline_operator.apply.plan import Deferred, Key, Object, Outcome, Plan, failed, ready
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined, ref
@@ -201,7 +201,7 @@ def _connection_problems(item: ActivationConnection, observed: ObservedActivatio
             "ConnectionOfAnotherUser",
             f'Connection "{item.connection_ref.name}" belongs to the EndUser "{owner}"; use one of this user\'s',
         )
-    condition = find(connection)
+    condition = find_condition(connection)
     if has_failed(connection) and condition:
         yield failed(
             "ConnectionNotReady",

@@ -8,7 +8,7 @@ from tieline_core.identity.ids import environment_id
 from tieline_core.kubernetes.resources import CONNECTION_TEMPLATES, CONNECTIONS, PROJECTS, SYSTEMS
 from tieline_core.resources import ConnectionTemplate, Project
 from tieline_core.resources.parsed_cache import PROJECT
-from tieline_operator.apply.conditions import find, has_failed
+from tieline_operator.apply.conditions import find_condition, has_failed
 from tieline_operator.apply.plan import Object, Outcome, Plan, failed, ready
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined, ref
@@ -119,7 +119,7 @@ def _link_problems(observed: ObservedTemplate) -> Iterator[Outcome]:
             f'Connection "{name}" is for the system "{system}", the template for "{spec.system_ref.name}"; '
             "link a connection of that system",
         )
-    condition = find(observed.connection)
+    condition = find_condition(observed.connection)
     if has_failed(observed.connection) and condition:
         yield failed(
             "ConnectionNotReady", f'Connection "{name}" cannot be used: {condition["message"][:1024]}'

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tieline_core.identity.ids import ID_LABEL, object_id, parse_id
-from tieline_operator.apply.conditions import ID_INVALID, ID_TAKEN
+from tieline_operator.apply.conditions import ID_INVALID, ID_TAKEN, is_terminating
 from tieline_operator.apply.plan import Object, Outcome, Plan, failed
 from tieline_operator.cache.cluster_cache import Lister
 from tieline_operator.cache.indexers import BY_ID, BY_ID_ANYWHERE, joined, namespace_of
@@ -38,7 +38,7 @@ def cross_organisation_id_conflict(obj: Object, projects: Lister) -> Outcome | N
     others = [
         other
         for other in projects.by_index(BY_ID_ANYWHERE, identifier)
-        if namespace_of(other) != namespace and "deletionTimestamp" not in other["metadata"]
+        if namespace_of(other) != namespace and not is_terminating(other)
     ]
     if older_claimant(obj, others) is None:
         return None

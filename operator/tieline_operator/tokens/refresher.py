@@ -29,6 +29,7 @@ from tieline_core.oauth.token_client import MisconfiguredError, RefusedError, Un
 from tieline_core.resources import Connection
 from tieline_core.resources.connections import ConnectionCredential
 from tieline_core.resources.parsed_cache import CONNECTION
+from tieline_operator.apply.conditions import is_terminating
 from tieline_operator.apply.plan import Object
 from tieline_operator.cache.credential_directory import CacheDirectory, Listers
 from tieline_operator.cache.secret_facts import cached_facts, tokens_facts
@@ -111,7 +112,7 @@ class TokenRefresher:
     def reschedule(self, namespace: str, name: str) -> None:
         """Decides anew when the tokens of a connection are due: something that concerns it has changed."""
         obj = self._stores[CONNECTIONS].get(namespace, name)
-        wanted = self._wanted(obj) if obj and "deletionTimestamp" not in obj["metadata"] else set()
+        wanted = self._wanted(obj) if obj and not is_terminating(obj) else set()
         for key in self._by_connection.pop((namespace, name), set()) - wanted:
             self._forget(key)
         if wanted:

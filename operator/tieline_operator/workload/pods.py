@@ -8,6 +8,7 @@ from typing import Any
 
 from tieline_core.identity.ids import parse_time
 from tieline_core.identity.names import VERSION_ANNOTATION
+from tieline_operator.apply.conditions import find_condition, is_terminating
 from tieline_operator.apply.plan import Object
 from tieline_operator.workload.manifests import REVISION_ANNOTATION
 
@@ -59,16 +60,16 @@ def read_pod(obj: Object) -> Pod:
     """The facts of a pod as read from the API server."""
     metadata, status = obj["metadata"], obj.get("status", {})
     annotations = metadata.get("annotations", {})
-    leaving = "deletionTimestamp" in metadata
+    terminating = is_terminating(obj)
     return Pod(
         version=annotations.get(VERSION_ANNOTATION, ""),
         revision=annotations.get(REVISION_ANNOTATION, ""),
         created=parse_time(metadata["creationTimestamp"]),
-        ready=not leaving and _condition(status, "Ready").get("status") == "True",
+        ready=not terminating and (find_condition(obj, "Ready") or {}).get("status") == "True",
         finished=status.get("phase") in _FINISHED,
-        failure=None if leaving else _failure(obj),
-        unschedulable=_unschedulable(status),
-        killed=None if leaving else _last_kill(obj),
+        failure=None if terminating else _failure(obj),
+        unschedulable=_unschedulable(obj),
+        killed=None if terminating else _last_kill(obj),
     )
 
 
@@ -100,12 +101,11 @@ def keep_last_terminations(old: Mapping[str, Any], new: dict[str, Any]) -> dict[
 
 def rollout_failure(deployment: Object | None) -> Failure | None:
     """Why a Deployment cannot make its pods, or that they did not become ready in time."""
-    status = (deployment or {}).get("status", {})
-    refused = _condition(status, "ReplicaFailure")
+    refused = find_condition(deployment, "ReplicaFailure") or {}
     if refused.get("status") == "True":
         told = _POD_NAME.sub("pods", refused.get("message", ""))
         return Failure("PodsRefused", f"Pods cannot be made: {told}")
-    progress = _condition(status, "Progressing")
+    progress = find_condition(deployment, "Progressing") or {}
     if progress.get("status") == "False" and progress.get("reason") == "ProgressDeadlineExceeded":
         return Failure(
             "StartTimeout",
@@ -202,7 +202,7 @@ def _missed_startup_probe(obj: Object, container: Mapping[str, Any], ended: Mapp
     containers = obj.get("spec", {}).get("containers", ())
     empty: Mapping[str, Any] = {}
     spec = next((one for one in containers if one.get("name") == container.get("name")), empty)
-    probe, readiness = spec.get("startupProbe"), _condition(obj["status"], "Ready")
+    probe, readiness = spec.get("startupProbe"), find_condition(obj, "Ready") or {}
     times = [source.get(key) for source, key in ((ended, "startedAt"), (ended, "finishedAt"))]
     since = readiness.get("lastTransitionTime")
     if not (probe and all(times) and since and readiness.get("status") == "False"):
@@ -252,14 +252,9 @@ def _last_kill(obj: Object) -> tuple[datetime, Failure] | None:
     return None
 
 
-def _unschedulable(status: Mapping[str, Any]) -> tuple[datetime, str] | None:
-    condition = _condition(status, "PodScheduled")
+def _unschedulable(obj: Object) -> tuple[datetime, str] | None:
+    condition = find_condition(obj, "PodScheduled") or {}
     if condition.get("status") != "False" or condition.get("reason") != "Unschedulable":
         return None
     told = condition.get("message", "").split("preemption:")[0].rstrip(" ,")
     return parse_time(condition["lastTransitionTime"]), told
-
-
-def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    found = (condition for condition in status.get("conditions", []) if condition["type"] == kind)
-    return next(found, {})

@@ -23,7 +23,7 @@ from tieline_core.kubernetes.resources import (
 from tieline_core.resources import Connector, Project, ProjectVersion
 from tieline_core.resources.parsed_cache import PROJECT, VERSION
 from tieline_core.resources.project_versions import VersionInterface
-from tieline_operator.apply.conditions import find
+from tieline_operator.apply.conditions import find_condition
 from tieline_operator.apply.plan import Child, Deletion, Object, Plan, failed, in_progress, ready
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined
@@ -174,7 +174,7 @@ def _without_project(connector: Connector, versions: Sequence[Object]) -> Plan:
 
 def _is_half(cache: ClusterCache, version: Object) -> bool:
     """Whether a version that nobody wants lacks a part for good: its result is made again when it is wanted."""
-    condition = find(version)
+    condition = find_condition(version)
     told = condition is not None and condition["reason"] == RESULT_MISSING
     return told and bool(missing_config_maps(cache, version))
 

@@ -214,7 +214,7 @@ def _schema_problem(view: ObservedProject) -> Outcome | None:
             f"The schema of variables cannot be used: {view.schema.problem}; correct spec.dynamicVariablesSchema. "
             "Code runs with the last variables that were valid",
         )
-    before = next((item for item in view.project.status.conditions if item.type == READY), None)
+    before = view.project.condition(READY)
     if before is None or view.project.status.observed_generation != view.project.metadata.generation:
         return in_progress("SchemaUnchecked", "The schema of variables is being checked")
     # It was checked before a restart: what was said stays until there is something new to say.

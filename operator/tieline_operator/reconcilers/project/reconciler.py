@@ -37,7 +37,7 @@ from tieline_core.project_files.checker import Analysis
 from tieline_core.project_files.config_maps import FilesMissing
 from tieline_core.resources import Project, ProjectVersion
 from tieline_core.resources.parsed_cache import PROJECT, VERSION
-from tieline_operator.apply.conditions import find, has_failed
+from tieline_operator.apply.conditions import find_condition, has_failed, is_terminating
 from tieline_operator.apply.ownership import may_write
 from tieline_operator.apply.plan import Key, Object, Plan
 from tieline_operator.cache.cluster_cache import ClusterCache
@@ -91,7 +91,7 @@ class ProjectReconciler:
         namespace, name = project.namespace, project.name
         key = Key(PROJECTS.kind, namespace, name)
         owned = cache[PROJECT_VERSIONS].by_index("project", joined(namespace, name))
-        versions = [VERSION.of(item) for item in owned if _stays(item)]
+        versions = [VERSION.of(item) for item in owned if not is_terminating(item)]
         label = joined(namespace, label_value(name))
         packs = {
             item["metadata"]["name"]: item
@@ -248,10 +248,14 @@ def _environment(
     children: dict[Resource, Object] = {}
     for resource in CHILD_RESOURCES:
         found = cache[resource].get(namespace, workload)
-        if found is not None and _stays(found) and may_write(found, uid, labels):
+        if found is not None and not is_terminating(found) and may_write(found, uid, labels):
             children[resource] = found
     place = joined(namespace, project.name, name)
-    templates = [item for item in cache[CONNECTION_TEMPLATES].by_index("environment", place) if _stays(item)]
+    templates = [
+        item
+        for item in cache[CONNECTION_TEMPLATES].by_index("environment", place)
+        if not is_terminating(item)
+    ]
     return ObservedEnvironment(
         choice=choice,
         workload=workload,
@@ -265,7 +269,7 @@ def _environment(
 def _impaired(templates: Sequence[Object]) -> Failure | None:
     """Why a static template, which all runs share, cannot be used. Users bring the connections of dynamic ones."""
     for item in sorted(templates, key=lambda item: str(item["spec"]["name"])):
-        condition = find(item)
+        condition = find_condition(item)
         if (
             condition
             and has_failed(item)
@@ -292,7 +296,9 @@ def _strays(
         (resource, obj)
         for resource in CHILD_RESOURCES
         for obj in cache[resource].by_index("project", label)
-        if obj["metadata"]["name"] not in names and _stays(obj) and is_owned(obj, project.metadata.uid)
+        if obj["metadata"]["name"] not in names
+        and not is_terminating(obj)
+        and is_owned(obj, project.metadata.uid)
     ]
 
 
@@ -304,7 +310,3 @@ def _organisation(cache: ClusterCache, namespace: str) -> tuple[OrganisationClai
     metadata = found["metadata"]
     suggestion = derived_id(created=parse_time(metadata["creationTimestamp"]), seed=metadata["uid"])
     return organisation(cache[NAMESPACES], namespace), suggestion
-
-
-def _stays(obj: Object) -> bool:
-    return "deletionTimestamp" not in obj["metadata"]
