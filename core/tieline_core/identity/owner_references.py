@@ -6,14 +6,15 @@ from typing import Any
 Object = Mapping[str, Any]
 
 
-def owner_reference(owner: Object) -> dict[str, Any]:
-    """What makes a child go when ``owner`` goes."""
+def owner_reference(owner: Object, *, controller: bool = False) -> dict[str, Any]:
+    """What makes a child go when ``owner`` goes; ``controller`` says that it is managed by ``owner`` too."""
     metadata = owner["metadata"]
     return {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],
         "name": metadata["name"],
         "uid": metadata["uid"],
+        **({"controller": True, "blockOwnerDeletion": False} if controller else {}),
     }
 
 

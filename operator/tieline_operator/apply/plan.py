@@ -12,6 +12,9 @@ MANAGER = "tieline-operator"
 Object = Mapping[str, Any]
 """A Kubernetes object as read from a cache: shared, never changed."""
 
+Manifest = dict[str, Any]
+"""A Kubernetes object, or a part of one, to be written."""
+
 
 class Key(NamedTuple):
     """An object that can be reconciled."""
@@ -60,7 +63,7 @@ class Child:
     """An object that must be in the cluster as ``desired`` says; more in it is left alone."""
 
     resource: Resource
-    desired: dict[str, Any]
+    desired: Manifest
     actual: Object | None
 
 
@@ -69,7 +72,7 @@ class Creation:
     """An immutable object that must exist; one of this name, owner and content that is there already is it."""
 
     resource: Resource
-    desired: dict[str, Any]
+    desired: Manifest
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from tieline_core.connectors import storage
 from tieline_core.connectors.packing import Map
+from tieline_core.connectors.version_order import newest_first
 from tieline_core.kubernetes.resources import CONFIG_MAPS, CONNECTOR_VERSIONS
 from tieline_operator.apply.plan import Creation, Object, Plan, in_progress, ready
 from tieline_operator.cache.cluster_cache import ClusterCache
@@ -64,6 +65,11 @@ def missing_config_maps(cache: ClusterCache, version: Object) -> list[str]:
     namespace = version["metadata"]["namespace"]
     names: Sequence[str] = version["spec"]["configMaps"]
     return [name for name in names if cache[CONFIG_MAPS].get(namespace, name) is None]
+
+
+def latest_version_status(versions: Sequence[Object]) -> dict[str, Any]:
+    """The part of a Connector's status that names its newest version."""
+    return {"latestVersion": newest_first(versions)[0]["spec"]["name"]} if versions else {}
 
 
 def told(version: Object, head: dict[str, Any]) -> str:

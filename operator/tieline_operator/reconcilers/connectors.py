@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tieline_core.connectors import storage
-from tieline_core.connectors.version_order import newest_first
 from tieline_core.identity.ids import object_id, object_name
 from tieline_core.kubernetes.resources import CONNECTOR_VERSIONS, CONNECTORS
 from tieline_core.project_files.config_maps import FilesMissing
@@ -23,6 +22,7 @@ from tieline_operator.reconcilers.connector_results import (
     RESULT_MISSING,
     STORING,
     imported,
+    latest_version_status,
     missing_config_maps,
     store,
     told,
@@ -45,7 +45,7 @@ class ConnectorReconciler:
         versions = cache[CONNECTOR_VERSIONS].by_index(
             "connector", joined(connector.namespace, connector.name)
         )
-        status = _status(versions)
+        status = latest_version_status(versions)
         taken = id_conflict(obj, cache[CONNECTORS])
         if taken:
             return Plan(outcome=taken, status=status)
@@ -148,7 +148,3 @@ def _left_to_store(version: ConnectorVersion, now: datetime) -> timedelta:
     if before.reason != "Storing":
         return timedelta()
     return min(STORING, STORING - (now - before.last_transition_time))
-
-
-def _status(versions: Sequence[Object]) -> dict[str, Any]:
-    return {"latestVersion": newest_first(versions)[0]["spec"]["name"]} if versions else {}

@@ -1,11 +1,10 @@
 """What leads from outside the cluster to an environment's Service: an Ingress or an HTTPRoute."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from tieline_operator.apply.plan import Manifest
 from tieline_operator.workload.exposure import Gateway
 from tieline_operator.workload.public_urls import Address
-
-Manifest = dict[str, Any]
 
 
 class Backend(NamedTuple):

@@ -20,6 +20,7 @@ from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as r
 from tieline_core.resources.projects import FilesConfigMap, Runtime, merged_fields
 from tieline_operator.apply.diff import amount, stamped
+from tieline_operator.apply.plan import Manifest
 from tieline_operator.workload import ingresses, network_policies
 from tieline_operator.workload.exposure import NOT_EXPOSED, Exposure, ExposureMode
 from tieline_operator.workload.ingresses import Backend
@@ -39,8 +40,6 @@ _TOKEN_SECONDS = 3600
 _REVISION = 12
 _REQUESTS = {"cpu": "50m", "memory": "96Mi"}
 _LIMITS = {"memory": "512Mi"}
-
-Manifest = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)

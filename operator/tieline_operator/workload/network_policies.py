@@ -7,13 +7,11 @@ own lists are told as they are. Of the names that an administrator allows it can
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
-from typing import Any
 from urllib.parse import urlsplit
 
 from tieline_core.identity.names import INTERNAL_API_SERVICE, PUBLIC_API_SERVICE
+from tieline_operator.apply.plan import Manifest
 from tieline_protocol.egress import GLOBAL_V6, INNER_V4, INNER_V6, NAT64, Egress, Network
-
-Manifest = dict[str, Any]
 
 HTTP_PORT = 8080
 HEALTH_PORT = 8081

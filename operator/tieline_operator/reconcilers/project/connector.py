@@ -33,6 +33,7 @@ from tieline_operator.reconcilers.connector_results import (
     RECHECK_SECONDS,
     RESULT_MISSING,
     imported,
+    latest_version_status,
     missing_config_maps,
     store,
 )
@@ -187,12 +188,9 @@ def _served(cache: ClusterCache, project: Project) -> ProjectVersion | None:
 
 def _kept_status(connector: Connector, versions: Sequence[Object]) -> dict[str, Any]:
     """What stays true while nothing new is: the newest version, and the one that was served last."""
-    if not versions:
-        return {}
-    names = [version["spec"]["name"] for version in newest_first(versions)]
-    status = {"latestVersion": names[0]}
-    if connector.status.default_version in names:
-        status["defaultVersion"] = connector.status.default_version
+    status, default = latest_version_status(versions), connector.status.default_version
+    if any(version["spec"]["name"] == default for version in versions):
+        status["defaultVersion"] = default
     return status
 
 

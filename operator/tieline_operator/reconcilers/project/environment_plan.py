@@ -12,14 +12,14 @@ from tieline_core.resources import Project, ProjectVersion
 from tieline_core.resources.project_versions import VersionState
 from tieline_core.resources.projects import EnvironmentSpec
 from tieline_operator.apply.diff import contained
-from tieline_operator.apply.plan import Child, Deletion, Object
+from tieline_operator.apply.plan import Child, Deletion, Manifest, Object
 from tieline_operator.config import Config
 from tieline_operator.reconcilers.project.address_conflicts import HOST_TAKEN
 from tieline_operator.reconcilers.project.environment_status import ActualEnvironment, DesiredEnvironment
 from tieline_operator.reconcilers.project.observed import ObservedEnvironment, ObservedProject
 from tieline_operator.workload import manifests
 from tieline_operator.workload.exposure import ExposureMode
-from tieline_operator.workload.manifests import REVISION_ANNOTATION, Manifest, Workload
+from tieline_operator.workload.manifests import REVISION_ANNOTATION, Workload
 from tieline_operator.workload.pods import Failure, deployed_version, read_pod
 from tieline_operator.workload.public_urls import filled, in_lower_case
 

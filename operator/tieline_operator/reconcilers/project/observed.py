@@ -3,9 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from tieline_core.evaluation.verdicts import FIT, Verdict
+from tieline_core.identity.owner_references import owner_reference
 from tieline_core.kubernetes import Resource
+from tieline_core.kubernetes.resources import PROJECTS
 from tieline_core.project_files.checker import Analysis
 from tieline_core.project_files.config_maps import version_digest
 from tieline_core.resources import Project, ProjectVersion
@@ -87,16 +90,11 @@ class ObservedProject:
         return next(found, None)
 
     @property
-    def owner(self) -> dict[str, object]:
+    def owner(self) -> dict[str, Any]:
         """The ownerReference that children carry."""
-        return {
-            "apiVersion": "tieline.dev/v1alpha1",
-            "kind": "Project",
-            "name": self.project.name,
-            "uid": self.project.metadata.uid,
-            "controller": True,
-            "blockOwnerDeletion": False,
-        }
+        metadata = {"name": self.project.name, "uid": self.project.metadata.uid}
+        owner = {"apiVersion": PROJECTS.api_version, "kind": PROJECTS.kind, "metadata": metadata}
+        return owner_reference(owner, controller=True)
 
 
 def created(obj: Object) -> datetime:

@@ -54,7 +54,7 @@ def plan(view: ObservedProject, now: datetime, refusals: Mapping[str | None, Ref
     """
     refused = view.taken or _not_an_organisation(view)
     if refused:
-        return Plan(outcome=refused, status=_kept_status(view))
+        return Plan(outcome=refused, status=_previous_status(view))
     creations, current = _versions(view)
     environments = [
         _environment(plan_environment(view, spec, current=current), (refusals or {}).get(spec.name), now)
@@ -175,10 +175,10 @@ def _status(
     return status
 
 
-def _kept_status(view: ObservedProject) -> dict[str, Any]:
+def _previous_status(view: ObservedProject) -> dict[str, Any]:
     """What was said before, while nothing new can be said."""
-    kept = view.project.status.to_dict()
-    return {key: value for key, value in kept.items() if key not in ("conditions", "observedGeneration")}
+    previous = view.project.status.to_dict()
+    return {key: value for key, value in previous.items() if key not in ("conditions", "observedGeneration")}
 
 
 def _outcome(view: ObservedProject, environments: Sequence[_Environment]) -> Outcome:
