@@ -1,26 +1,48 @@
-"""What a field manager owns of an object, by the API server's own books (``metadata.managedFields``).
+"""Who owns which fields of an object, as ``metadata.managedFields`` records it (FieldsV1 of KEP-555).
 
 A server-side apply must repeat everything that its manager wants to keep: what it leaves out, and nobody
 else owns, is removed. So a partial change is: what we own, plus the change.
+
+Read objects for these functions from the API server: caches drop their managedFields.
 """
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 Fields = Mapping[str, Any]
+Path = tuple[str | tuple[str, Any], ...]
+"""The way to a field: names, and for an item of a list the key that tells it apart, with its value."""
 
 _MISSING = object()
 _APPLIED_METADATA = frozenset({"labels", "annotations", "ownerReferences", "finalizers"})
 
 
+@dataclass(frozen=True)
+class FieldOwner:
+    """A field manager, and the subresource that it wrote through."""
+
+    manager: str
+    subresource: str = ""
+
+
+def other_owners(obj: Mapping[str, Any], paths: Sequence[Path], *, manager: str) -> tuple[FieldOwner, ...]:
+    """All but ``manager`` that own one of these fields. What was removed belongs to nobody any more."""
+    found = {
+        FieldOwner(entry.get("manager", ""), entry.get("subresource", "")): None
+        for entry in obj["metadata"].get("managedFields", ())
+        if entry.get("manager") != manager and any(_owns(entry.get("fieldsV1") or {}, path) for path in paths)
+    }
+    return tuple(found)
+
+
 def owned(obj: Mapping[str, Any], manager: str, *, subresource: str = "") -> dict[str, Any]:
     """The part of ``obj`` that ``manager`` owns through server-side apply, ready to be applied again.
 
-    Holds apiVersion, kind, name and namespace in any case. ``obj`` must have its managedFields, so read it
-    from the API server (caches drop them). Format of the fields: KEP-555, FieldsV1. The result is a copy.
+    Holds apiVersion, kind, name and namespace in any case. The result is a copy.
     """
     metadata = obj.get("metadata", {})
     mine: Fields = {}
@@ -42,6 +64,24 @@ def owned(obj: Mapping[str, Any], manager: str, *, subresource: str = "") -> dic
         **{key: metadata[key] for key in ("name", "namespace") if key in metadata},
     }
     return {**result, "apiVersion": obj.get("apiVersion"), "kind": obj.get("kind")}
+
+
+def _owns(fields: Fields, path: Path) -> bool:
+    """Whether the tree has the field, something below it, or a value that it is a part of."""
+    for step in path:
+        below = fields.get(f"f:{step}") if isinstance(step, str) else _item(fields, dict([step]))
+        if not below:
+            return below is not None
+        fields = below
+    return True
+
+
+def _item(fields: Fields, keys: Fields) -> Fields | None:
+    """The item of a list whose keys (``k:{"name":"http"}``) include ``keys``."""
+    items = (
+        below for name, below in fields.items() if name[:2] == "k:" and _matches(orjson.loads(name[2:]), keys)
+    )
+    return next(items, None)
 
 
 def _extract(value: Any, fields: Fields, others: Sequence[Fields]) -> Any:

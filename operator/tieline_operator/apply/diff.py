@@ -13,8 +13,8 @@ from typing import Any
 
 import orjson
 
-Path = tuple[str | tuple[str, Any], ...]
-"""The way to a field: names, and for an item of a list the key that tells it apart, with its value."""
+from tieline_core.kubernetes.managed_fields import Path
+
 APPLIED_ANNOTATION = "tieline.dev/applied"
 _HASH = 16
 

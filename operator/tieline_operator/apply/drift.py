@@ -14,10 +14,10 @@ from typing import Any, Protocol
 from cachetools import LRUCache, TTLCache
 
 from tieline_core.kubernetes import KubeError, NotFound, Resource
-from tieline_operator.apply.diff import APPLIED_ANNOTATION, Path, differing, format_path
+from tieline_core.kubernetes.managed_fields import FieldOwner, Path, other_owners
+from tieline_operator.apply.diff import APPLIED_ANNOTATION, differing, format_path
 from tieline_operator.apply.event_recorder import EventRecorder
-from tieline_operator.apply.managed_fields import Owner, owners
-from tieline_operator.apply.plan import Object
+from tieline_operator.apply.plan import MANAGER, Object
 
 logger = logging.getLogger(__name__)
 
@@ -117,10 +117,10 @@ class DriftReporter:
             return None
         fields = tuple(differing(desired, actual))
         metadata = desired["metadata"]
-        by: tuple[Owner, ...] = ()
+        by: tuple[FieldOwner, ...] = ()
         try:
             live = await self._kube.get(resource, metadata["name"], metadata["namespace"])
-            by = owners(live, fields)
+            by = other_owners(live, fields, manager=MANAGER)
         except NotFound:
             pass
         except KubeError as error:
@@ -153,7 +153,7 @@ class DriftReporter:
         await self._events.post(resource, obj, {"status": "False", "reason": REASON, "message": message})
 
 
-def _scaled_by_itself(fields: tuple[Path, ...], by: tuple[Owner, ...]) -> bool:
+def _scaled_by_itself(fields: tuple[Path, ...], by: tuple[FieldOwner, ...]) -> bool:
     """An autoscaler writes nothing but the number, through the subresource; so does ``kubectl scale``."""
     return (
         bool(by)
