@@ -1,11 +1,12 @@
 """What the operator sees of the cluster: a cache a resource, with the indexes that references need."""
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from tieline_common.backoff import jitter
+from tieline_common.backoff import exponential, jitter
 from tieline_core.identity.names import CREDENTIAL_TYPE, ENVIRONMENT_ID_LABEL
 from tieline_core.kubernetes import Change, Forbidden, Informer, Kube, KubeError, NotFound, Resource
 from tieline_core.kubernetes import resources as r
@@ -17,8 +18,7 @@ from tieline_operator.workload.pods import keep_last_terminations
 logger = logging.getLogger(__name__)
 
 _PATIENCE = 10.0
-_PAUSE = 1.0
-_LONGEST_PAUSE = 15.0
+_FIRST_BACKOFF, _LONGEST_BACKOFF = 1.0, 15.0
 
 
 class Lister(Protocol):
@@ -117,8 +117,7 @@ class ClusterCache:
 
         Waits for the API server where it cannot say: what is left out stays so until the next start.
         """
-        pause = _PAUSE
-        while True:
+        for attempt in itertools.count(1):
             try:
                 for place in self._stores[resource].places:
                     await self._kube.list(resource, place, label_selector=ENVIRONMENT_ID_LABEL)
@@ -127,8 +126,7 @@ class ClusterCache:
                 self._stores[resource].unwatch()
             except KubeError as error:
                 logger.warning("Cannot ask for %s yet: %s", resource.plural, error)
-                await asyncio.sleep(jitter(pause))
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                await asyncio.sleep(jitter(exponential(attempt, first=_FIRST_BACKOFF, cap=_LONGEST_BACKOFF)))
                 continue
             return
 

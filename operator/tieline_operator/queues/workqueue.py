@@ -1,11 +1,11 @@
 """The queue of objects to reconcile: one run a key at a time, backoff on failure, a bounded number of runs."""
 
 import asyncio
-import random
 import time
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
+from tieline_common import backoff
 from tieline_operator.queues.clock import Clock, LoopClock, Timer
 
 FIRST_BACKOFF = 0.2
@@ -35,7 +35,7 @@ class WorkQueue(Generic[K]):
         self._work = work
         self._size = workers
         self._clock = clock or LoopClock()
-        self._jitter = jitter or (lambda: random.uniform(0.5, 1.0))  # noqa: S311  (no secret)
+        self._jitter = jitter or (lambda: backoff.jitter(1.0, 0.5, 1.0))
         self._waiting: dict[K, float] = {}
         self._running: set[K] = set()
         self._dirty: set[K] = set()
@@ -133,7 +133,7 @@ class WorkQueue(Generic[K]):
 
     def _backoff(self, key: K) -> float:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        return float(min(FIRST_BACKOFF * 2 ** min(failures - 1, 16), LONGEST_BACKOFF) * self._jitter())
+        return backoff.exponential(failures, first=FIRST_BACKOFF, cap=LONGEST_BACKOFF) * self._jitter()
 
     def _due(self, key: K) -> None:
         self._timers.pop(key, None)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
+from tieline_common.backoff import exponential
 from tieline_core.credentials.grant_request import SecretTakenError, UnresolvedError
 from tieline_core.credentials.linker import Problem, scheme_of
 from tieline_core.credentials.resolver import Grant
@@ -260,8 +261,7 @@ class TokenRefresher:
 
     def _backoff(self, key: CredentialKey, *, least: float = _FIRST_BACKOFF) -> float:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        doubled = min(least * 2 ** min(failures - 1, 16), _LONGEST_BACKOFF)
-        return float(doubled * (0.75 + self._chance() / 2))
+        return exponential(failures, first=least, cap=_LONGEST_BACKOFF) * (0.75 + self._chance() / 2)
 
     def _record_problem(self, key: CredentialKey, reason: str, error: Exception) -> None:
         problem = Problem(reason, str(error))

@@ -35,7 +35,7 @@ class Answering:
 async def test_an_api_server_that_is_away_at_the_start_is_asked_again(
     answer: KubeError | None, watched: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_cache, "_PAUSE", 0.0)
+    monkeypatch.setattr(cluster_cache, "_FIRST_BACKOFF", 0.0)
     kube: Any = Answering(Unavailable("away"), Unavailable("away"), answer)
     there = ClusterCache(kube, {HTTP_ROUTES: MultiNamespaceInformer({None: Informer(kube, HTTP_ROUTES)})})
     await there.skip_unserved(HTTP_ROUTES)
