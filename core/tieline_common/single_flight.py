@@ -25,14 +25,25 @@ class SingleFlight(Generic[K, V]):
         """The result of the execution in progress for ``key``, or of ``factory()`` where there is none.
 
         Every caller gets the exception of a failed execution. A cancelled caller stops waiting; the
-        execution goes on for the others and to its end. Its exception is always retrieved, so asyncio logs none.
+        execution goes on for the others and to its end.
         """
+        return await asyncio.shield(self.start(key, factory))
+
+    def start(self, key: K, factory: Callable[[], Coroutine[Any, Any, V]]) -> "asyncio.Task[V]":
+        """The execution that ``run`` waits for. Its exception is always retrieved, so asyncio logs none."""
         task = self._tasks.get(key)
         if task is None or task.done():
             task = asyncio.create_task(factory())
             self._tasks[key] = task
             task.add_done_callback(lambda done: self._end(key, done))
-        return await asyncio.shield(task)
+        return task
+
+    async def close(self) -> None:
+        """Cancels all executions, and waits for their ends."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _end(self, key: K, task: "asyncio.Task[V]") -> None:
         if self._tasks.get(key) is task:

@@ -105,3 +105,31 @@ async def test_an_execution_that_was_cancelled_itself_is_started_anew() -> None:
         await flights.run("a", cancelled)
     backend.released.set()
     assert await flights.run("a", backend.ask) == 1
+
+
+async def test_an_execution_can_be_started_without_waiting_for_it() -> None:
+    flights, backend = SingleFlight[str, int](), Backend()
+    task = flights.start("a", backend.ask)
+    (caller,) = await started(flights.run("a", backend.ask))
+    backend.released.set()
+    assert (await task, await caller, backend.calls) == (1, 1, 1)
+
+
+async def test_closing_cancels_every_execution_and_waits_for_its_end() -> None:
+    flights, slow = SingleFlight[str, int](), Backend()
+    ended: list[str] = []
+
+    async def ask(name: str) -> int:
+        try:
+            return await slow.ask()
+        finally:
+            await asyncio.sleep(0)
+            ended.append(name)
+
+    callers = await started(*(flights.run(name, lambda name=name: ask(name)) for name in ("a", "b")))
+    await flights.close()
+    assert (ended, len(flights)) == (["a", "b"], 0)
+    assert all(
+        isinstance(end, asyncio.CancelledError)
+        for end in await asyncio.gather(*callers, return_exceptions=True)
+    )

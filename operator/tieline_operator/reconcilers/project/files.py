@@ -6,11 +6,11 @@ are read when they are needed: to digest new files, to make a version, and to ch
 
 import asyncio
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import replace
 
 from cachetools import LRUCache
 
+from tieline_common.single_flight import SingleFlight
 from tieline_core.connectors.webhooks import Interface
 from tieline_core.evaluation.busy import EvaluationBusy
 from tieline_core.kubernetes.resources import CONFIG_MAPS
@@ -34,7 +34,7 @@ class ProjectFiles:
     def __init__(self, cache: ClusterCache, checker: FilesChecker | None = None) -> None:
         self._cache = cache
         self._checker = checker or FilesChecker()
-        self._checks: dict[str, asyncio.Task[Analysis]] = {}
+        self._checks: SingleFlight[str, Analysis] = SingleFlight()
         self._digests: LRUCache[str, tuple[tuple[object, ...], str]] = LRUCache(_REMEMBERED)
         self._analyses: LRUCache[str, Analysis] = LRUCache(_REMEMBERED)
 
@@ -65,10 +65,7 @@ class ProjectFiles:
 
     async def close(self) -> None:
         """Ends the checks that are under way."""
-        for task in list(self._checks.values()):
-            task.cancel()
-            with suppress(asyncio.CancelledError, EvaluationBusy, FilesMissing):
-                await task
+        await self._checks.close()
         await self._checker.close()
 
     async def analyse(self, version: ProjectVersion, then: Callable[[], None]) -> Analysis | None:
@@ -80,10 +77,7 @@ class ProjectFiles:
         known = self._analyses.get(uid)
         if known is not None:
             return known
-        task = self._checks.get(uid)
-        if task is None:
-            task = self._checks[uid] = asyncio.create_task(self._analysed(version), name="check files")
-            task.add_done_callback(lambda done: self._ended(uid, done))
+        task = self._checks.start(uid, lambda: self._analysed(version))
         done, _ = await asyncio.wait([task], timeout=_SOON_SECONDS)
         if not done:
             task.add_done_callback(lambda _: then())
@@ -101,11 +95,6 @@ class ProjectFiles:
         """
         files = await self._version_files(version)
         return (await self._checker.check(version.namespace, files, version.spec.labels)).interface
-
-    def _ended(self, uid: str, task: "asyncio.Task[Analysis]") -> None:
-        self._checks.pop(uid, None)
-        if not task.cancelled():
-            task.exception()  # whoever looks again hears of it
 
     async def _analysed(self, version: ProjectVersion) -> Analysis:
         files = await self._version_files(version)
