@@ -19,7 +19,7 @@ class WorkQueue(Generic[K]):
     """Keys that wait for ``work``, each at most once.
 
     A key that is added while it runs is run once more afterwards. ``work`` returns the seconds after which
-    it wants to look again, or None; when it raises, the key comes back after 0.2 s, doubling to 60 s, each
+    to run the key again, or None; when it raises, the key is retried after 0.2 s, doubling to 60 s, each
     with jitter, until it succeeds.
     """
 
@@ -72,7 +72,7 @@ class WorkQueue(Generic[K]):
         self._wake.set()
 
     def add_debounced(self, key: K) -> None:
-        """Has ``key`` run in a tenth of a second, unless it runs before: for news that seldom come alone."""
+        """Debounces events by 100 ms: ``key`` runs after that, unless it runs before."""
         if not self._stopping and key not in self._waiting and key not in self._debounced:
             self._debounced[key] = self._clock.call_later(DEBOUNCE_SECONDS, lambda: self.add(key))
 
@@ -89,7 +89,7 @@ class WorkQueue(Generic[K]):
         ]
 
     async def stop(self, grace: float = 10.0) -> None:
-        """Takes no more keys, lets the running ones finish for ``grace`` seconds, then cancels them."""
+        """Takes no more keys, waits ``grace`` seconds for running ones, then cancels them."""
         self._stopping = True
         self._wake.set()
         for timers in (self._timers, self._debounced):
@@ -119,7 +119,7 @@ class WorkQueue(Generic[K]):
         except asyncio.CancelledError:
             raise
         except Exception:
-            # ``work`` has logged it: here it is only about when to come back.
+            # ``work`` has logged it.
             again = self._backoff(key)
         else:
             self._failures.pop(key, None)

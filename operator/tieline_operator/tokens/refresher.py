@@ -1,8 +1,8 @@
-"""Tokens are obtained and refreshed before anybody needs them: one queue for all connections.
+"""Obtains and refreshes tokens before they are needed: one queue for all connections.
 
-When is decided from caches (the Secret of tokens says when it is due); the ``TokenManager`` decides what has to be
-asked, and makes sure that nobody else asks too. Nothing is asked for credentials that the provider has refused
-until something that they are made of has changed.
+The caches decide when (the Secret of tokens says when it is due); the ``TokenManager`` decides what to request, and
+ensures that nobody else requests the same. A credential that its provider has refused is not tried again until
+something that it is made of has changed.
 """
 
 import hashlib
@@ -41,9 +41,9 @@ from tieline_operator.reconcilers.connections import UNAVAILABLE
 
 logger = logging.getLogger(__name__)
 
-# After a start every credential is looked at once within this time: its inputs may have changed unseen.
+# After a start every credential is checked once within this time: its inputs may have changed unseen.
 _INITIAL_CHECK_WINDOW = 600.0
-# Those that are due at one moment are spread over this time, or half of what is left until they end.
+# Refreshes that are due at one moment are spread over this time, or half of the time until the tokens expire.
 _SPREAD = 300.0
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 10.0, 900.0
 _MISCONFIGURED_BACKOFF = 60.0
@@ -70,8 +70,8 @@ class TokenSource(Protocol):
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """What was known of a credential when it was last looked at."""
+class _Check:
+    """What was known of a credential when it was last checked."""
 
     mark: str
     tokens: TokenFacts | None
@@ -92,10 +92,10 @@ class TokenRefresher:
         changed: Callable[[str, str], None] = lambda _namespace, _connection: None,
         leads: Callable[[], bool] = lambda: True,
     ) -> None:
-        """``changed`` has a connection (namespace, name) reconciled: its provider is in trouble, or out of it.
+        """``changed`` enqueues a connection (namespace, name): its provider is in trouble, or has recovered.
 
-        Nothing is begun while this replica does not lead for sure (``leads``): it may have hung, and not know yet
-        that another one has taken over.
+        Nothing starts unless this replica leads for sure (``leads``): it may have hung, and not know yet that another
+        one has taken over.
         """
         self._stores = stores
         self._token_manager = token_manager
@@ -104,28 +104,28 @@ class TokenRefresher:
         self._chance = chance
         self._changed = changed
         self._leads = leads
-        self._seen: dict[CredentialKey, _Seen] = {}
+        self._last_checks: dict[CredentialKey, _Check] = {}
         self._by_connection: dict[tuple[str, str], set[CredentialKey]] = {}
         self._failures: dict[CredentialKey, int] = {}
         self._token_problems: dict[CredentialKey, Problem] = {}
-        self.queue: DelayingQueue[CredentialKey] = DelayingQueue(self.refresh, lane=self._host, clock=clock)
+        self.queue: DelayingQueue[CredentialKey] = DelayingQueue(self.refresh, group=self._host, clock=clock)
 
     def reschedule(self, namespace: str, name: str) -> None:
-        """Decides anew when the tokens of a connection are due: something that concerns it has changed."""
+        """Decides again when the tokens of a connection are due: something that concerns it has changed."""
         obj = self._stores[CONNECTIONS].get(namespace, name)
-        wanted = self._wanted(obj) if obj and not is_terminating(obj) else set()
-        for key in self._by_connection.pop((namespace, name), set()) - wanted:
+        refreshable = self._refreshable(obj) if obj and not is_terminating(obj) else set()
+        for key in self._by_connection.pop((namespace, name), set()) - refreshable:
             self._forget(key)
-        if wanted:
-            self._by_connection[namespace, name] = wanted
+        if refreshable:
+            self._by_connection[namespace, name] = refreshable
 
     def token_problems(self, namespace: str, name: str) -> dict[str, Problem]:
-        """What stands in the way of asking for tokens, by the credential's id in the connection."""
+        """Why tokens cannot be requested, by the credential's id in the connection."""
         keys = self._by_connection.get((namespace, name), ())
         return {key.item_id: self._token_problems[key] for key in keys if key in self._token_problems}
 
     async def refresh(self, key: CredentialKey) -> float | None:
-        """Has the tokens made good; returns when to come back."""
+        """Ensures that the tokens are valid; returns the seconds after which to check again."""
         if not self._leads():
             return _FIRST_BACKOFF
         obj = self._stores[CONNECTIONS].get(key.namespace, key.connection)
@@ -139,14 +139,14 @@ class TokenRefresher:
 
     async def _ask(self, key: CredentialKey, obj: Object, at: datetime) -> tuple[str, float | None]:
         try:
-            kept = await self._token_manager.fresh(obj, key.item_id)
+            fresh = await self._token_manager.fresh(obj, key.item_id)
         except RefusedError as error:
-            # The TokenManager has recorded it: the connection's status follows from there, and nobody asks again.
+            # The TokenManager has recorded it: the connection's status follows from that, and nothing is retried.
             self._log_failure(key, "refused", error)
             self._clear_problem(key)
             return "refused", None
         except SecretTakenError as error:
-            # Looked at again: Secrets of other types are not watched, so nobody says when it goes.
+            # Retried: Secrets of other types are not watched, so no event says when it is gone.
             self._log_failure(key, "unresolved", error)
             self._record_problem(key, error.problems[0].reason, error)
             return "unresolved", self._backoff(key, least=_SECRET_TAKEN_BACKOFF)
@@ -170,13 +170,13 @@ class TokenRefresher:
             return "kubernetes", self._backoff(key)
         self._failures.pop(key, None)
         self._clear_problem(key)
-        if kept is None or kept.due_at is None:
+        if fresh is None or fresh.due_at is None:
             return "nothing", None
-        outcome = "renewed" if kept.tokens.issued_at >= at else "good"
-        return outcome, self._until(key, due=kept.due_at, ends=kept.tokens.expires_at)
+        outcome = "renewed" if fresh.tokens.issued_at >= at else "good"
+        return outcome, self._until(key, due=fresh.due_at, ends=fresh.tokens.expires_at)
 
-    def _wanted(self, obj: Object) -> set[CredentialKey]:
-        """The credentials whose tokens are to be kept, each in the queue."""
+    def _refreshable(self, obj: Object) -> set[CredentialKey]:
+        """The credentials whose tokens are kept fresh, each in the queue."""
         read = CONNECTION.of(obj)
         found = set()
         for item in read.spec.credentials:
@@ -184,13 +184,15 @@ class TokenRefresher:
             if (
                 item.type in WITH_TOKENS
                 and not has_expired(item, self._now())
-                and self._look(key, obj, read, item)
+                and self._reschedule_credential(key, obj, read, item)
             ):
                 found.add(key)
         return found
 
-    def _look(self, key: CredentialKey, obj: Object, read: Connection, item: ConnectionCredential) -> bool:
-        """Whether there are tokens to keep; puts the credential into the queue where it is not there yet."""
+    def _reschedule_credential(
+        self, key: CredentialKey, obj: Object, read: Connection, item: ConnectionCredential
+    ) -> bool:
+        """Whether there are tokens to keep fresh; adds the credential to the queue if it is not there."""
         secrets = self._stores[SECRETS]
         links = self._links(obj, read, item)
         tokens = tokens_facts(secrets, obj, item.id)
@@ -198,21 +200,21 @@ class TokenRefresher:
             return False
         if links.grant is Grant.TOKEN and tokens is None and not self._given_is_renewable(key, item):
             return False
-        before, seen = self._seen.get(key), _Seen(links.mark, tokens)
-        self._seen[key] = seen
-        if before == seen:
+        before, check = self._last_checks.get(key), _Check(links.mark, tokens)
+        self._last_checks[key] = check
+        if before == check:
             return True
-        if before is not None and before.mark != seen.mark:
+        if before is not None and before.mark != check.mark:
             self._failures.pop(key, None)
-            self.queue.put(key, 0.0)
+            self.queue.add_after(key, 0.0)
         elif (due := self._due(key, tokens, first=before is None)) is None:
-            self.queue.drop(key)
+            self.queue.forget(key)
         elif before is None or self._failures.get(key) is None:
-            self.queue.put(key, due)
+            self.queue.add_after(key, due)
         return True
 
     def _due(self, key: CredentialKey, tokens: TokenFacts | None, *, first: bool) -> float | None:
-        """Seconds until the credential is to be worked on, as far as the caches know."""
+        """Seconds until the credential is due, as far as the caches know."""
         if tokens is None:
             return 0.0
         pause = token_secret_codec.pause_left(tokens.not_before, self._now())
@@ -224,11 +226,11 @@ class TokenRefresher:
             due = None
         else:
             due = max(pause, self._until(key, due=tokens.due_at, ends=tokens.expires_at))
-        look = self._chance() * _INITIAL_CHECK_WINDOW if first else None
-        return min((one for one in (due, look) if one is not None), default=None)
+        initial = self._chance() * _INITIAL_CHECK_WINDOW if first else None
+        return min((one for one in (due, initial) if one is not None), default=None)
 
     def _until(self, key: CredentialKey, *, due: datetime, ends: datetime | None) -> float:
-        """Seconds until a due moment, later by an amount that is the credential's own."""
+        """Seconds until a due moment, delayed by an amount that follows from the credential's key."""
         room = (ends - due).total_seconds() / 2 if ends else _SPREAD
         share = int.from_bytes(hashlib.sha256(str(key).encode()).digest()[:4], "big") / 2**32
         spread = timedelta(seconds=max(min(room, _SPREAD), 0.0) * share)
@@ -248,7 +250,7 @@ class TokenRefresher:
         return "refreshToken" in cached_facts(self._stores[SECRETS], key.namespace, name).keys
 
     def _host(self, key: CredentialKey) -> str:
-        """The provider, as far as the auth scheme names it: what its requests share."""
+        """The host of the provider that the auth scheme names: the group of the queue."""
         obj = self._stores[CONNECTIONS].get(key.namespace, key.connection)
         read = CONNECTION.of(obj) if obj else None
         items = read.spec.credentials if read else []
@@ -274,10 +276,10 @@ class TokenRefresher:
             self._changed(key.namespace, key.connection)
 
     def _forget(self, key: CredentialKey) -> None:
-        self._seen.pop(key, None)
+        self._last_checks.pop(key, None)
         self._failures.pop(key, None)
         self._token_problems.pop(key, None)
-        self.queue.drop(key)
+        self.queue.forget(key)
 
     def _log_failure(self, key: CredentialKey, outcome: str, error: Exception) -> None:
         extra: Mapping[str, Any] = {"kind": "Connection", "object": str(key), "outcome": outcome}

@@ -1,4 +1,4 @@
-"""The parts that keep tokens fresh, put together."""
+"""Wires the parts that keep tokens fresh."""
 
 from collections.abc import Callable
 
@@ -15,12 +15,12 @@ from tieline_operator.config import Config
 from tieline_operator.metrics import Metrics
 from tieline_operator.tokens.refresher import TokenRefresher
 
-# Only for states that somebody remembers here, which the operator does not.
+# The operator stores no states, but the store requires a lifetime.
 _STATES = 600.0
 
 
 class TokenService:
-    """Owns the connections to providers. Make it where an event loop runs."""
+    """Owns the HTTP session with providers. Create it inside a running event loop."""
 
     def __init__(
         self,

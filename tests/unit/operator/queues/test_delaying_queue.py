@@ -54,16 +54,16 @@ async def settled() -> None:
 class Working:
     """Notes what runs; keys of the lane "slow" wait until they are let go."""
 
-    def __init__(self, *, again: float | None = None, at_once: int = 4, per_lane: int = 2) -> None:
+    def __init__(self, *, again: float | None = None, at_once: int = 4, per_group: int = 2) -> None:
         self.clock = HandClock()
         self.began: list[tuple[float, str]] = []
         self.go = asyncio.Event()
         self.again = again
         self.queue: DelayingQueue[str] = DelayingQueue(
             self.work,
-            lane=lambda key: key.split("/")[0],
+            group=lambda key: key.split("/")[0],
             at_once=at_once,
-            per_lane=per_lane,
+            per_group=per_group,
             clock=self.clock,
         )
 
@@ -82,8 +82,8 @@ class Working:
 
 async def test_each_key_runs_at_its_time() -> None:
     there = Working()
-    there.queue.put("a/late", 20)
-    there.queue.put("a/soon", 5)
+    there.queue.add_after("a/late", 20)
+    there.queue.add_after("a/soon", 5)
     there.queue.start()
     await there.clock.pass_by(4.9)
     assert there.began == []
@@ -95,11 +95,11 @@ async def test_each_key_runs_at_its_time() -> None:
 async def test_what_is_put_again_replaces_what_was_said_before() -> None:
     there = Working()
     there.queue.start()
-    there.queue.put("a/one", 10)
-    there.queue.put("a/one", 30)
+    there.queue.add_after("a/one", 10)
+    there.queue.add_after("a/one", 30)
     await there.clock.pass_by(29)
     assert there.began == []
-    there.queue.put("a/one", 0)
+    there.queue.add_after("a/one", 0)
     await there.clock.pass_by(60)
     assert there.began == [(29, "a/one")]
 
@@ -107,7 +107,7 @@ async def test_what_is_put_again_replaces_what_was_said_before() -> None:
 async def test_a_key_comes_back_when_its_work_says() -> None:
     there = Working(again=60)
     there.queue.start()
-    there.queue.put("a/one", 0)
+    there.queue.add_after("a/one", 0)
     await there.clock.pass_by(125)
     assert there.began == [(0, "a/one"), (60, "a/one"), (120, "a/one")]
 
@@ -116,8 +116,8 @@ async def test_a_slow_lane_holds_up_no_other() -> None:
     there = Working()
     there.queue.start()
     for number in range(5):
-        there.queue.put(f"slow/{number}", 0)
-    there.queue.put("quick/one", 0)
+        there.queue.add_after(f"slow/{number}", 0)
+    there.queue.add_after("quick/one", 0)
     await there.clock.pass_by(1)
     assert sorted(there.keys) == ["quick/one", "slow/0", "slow/1"]
     assert there.queue.late == 3
@@ -131,7 +131,7 @@ async def test_no_more_run_at_once_than_allowed() -> None:
     there = Working(at_once=3)
     there.queue.start()
     for number in range(9):
-        there.queue.put(f"slow{number}/x", 0)
+        there.queue.add_after(f"slow{number}/x", 0)
     await there.clock.pass_by(1)
     assert len(there.keys) == 3
     there.go.set()
@@ -142,9 +142,9 @@ async def test_no_more_run_at_once_than_allowed() -> None:
 async def test_a_key_never_runs_twice_at_a_time() -> None:
     there = Working()
     there.queue.start()
-    there.queue.put("slow/one", 0)
+    there.queue.add_after("slow/one", 0)
     await there.clock.pass_by(1)
-    there.queue.put("slow/one", 0)
+    there.queue.add_after("slow/one", 0)
     await there.clock.pass_by(1)
     assert there.keys == ["slow/one"]
     there.go.set()
@@ -154,10 +154,10 @@ async def test_a_key_never_runs_twice_at_a_time() -> None:
 
 
 async def test_a_paused_lane_rests_and_goes_on() -> None:
-    there = Working(per_lane=1)
+    there = Working(per_group=1)
     there.queue.start()
-    there.queue.put("slow/one", 0)
-    there.queue.put("slow/two", 0)
+    there.queue.add_after("slow/one", 0)
+    there.queue.add_after("slow/two", 0)
     await there.clock.pass_by(1)
     there.queue.pause("slow", 30)
     there.go.set()
@@ -170,14 +170,14 @@ async def test_a_paused_lane_rests_and_goes_on() -> None:
 
 
 async def test_what_is_dropped_does_not_run() -> None:
-    there = Working(per_lane=1)
+    there = Working(per_group=1)
     there.queue.start()
-    there.queue.put("a/one", 5)
-    there.queue.put("slow/one", 0)
-    there.queue.put("slow/two", 0)
+    there.queue.add_after("a/one", 5)
+    there.queue.add_after("slow/one", 0)
+    there.queue.add_after("slow/two", 0)
     await there.clock.pass_by(1)
-    there.queue.drop("a/one")
-    there.queue.drop("slow/two")
+    there.queue.forget("a/one")
+    there.queue.forget("slow/two")
     there.go.set()
     await there.clock.pass_by(10)
     assert there.keys == ["slow/one"]
@@ -186,15 +186,15 @@ async def test_what_is_dropped_does_not_run() -> None:
 async def test_a_fault_is_tried_again() -> None:
     there = Working()
     there.queue.start()
-    there.queue.put("broken/one", 0)
+    there.queue.add_after("broken/one", 0)
     await there.clock.pass_by(61)
     assert there.began == [(0, "broken/one"), (60, "broken/one")]
 
 
 async def test_ten_thousand_keys_need_one_timer() -> None:
-    there = Working(again=3600, at_once=32, per_lane=8)
+    there = Working(again=3600, at_once=32, per_group=8)
     for number in range(10_000):
-        there.queue.put(f"host{number % 7}/{number}", 100 + number / 100)
+        there.queue.add_after(f"host{number % 7}/{number}", 100 + number / 100)
     there.queue.start()
     assert sum(not handle.off for _, _, handle, _ in there.clock.armed) == 1
     await there.clock.pass_by(150)
@@ -203,10 +203,10 @@ async def test_ten_thousand_keys_need_one_timer() -> None:
 
 
 async def test_stopping_lets_what_runs_finish_and_starts_nothing_more() -> None:
-    there = Working(per_lane=1)
+    there = Working(per_group=1)
     there.queue.start()
-    there.queue.put("slow/one", 0)
-    there.queue.put("slow/two", 0)
+    there.queue.add_after("slow/one", 0)
+    there.queue.add_after("slow/two", 0)
     await there.clock.pass_by(1)
     stopping = asyncio.create_task(there.queue.stop())
     await settled()
