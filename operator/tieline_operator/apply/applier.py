@@ -1,7 +1,6 @@
 """Carrying out a plan: writes what differs, and nothing else."""
 
 import logging
-import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -24,7 +23,17 @@ from tieline_operator.apply.diff import contained
 from tieline_operator.apply.drift import Drift, DriftReporter
 from tieline_operator.apply.event_recorder import EventRecorder
 from tieline_operator.apply.ownership import child_refusal, creation_refusal
-from tieline_operator.apply.plan import MANAGER, Child, Creation, Object, Plan, Refusal, failed, in_progress
+from tieline_operator.apply.plan import (
+    MANAGER,
+    Child,
+    Creation,
+    Object,
+    Plan,
+    Refusal,
+    earliest,
+    failed,
+    in_progress,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -130,7 +139,7 @@ class Applier:
             plan = await plan_again()
         try:
             if not await self._label(resource, obj):
-                plan = replace(plan, requeue_after=min(REFUSED_AGAIN_AFTER, plan.requeue_after or math.inf))
+                plan = replace(plan, requeue_after=earliest(REFUSED_AGAIN_AFTER, plan.requeue_after))
             await self._status(resource, obj, plan, now)
         except NotFound:
             pass  # gone meanwhile: nothing to be said about it
@@ -313,8 +322,7 @@ def _refused(plan: Plan, refusals: Sequence[Refusal]) -> Plan:
         plan = replace(plan, outcome=outcome)
     else:
         plan = plan.on_refusal(refusals)
-    seconds = (after, plan.requeue_after)
-    return replace(plan, requeue_after=min(one for one in seconds if one is not None))
+    return replace(plan, requeue_after=earliest(after, plan.requeue_after))
 
 
 _WORDS = {"True": "ready", "False": "not ready", "Unknown": "in progress"}

@@ -58,6 +58,11 @@ def in_progress(reason: str, message: str) -> Outcome:
     return Outcome("Unknown", reason, message)
 
 
+def earliest(*seconds: float | None) -> float | None:
+    """The shortest of several delays, where None means that there is none."""
+    return min((delay for delay in seconds if delay is not None), default=None)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Child:
     """An object that must be in the cluster as ``desired`` says; more in it is left alone."""

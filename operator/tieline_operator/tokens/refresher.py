@@ -31,7 +31,7 @@ from tieline_core.resources import Connection
 from tieline_core.resources.connections import ConnectionCredential
 from tieline_core.resources.parsed_cache import CONNECTION
 from tieline_operator.apply.conditions import is_terminating
-from tieline_operator.apply.plan import Object
+from tieline_operator.apply.plan import Object, earliest
 from tieline_operator.cache.credential_directory import CacheDirectory, Listers
 from tieline_operator.cache.secret_facts import cached_facts, tokens_facts
 from tieline_operator.metrics import Metrics
@@ -227,7 +227,7 @@ class TokenRefresher:
         else:
             due = max(pause, self._until(key, due=tokens.due_at, ends=tokens.expires_at))
         initial = self._chance() * _INITIAL_CHECK_WINDOW if first else None
-        return min((one for one in (due, initial) if one is not None), default=None)
+        return earliest(due, initial)
 
     def _until(self, key: CredentialKey, *, due: datetime, ends: datetime | None) -> float:
         """Seconds until a due moment, delayed by an amount that follows from the credential's key."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from tieline_core.identity.ids import format_time
 from tieline_core.resources.projects import EnvironmentState, EnvironmentStatus
-from tieline_operator.apply.plan import Object, Outcome, failed, in_progress, ready
+from tieline_operator.apply.plan import Object, Outcome, earliest, failed, in_progress, ready
 from tieline_operator.workload.pods import (
     UNSCHEDULABLE_SECONDS,
     Failure,
@@ -135,7 +135,7 @@ def _state(
     if serving:
         outcome = _serving(wanted, seen, serving, failure)
         notice, until = _notice(wanted, serving, now)
-        again = min((seconds for seconds in (recheck_after, until) if seconds), default=None)
+        again = earliest(recheck_after, until)
         return ComputedStatus(
             state=EnvironmentState.RUNNING, outcome=outcome, notice=notice, requeue_after=again
         )

@@ -16,6 +16,7 @@ from tieline_operator.apply.plan import (
     Outcome,
     Plan,
     Refusal,
+    earliest,
     failed,
     in_progress,
     ready,
@@ -44,7 +45,7 @@ class _Environment:
         """Seconds after which to look again: who gives up an address tells nobody who waits for it."""
         problem = self.planned.wanted.problem
         waits = RECHECK_SECONDS if problem and problem.reason == HOST_TAKEN else None
-        return min((one for one in (waits, self.computed.requeue_after) if one is not None), default=None)
+        return earliest(waits, self.computed.requeue_after)
 
 
 def plan(view: ObservedProject, now: datetime, refusals: Mapping[str | None, Refusal] | None = None) -> Plan:
@@ -68,14 +69,7 @@ def plan(view: ObservedProject, now: datetime, refusals: Mapping[str | None, Ref
         children=(*_children(environments), *connector_child(view, _serving(environments))),
         on_refusal=lambda refusals: _refused(view, now, refusals),
         deletions=(*_stray_deletions(view, environments), *deletions),
-        requeue_after=min(
-            (
-                seconds
-                for seconds in (recheck_after, *(item.recheck_after for item in environments))
-                if seconds is not None
-            ),
-            default=None,
-        ),
+        requeue_after=earliest(recheck_after, *(item.recheck_after for item in environments)),
     )
 
 
