@@ -1,9 +1,9 @@
 """``python -m tests``: every test, in two sessions side by side.
 
-The fast ones come first: what is cheap to know is known before a cluster starts. After them most tests wait for a
-cluster, so that two cores have room for two: one session has the platform deployed, the other one starts, installs
-and removes clusters of its own. The second one's output is shown when both have ended. What takes minutes to build is
-begun at once.
+The fast tests come first: what is cheap to know is known before a cluster starts. Most of the others wait for a
+cluster, so two sessions fit on two cores. One deploys the platform, and runs all tests whose requests the comparison of
+granted and used rights judges (``tests/e2e/test_least_privilege.py``). The other one runs the rest on clusters of its
+own; its output is shown when both have ended. Programs that take minutes to build are begun at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ from tests.harness.session import durations
 from tests.harness.session.prebuild import BEGUN, begin
 
 FAST = ("tests/unit", "-m", "fast")
-PLATFORM = ("tests/integration", "tests/e2e")
+# The folders that the comparison of rights needs; those beside them need no deployed platform.
+_JUDGED = ("api", "oauth", "operator")
+_BESIDE = sorted(
+    f"tests/integration/{path.name}"
+    for path in (ROOT / "tests/integration").iterdir()
+    if path.is_dir() and path.name not in (*_JUDGED, "__pycache__")
+)
+PLATFORM = (*(f"tests/integration/{name}" for name in _JUDGED), "tests/e2e")
 OTHERS = ("tests/unit", "tests/cluster", "tests/install", "examples", "-m", "not fast")
 
 
@@ -46,7 +53,11 @@ def _all(more: Sequence[str]) -> int:
             return code
     with tempfile.TemporaryFile("w+") as output:
         print("\nClusters, installation and slow unit tests run beside what follows\n", flush=True)
-        sessions = [_started(OTHERS, more, output), _started(PLATFORM, more)]
+        # On a cluster that is given there is room for one session.
+        given = "TIELINE_TEST_CONTEXT" in os.environ
+        others = OTHERS if given else (*_BESIDE, *OTHERS)
+        platform = (*PLATFORM, *_BESIDE) if given else PLATFORM
+        sessions = [_started(others, more, output), _started(platform, more)]
         with _ending(sessions):
             codes = [session.wait() for session in sessions]
         output.seek(0)
@@ -59,6 +70,8 @@ def _started(
 ) -> subprocess.Popen[str]:
     command = (sys.executable, "-m", "pytest", *tests, *more)
     environment = {**os.environ, BEGUN: "1"}
+    if output is not None:
+        environment["TIELINE_TEST_CLUSTER"] = f"{os.environ.get('TIELINE_TEST_CLUSTER', 'tests')}-2"
     return subprocess.Popen(
         command, cwd=ROOT, env=environment, text=True, stdout=output, stderr=subprocess.STDOUT
     )

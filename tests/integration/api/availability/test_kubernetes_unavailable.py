@@ -16,7 +16,7 @@ from tieline_core.identity.ids import new_id
 pytestmark = pytest.mark.cluster
 
 STALE = "X-Tieline-Stale"
-AWAY_SECONDS = 30
+AWAY_SECONDS = 15
 
 
 @pytest.fixture
