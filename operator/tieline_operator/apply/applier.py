@@ -1,4 +1,4 @@
-"""Carrying out a plan: writes what differs, and nothing else."""
+"""Carries out plans by server-side apply: writes what differs, and nothing else."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -41,7 +41,7 @@ REFUSED = "WorkloadRefused"
 # What Kubernetes refuses (a quota, an admission rule, a value) may be allowed later.
 REFUSED_AGAIN_AFTER = 60.0
 # What was deleted with its owner is gone within moments.
-_PASSING_SECONDS = 2.0
+_TRANSIENT_SECONDS = 2.0
 # An apply that names this version creates what is not there and conflicts with what is: no object has it.
 _NEW = "1"
 _TRIES = 3
@@ -73,14 +73,14 @@ class Writer(Protocol):
     ) -> object: ...
 
 
-class Reader(Protocol):
-    """Takes in what was written, so that the next look sees it."""
+class WriteObserver(Protocol):
+    """Receives what was written, so that the next reconcile sees it."""
 
     def observe(self, resource: Resource, obj: Mapping[str, Any]) -> None: ...
 
 
-class Lookup(Protocol):
-    """The one read of the API server: whose an object is that is in the way (caches hold labelled ones only)."""
+class LiveLister(Protocol):
+    """Reads an object with the name of a child from the API server: caches hold labelled objects only."""
 
     async def list(
         self, resource: Resource, namespace: str | None = None, *, field_selector: str | None = None
@@ -93,17 +93,17 @@ class Applier:
     def __init__(
         self,
         kube: Writer,
-        lookup: Lookup,
-        reader: Reader,
+        live: LiveLister,
+        observer: WriteObserver,
         events: EventRecorder,
         drifts: DriftReporter,
         wrote: Callable[[Resource, Object, Object], None] = lambda _resource, _planned, _written: None,
     ) -> None:
-        """``wrote`` is told of each object that a plan was for: as it was planned on, and as it is written."""
+        """``wrote`` is called with each object that a plan was for: as it was planned on, and as it is written."""
         self._kube = kube
-        self._lookup = lookup
+        self._live_lister = live
         self._wrote = wrote
-        self._reader = reader
+        self._observer = observer
         self._events = events
         self._drifts = drifts
 
@@ -115,12 +115,12 @@ class Applier:
         now: datetime,
         plan_again: Callable[[], Awaitable[Plan]] | None = None,
     ) -> Plan:
-        """Makes the cluster what ``plan`` says. Returns the plan as it came out.
+        """Makes the cluster what ``plan`` says. Returns the plan that was carried out.
 
-        With ``plan_again`` the status is what is to be said once the children are written: one write, where there
-        would be another one at the next look. When a child cannot be written (Kubernetes refuses it, or an object of
-        its name belongs to somebody else), the object's Ready says so and the plan looks again later. Raises KubeError
-        for all else that fails.
+        ``plan_again`` computes the status once the children are written: one write instead of another at the next
+        reconcile. When a child cannot be written (Kubernetes refuses it, or an object of its name belongs to
+        somebody else), the object's Ready says so and the reconcile is repeated later. Raises KubeError for all
+        other failures.
         """
         refusals, any_written = await self._children(resource, obj, plan)
         for deletion in plan.deletions:
@@ -142,17 +142,17 @@ class Applier:
                 plan = replace(plan, requeue_after=earliest(REFUSED_AGAIN_AFTER, plan.requeue_after))
             await self._status(resource, obj, plan, now)
         except NotFound:
-            pass  # gone meanwhile: nothing to be said about it
+            pass  # deleted meanwhile: there is no status to write
         except Conflict as conflict:
             if not conflict.other_uid:
                 raise
         return plan
 
     async def _children(self, resource: Resource, obj: Object, plan: Plan) -> tuple[Sequence[Refusal], bool]:
-        """Makes and mends the children; what could not be written, and whether any differed.
+        """Creates and corrects the children; returns what could not be written, and whether any differed.
 
-        Without one child of an environment the others of that environment are left as they are; those of other
-        environments are not concerned.
+        When a child of an environment cannot be written, the rest of that environment is left as it is. Other
+        environments are not affected.
         """
         refusals: list[Refusal] = []
         written = False
@@ -162,7 +162,7 @@ class Applier:
             if refusals:
                 break  # the rest refers to it
             if drift:
-                await self._drifts.tell(resource, obj, drift)
+                await self._drifts.report(resource, obj, drift)
         without = set()
         for child in plan.children:
             part = part_of(child)
@@ -174,13 +174,13 @@ class Applier:
             if len(refusals) > before:
                 without.add(part)
             if drift:
-                await self._drifts.tell(resource, obj, drift)
+                await self._drifts.report(resource, obj, drift)
         return refusals, written
 
     async def _write_or_refusal(
         self, child: Child | Creation, write: Awaitable[Drift | Refusal | None], refusals: list[Refusal]
     ) -> Drift | None:
-        """Waits for a write. That it cannot be done goes into ``refusals``."""
+        """Waits for a write, and adds its refusal to ``refusals``."""
         try:
             result = await write
         except (Invalid, Forbidden) as error:
@@ -196,20 +196,22 @@ class Applier:
         resource, desired = creation.resource, creation.desired
         drift = self._drifts.missing(resource, desired)
         try:
-            self._reader.observe(resource, await self._kube.create(resource, desired, field_manager=MANAGER))
+            self._observer.observe(
+                resource, await self._kube.create(resource, desired, field_manager=MANAGER)
+            )
         except AlreadyExists:
-            there = await self._live(resource, desired)
-            refusal = creation_refusal(creation, there) if there is not None else None
-            if there is not None and refusal is None:
-                self._reader.observe(resource, there)
+            existing = await self._live(resource, desired)
+            refusal = creation_refusal(creation, existing) if existing is not None else None
+            if existing is not None and refusal is None:
+                self._observer.observe(resource, existing)
             return refusal
         return drift
 
     async def _apply_child(self, child: Child) -> Drift | Refusal | None:
         """Writes a child, unless the object of its name is somebody else's.
 
-        The cache may be behind, and holds labelled objects only. So an object that is not in it is created, never
-        taken over, and one that is in it is changed only as long as it is that very one (its uid).
+        The cache may be behind, and holds labelled objects only. So an object that is not in the cache is created,
+        never taken over, and a cached one is changed only while its uid is the same.
         """
         resource, actual = child.resource, child.actual
         if actual is None:
@@ -228,23 +230,23 @@ class Applier:
                     raise
                 actual = await self._live(resource, child.desired)
                 continue
-            self._reader.observe(resource, applied.object)
+            self._observer.observe(resource, applied.object)
             break
         return drift
 
     async def _live(self, resource: Resource, desired: Mapping[str, Any]) -> Object | None:
-        """The object of a child's name as Kubernetes has it at this moment."""
+        """The object of a child's name, read from the API server."""
         metadata = desired["metadata"]
-        found = await self._lookup.list(
+        found = await self._live_lister.list(
             resource, metadata["namespace"], field_selector=f"metadata.name={metadata['name']}"
         )
         return next(iter(found), None)
 
     async def _label(self, resource: Resource, obj: Object) -> bool:
-        """Puts the id on an object that came without (those of REST and of restores have one).
+        """Adds the label with the id to an object without one (those of REST and of restores have it).
 
         False where that is forbidden: in a namespace that is no organisation the policy ``tieline-namespaces`` allows
-        nothing but status, which has to say so. The id is the same once it may be written.
+        nothing but status, which says so. The id is the same once it may be written.
         """
         if ID_LABEL in obj["metadata"].get("labels", {}):
             return True
@@ -260,7 +262,7 @@ class Applier:
             logger.debug("The label with the id cannot be written: %s", error, extra=more)
             return False
         self._wrote(resource, obj, applied.object)
-        self._reader.observe(resource, applied.object)
+        self._observer.observe(resource, applied.object)
         return True
 
     async def _status(self, resource: Resource, obj: Object, plan: Plan, now: datetime) -> None:
@@ -276,9 +278,9 @@ class Applier:
             subresource="status",
         )
         self._wrote(resource, obj, applied.object)
-        self._reader.observe(resource, applied.object)
+        self._observer.observe(resource, applied.object)
         after = find_condition(applied.object)
-        told = ""
+        posted_reason = ""
         turned = after is not None and (
             before is None or _status_and_reason(before) != _status_and_reason(after)
         )
@@ -298,10 +300,11 @@ class Applier:
                 },
             )
         if after and turned:
-            told = after["reason"]
+            posted_reason = after["reason"]
             await self._events.post(resource, applied.object, after)
-        for notice in plan.events[1:] if plan.events and plan.events[0].reason == told else plan.events:
-            warning = {"status": "False", "reason": notice.reason, "message": notice.message}
+        already_posted = bool(plan.events) and plan.events[0].reason == posted_reason
+        for planned_event in plan.events[1 if already_posted else 0 :]:
+            warning = {"status": "False", "reason": planned_event.reason, "message": planned_event.message}
             await self._events.post(resource, applied.object, warning)
 
 
@@ -313,12 +316,12 @@ def part_of(child: Child | Creation) -> str | None:
 
 def _refused(plan: Plan, refusals: Sequence[Refusal]) -> Plan:
     """The plan for when these children were not written."""
-    passing = all(refusal.passing for refusal in refusals)
-    after = _PASSING_SECONDS if passing else REFUSED_AGAIN_AFTER
+    transient = all(refusal.transient for refusal in refusals)
+    after = _TRANSIENT_SECONDS if transient else REFUSED_AGAIN_AFTER
     creations = [refusal for refusal in refusals if isinstance(refusal.child, Creation)]
     if plan.on_refusal is None or creations:
         first = (creations or refusals)[0]
-        outcome = (in_progress if first.passing else failed)(first.reason, first.message)
+        outcome = (in_progress if first.transient else failed)(first.reason, first.message)
         plan = replace(plan, outcome=outcome)
     else:
         plan = plan.on_refusal(refusals)
@@ -333,7 +336,7 @@ def _status_and_reason(condition: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _identified(resource: Resource, obj: Object) -> dict[str, Any]:
-    """Just this object: with its uid an apply never makes a new one of the same name."""
+    """Identifies exactly this object: with its uid an apply never creates a new one of the same name."""
     metadata = obj["metadata"]
     return {
         "apiVersion": resource.api_version,

@@ -1,4 +1,4 @@
-"""Conditions in the form of KEP-1623, with Reconciling and Stalled for kstatus."""
+"""Conditions as in KEP-1623, with Reconciling and Stalled for kstatus."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -58,13 +58,13 @@ def invalid(error: ValidationError, kind: str) -> Outcome:
 
     ``kind`` is the object's; the invalid one may be another that it refers to.
     """
-    told = [
+    errors = [
         f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}"
         for item in error.errors(include_url=False, include_input=False, include_context=False)
     ]
-    more = f"; and {len(told) - _MAX_ERRORS} more" if len(told) > _MAX_ERRORS else ""
+    more = f"; and {len(errors) - _MAX_ERRORS} more" if len(errors) > _MAX_ERRORS else ""
     which = "The object" if error.title == kind else f"A {error.title} that it refers to"
-    return failed("Invalid", f"{which} is invalid; correct {'; '.join(told[:_MAX_ERRORS])}{more}")
+    return failed("Invalid", f"{which} is invalid; correct {'; '.join(errors[:_MAX_ERRORS])}{more}")
 
 
 def _condition(kind: str, status: str, outcome: Outcome, obj: Object, now: datetime) -> dict[str, Any]:

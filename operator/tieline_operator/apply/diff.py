@@ -1,4 +1,4 @@
-"""Whether an object in the cluster still is what was asked for.
+"""Whether an object in the cluster still is as desired.
 
 The API server adds defaults, writes quantities in its own way and drops what is empty. So the question is
 whether ``desired`` is *contained* in ``actual``. What is no longer desired is found by the hash of the
@@ -56,7 +56,7 @@ def stamped(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def contained(desired: Any, actual: Any) -> bool:
-    """Whether ``actual`` holds all that ``desired`` says."""
+    """Whether ``actual`` contains all of ``desired``."""
     return _contained(desired, actual, path=())
 
 
@@ -94,7 +94,7 @@ def same_quantity(one: Any, other: Any) -> bool:
 
 
 def _contained(desired: Any, actual: Any, *, path: tuple[str, ...]) -> bool:
-    if desired == actual:  # mostly so, and much faster found than by looking into it
+    if desired == actual:  # the usual case, and much faster than the comparison below
         return True
     if actual is None:
         return _is_empty(desired)
@@ -134,7 +134,7 @@ def _is_empty(value: Any) -> bool:
 
 
 def amount(value: Any) -> Decimal | None:
-    """What a Kubernetes quantity amounts to, or None when it is none.
+    """The value of a Kubernetes quantity; None for what is none.
 
     >>> amount("500m") == amount(0.5)
     True

@@ -1,8 +1,8 @@
-"""What others did to children, told to people: which object, which fields, and by whom.
+"""Reports drift: which child somebody else changed, which fields, and by which manager.
 
-Repairing is ``applying``'s work and does not depend on any of this. It is drift when a child is not what it should
-be although nothing else is wanted than was applied last (the annotation has the same hash), or when it is gone and
-the operator did not delete it. What the API server and controllers add is no difference to begin with.
+The applier reverts drift, and does not depend on this module. A child has drifted when it differs although the
+desired manifest is the one that was applied last (the annotation has the same hash), or when it is gone and the
+operator did not delete it. What the API server and controllers add is no difference.
 """
 
 import logging
@@ -23,9 +23,9 @@ logger = logging.getLogger(__name__)
 
 REASON = "DriftRepaired"
 CHANGED, DELETED, SCALED = "changed", "deleted", "scaled"
-# A child is told of once in this time, however often somebody changes it back.
+# At most one Event a child in this time, however often somebody changes it.
 QUIET_SECONDS = 600.0
-# The reconcile that misses a deleted child follows at once, or when another replica has taken over.
+# The reconcile that recreates a deleted child follows at once, or when another replica has taken over.
 _REMEMBERED_SECONDS = 60.0
 _MAX_REMEMBERED = 1000
 _MAX_FIELDS = 5
@@ -34,14 +34,14 @@ ChildKey = tuple[Resource, str, str]
 
 
 class LiveReader(Protocol):
-    """The one read that finds who owns a field (caches do not keep that)."""
+    """Reads an object with its managed fields, which caches drop."""
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True)
 class Drift:
-    """One child that was not as it should be."""
+    """A child that somebody else changed or deleted."""
 
     resource: Resource
     namespace: str
@@ -58,7 +58,7 @@ class Drift:
 
     @property
     def message(self) -> str:
-        """A sentence for people. It holds no values."""
+        """The message of the Event. It holds no values."""
         if self.what == DELETED:
             return f"{self.resource.kind} {self.name} was deleted by somebody else, and has been made again"
         shown = ", ".join(format_path(path) for path in self.fields[:_MAX_FIELDS])
@@ -71,7 +71,7 @@ class Drift:
 
 
 class DriftReporter:
-    """Finds drift while it is being repaired, counts it, and tells of it."""
+    """Detects drift while the applier reverts it, counts it, and posts Events."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class DriftReporter:
         counted: Callable[[str, str], None] = lambda _kind, _what: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``counted`` is called with the kind of child and what befell it, each time."""
+        """``counted`` is called for each drift, with the kind of child and ``Drift.what``."""
         self._kube = kube
         self._events = events
         self._counted = counted
@@ -96,7 +96,7 @@ class DriftReporter:
         self._own_deletions[uid] = None
 
     def gone(self, resource: Resource, obj: Object) -> None:
-        """A watch says that an object is there no more."""
+        """A watch reports that an object was deleted."""
         metadata = obj["metadata"]
         if self._own_deletions.pop(metadata["uid"], False) is None:
             return
@@ -104,7 +104,7 @@ class DriftReporter:
         self._owners_of_deleted[key] = _owner_uids(obj)
 
     def missing(self, resource: Resource, desired: Mapping[str, Any]) -> Drift | None:
-        """The drift, where a child that is to be made was deleted by somebody else."""
+        """The drift, if somebody else deleted a child that is about to be created."""
         metadata = desired["metadata"]
         key = resource, metadata["namespace"], metadata["name"]
         if self._owners_of_deleted.get(key, frozenset()).isdisjoint(_owner_uids(desired)):
@@ -112,7 +112,7 @@ class DriftReporter:
         return Drift(*key, what=DELETED)
 
     async def changed(self, resource: Resource, desired: Mapping[str, Any], actual: Object) -> Drift | None:
-        """The drift, where a child that is to be mended was changed by somebody else. Asks who it was."""
+        """The drift, if somebody else changed a child that is about to be applied. Reads who it was."""
         if _stamp(desired) is None or _stamp(desired) != _stamp(actual):
             return None
         fields = tuple(differing(desired, actual))
@@ -124,7 +124,7 @@ class DriftReporter:
         except NotFound:
             pass
         except KubeError as error:
-            logger.debug("Cannot ask who changed %s: %s", resource.plural, error)
+            logger.debug("Cannot read who changed %s: %s", resource.plural, error)
         return Drift(
             resource,
             metadata["namespace"],
@@ -134,19 +134,19 @@ class DriftReporter:
             by=tuple(sorted({owner.manager for owner in by})),
         )
 
-    async def tell(self, resource: Resource, obj: Object, drift: Drift) -> None:
-        """Counts a drift that has been repaired, and posts an event at its owner unless there was one lately."""
+    async def report(self, resource: Resource, obj: Object, drift: Drift) -> None:
+        """Emits an Event on the owner and counts the repair. Repeated drift of a child is only counted."""
         self._owners_of_deleted.pop(drift.key, None)
         self._counted(drift.resource.kind, drift.what)
         if drift.what == SCALED:
             return
         now = self._clock()
-        last, untold = self._reported.get(drift.key, (float("-inf"), 0))
+        last, unreported = self._reported.get(drift.key, (float("-inf"), 0))
         if now - last < QUIET_SECONDS:
-            self._reported[drift.key] = last, untold + 1
+            self._reported[drift.key] = last, unreported + 1
             return
         self._reported[drift.key] = now, 0
-        again = f" (and {untold} times since the last report)" if untold else ""
+        again = f" (and {unreported} times since the last report)" if unreported else ""
         message = drift.message + again
         more = {"kind": resource.kind, "object": f"{drift.namespace}/{obj['metadata']['name']}"}
         logger.warning("Drift repaired: %s", message, extra=more)
@@ -154,7 +154,7 @@ class DriftReporter:
 
 
 def _scaled_by_itself(fields: tuple[Path, ...], by: tuple[FieldOwner, ...]) -> bool:
-    """An autoscaler writes nothing but the number, through the subresource; so does ``kubectl scale``."""
+    """An autoscaler writes nothing but the number of replicas, through the subresource; so does ``kubectl scale``."""
     return (
         bool(by)
         and fields == (("spec", "replicas"),)

@@ -1,4 +1,4 @@
-"""Kubernetes Events about transitions of Ready: for people, so a failure to post one changes nothing."""
+"""Posts Kubernetes Events about transitions of Ready. A failure to post one changes nothing else."""
 
 import asyncio
 import logging
@@ -22,12 +22,12 @@ _MAX_REASON = 128
 _MAX_NAME = 200
 _QUEUE_LIMIT = 1000
 _LAST_SECONDS = 2.0
-_PATIENCE = 10.0
-_PAUSE = 0.05
+_MAX_DELAY = 10.0
+_POLL_SECONDS = 0.05
 
 
-class Creator(Protocol):
-    """The one call that posting needs."""
+class EventSink(Protocol):
+    """The Kubernetes call that posting needs."""
 
     async def create(self, resource: Resource, obj: Mapping[str, Any]) -> object: ...
 
@@ -35,12 +35,12 @@ class Creator(Protocol):
 class EventRecorder:
     """Posts Events."""
 
-    def __init__(self, kube: Creator) -> None:
+    def __init__(self, kube: EventSink) -> None:
         self._kube = kube
         self._instance = socket.gethostname()[:128]
 
     async def post(self, resource: Resource, obj: Object, condition: Mapping[str, Any]) -> None:
-        """Tells of a condition that has just changed."""
+        """Posts the Event for a condition that has just changed."""
         await self._send(self._event(resource, obj, condition))
 
     def _event(self, resource: Resource, obj: Object, condition: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,15 +54,15 @@ class EventRecorder:
 
 
 class QueuedEventRecorder(EventRecorder):
-    """Posts Events one after the other, behind the work that they tell of.
+    """Posts Events one after the other, in the background.
 
-    As with client-go's recorder, work does not wait for them, and what exceeds the queue is left out. To the API server
-    an event is a write like any other: while objects wait for a worker, events wait too, for ten seconds at most, and
-    only as long as half of the queue is free.
+    As with client-go's recorder, work does not wait for Events, and Events beyond the queue's bound are dropped. For
+    the API server an Event is a write like any other: while objects wait for a worker, Events wait too, for at most ten
+    seconds, and only while half of the queue is free.
     """
 
-    def __init__(self, kube: Creator, busy: Callable[[], bool] = lambda: False) -> None:
-        """``busy`` says whether there is work that comes first."""
+    def __init__(self, kube: EventSink, busy: Callable[[], bool] = lambda: False) -> None:
+        """``busy`` returns whether there is work that comes first."""
         super().__init__(kube)
         self._busy = busy
         self._waiting: asyncio.Queue[tuple[float, dict[str, Any]]] = asyncio.Queue(_QUEUE_LIMIT)
@@ -70,11 +70,11 @@ class QueuedEventRecorder(EventRecorder):
         self._stopping = False
 
     def start(self) -> None:
-        """Begins to post."""
+        """Starts to post."""
         self._posting = asyncio.create_task(self._post_all(), name="events")
 
     async def stop(self) -> None:
-        """Posts what still waits, for two seconds at most, and ends."""
+        """Posts what still waits, for at most two seconds, and stops."""
         if self._posting is None:
             return
         self._stopping = True
@@ -84,7 +84,7 @@ class QueuedEventRecorder(EventRecorder):
         with suppress(asyncio.CancelledError):
             await self._posting
 
-    def post_soon(self, resource: Resource, obj: Object, condition: Mapping[str, Any]) -> None:
+    def enqueue(self, resource: Resource, obj: Object, condition: Mapping[str, Any]) -> None:
         """As ``post``, for callbacks of caches."""
         self._add(self._event(resource, obj, condition))
 
@@ -93,16 +93,16 @@ class QueuedEventRecorder(EventRecorder):
 
     def _add(self, event: dict[str, Any]) -> None:
         try:
-            self._waiting.put_nowait((time.monotonic() + _PATIENCE, event))
+            self._waiting.put_nowait((time.monotonic() + _MAX_DELAY, event))
         except asyncio.QueueFull:
-            logger.debug("Too many events wait, leaving one out", extra={"kind": event["regarding"]["kind"]})
+            logger.debug("Event queue full, dropping an event", extra={"kind": event["regarding"]["kind"]})
 
     async def _post_all(self) -> None:
         while True:
             latest, event = await self._waiting.get()
             try:
-                while self._may_wait(latest):  # noqa: ASYNC110  (any of four things ends it)
-                    await asyncio.sleep(_PAUSE)
+                while self._may_wait(latest):  # noqa: ASYNC110  (four conditions end it)
+                    await asyncio.sleep(_POLL_SECONDS)
                 await super()._send(event)
             finally:
                 self._waiting.task_done()
@@ -115,7 +115,7 @@ class QueuedEventRecorder(EventRecorder):
 def build(
     resource: Resource, obj: Object, condition: Mapping[str, Any], *, instance: str, now: datetime
 ) -> dict[str, Any]:
-    """The Event that tells of a condition. One about a Namespace is in that namespace, where its people look."""
+    """The Event for a condition. An Event about a Namespace is in that namespace, where its users look."""
     metadata = obj["metadata"]
     namespace = metadata["namespace"] if resource.namespaced else metadata["name"]
     return {

@@ -1,13 +1,13 @@
-"""Writes of the replica that leads, and of no other.
+"""Writes are guarded by the leader Lease.
 
-A replica that is stopped for a while (by a debugger, a machine that sleeps, a node without memory) wakes up in the
-middle of its work and does not know that another one leads by now. So each write asks the Lease first, and is given
-no more time than the Lease still has: nothing is begun any more once another replica may have taken over. (What had
-leave and was just being sent may still arrive; the other replica puts right what that says.)
+A replica that is stopped for a while (by a debugger, a machine that sleeps, a node without memory) resumes in the
+middle of its work and does not know that another one leads by now. So each write checks the Lease first, and times out
+with it: no write starts once another replica may have taken over. (A write that was just being sent may still arrive;
+the new leader reverts it.)
 
-Tokens are not written by this way: their Secrets are replaced by their resourceVersion, which is a fence of the API
-server's own, and a token that a provider has just rotated must be kept in any case (docs/decisions/0011). A refresh is
-not begun without the Lease, but one that has begun is ended.
+Tokens are not written this way: their Secrets are replaced by resourceVersion, which fences them in the API server,
+and a token that a provider has just rotated must be kept in any case (docs/decisions/0011). A refresh does not start
+without the Lease, but one that has started is completed.
 """
 
 import asyncio
@@ -26,16 +26,16 @@ class NotLeaderError(KubeError):
 
 
 class LeaderGuardedClient:
-    """Writes while ``left`` (seconds of leadership that are sure) is above zero. Raises NotLeaderError else."""
+    """Writes while ``remaining_lease`` (seconds of certain leadership) is above zero; else raises NotLeaderError."""
 
-    def __init__(self, kube: Writer, left: Callable[[], float]) -> None:
+    def __init__(self, kube: Writer, remaining_lease: Callable[[], float]) -> None:
         self._kube = kube
-        self._left = left
+        self._remaining_lease = remaining_lease
 
     async def create(
         self, resource: Resource, obj: Mapping[str, Any], *, field_manager: str = MANAGER
     ) -> Object:
-        return await self._leading(
+        return await self._while_leading(
             lambda: self._kube.create(resource, obj, field_manager=field_manager), f"create {resource.plural}"
         )
 
@@ -48,7 +48,7 @@ class LeaderGuardedClient:
         force: bool = False,
         subresource: str | None = None,
     ) -> Applied:
-        return await self._leading(
+        return await self._while_leading(
             lambda: self._kube.apply(
                 resource, obj, field_manager=field_manager, force=force, subresource=subresource
             ),
@@ -64,17 +64,17 @@ class LeaderGuardedClient:
         uid: str | None = None,
         resource_version: str | None = None,
     ) -> object:
-        return await self._leading(
+        return await self._while_leading(
             lambda: self._kube.delete(resource, name, namespace, uid=uid, resource_version=resource_version),
             f"delete {resource.plural}",
         )
 
-    async def _leading(self, write: Callable[[], Coroutine[Any, Any, T]], doing: str) -> T:
-        left = self._left()
-        if left <= 0:
+    async def _while_leading(self, write: Callable[[], Coroutine[Any, Any, T]], doing: str) -> T:
+        remaining_lease = self._remaining_lease()
+        if remaining_lease <= 0:
             raise NotLeaderError(f"{doing}: this replica does not lead any more, so it writes nothing")
         try:
-            async with asyncio.timeout(left):
+            async with asyncio.timeout(remaining_lease):
                 return await write()
         except TimeoutError:
             raise NotLeaderError(f"{doing}: cut off, because the leadership could not be renewed") from None

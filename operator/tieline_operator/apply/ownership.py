@@ -1,7 +1,7 @@
-"""Whether the operator may write to an object that has the name of one that it needs. Pure.
+"""Whether the operator may write to an object that has the name of a child. Pure.
 
 The names of children follow from names that people choose, so an object of that name may belong to somebody else.
-Such an object is never changed or deleted: the owner of the child that is needed says so in its Ready condition.
+Such an object is never changed or deleted: the owner of the child reports it in its Ready condition.
 """
 
 from collections.abc import Mapping
@@ -16,9 +16,9 @@ from tieline_operator.apply.plan import Child, Creation, Object, Refusal
 NOT_OWNED = "NotOwned"
 CONTENT_DIFFERS = "ContentDiffers"
 
-# What makes an object without an owner recognisable as the child that is needed.
+# Labels that identify an object without an owner as the child.
 _IDENTITY_LABELS = (ENVIRONMENT_ID_LABEL, ID_LABEL)
-# What an immutable object is: two with the same name and another one of these are not the same.
+# The content of an immutable object: two of one name that differ in one of these are not the same.
 _CONTENT = (("binaryData",), ("spec", "digest"), ("spec", "projectRef"), ("spec", "connectorRef"))
 
 
@@ -33,9 +33,9 @@ def may_write(actual: Object, uid: str, labels: Mapping[str, str]) -> bool:
     if is_owned(actual, uid):
         return True
     present = actual["metadata"].get("labels") or {}
-    wanted = [(name, labels[name]) for name in _IDENTITY_LABELS if name in labels]
+    expected = [(name, labels[name]) for name in _IDENTITY_LABELS if name in labels]
     orphan = not actual["metadata"].get("ownerReferences")
-    return orphan and any(present.get(name) == value for name, value in wanted)
+    return orphan and any(present.get(name) == value for name, value in expected)
 
 
 def child_refusal(child: Child, actual: Object) -> Refusal | None:
@@ -49,7 +49,7 @@ def child_refusal(child: Child, actual: Object) -> Refusal | None:
 def creation_refusal(creation: Creation, actual: Object) -> Refusal | None:
     """Why ``actual`` is not the immutable object that ``creation`` describes.
 
-    One without an owner counts when it holds the same: restores leave owner references out.
+    An object without an owner is accepted when its content is the same: restores leave owner references out.
     """
     owner = _owner(creation.desired)
     owners = actual["metadata"].get("ownerReferences")
@@ -76,7 +76,7 @@ def _not_owned(child: Child | Creation, actual: Object, owner: Mapping[str, Any]
         message = (
             f"{name} belongs to a {owner['kind']} of the same name that was deleted; Kubernetes removes it"
         )
-        return Refusal(child=child, reason=NOT_OWNED, message=message, passing=True)
+        return Refusal(child=child, reason=NOT_OWNED, message=message, transient=True)
     message = (
         f'{name} belongs to {other.get("kind")} "{other.get("name")}", so it is left as it is; '
         "rename one of the two owners, or delete the object"

@@ -1,4 +1,4 @@
-"""What a reconciler decides: pure data, which ``applying`` carries out."""
+"""What a reconciler decides: pure data, which the applier carries out."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ Manifest = dict[str, Any]
 
 
 class Key(NamedTuple):
-    """An object that can be reconciled."""
+    """An object to reconcile."""
 
     kind: str
     namespace: str
@@ -28,12 +28,12 @@ class Key(NamedTuple):
 
 
 class Deferred:
-    """Nothing can be said of an object yet; it comes back into the queue by itself once something can."""
+    """Nothing can be decided yet; a callback enqueues the object again."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What Ready will say."""
+    """What the Ready condition will say."""
 
     status: str
     """True, False (it failed) or Unknown (not finished yet)."""
@@ -44,17 +44,17 @@ class Outcome:
 
 
 def ready(reason: str, message: str) -> Outcome:
-    """All is as the spec asks."""
+    """The object is as its spec asks."""
     return Outcome("True", reason, message)
 
 
 def failed(reason: str, message: str) -> Outcome:
-    """Something is wrong that does not mend by waiting alone."""
+    """A failure that waiting will not resolve."""
     return Outcome("False", reason, message)
 
 
 def in_progress(reason: str, message: str) -> Outcome:
-    """It is being done."""
+    """Work is in progress."""
     return Outcome("Unknown", reason, message)
 
 
@@ -89,20 +89,20 @@ class Refusal:
     """One CamelCase word."""
     message: str
     """A sentence for people."""
-    passing: bool = False
-    """Whether it ends by itself: Kubernetes is removing the object that is in the way."""
+    transient: bool = False
+    """Whether it ends by itself: Kubernetes is removing the conflicting object."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Deletion:
-    """An object that must go: just this one (by uid), not one that takes its name."""
+    """An object to delete: exactly this one (by uid), not another of its name."""
 
     resource: Resource
     namespace: str
     name: str
     uid: str
     resource_version: str | None = None
-    """Where given, it goes only as it was then: what somebody has written since stays."""
+    """If given, the deletion fails when the object has changed since."""
 
     @classmethod
     def of(cls, resource: Resource, obj: Object, *, unchanged: bool = False) -> "Deletion":
@@ -118,7 +118,7 @@ class Deletion:
 
 @dataclass(frozen=True)
 class PlannedEvent:
-    """Something that has happened to a part of the object, to be told in an event of its own."""
+    """A Kubernetes Event about a part of the object."""
 
     reason: str
     """One CamelCase word."""
@@ -128,7 +128,7 @@ class PlannedEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """All that follows from one look at an object."""
+    """The result of one reconcile of an object."""
 
     outcome: Outcome
     status: dict[str, Any] = field(default_factory=dict)
@@ -137,8 +137,8 @@ class Plan:
     children: tuple[Child, ...] = ()
     deletions: tuple[Deletion, ...] = ()
     events: tuple[PlannedEvent, ...] = ()
-    """Told once the status that they belong to is written."""
+    """Posted once the status that they belong to is written."""
     on_refusal: "Callable[[Sequence[Refusal]], Plan] | None" = None
-    """The plan for when children cannot be written; its status is what is told then."""
+    """The plan for when children cannot be written; its status is written instead."""
     requeue_after: float | None = None
-    """Seconds after which to look again, when time itself may change the answer."""
+    """Seconds after which to reconcile again, when time alone may change the outcome."""

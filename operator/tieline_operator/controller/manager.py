@@ -54,7 +54,7 @@ _DEBOUNCED = frozenset((*MANAGED_RESOURCES, PODS))
 # They only come first: a replica that begins to lead looks at everything. For years most of them are gone by then.
 _MAX_CHANGED_WHILE_STANDBY = 4096
 # A cache that is this late is looked at all the same; the change that makes up for it is looked at as well.
-_PATIENCE = 5.0
+_SYNC_TIMEOUT = 5.0
 
 
 class Manager:
@@ -66,7 +66,7 @@ class Manager:
         self._metrics = metrics
         self.cache = ClusterCache.build(kube, config.namespaces)
         self._lease = _lease(config, kube) if config.leader_elect else None
-        writes = LeaderGuardedClient(kube, self._left)
+        writes = LeaderGuardedClient(kube, self._remaining_lease)
         self._events = QueuedEventRecorder(writes, busy=lambda: len(self.queue) > 0)
         self._self_writes = SelfWriteFilter()
         self._code = ProjectFiles(self.cache)
@@ -120,7 +120,7 @@ class Manager:
             self.cache,
             self._metrics,
             self._enqueue_connection,
-            lambda: self._left() > 0,
+            lambda: self._remaining_lease() > 0,
         )
         for resource, store in self.cache.items():
             store.subscribe(partial(self._changed, resource))
@@ -158,10 +158,10 @@ class Manager:
         if self._self_writes.holds(metadata["uid"], version):
             return
         key = Key(resource.kind, metadata["namespace"], metadata["name"])
-        if not await self.cache[resource].reached(key.namespace, version, _PATIENCE):
+        if not await self.cache[resource].reached(key.namespace, version, _SYNC_TIMEOUT):
             self._pending_events.add(key)
         known = self.cache[resource].get(key.namespace, key.name)
-        self._enqueue(key, soon=known is not None and _is_reconciled(known))
+        self._enqueue(key, debounce=known is not None and _is_reconciled(known))
 
     def dead(self) -> list[str]:
         """The resources whose watch is dead."""
@@ -173,14 +173,14 @@ class Manager:
         if change.new is None and resource in (PROJECTS, PROJECT_VERSIONS):
             self._code.forget(change.object["metadata"]["uid"])
         for key in keys_to_enqueue(self._listers, resource, change):
-            self._enqueue(key, soon=resource in _DEBOUNCED)
+            self._enqueue(key, debounce=resource in _DEBOUNCED)
         if resource in PRIMARY_RESOURCES and (key := key_of(resource, change.object)) in self._pending_events:
             self._pending_events.discard(key)
             self._enqueue(key)
 
-    def _enqueue(self, key: Key, *, soon: bool = False) -> None:
+    def _enqueue(self, key: Key, *, debounce: bool = False) -> None:
         if self.leading:
-            (self.queue.add_debounced if soon else self.queue.add)(key)
+            (self.queue.add_debounced if debounce else self.queue.add)(key)
         else:
             self._changed_while_standby[key] = None
 
@@ -196,9 +196,9 @@ class Manager:
     def _enqueue_connection(self, namespace: str, name: str) -> None:
         self.queue.add(Key(CONNECTIONS.kind, namespace, name))
 
-    def _post_about_namespace(self, namespace: Mapping[str, Any], told: Mapping[str, str]) -> None:
+    def _post_about_namespace(self, namespace: Mapping[str, Any], condition: Mapping[str, str]) -> None:
         if self.leading:
-            self._events.post_soon(NAMESPACES, namespace, told)
+            self._events.enqueue(NAMESPACES, namespace, condition)
 
     def _enqueue_projects(self, namespace: str) -> None:
         for project in self.cache[PROJECTS].list(namespace):
@@ -210,7 +210,7 @@ class Manager:
         else:
             await lead(self._lease, self._work_on)
 
-    def _left(self) -> float:
+    def _remaining_lease(self) -> float:
         return self._lease.left if self._lease else math.inf
 
     async def _work_on(self) -> None:

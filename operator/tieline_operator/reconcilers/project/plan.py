@@ -81,12 +81,12 @@ def _refused(view: ObservedProject, now: datetime, refusals: Sequence[Refusal]) 
         return again
     # The connector alone: no environment is the worse for it.
     reason = connector.reason if connector.reason == NOT_OWNED else "ConnectorRefused"
-    outcome = (in_progress if connector.passing else failed)(reason, connector.message)
+    outcome = (in_progress if connector.transient else failed)(reason, connector.message)
     return replace(again, outcome=outcome)
 
 
 def _environment(planned: EnvironmentPlan, refusal: Refusal | None, now: datetime) -> _Environment:
-    if refusal and refusal.passing:
+    if refusal and refusal.transient:
         planned = replace(planned, wanted=replace(planned.wanted, waiting=refusal.message))
     elif refusal:
         wanted = replace(planned.wanted, problem=Failure(refusal.reason, refusal.message))

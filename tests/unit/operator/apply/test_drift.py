@@ -66,12 +66,12 @@ class Telling:
         self.world.put(resource, live)
         drift = await self.drifts.changed(resource, desired, actual)
         if drift:
-            await self.drifts.tell(DEPLOYMENTS, OWNER, drift)
+            await self.drifts.report(DEPLOYMENTS, OWNER, drift)
 
     async def missing(self, desired: dict[str, Any]) -> None:
         drift = self.drifts.missing(DEPLOYMENTS, desired)
         if drift:
-            await self.drifts.tell(DEPLOYMENTS, OWNER, drift)
+            await self.drifts.report(DEPLOYMENTS, OWNER, drift)
 
 
 @pytest.fixture

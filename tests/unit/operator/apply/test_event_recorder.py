@@ -102,7 +102,7 @@ async def test_work_that_waits_comes_first_and_a_full_queue_does_not_wait_for_it
 
 
 async def test_events_do_not_wait_for_work_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tieline_operator.apply.event_recorder._PATIENCE", 0.1)
+    monkeypatch.setattr("tieline_operator.apply.event_recorder._MAX_DELAY", 0.1)
     server = Server()
     server.open.set()
     events = QueuedEventRecorder(server, busy=lambda: True)
