@@ -34,6 +34,12 @@ class Lister(Protocol):
         """The objects that an index files under a key."""
 
 
+class Listers(Protocol):
+    """Listers by resource."""
+
+    def __getitem__(self, resource: Resource, /) -> Lister: ...
+
+
 class MultiNamespaceInformer:
     """One resource in all watched namespaces: a cache for the cluster, or one a namespace."""
 

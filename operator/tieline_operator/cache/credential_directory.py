@@ -1,49 +1,41 @@
 """What resolving and linking of credentials ask of the operator's caches."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from tieline_core.identity.organisations import holder
-from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as r
 from tieline_operator.apply.plan import Object
-from tieline_operator.cache.cluster_cache import Lister
+from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.cache.indexers import BY_ID, joined
 from tieline_operator.cache.organisations import organisation
-
-
-class Listers(Protocol):
-    """The caches by resource."""
-
-    def __getitem__(self, resource: Resource, /) -> Lister: ...
 
 
 class CacheDirectory:
     """A ``Directory`` of what the caches hold: no values of Secrets."""
 
-    def __init__(self, stores: Listers) -> None:
-        self._stores = stores
+    def __init__(self, listers: Listers) -> None:
+        self._listers = listers
 
     def system(self, namespace: str, name: str) -> Object | None:
-        return self._stores[r.SYSTEMS].get(namespace, name)
+        return self._listers[r.SYSTEMS].get(namespace, name)
 
     def connection(self, namespace: str, name: str) -> Object | None:
-        by_id = self._stores[r.CONNECTIONS].by_index(BY_ID, joined(namespace, name.upper()))
+        by_id = self._listers[r.CONNECTIONS].by_index(BY_ID, joined(namespace, name.upper()))
         oldest = min(by_id, key=lambda obj: str(obj["metadata"]["creationTimestamp"]), default=None)
-        return self._stores[r.CONNECTIONS].get(namespace, name) or oldest
+        return self._listers[r.CONNECTIONS].get(namespace, name) or oldest
 
     def certificate_holders(self, namespace: str, system: str) -> Sequence[Object]:
-        return self._stores[r.CONNECTIONS].by_index("certificate", joined(namespace, system))
+        return self._listers[r.CONNECTIONS].by_index("certificate", joined(namespace, system))
 
     def holders(self, namespace: str, credential_id: str) -> Sequence[Object]:
-        return self._stores[r.CONNECTIONS].by_index("credential", joined(namespace, credential_id))
+        return self._listers[r.CONNECTIONS].by_index("credential", joined(namespace, credential_id))
 
     def grants(self, namespace: str) -> Sequence[Object]:
-        return self._stores[r.CREDENTIAL_GRANTS].list(namespace)
+        return self._listers[r.CREDENTIAL_GRANTS].list(namespace)
 
     def organisation_of(self, namespace: str) -> str | None:
-        found = organisation(self._stores[r.NAMESPACES], namespace)
+        found = organisation(self._listers[r.NAMESPACES], namespace)
         return found.id if found and not found.older else None
 
     def namespace_of(self, organisation: str) -> str | None:
-        return holder(self._stores[r.NAMESPACES].by_index("organisation", organisation))
+        return holder(self._listers[r.NAMESPACES].by_index("organisation", organisation))

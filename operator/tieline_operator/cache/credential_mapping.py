@@ -1,21 +1,18 @@
 """Whom a change of a borrowed or linked credential concerns: clients that schemes name, certificates, grants."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from pydantic import ValidationError
 
 from tieline_core.credentials.linker import LinkedCredential, canonical, credential_ids, granted
 from tieline_core.identity.ids import object_id
-from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as r
 from tieline_core.resources import CredentialGrant
 from tieline_core.resources.connections import CredentialType
 from tieline_operator.apply.plan import Key, Object
-from tieline_operator.cache.cluster_cache import Lister
+from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.cache.credential_directory import CacheDirectory
-from tieline_operator.cache.indexers import joined, namespace_of
-
-Listers = Mapping[Resource, Lister]
+from tieline_operator.cache.indexers import joined, key_of, namespace_of
 
 _LINKABLE = frozenset({CredentialType.OAUTH2_CLIENT, CredentialType.CERTIFICATE})
 
@@ -26,7 +23,7 @@ def keys_for_connection(listers: Listers, obj: Object) -> Iterator[Key]:
     namespace = namespace_of(obj)
     for name in (metadata["name"], object_id(obj), object_id(obj).lower()):
         for grant in listers[r.CREDENTIAL_GRANTS].by_index("connection", joined(namespace, name)):
-            yield _key(r.CREDENTIAL_GRANTS, grant)
+            yield key_of(r.CREDENTIAL_GRANTS, grant)
     kinds = {item.get("type") for item in spec.get("credentials", [])}
     if kinds & _LINKABLE:
         yield from _users_of(listers, credential_ids(obj))
@@ -50,16 +47,12 @@ def _users_of(listers: Listers, credentials: Iterable[str]) -> Iterator[Key]:
     """Systems and connections whose schemes name one of the credentials, in any namespace."""
     for identifier in credentials:
         for connection in listers[r.CONNECTIONS].by_index("client", identifier):
-            yield _key(r.CONNECTIONS, connection)
+            yield key_of(r.CONNECTIONS, connection)
         for system in listers[r.SYSTEMS].by_index("client", identifier):
-            yield _key(r.SYSTEMS, system)
+            yield key_of(r.SYSTEMS, system)
             yield from _connections_of(listers, namespace_of(system), system["metadata"]["name"])
 
 
 def _connections_of(listers: Listers, namespace: str, system: str | None) -> Iterator[Key]:
     for other in listers[r.CONNECTIONS].by_index("system", joined(namespace, system)):
-        yield _key(r.CONNECTIONS, other)
-
-
-def _key(resource: Resource, obj: Object) -> Key:
-    return Key(resource.kind, namespace_of(obj), obj["metadata"]["name"])
+        yield key_of(r.CONNECTIONS, other)

@@ -10,7 +10,7 @@ from tieline_core.kubernetes import Change, Resource
 from tieline_core.kubernetes import resources as r
 from tieline_operator.apply.conditions import find_condition
 from tieline_operator.apply.plan import Key, Object
-from tieline_operator.cache.cluster_cache import Lister
+from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.cache.credential_mapping import keys_for_connection, keys_for_grant
 from tieline_operator.cache.indexers import (
     BY_ADDRESS,
@@ -19,13 +19,13 @@ from tieline_operator.cache.indexers import (
     CHILD_RESOURCES,
     PRIMARY_RESOURCES,
     joined,
+    key_of,
     namespace_of,
     public_urls,
     ref,
 )
 from tieline_operator.workload.public_urls import address_key
 
-Listers = Mapping[Resource, Lister]
 EventMapper = Callable[[Listers, Object], Iterator[Key]]
 
 
@@ -73,11 +73,6 @@ def relevant_fields(resource: Resource, obj: Object) -> tuple[Any, ...]:
         status.get("fromConnector"),
         environments,
     )
-
-
-def key_of(resource: Resource, obj: Object) -> Key:
-    """The key of one of our own objects."""
-    return Key(resource.kind, namespace_of(obj), obj["metadata"]["name"])
 
 
 def _found(listers: Listers, resource: Resource, index: str, *parts: str | None) -> Iterator[Key]:

@@ -8,7 +8,7 @@ from tieline_core.identity.names import PROJECT_LABEL, label_value
 from tieline_core.identity.organisations import labelled_id
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as r
-from tieline_operator.apply.plan import Object
+from tieline_operator.apply.plan import Key, Object
 from tieline_operator.workload.public_urls import address_key
 
 IndexFunc = Callable[[Object], Iterable[str]]
@@ -56,6 +56,11 @@ def ref(obj: Object, field: str) -> str | None:
 def namespace_of(obj: Object) -> str:
     namespace: str = obj["metadata"].get("namespace", "")
     return namespace
+
+
+def key_of(resource: Resource, obj: Object) -> Key:
+    """The key of one of our own objects."""
+    return Key(resource.kind, namespace_of(obj), obj["metadata"]["name"])
 
 
 def _by(*fields: Callable[[Object], str | None]) -> IndexFunc:

@@ -32,8 +32,8 @@ from tieline_operator.apply.event_recorder import QueuedEventRecorder
 from tieline_operator.apply.leader_guard import LeaderGuardedClient
 from tieline_operator.apply.plan import Key
 from tieline_operator.cache.cluster_cache import ClusterCache
-from tieline_operator.cache.event_mapping import key_of, keys_to_enqueue
-from tieline_operator.cache.indexers import CHILD_RESOURCES, PRIMARY_RESOURCES
+from tieline_operator.cache.event_mapping import keys_to_enqueue
+from tieline_operator.cache.indexers import CHILD_RESOURCES, PRIMARY_RESOURCES, key_of
 from tieline_operator.cache.organisations import DuplicateOrganisationLog, duplicates
 from tieline_operator.config import Config
 from tieline_operator.controller.controller import Controller, reconcilers
@@ -101,7 +101,6 @@ class Manager:
         self._changed_while_standby: LRUCache[Key, None] = LRUCache(_MAX_CHANGED_WHILE_STANDBY)
         """What changed last while another replica led, the latest last."""
         self._work: asyncio.Task[None] | None = None
-        self._listers = dict(self.cache.items())
         metrics.watch(
             depth=lambda: len(self.queue),
             oldest=lambda: self.queue.oldest,
@@ -172,7 +171,7 @@ class Manager:
             self._drifts.gone(resource, change.object)
         if change.new is None and resource in (PROJECTS, PROJECT_VERSIONS):
             self._code.forget(change.object["metadata"]["uid"])
-        for key in keys_to_enqueue(self._listers, resource, change):
+        for key in keys_to_enqueue(self.cache, resource, change):
             self._enqueue(key, debounce=resource in _DEBOUNCED)
         if resource in PRIMARY_RESOURCES and (key := key_of(resource, change.object)) in self._pending_events:
             self._pending_events.discard(key)

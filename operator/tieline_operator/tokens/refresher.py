@@ -32,7 +32,8 @@ from tieline_core.resources.connections import ConnectionCredential
 from tieline_core.resources.parsed_cache import CONNECTION
 from tieline_operator.apply.conditions import is_terminating
 from tieline_operator.apply.plan import Object, earliest
-from tieline_operator.cache.credential_directory import CacheDirectory, Listers
+from tieline_operator.cache.cluster_cache import Listers
+from tieline_operator.cache.credential_directory import CacheDirectory
 from tieline_operator.cache.secret_facts import cached_facts, tokens_facts
 from tieline_operator.metrics import Metrics
 from tieline_operator.queues.clock import Clock
@@ -82,7 +83,7 @@ class TokenRefresher:
 
     def __init__(
         self,
-        stores: Listers,
+        listers: Listers,
         token_manager: TokenSource,
         metrics: Metrics,
         *,
@@ -97,7 +98,7 @@ class TokenRefresher:
         Nothing starts unless this replica leads for sure (``leads``): it may have hung, and not know yet that another
         one has taken over.
         """
-        self._stores = stores
+        self._listers = listers
         self._token_manager = token_manager
         self._metrics = metrics
         self._now = now
@@ -112,7 +113,7 @@ class TokenRefresher:
 
     def reschedule(self, namespace: str, name: str) -> None:
         """Decides again when the tokens of a connection are due: something that concerns it has changed."""
-        obj = self._stores[CONNECTIONS].get(namespace, name)
+        obj = self._listers[CONNECTIONS].get(namespace, name)
         refreshable = self._refreshable(obj) if obj and not is_terminating(obj) else set()
         for key in self._by_connection.pop((namespace, name), set()) - refreshable:
             self._forget(key)
@@ -128,7 +129,7 @@ class TokenRefresher:
         """Ensures that the tokens are valid; returns the seconds after which to check again."""
         if not self._leads():
             return _FIRST_BACKOFF
-        obj = self._stores[CONNECTIONS].get(key.namespace, key.connection)
+        obj = self._listers[CONNECTIONS].get(key.namespace, key.connection)
         if obj is None:
             return None
         began, at = time.perf_counter(), self._now()
@@ -193,7 +194,7 @@ class TokenRefresher:
         self, key: CredentialKey, obj: Object, read: Connection, item: ConnectionCredential
     ) -> bool:
         """Whether there are tokens to keep fresh; adds the credential to the queue if it is not there."""
-        secrets = self._stores[SECRETS]
+        secrets = self._listers[SECRETS]
         links = self._links(obj, read, item)
         tokens = tokens_facts(secrets, obj, item.id)
         if links.grant is None or links.problems:
@@ -237,7 +238,7 @@ class TokenRefresher:
         return max((due + spread - self._now()).total_seconds(), 0.0)
 
     def _links(self, obj: Object, read: Connection, item: ConnectionCredential) -> ResolvedReferences:
-        directory, secrets = CacheDirectory(self._stores), self._stores[SECRETS]
+        directory, secrets = CacheDirectory(self._listers), self._listers[SECRETS]
         scheme = scheme_of(directory, read, item)
 
         def facts(namespace: str, name: str) -> SecretFacts:
@@ -247,15 +248,15 @@ class TokenRefresher:
 
     def _given_is_renewable(self, key: CredentialKey, item: ConnectionCredential) -> bool:
         name = item.secret_ref.name if item.secret_ref else ""
-        return "refreshToken" in cached_facts(self._stores[SECRETS], key.namespace, name).keys
+        return "refreshToken" in cached_facts(self._listers[SECRETS], key.namespace, name).keys
 
     def _host(self, key: CredentialKey) -> str:
         """The host of the provider that the auth scheme names: the group of the queue."""
-        obj = self._stores[CONNECTIONS].get(key.namespace, key.connection)
+        obj = self._listers[CONNECTIONS].get(key.namespace, key.connection)
         read = CONNECTION.of(obj) if obj else None
         items = read.spec.credentials if read else []
         item = next((one for one in items if one.id == key.item_id), None)
-        scheme = scheme_of(CacheDirectory(self._stores), read, item) if read and item else None
+        scheme = scheme_of(CacheDirectory(self._listers), read, item) if read and item else None
         url = scheme.oauth2.token_url if scheme and scheme.oauth2 else ""
         if scheme and scheme.oauth1 and scheme.oauth1.token_endpoint:
             url = scheme.oauth1.token_endpoint.url

@@ -21,8 +21,8 @@ from tieline_operator.apply.applier import Applier
 from tieline_operator.apply.drift import DriftReporter
 from tieline_operator.apply.event_recorder import EventRecorder
 from tieline_operator.apply.plan import Key
-from tieline_operator.cache.event_mapping import key_of, keys_to_enqueue
-from tieline_operator.cache.indexers import PRIMARY_RESOURCES
+from tieline_operator.cache.event_mapping import keys_to_enqueue
+from tieline_operator.cache.indexers import PRIMARY_RESOURCES, key_of
 from tieline_operator.config import Config
 from tieline_operator.controller.controller import Controller, reconcilers
 from tieline_operator.metrics import Metrics
