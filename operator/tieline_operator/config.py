@@ -10,7 +10,7 @@
 | TIELINE_NAMESPACES | (all) | namespaces to work in, separated by commas |
 | TIELINE_WORKERS | 8 | objects that are reconciled at the same time |
 | TIELINE_VERSIONS_KEPT | 20 | ProjectVersions kept per project, besides those in use |
-| TIELINE_LEADER_ELECT | true | whether replicas take turns by a Lease |
+| TIELINE_LEADER_ELECT | true | whether replicas elect a leader by a Lease |
 | TIELINE_LEASE_NAMESPACE | (the pod's own) | namespace of that Lease |
 | TIELINE_HEALTH_PORT | 8080 | liveness: GET /healthz |
 | TIELINE_METRICS_PORT | 9090 | Prometheus: GET /metrics |
@@ -88,7 +88,7 @@ _Url = Annotated[str, AfterValidator(_url)]
 
 
 class Config(EnvironmentSettings):
-    """What the operator is told from outside."""
+    """The operator's settings."""
 
     runtime_image: str
     api_url: _Url

@@ -1,7 +1,7 @@
-"""``/healthz`` and ``/readyz``, on the event loop that works: one that hangs does not answer.
+"""``/healthz`` and ``/readyz``, on the event loop that reconciles, so that a blocked loop fails them.
 
-Healthy is a replica whose watches live; one that still reads the cluster, or waits for the Lease, is. Ready is one
-that knows the cluster and could work, whether it leads or not.
+A replica is healthy while its watches are alive, also during the first lists and while it waits for the Lease. It is
+ready once its caches have synced, whether it leads or not.
 """
 
 from typing import Protocol
@@ -10,7 +10,7 @@ from aiohttp import web
 
 
 class Replica(Protocol):
-    """What the probes ask."""
+    """What the probes need of the manager."""
 
     @property
     def started(self) -> bool:
@@ -18,14 +18,14 @@ class Replica(Protocol):
 
     @property
     def leading(self) -> bool:
-        """Whether this replica is the one at work."""
+        """Whether this replica leads."""
 
     def dead(self) -> list[str]:
         """The resources whose watch is dead."""
 
 
 def application(replica: Replica) -> web.Application:
-    """The two probes, each with a sentence for people."""
+    """The two probes, each with a message."""
 
     def state() -> tuple[bool, bool, str]:
         if not replica.started:
@@ -35,12 +35,12 @@ def application(replica: Replica) -> web.Application:
         return True, True, "Leading" if replica.leading else "Waiting for the Lease"
 
     async def healthz(_request: web.Request) -> web.Response:
-        healthy, _, told = state()
-        return web.Response(text=f"{told}\n", status=200 if healthy else 503)
+        healthy, _, message = state()
+        return web.Response(text=f"{message}\n", status=200 if healthy else 503)
 
     async def readyz(_request: web.Request) -> web.Response:
-        _, ready, told = state()
-        return web.Response(text=f"{told}\n", status=200 if ready else 503)
+        _, ready, message = state()
+        return web.Response(text=f"{message}\n", status=200 if ready else 503)
 
     app = web.Application()
     app.router.add_get("/healthz", healthz)

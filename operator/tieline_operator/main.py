@@ -1,7 +1,7 @@
-"""``tieline-operator``: kopf brings the life-cycle and the events of our own kinds.
+"""``tieline-operator``: kopf provides the life-cycle and the events of our own kinds.
 
-kopf's handlers only put keys into the queue. They are all ``on.event``: those leave no annotations and no
-finalizers on people's objects, and kopf writes nothing.
+kopf's handlers only enqueue keys. They are all ``on.event``: such handlers leave no annotations and no finalizers on
+objects, and kopf writes nothing.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ def main() -> int:
     except SettingsError as error:
         sys.stderr.write(f"The configuration is not usable: {error}\n")
         return _WRONG_USAGE
-    # These would be a line a probe, and a line an event.
+    # These log a line a probe, and a line an event.
     json_logging.set_up(config.log_level, sys.stderr, quiet=("aiohttp.access", "kopf.objects"))
     try:
         return uvloop.run(run(config))
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 async def run(config: Config) -> int:
-    """Runs the operator; 1 when it stopped because it could not go on."""
+    """Runs the operator; returns 1 when it stopped because of an error."""
     metrics = Metrics(object_names=config.metrics_object_names)
     server, _ = metrics.serve(config.metrics_port)
     manager = Manager(config, await _connect(config), metrics)
@@ -58,7 +58,7 @@ async def run(config: Config) -> int:
     await probing.setup()
     await web.TCPSite(probing, "0.0.0.0", config.health_port).start()  # noqa: S104  (the kubelet asks)
     watching = asyncio.create_task(_stop_when_finished(manager, stop))
-    # Said here, because kopf would ask for the user's name, and a user may have none.
+    # Given, because kopf would look up the user's name, and a user may have none.
     identity: Any = socket.gethostname()
     try:
         async with process_memory.periodic_heap_trim():
@@ -95,23 +95,23 @@ def registry(config: Config, manager: Manager, stopped: asyncio.Event) -> kopf.O
 
     @kopf.on.startup(registry=handlers)
     async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
-        # kopf would post its log as Events on people's objects.
+        # kopf would post its log as Events on objects.
         settings.posting.enabled = False
         settings.persistence.diffbase_storage = NoDiffBase()
         settings.persistence.progress_storage = NoProgress()
-        # kopf keeps a worker an object; idle ones are worth nothing here, and delay the exit.
+        # kopf keeps a worker an object; idle ones are useless here, and delay the exit.
         settings.queueing.idle_timeout = 0.5
         settings.queueing.exit_timeout = 0.5
-        # By itself it lists a kind at once: all objects would be in memory once more.
+        # kopf's default lists a kind in one request: all objects would be in memory once more.
         settings.watching.chunk_size = 100
-        # It would follow definitions and Namespaces of the whole cluster, which a Role does not permit.
+        # kopf would watch CRDs and Namespaces of the whole cluster, which a Role does not permit.
         settings.scanning.disabled = bool(config.namespaces)
         await manager.start()
 
     @kopf.on.cleanup(registry=handlers)
     async def stop(**_: Any) -> None:
         await manager.stop()
-        # kopf waits for its flag to stop also when it was a signal that stopped it, for 5 s.
+        # kopf waits up to 5 s for its stop flag, even after a signal.
         stopped.set()
 
     for resource in PRIMARY_RESOURCES:

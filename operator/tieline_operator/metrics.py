@@ -24,7 +24,7 @@ class Metrics:
     """What the operator counts and measures."""
 
     def __init__(self, *, object_names: bool = False) -> None:
-        """``object_names``: whether series name objects and namespaces, for whoever may reach the port to read."""
+        """``object_names``: whether series name objects and namespaces, readable by all who reach the port."""
         self.registry = CollectorRegistry()
         self._object_names = object_names
         self.reconciles = Counter(
@@ -83,27 +83,27 @@ class Metrics:
         ages: Callable[[], Mapping[str, float]],
         requests: Callable[[], Mapping[tuple[str, str], int]],
     ) -> None:
-        """Takes up what is read when somebody asks: the queue, the watches and the requests."""
+        """Registers what is read at each scrape: the queue, the watches and the requests."""
         self.registry.register(_Read(depth=depth, oldest=oldest, ages=ages, requests=requests))
 
     def watch_objects(self, objects: Callable[[], Mapping[Resource, Sequence[Object]]]) -> None:
-        """Takes up what is read when somebody asks: the objects there are, and the environments."""
+        """Registers what is read at each scrape: the objects and the environments."""
         self.registry.register(_Objects(objects, names=self._object_names))
 
     def watch_organisations(self, duplicates: Callable[[], Mapping[str, OrganisationClaim]]) -> None:
-        """Takes up what is read when somebody asks: the namespaces that carry the id of an older one."""
+        """Registers what is read at each scrape: the namespaces that carry the id of an older one."""
         self.registry.register(_Duplicates(duplicates, names=self._object_names))
 
     def watch_refreshes(self, *, waiting: Callable[[], float], late: Callable[[], float]) -> None:
-        """Takes up what is read when somebody asks: the tokens that are kept fresh."""
-        for name, told, read in (
+        """Registers what is read at each scrape: the tokens that are kept fresh."""
+        for name, documentation, read in (
             ("tieline_operator_tokens_kept", "Credentials whose tokens are kept fresh", waiting),
             ("tieline_operator_tokens_late", "Credentials that are due and wait for their turn", late),
         ):
-            Gauge(name, told, registry=self.registry).set_function(read)
+            Gauge(name, documentation, registry=self.registry).set_function(read)
 
     def serve(self, port: int) -> tuple[WSGIServer, Thread]:
-        """Serves ``/metrics`` from a thread of its own (a busy event loop stays observable)."""
+        """Serves ``/metrics`` from a thread of its own (so that a busy event loop stays observable)."""
         return start_http_server(port, registry=self.registry)
 
 
@@ -168,7 +168,7 @@ class _Duplicates(Collector):
 _READY = {"True": "true", "False": "false"}
 _NAMED = frozenset({"Project", "Connection", "ConnectionTemplate", "System", "Connector", "CredentialGrant"})
 """Kinds whose objects have series of their own. Users, their activations and versions can be any number."""
-MOST_NAMED = 2000
+MAX_NAMED = 2000
 """Objects of a kind, and environments, that have series of their own; those that are not ready come first."""
 
 
@@ -240,7 +240,7 @@ class _Objects(Collector):
         found = self._read()
         ready = GaugeMetricFamily(
             "tieline_operator_object_ready",
-            f"1 where an object's Ready is True, else 0; at most {MOST_NAMED} of each kind, those with 0 first",
+            f"1 where an object's Ready is True, else 0; at most {MAX_NAMED} of each kind, those with 0 first",
             labels=("kind", "object_namespace", "object"),
         )
         unnamed = GaugeMetricFamily(
@@ -252,19 +252,19 @@ class _Objects(Collector):
             if resource.kind not in _NAMED:
                 continue
             values = sorted((_is_ready(item), *_name_of(item)) for item in items)
-            for value, namespace, name in values[:MOST_NAMED]:
+            for value, namespace, name in values[:MAX_NAMED]:
                 ready.add_metric((resource.kind, namespace, name), value)
-            unnamed.add_metric((resource.kind,), max(0, len(values) - MOST_NAMED))
+            unnamed.add_metric((resource.kind,), max(0, len(values) - MAX_NAMED))
         yield ready
         status = GaugeMetricFamily(
             "tieline_operator_environment_status",
-            f"1 for the status that an environment has; at most {MOST_NAMED} environments, those in error first",
+            f"1 for the status that an environment has; at most {MAX_NAMED} environments, those in error first",
             labels=("object_namespace", "project", "environment", "status"),
         )
         environments = sorted(_environments(found.get(PROJECTS, ())))
-        for _, *labels in environments[:MOST_NAMED]:
+        for _, *labels in environments[:MAX_NAMED]:
             status.add_metric(labels, 1)
-        unnamed.add_metric(("Environment",), max(0, len(environments) - MOST_NAMED))
+        unnamed.add_metric(("Environment",), max(0, len(environments) - MAX_NAMED))
         yield status
         yield unnamed
 

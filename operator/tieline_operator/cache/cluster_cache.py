@@ -1,4 +1,4 @@
-"""What the operator sees of the cluster: a cache a resource, with the indexes that references need."""
+"""The operator's cache of the cluster: an informer a resource, with the indexes that references need."""
 
 import asyncio
 import itertools
@@ -17,12 +17,12 @@ from tieline_operator.workload.pods import keep_last_terminations
 
 logger = logging.getLogger(__name__)
 
-_PATIENCE = 10.0
+_SYNC_TIMEOUT = 10.0
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 1.0, 15.0
 
 
 class Lister(Protocol):
-    """Reading from what is known of one resource."""
+    """Reads cached objects of one resource."""
 
     def get(self, namespace: str | None, name: str) -> Object | None:
         """The object, or None."""
@@ -31,7 +31,7 @@ class Lister(Protocol):
         """All objects, of a namespace or of all that are watched."""
 
     def by_index(self, index: str, key: str) -> Sequence[Object]:
-        """The objects that an index files under a key."""
+        """The objects with a key in an index."""
 
 
 class Listers(Protocol):
@@ -41,7 +41,7 @@ class Listers(Protocol):
 
 
 class MultiNamespaceInformer:
-    """One resource in all watched namespaces: a cache for the cluster, or one a namespace."""
+    """One resource in all watched namespaces: an informer for the cluster, or one a namespace."""
 
     def __init__(self, caches: Mapping[str | None, Informer]) -> None:
         self._caches = caches
@@ -51,7 +51,7 @@ class MultiNamespaceInformer:
         return list(self._caches.values())
 
     @property
-    def places(self) -> Sequence[str | None]:
+    def watched_namespaces(self) -> Sequence[str | None]:
         """The namespaces that are watched; None is the cluster."""
         return list(self._caches)
 
@@ -73,7 +73,7 @@ class MultiNamespaceInformer:
             cache.subscribe(callback)
 
     def observe(self, obj: Mapping[str, Any]) -> None:
-        """Takes in what was just written, before the watch brings it."""
+        """Stores what was just written, before the watch delivers it."""
         cache = self._of(obj["metadata"].get("namespace"))
         if cache:
             cache.observe(dict(obj))
@@ -84,11 +84,11 @@ class MultiNamespaceInformer:
         return cache is None or await cache.reached(resource_version, wait)
 
     def age(self) -> float:
-        """Seconds since the watch that is quiet for longest said something."""
+        """Seconds since the last event of the watch that is silent for longest."""
         return max((cache.age for cache in self._caches.values()), default=0.0)
 
     def unwatch(self) -> None:
-        """Has nothing, and watches nothing; before the start."""
+        """Watches nothing, and stays empty. Call it before the start."""
         self._caches = {}
 
     def _of(self, namespace: str | None) -> Informer | None:
@@ -96,7 +96,7 @@ class MultiNamespaceInformer:
 
 
 class ClusterCache:
-    """All stores, and the few reads that no cache answers."""
+    """All informers, and the few reads that no cache can answer."""
 
     def __init__(self, kube: Kube, stores: Mapping[Resource, MultiNamespaceInformer]) -> None:
         self._kube = kube
@@ -104,7 +104,7 @@ class ClusterCache:
 
     @classmethod
     def build(cls, kube: Kube, namespaces: Sequence[str]) -> "ClusterCache":
-        """Stores for the whole cluster, or for ``namespaces`` only."""
+        """Informers for the whole cluster, or for ``namespaces`` only."""
         stores = {resource: _store(kube, resource, namespaces) for resource in _WATCHED}
         stores[r.NAMESPACES] = MultiNamespaceInformer(
             {None: Informer(kube, r.NAMESPACES, metadata_only=True, indexes=dict(INDEXERS[r.NAMESPACES]))}
@@ -115,23 +115,23 @@ class ClusterCache:
         return self._stores[resource]
 
     def items(self) -> Iterable[tuple[Resource, MultiNamespaceInformer]]:
-        """All stores by resource."""
+        """All informers by resource."""
         return self._stores.items()
 
     async def skip_unserved(self, resource: Resource) -> None:
-        """Does not watch what the API server does not have, or does not show: nothing of it is ours then.
+        """Leaves out a resource that the API server does not serve, or forbids: it holds no children then.
 
-        Waits for the API server where it cannot say: what is left out stays so until the next start.
+        Retries while the API server cannot answer: a resource that is left out stays so until the next start.
         """
         for attempt in itertools.count(1):
             try:
-                for place in self._stores[resource].places:
-                    await self._kube.list(resource, place, label_selector=ENVIRONMENT_ID_LABEL)
+                for namespace in self._stores[resource].watched_namespaces:
+                    await self._kube.list(resource, namespace, label_selector=ENVIRONMENT_ID_LABEL)
             except (NotFound, Forbidden) as error:
                 logger.info("Not watching %s: %s", resource.plural, error.reason)
                 self._stores[resource].unwatch()
             except KubeError as error:
-                logger.warning("Cannot ask for %s yet: %s", resource.plural, error)
+                logger.warning("Cannot list %s yet: %s", resource.plural, error)
                 await asyncio.sleep(jitter(exponential(attempt, first=_FIRST_BACKOFF, cap=_LONGEST_BACKOFF)))
                 continue
             return
@@ -141,18 +141,18 @@ class ClusterCache:
         await asyncio.gather(*(cache.start() for cache in self._caches))
 
     async def synced(self) -> None:
-        """Waits until every watch has listed, and says for which it waits long."""
+        """Waits until every informer has synced, and logs those that take long."""
         waits = [asyncio.ensure_future(cache.synced()) for cache in self._caches]
-        while (await asyncio.wait(waits, timeout=_PATIENCE))[1]:
+        while (await asyncio.wait(waits, timeout=_SYNC_TIMEOUT))[1]:
             late = sorted({cache.resource.plural for cache in self._caches if not cache.is_synced})
             logger.warning("Still waiting for the first list of %s", ", ".join(late))
 
     def dead(self, max_age: float) -> list[str]:
-        """The resources whose watch has ended, or has heard nothing for ``max_age`` seconds."""
+        """The resources whose watch has ended, or had no event for ``max_age`` seconds."""
         return sorted({c.resource.plural for c in self._caches if not c.healthy(max_age=max_age)})
 
     def observe(self, resource: Resource, obj: Mapping[str, Any]) -> None:
-        """Takes in what was just written, before the watch brings it."""
+        """Stores what was just written, before the watch delivers it."""
         if resource in self._stores:
             self._stores[resource].observe(obj)
 
@@ -172,16 +172,16 @@ class ClusterCache:
             return None
 
     async def live_connection(self, namespace: str, name: str) -> Object | None:
-        """A Connection as Kubernetes has it at this moment: the cache may be behind."""
+        """A Connection, read from the API server: the cache may be behind."""
         try:
             return await self._kube.get(r.CONNECTIONS, name, namespace)
         except NotFound:
             return None
 
     async def fetch_uncached_secret(self, namespace: str, name: str) -> bool:
-        """Whether there is a Secret of the credential type that the cache has not seen yet; now it has.
+        """Whether there is a Secret of the credential type that the cache lacks; adds it to the cache.
 
-        An object and the Secret that it refers to come by watches of their own, in either order.
+        An object and the Secret that it refers to arrive by different watches, in either order.
         """
         found = await self._kube.list(
             r.SECRETS, namespace, field_selector=f"metadata.name={name},type={CREDENTIAL_TYPE}"
@@ -203,8 +203,10 @@ _LABELLED = frozenset((*CHILD_RESOURCES, r.PODS))
 
 
 def _store(kube: Kube, resource: Resource, namespaces: Sequence[str]) -> MultiNamespaceInformer:
-    places: Sequence[str | None] = namespaces or [None]
-    return MultiNamespaceInformer({place: _cache(kube, resource, place) for place in places})
+    watched_namespaces: Sequence[str | None] = namespaces or [None]
+    return MultiNamespaceInformer(
+        {namespace: _cache(kube, resource, namespace) for namespace in watched_namespaces}
+    )
 
 
 def _cache(kube: Kube, resource: Resource, namespace: str | None) -> Informer:

@@ -1,4 +1,4 @@
-"""What resolving and linking of credentials ask of the operator's caches."""
+"""The operator's caches as the directory that resolving and linking of credentials need."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from tieline_operator.cache.organisations import organisation
 
 
 class CacheDirectory:
-    """A ``Directory`` of what the caches hold: no values of Secrets."""
+    """A ``Directory`` over the caches, without values of Secrets."""
 
     def __init__(self, listers: Listers) -> None:
         self._listers = listers

@@ -1,4 +1,4 @@
-"""Whom a change of a borrowed or linked credential concerns: clients that schemes name, certificates, grants."""
+"""Event mapping for borrowed and linked credentials: clients that schemes name, certificates, grants."""
 
 from collections.abc import Iterable, Iterator
 

@@ -1,4 +1,4 @@
-"""Whom a change concerns: from what was seen in a cache to the objects that must be looked at again."""
+"""Event mapping: which objects to enqueue for a change in a cache."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -30,7 +30,7 @@ EventMapper = Callable[[Listers, Object], Iterator[Key]]
 
 
 def keys_to_enqueue(listers: Listers, resource: Resource, change: Change) -> set[Key]:
-    """The objects whose plan may come out otherwise after ``change``.
+    """The keys of the objects whose plan may differ after ``change``.
 
     Both states count: what an object no longer refers to (or no longer claims) may matter as well.
     """
@@ -51,9 +51,9 @@ def keys_to_enqueue(listers: Listers, resource: Resource, change: Change) -> set
 def relevant_fields(resource: Resource, obj: Object) -> tuple[Any, ...]:
     """What others use of a namespace or of one of our own objects; changes of anything else enqueue nothing."""
     if resource == r.NAMESPACES:
-        # What decides which organisation it is: the id that it carries, and its age.
+        # Which organisation it is depends on the id that it carries, and on its age.
         return labelled_id(obj), obj["metadata"]["creationTimestamp"]
-    # What a Project says of itself nobody repeats or waits for, and it changes most often.
+    # Nothing depends on the condition of a Project, which changes most often.
     condition = (find_condition(obj) if resource != r.PROJECTS else None) or {}
     status = obj.get("status", {})
     environments = [
@@ -203,7 +203,7 @@ def _namespace(listers: Listers, obj: Object) -> Iterator[Key]:
     names = {obj["metadata"]["name"]}
     identifier = labelled_id(obj)
     if identifier:
-        # Of several with one id the oldest has it: where one comes or goes, another one may be that.
+        # The oldest of several with one id has it: a change of one may make another the oldest.
         names |= {
             one["metadata"]["name"] for one in listers[r.NAMESPACES].by_index("organisation", identifier)
         }

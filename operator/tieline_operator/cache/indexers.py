@@ -1,4 +1,4 @@
-"""By what objects are found: the indexes that references need, on objects as the API server has them."""
+"""Indexers: the keys by which cached objects are found."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -16,7 +16,7 @@ BY_ID = "id"
 BY_ID_ANYWHERE = "id anywhere"
 """Projects by id in all organisations: ids of environments, and hosts made of them, follow from it."""
 BY_ADDRESS = "address"
-"""Projects by where their environments are reached."""
+"""Projects by the public addresses of their environments."""
 
 PRIMARY_RESOURCES = (
     r.SYSTEMS,
@@ -141,7 +141,7 @@ def _organisation(obj: Object) -> Iterable[str]:
 
 
 def public_urls(obj: Object) -> Iterable[str]:
-    """Where the environments of a Project are reached, as its status says."""
+    """The public URLs of the environments of a Project, from its status."""
     environments = obj.get("status", {}).get("environments") or ()
     return [url for item in environments if (url := item.get("publicUrl"))]
 

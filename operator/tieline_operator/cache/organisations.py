@@ -25,7 +25,7 @@ class OrganisationClaim:
 
 
 def organisation(namespaces: Lister, name: str) -> OrganisationClaim | None:
-    """What the namespace ``name`` claims to be; None where it carries no organisation's id."""
+    """The id that the namespace ``name`` carries; None where it carries none."""
     found = namespaces.get(None, name)
     identifier = labelled_id(found) if found else None
     if identifier is None:
@@ -59,12 +59,12 @@ class DuplicateOrganisationLog:
         self._logged: dict[str, OrganisationClaim] = {}
 
     def changed(self, change: Change) -> None:
-        """Looks at the namespaces that a change of one is about: all that carry an id that it carries or carried."""
+        """Checks all namespaces that carry an id that the changed one carries or carried."""
         for state in (change.old, change.new):
             identifier = labelled_id(state) if state else None
             if identifier:
                 for one in self._namespaces.by_index("organisation", identifier):
-                    self._look(one)
+                    self._check(one)
         if change.new is None or labelled_id(change.new) is None:
             self._logged.pop(_name(change.object), None)
 
@@ -75,7 +75,7 @@ class DuplicateOrganisationLog:
             if namespace is not None:
                 self._post_both(namespace, claim)
 
-    def _look(self, namespace: Object) -> None:
+    def _check(self, namespace: Object) -> None:
         name = _name(namespace)
         claim = organisation(self._namespaces, name)
         if claim is None or not claim.older:

@@ -1,4 +1,4 @@
-"""From a key in the queue to a plan carried out: the one path that all kinds share."""
+"""Reconciles a key of the queue: reads the object, plans, and applies. All kinds share this path."""
 
 import logging
 import time
@@ -48,9 +48,9 @@ def reconcilers(
 ) -> Mapping[str, Reconcile]:
     """One reconciler a kind.
 
-    ``token_problems`` tells of connections whose provider cannot be asked; ``imported`` is told how imports came out.
-    ``checker`` checks variables. Where that or a check of files takes its time, ``enqueue`` has the object
-    reconciled afterwards.
+    ``token_problems`` returns why a connection's provider cannot be asked for tokens; ``imported`` is called with the
+    outcome of each import. ``checker`` checks variables. ``enqueue`` reconciles an object again once a slow check of
+    variables or files is done.
     """
     checker = checker or VariablesChecker()
     imports = DescriptionImports(ended=imported)
@@ -87,7 +87,7 @@ class Controller:
         self._now = now
 
     async def reconcile(self, key: Key) -> float | None:
-        """Looks, plans and carries out. Returns the seconds after which to look again, or None."""
+        """Observes, plans and applies. Returns the seconds after which to reconcile again, or None."""
         began = time.perf_counter()
         try:
             plan = await self._reconcile(key)
@@ -114,8 +114,8 @@ class Controller:
             or is_terminating(obj)
             or is_terminating(self._cache[r.NAMESPACES].get(None, key.namespace))
         ):
-            # Children have owner references: Kubernetes removes them. In a namespace that goes nothing can be
-            # made again, and what is missing is no fault.
+            # Children have owner references: Kubernetes removes them. In a terminating namespace nothing can be
+            # created, and what is missing is no drift.
             return None
         now = self._now()
 
@@ -130,7 +130,7 @@ class Controller:
         if isinstance(planned, Deferred):
             return planned
 
-        # Only of a Project does what is to be said follow from its children.
+        # Only a Project's status follows from its children.
         async def again() -> Plan:
             found = await plan()
             return found if isinstance(found, Plan) else planned
@@ -147,5 +147,5 @@ def _outcome_label(plan: Plan | Deferred | None) -> str:
 
 
 def _is_expected(error: Exception) -> bool:
-    """What these say is all there is to know; anything else is a fault of ours: show where."""
+    """Whether the message says enough. Any other error is a bug: the log shows where."""
     return isinstance(error, KubeError | EvaluationBusy)

@@ -1,7 +1,7 @@
-"""The connection that kopf watches our kinds with: it is given their metadata, which is all that its handlers use.
+"""kopf's HTTP session, which passes on only the metadata of our kinds: its handlers use nothing else.
 
-Python's parser, which kopf reads answers with, fails at JSON that nests 1,000 levels deep, and Kubernetes keeps such
-JSON for whoever writes it: one object would stop the operator for everybody. What kopf does not read costs nothing.
+Python's parser, which kopf reads responses with, fails on JSON that nests 1,000 levels deep, and Kubernetes stores
+such JSON: one object would stop the operator for everybody.
 """
 
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ _LEFT_OUT = frozenset({"managedFields", "annotations"})
 
 
 def session_of(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
-    """A session for what kopf found out about the API server. Call it where the event loop runs."""
+    """A session with kopf's connection settings. Call it inside a running event loop."""
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
         headers=info.as_http_headers(),
@@ -38,7 +38,7 @@ def session_of(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
 
 
 class _Response(aiohttp.ClientResponse):
-    """A response whose documents hold what kopf needs."""
+    """A response whose documents contain what kopf needs."""
 
     async def start(self, connection: Any) -> "_Response":
         await super().start(connection)
@@ -60,7 +60,7 @@ class _Lines:
         return getattr(self._content, name)
 
     async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
-        """The events as lines. Of a line that is none kopf says so itself."""
+        """The events as lines. kopf reports a line that is no event."""
         pending: list[bytes] = []
         async for chunk in self._content.iter_chunked(size):
             *complete, rest = chunk.split(b"\n")
@@ -84,7 +84,7 @@ def _event(line: bytes) -> bytes:
 
 
 def without_contents(document: Any) -> Any:
-    """A list of our objects without their contents; any other document as it is."""
+    """A list of our objects with their metadata only; any other document unchanged."""
     if isinstance(document, dict) and _is_ours(document) and isinstance(document.get("items"), list):
         return {**document, "items": [_metadata(item) for item in document["items"]]}
     return document

@@ -1,4 +1,4 @@
-"""The operator's parts put together: caches, queue, controller, and who leads."""
+"""Wires the operator's parts, and runs them: caches, queue, controller, leader election."""
 
 import asyncio
 import logging
@@ -48,17 +48,17 @@ logger = logging.getLogger(__name__)
 
 LEASE = "tieline-operator"
 MANAGED_RESOURCES = frozenset((*CHILD_RESOURCES, CONFIG_MAPS))
-"""What the operator makes for others, whose loss it tells of."""
-# A write to one of these is followed by several of Kubernetes' controllers within a moment: one look is for them all.
+"""Resources of children: their deletion by others is reported as drift."""
+# After a write to one of these Kubernetes' controllers write several times: one reconcile is enough for all.
 _DEBOUNCED = frozenset((*MANAGED_RESOURCES, PODS))
-# They only come first: a replica that begins to lead looks at everything. For years most of them are gone by then.
+# These keys only come first: a new leader reconciles everything. Over years most of their objects are deleted.
 _MAX_CHANGED_WHILE_STANDBY = 4096
-# A cache that is this late is looked at all the same; the change that makes up for it is looked at as well.
+# An event waits this long for the cache; then its object is reconciled, and once more when the cache has caught up.
 _SYNC_TIMEOUT = 5.0
 
 
 class Manager:
-    """One replica of the operator. Every replica watches; the one that leads works."""
+    """One replica of the operator. Every replica watches; the leader reconciles."""
 
     def __init__(self, config: Config, kube: Kube, metrics: Metrics) -> None:
         self._config = config
@@ -93,13 +93,13 @@ class Manager:
         """Objects whose event the cache was behind: their next change has them reconciled."""
         self._tokens: TokenService | None = None
         self.finished = asyncio.Event()
-        """Set when the work has ended by itself: leadership was lost, or something broke."""
+        """Set when the work has ended by itself: leadership was lost, or an error was raised."""
         self.started = False
         """Whether every watch has listed."""
         self.leading = False
-        """Whether this replica is the one at work."""
+        """Whether this replica leads."""
         self._changed_while_standby: LRUCache[Key, None] = LRUCache(_MAX_CHANGED_WHILE_STANDBY)
-        """What changed last while another replica led, the latest last."""
+        """What changed last while another replica led."""
         self._work: asyncio.Task[None] | None = None
         metrics.watch(
             depth=lambda: len(self.queue),
@@ -112,7 +112,7 @@ class Manager:
         self._duplicates = DuplicateOrganisationLog(self.cache[NAMESPACES], self._post_about_namespace)
 
     async def start(self) -> None:
-        """Starts watching, and begins to work as soon as this replica leads."""
+        """Starts watching, and reconciling as soon as this replica leads."""
         self._tokens = TokenService(
             self._config,
             self._kube,
@@ -125,7 +125,7 @@ class Manager:
             store.subscribe(partial(self._changed, resource))
         self.cache[NAMESPACES].subscribe(self._duplicates.changed)
         if self._config.exposure.mode is not ExposureMode.HTTP_ROUTE:
-            # Of earlier settings there may be some; many clusters do not know them.
+            # Earlier settings may have left some; many clusters do not have the resource.
             await self.cache.skip_unserved(HTTP_ROUTES)
         await self.cache.start()
         await self.cache.synced()
@@ -137,7 +137,7 @@ class Manager:
         self._work.add_done_callback(self._ended)
 
     async def stop(self) -> None:
-        """Lets running reconciles finish, gives the lease back, and stops watching."""
+        """Waits for running reconciles, releases the Lease, and stops watching."""
         await self.queue.stop()
         if self._work:
             self._work.cancel()
@@ -152,7 +152,7 @@ class Manager:
         await self._kube.close()
 
     async def handle_event(self, resource: Resource, metadata: Mapping[str, Any]) -> None:
-        """Has an object looked at, as soon as the cache knows it as the event does."""
+        """Enqueues the object once the cache has caught up with the event, or after 5 s."""
         version = metadata["resourceVersion"]
         if self._self_writes.holds(metadata["uid"], version):
             return
@@ -215,7 +215,7 @@ class Manager:
     async def _work_on(self) -> None:
         self.leading = True
         self._metrics.leading.set(1)
-        # What the one before may have left undone comes first.
+        # What the previous leader may have left undone comes first.
         oldest_first = [
             self._changed_while_standby.popitem()[0] for _ in range(len(self._changed_while_standby))
         ]
@@ -237,17 +237,17 @@ class Manager:
             if self._tokens:
                 stops.append(self._tokens.refresher.queue.stop())
             await asyncio.gather(*stops)
-            # While the Lease is still held: what was done is told, and by nobody else.
+            # While the Lease is still held: no other replica posts these Events.
             await self._events.stop()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
-            logger.error("The work has ended: %s", task.exception())
+            logger.error("Leading ended: %s", task.exception())
             self.finished.set()
 
 
 def _is_reconciled(obj: Mapping[str, Any]) -> bool:
-    """Whether its status is of what is asked for now: news of it are most often of that status."""
+    """Whether its status is of its current spec: then most of its events are writes of that status."""
     observed = obj.get("status", {}).get("observedGeneration")
     return observed is not None and observed == obj["metadata"].get("generation")
 

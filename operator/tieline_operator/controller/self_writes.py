@@ -1,7 +1,7 @@
-"""What the operator has just written itself, so that the news of it is no reason to look again.
+"""Filters watch events caused by the operator's own writes.
 
-Every write comes back as an event. Where the object was planned on is what the write has found there, its plan holds
-and a second look would find the same. This is known only of kinds whose plan does not go on from their own status.
+Every write comes back as an event. If the write found the object as it was planned on, a second reconcile would find
+the same. This holds only for kinds whose plan does not depend on their own status.
 """
 
 from cachetools import FIFOCache
@@ -17,23 +17,23 @@ _MAX_REMEMBERED = 4096
 
 
 class SelfWriteFilter:
-    """The latest writes to objects, by resource version."""
+    """Remembers the latest writes by resourceVersion."""
 
     def __init__(self) -> None:
         self._versions: FIFOCache[tuple[str, str], None] = FIFOCache(_MAX_REMEMBERED)
 
     def note(self, resource: Resource, planned: Object, written: Object) -> None:
-        """An object that ``planned`` was decided on has been written and is ``written`` now."""
+        """Records a write: the plan was made from ``planned``, and the object is ``written`` now."""
         if resource in _CONVERGES_IN_ONE_PASS and _relevant_metadata(planned) == _relevant_metadata(written):
             self._versions[written["metadata"]["uid"], written["metadata"]["resourceVersion"]] = None
 
     def holds(self, uid: str, version: str) -> bool:
-        """Whether this state of an object is one that was noted. Asked once for each."""
+        """Whether this version of an object is a recorded write; forgets it."""
         return self._versions.pop((uid, version), False) is None
 
 
 def _relevant_metadata(obj: Object) -> tuple[object, ...]:
-    """All that others may have changed, besides the status. A spec's changes count its generation up."""
+    """All that others may have changed, besides the status. A change of the spec increments the generation."""
     metadata = obj["metadata"]
     labels = {name: value for name, value in metadata.get("labels", {}).items() if name != ID_LABEL}
     return (

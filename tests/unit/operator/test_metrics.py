@@ -47,7 +47,7 @@ def test_objects_are_told_by_kind_and_ready_and_environments_by_status() -> None
 
 
 def test_objects_and_environments_are_told_by_name_with_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tieline_operator.metrics.MOST_NAMED", 2)
+    monkeypatch.setattr("tieline_operator.metrics.MAX_NAMED", 2)
     ready, broken = ({"conditions": [{"type": "Ready", "status": status}]} for status in ("True", "False"))
     states = [{"name": "a", "status": "running"}, {"name": "b", "status": "error"}, {"name": "c"}]
     metrics = Metrics(object_names=True)
