@@ -43,80 +43,82 @@ class Listers(Protocol):
 class MultiNamespaceInformer:
     """One resource in all watched namespaces: an informer for the cluster, or one a namespace."""
 
-    def __init__(self, caches: Mapping[str | None, Informer]) -> None:
-        self._caches = caches
+    def __init__(self, informers: Mapping[str | None, Informer]) -> None:
+        self._informers = informers
 
     @property
-    def caches(self) -> Sequence[Informer]:
-        return list(self._caches.values())
+    def informers(self) -> Sequence[Informer]:
+        return list(self._informers.values())
 
     @property
     def watched_namespaces(self) -> Sequence[str | None]:
         """The namespaces that are watched; None is the cluster."""
-        return list(self._caches)
+        return list(self._informers)
 
     def get(self, namespace: str | None, name: str) -> Object | None:
-        cache = self._of(namespace)
-        return cache.get(namespace or "", name) if cache else None
+        informer = self._of(namespace)
+        return informer.get(namespace or "", name) if informer else None
 
     def list(self, namespace: str | None = None) -> Sequence[Object]:
         if namespace is not None:
-            cache = self._of(namespace)
-            return cache.list(namespace) if cache else []
-        return [obj for cache in self._caches.values() for obj in cache.list()]
+            informer = self._of(namespace)
+            return informer.list(namespace) if informer else []
+        return [obj for informer in self._informers.values() for obj in informer.list()]
 
     def by_index(self, index: str, key: str) -> Sequence[Object]:
-        return [obj for cache in self._caches.values() for obj in cache.by_index(index, key)]
+        return [obj for informer in self._informers.values() for obj in informer.by_index(index, key)]
 
     def subscribe(self, callback: Callable[[Change], None]) -> None:
-        for cache in self._caches.values():
-            cache.subscribe(callback)
+        for informer in self._informers.values():
+            informer.subscribe(callback)
 
     def observe(self, obj: Mapping[str, Any]) -> None:
         """Stores what was just written, before the watch delivers it."""
-        cache = self._of(obj["metadata"].get("namespace"))
-        if cache:
-            cache.observe(dict(obj))
+        informer = self._of(obj["metadata"].get("namespace"))
+        if informer:
+            informer.observe(dict(obj))
 
     async def reached(self, namespace: str | None, resource_version: str, wait: float) -> bool:
         """Waits until the cache has seen a resourceVersion, at most ``wait`` seconds; False where it has not."""
-        cache = self._of(namespace)
-        return cache is None or await cache.reached(resource_version, wait)
+        informer = self._of(namespace)
+        return informer is None or await informer.reached(resource_version, wait)
 
     def age(self) -> float:
         """Seconds since the last event of the watch that is silent for longest."""
-        return max((cache.age for cache in self._caches.values()), default=0.0)
+        return max((informer.age for informer in self._informers.values()), default=0.0)
 
     def unwatch(self) -> None:
         """Watches nothing, and stays empty. Call it before the start."""
-        self._caches = {}
+        self._informers = {}
 
     def _of(self, namespace: str | None) -> Informer | None:
-        return self._caches.get(None) or self._caches.get(namespace)
+        return self._informers.get(None) or self._informers.get(namespace)
 
 
 class ClusterCache:
     """All informers, and the few reads that no cache can answer."""
 
-    def __init__(self, kube: Kube, stores: Mapping[Resource, MultiNamespaceInformer]) -> None:
+    def __init__(self, kube: Kube, by_resource: Mapping[Resource, MultiNamespaceInformer]) -> None:
         self._kube = kube
-        self._stores = stores
+        self._by_resource = by_resource
 
     @classmethod
     def build(cls, kube: Kube, namespaces: Sequence[str]) -> "ClusterCache":
         """Informers for the whole cluster, or for ``namespaces`` only."""
-        stores = {resource: _store(kube, resource, namespaces) for resource in _WATCHED}
-        stores[r.NAMESPACES] = MultiNamespaceInformer(
+        by_resource = {
+            resource: _multi_namespace_informer(kube, resource, namespaces) for resource in _WATCHED
+        }
+        by_resource[r.NAMESPACES] = MultiNamespaceInformer(
             {None: Informer(kube, r.NAMESPACES, metadata_only=True, indexes=dict(INDEXERS[r.NAMESPACES]))}
         )
-        return cls(kube, stores)
+        return cls(kube, by_resource)
 
     def __getitem__(self, resource: Resource) -> MultiNamespaceInformer:
-        return self._stores[resource]
+        return self._by_resource[resource]
 
     def items(self) -> Iterable[tuple[Resource, MultiNamespaceInformer]]:
         """All informers by resource."""
-        return self._stores.items()
+        return self._by_resource.items()
 
     async def skip_unserved(self, resource: Resource) -> None:
         """Leaves out a resource that the API server does not serve, or forbids: it holds no children then.
@@ -125,11 +127,11 @@ class ClusterCache:
         """
         for attempt in itertools.count(1):
             try:
-                for namespace in self._stores[resource].watched_namespaces:
+                for namespace in self._by_resource[resource].watched_namespaces:
                     await self._kube.list(resource, namespace, label_selector=ENVIRONMENT_ID_LABEL)
             except (NotFound, Forbidden) as error:
                 logger.info("Not watching %s: %s", resource.plural, error.reason)
-                self._stores[resource].unwatch()
+                self._by_resource[resource].unwatch()
             except KubeError as error:
                 logger.warning("Cannot list %s yet: %s", resource.plural, error)
                 await asyncio.sleep(jitter(exponential(attempt, first=_FIRST_BACKOFF, cap=_LONGEST_BACKOFF)))
@@ -138,31 +140,33 @@ class ClusterCache:
 
     async def start(self) -> None:
         """Starts all watches."""
-        await asyncio.gather(*(cache.start() for cache in self._caches))
+        await asyncio.gather(*(informer.start() for informer in self._informers))
 
     async def synced(self) -> None:
         """Waits until every informer has synced, and logs those that take long."""
-        waits = [asyncio.ensure_future(cache.synced()) for cache in self._caches]
+        waits = [asyncio.ensure_future(informer.synced()) for informer in self._informers]
         while (await asyncio.wait(waits, timeout=_SYNC_TIMEOUT))[1]:
-            late = sorted({cache.resource.plural for cache in self._caches if not cache.is_synced})
+            late = sorted(
+                {informer.resource.plural for informer in self._informers if not informer.is_synced}
+            )
             logger.warning("Still waiting for the first list of %s", ", ".join(late))
 
     def dead(self, max_age: float) -> list[str]:
         """The resources whose watch has ended, or had no event for ``max_age`` seconds."""
-        return sorted({c.resource.plural for c in self._caches if not c.healthy(max_age=max_age)})
+        return sorted({c.resource.plural for c in self._informers if not c.healthy(max_age=max_age)})
 
     def observe(self, resource: Resource, obj: Mapping[str, Any]) -> None:
         """Stores what was just written, before the watch delivers it."""
-        if resource in self._stores:
-            self._stores[resource].observe(obj)
+        if resource in self._by_resource:
+            self._by_resource[resource].observe(obj)
 
     async def stop(self) -> None:
         """Stops all watches."""
-        await asyncio.gather(*(cache.stop() for cache in self._caches))
+        await asyncio.gather(*(informer.stop() for informer in self._informers))
 
     @property
-    def _caches(self) -> list[Informer]:
-        return [cache for store in self._stores.values() for cache in store.caches]
+    def _informers(self) -> list[Informer]:
+        return [informer for each in self._by_resource.values() for informer in each.informers]
 
     async def config_map(self, namespace: str, name: str) -> Object | None:
         """A ConfigMap with its contents, which the cache leaves out."""
@@ -202,14 +206,16 @@ _WATCHED = (*PRIMARY_RESOURCES, *CHILD_RESOURCES, r.PODS, r.CONFIG_MAPS, r.SECRE
 _LABELLED = frozenset((*CHILD_RESOURCES, r.PODS))
 
 
-def _store(kube: Kube, resource: Resource, namespaces: Sequence[str]) -> MultiNamespaceInformer:
+def _multi_namespace_informer(
+    kube: Kube, resource: Resource, namespaces: Sequence[str]
+) -> MultiNamespaceInformer:
     watched_namespaces: Sequence[str | None] = namespaces or [None]
     return MultiNamespaceInformer(
-        {namespace: _cache(kube, resource, namespace) for namespace in watched_namespaces}
+        {namespace: _informer(kube, resource, namespace) for namespace in watched_namespaces}
     )
 
 
-def _cache(kube: Kube, resource: Resource, namespace: str | None) -> Informer:
+def _informer(kube: Kube, resource: Resource, namespace: str | None) -> Informer:
     return Informer(
         kube,
         resource,

@@ -40,4 +40,4 @@ async def test_an_api_server_that_is_away_at_the_start_is_asked_again(
     there = ClusterCache(kube, {HTTP_ROUTES: MultiNamespaceInformer({None: Informer(kube, HTTP_ROUTES)})})
     await there.skip_unserved(HTTP_ROUTES)
     assert kube.answers == []
-    assert len(there[HTTP_ROUTES].caches) == watched
+    assert len(there[HTTP_ROUTES].informers) == watched

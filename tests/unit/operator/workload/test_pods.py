@@ -156,7 +156,7 @@ async def test_a_kill_is_told_though_the_kubelets_garbage_collection_took_its_re
     """kubernetes/kubernetes#101044: the pod says that it ended, and then nothing of it but a count."""
     async with FakeApiServer.running(PODS) as server, server.client() as kube:
         pods = ClusterCache.build(kube, [NAMESPACE])[PODS]
-        (cache,) = pods.caches
+        (cache,) = pods.informers
         server.put("orders", NAMESPACE, status=_restarting({"running": {}}, {}, restarts=0))
         await cache.start()
         try:
