@@ -30,7 +30,7 @@ class ObservedActivation:
     """An Activation with what it refers to."""
 
     activation: Activation
-    taken: Outcome | None = None
+    id_conflict: Outcome | None = None
     older_holder: str | None = None
     """The older activation of the same environment for the same user."""
     project: Project | None = None
@@ -72,16 +72,16 @@ def observe(
     """All that the plan needs."""
     spec, namespace = activation.spec, activation.namespace
     user = spec.end_user_ref.name if spec.end_user_ref else None
-    place = joined(namespace, spec.project_ref.name, spec.environment)
-    older_holder = older_claimant(obj, cache[ACTIVATIONS].by_index("target", joined(place, user)))
+    index_key = joined(namespace, spec.project_ref.name, spec.environment)
+    older_holder = older_claimant(obj, cache[ACTIVATIONS].by_index("target", joined(index_key, user)))
     named = (
         cache[CONNECTION_TEMPLATES].get(namespace, item.connection_template) for item in spec.connections
     )
-    templates = [*cache[CONNECTION_TEMPLATES].by_index("environment", place), *filter(None, named)]
+    templates = [*cache[CONNECTION_TEMPLATES].by_index("environment", index_key), *filter(None, named)]
     connections = (cache[CONNECTIONS].get(namespace, item.connection_ref.name) for item in spec.connections)
     return ObservedActivation(
         activation=activation,
-        taken=id_conflict(obj, cache[ACTIVATIONS]),
+        id_conflict=id_conflict(obj, cache[ACTIVATIONS]),
         older_holder=older_holder["metadata"]["name"] if older_holder else None,
         project=PROJECT.of(project) if project else None,
         user_found=user is None or cache[END_USERS].get(namespace, user) is not None,
@@ -101,7 +101,7 @@ def plan(observed: ObservedActivation) -> Plan:
     if project and found:
         status["environmentId"] = environment_id(project.id, activation.spec.environment)
     variables, variable_problem = _variables(activation, project, observed.verdict)
-    problem = observed.taken or next(_problems(observed, found=found), None) or variable_problem
+    problem = observed.id_conflict or next(_problems(observed, found=found), None) or variable_problem
     return Plan(
         outcome=problem or ready("Active", f'The environment "{activation.spec.environment}" runs for it'),
         status={**status, **variables},
@@ -125,12 +125,12 @@ def _variables(
     if not verdict.errors:
         valid = activation.spec.variables
         return ({"lastValidVariables": valid} if valid else {}), None
-    told = [str(error) for error in verdict.errors]
+    errors = [str(error) for error in verdict.errors]
     if verdict.costly:
-        message = f"The variables cannot be used: {told[0]}"
-        return {**kept, "variableErrors": told}, failed("VariablesTooCostly", message)
-    message = f"The variables break the project's schema: {'; '.join(told[:5])}; correct spec.variables"
-    return {**kept, "variableErrors": told}, failed("VariablesInvalid", message)
+        message = f"The variables cannot be used: {errors[0]}"
+        return {**kept, "variableErrors": errors}, failed("VariablesTooCostly", message)
+    message = f"The variables break the project's schema: {'; '.join(errors[:5])}; correct spec.variables"
+    return {**kept, "variableErrors": errors}, failed("VariablesInvalid", message)
 
 
 def _problems(observed: ObservedActivation, *, found: bool) -> Iterator[Outcome]:
@@ -175,8 +175,8 @@ def _connection_problems(item: ActivationConnection, observed: ObservedActivatio
             "create it, or remove it from spec.connections",
         )
         return
-    place = (template.spec.project_ref.name, template.spec.environment)
-    if place != (spec.project_ref.name, spec.environment) or not template.spec.dynamic:
+    environment = (template.spec.project_ref.name, template.spec.environment)
+    if environment != (spec.project_ref.name, spec.environment) or not template.spec.dynamic:
         yield failed(
             "TemplateNotUsable",
             f'ConnectionTemplate "{template.name}" is not a dynamic template of this environment; '

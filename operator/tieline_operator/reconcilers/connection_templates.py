@@ -25,7 +25,7 @@ class ObservedTemplate:
     """A ConnectionTemplate with what it refers to."""
 
     template: ConnectionTemplate
-    taken: Outcome | None = None
+    id_conflict: Outcome | None = None
     older_holder: str | None = None
     """The older template of this name in the environment."""
     project: Project | None = None
@@ -44,7 +44,7 @@ async def reconcile(cache: ClusterCache, obj: Object, now: datetime) -> Plan:
     return plan(
         ObservedTemplate(
             template=template,
-            taken=id_conflict(obj, cache[CONNECTION_TEMPLATES]),
+            id_conflict=id_conflict(obj, cache[CONNECTION_TEMPLATES]),
             older_holder=older["metadata"]["name"] if older else None,
             project=PROJECT.of(project) if project else None,
             system_found=cache[SYSTEMS].get(namespace, spec.system_ref.name) is not None,
@@ -60,7 +60,7 @@ def plan(observed: ObservedTemplate) -> Plan:
     status = {}
     if observed.project and any(item.name == template.spec.environment for item in environments):
         status["environmentId"] = environment_id(observed.project.id, template.spec.environment)
-    problem = observed.taken or next(_problems(observed, found="environmentId" in status), None)
+    problem = observed.id_conflict or next(_problems(observed, found="environmentId" in status), None)
     return Plan(outcome=problem or _usable(template), status=status)
 
 

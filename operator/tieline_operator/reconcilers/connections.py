@@ -54,7 +54,7 @@ class ObservedConnection:
     """A Connection with what it refers to."""
 
     connection: Connection
-    taken: Outcome | None = None
+    id_conflict: Outcome | None = None
     older_holder: str | None = None
     """The older connection of the same name."""
     system: System | None = None
@@ -66,7 +66,7 @@ class ObservedConnection:
     """By the credential's id."""
     token_problems: Mapping[str, Problem] = field(default_factory=dict)
     """By the credential's id: why its provider cannot be asked for tokens now."""
-    told: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    reported_errors: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """By the credential's id: the errors that the status tells already."""
     unused_secrets: tuple[Deletion, ...] = ()
     """The Secrets that go."""
@@ -91,7 +91,7 @@ class ConnectionReconciler:
         tokens = {item.id: tokens_facts(secrets, obj, item.id) for item in spec.credentials}
         observed = ObservedConnection(
             connection=connection,
-            taken=id_conflict(obj, cache[CONNECTIONS]),
+            id_conflict=id_conflict(obj, cache[CONNECTIONS]),
             older_holder=older["metadata"]["name"] if older else None,
             system=system,
             user_found=user is None or cache[END_USERS].get(namespace, user) is not None,
@@ -109,7 +109,7 @@ class ConnectionReconciler:
                 if not has_expired(item, now)
             },
             token_problems=self._token_problems(namespace, connection.name),
-            told={
+            reported_errors={
                 one["id"]: frozenset(one.get("errors") or ())
                 for one in obj.get("status", {}).get("credentials", [])
             },
@@ -133,7 +133,7 @@ def plan(observed: ObservedConnection, now: datetime) -> Plan:
         events += [
             CredentialFinding(one.reason, f'Credential "{item.id}": {one.message}')
             for one in found
-            if one.reason in _NOTICED and one.message not in observed.told.get(item.id, ())
+            if one.reason in _NOTICED and one.message not in observed.reported_errors.get(item.id, ())
         ]
         entry: dict[str, Any] = {"id": item.id, "errors": [one.message[:2048] for one in found][:16]}
         if item.id in observed.links and (certificate := observed.links[item.id].certificate_id):
@@ -142,8 +142,8 @@ def plan(observed: ObservedConnection, now: datetime) -> Plan:
             entry["validationMessages"] = [one.message.to_dict() for one in own]
         credentials.append(entry | ({"expired": True} if has_expired(item, now) else {}))
     waiting = next(_waiting(observed, now), None)
-    if observed.taken:
-        outcome = observed.taken
+    if observed.id_conflict:
+        outcome = observed.id_conflict
     elif problems:
         outcome = failed(problems[0].reason, "; ".join(problem.message for problem in problems))
     elif waiting:
@@ -201,12 +201,12 @@ def _waiting(observed: ObservedConnection, now: datetime) -> Iterator[Outcome]:
         if trouble and trouble.reason != UNAVAILABLE:
             yield failed(trouble.reason, f'Credential "{item.id}": {trouble.message}')
         elif trouble or (tokens and tokens.not_before):
-            told = (
+            detail = (
                 trouble.message
                 if trouble
                 else "the provider could not be asked for tokens; it is tried again"
             )
-            yield in_progress(UNAVAILABLE, f'Credential "{item.id}": {told}')
+            yield in_progress(UNAVAILABLE, f'Credential "{item.id}": {detail}')
         else:
             yield in_progress("TokensPending", f'Credential "{item.id}": its tokens are being asked for')
 

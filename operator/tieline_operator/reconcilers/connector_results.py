@@ -57,7 +57,7 @@ async def imported(
         return Plan(outcome=outcome, status=status, requeue_after=RECHECK_SECONDS)
     if head["messages"]:
         status = {**status, "messages": head["messages"][:MAX_MESSAGES]}
-    return Plan(outcome=ready("Imported", told(version, head)), status=status)
+    return Plan(outcome=ready("Imported", summary(version, head)), status=status)
 
 
 def missing_config_maps(cache: ClusterCache, version: Object) -> list[str]:
@@ -72,7 +72,7 @@ def latest_version_status(versions: Sequence[Object]) -> dict[str, Any]:
     return {"latestVersion": newest_first(versions)[0]["spec"]["name"]} if versions else {}
 
 
-def told(version: Object, head: dict[str, Any]) -> str:
+def summary(version: Object, head: dict[str, Any]) -> str:
     """A sentence about a version."""
     actions, triggers, definitions = (
         f"{head[what]} {what if head[what] != 1 else what.removesuffix('s')}"

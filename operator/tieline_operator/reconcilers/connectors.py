@@ -25,7 +25,7 @@ from tieline_operator.reconcilers.connector_results import (
     latest_version_status,
     missing_config_maps,
     store,
-    told,
+    summary,
 )
 from tieline_operator.reconcilers.project.connector import ProjectConnectorReconciler
 from tieline_operator.reconcilers.project.files import ProjectFiles
@@ -46,9 +46,9 @@ class ConnectorReconciler:
             "connector", joined(connector.namespace, connector.name)
         )
         status = latest_version_status(versions)
-        taken = id_conflict(obj, cache[CONNECTORS])
-        if taken:
-            return Plan(outcome=taken, status=status)
+        conflict = id_conflict(obj, cache[CONNECTORS])
+        if conflict:
+            return Plan(outcome=conflict, status=status)
         if connector.spec.description is None and connector.spec.project_ref is None:
             return Plan(outcome=ready("Accepted", "The connector can have versions"), status=status)
         try:
@@ -105,9 +105,9 @@ class ConnectorReconciler:
     async def reconcile_version(self, cache: ClusterCache, obj: Object, now: datetime) -> Plan:
         """Looks at the ConnectorVersion and decides."""
         version = ConnectorVersion.read(obj)
-        taken = id_conflict(obj, cache[CONNECTOR_VERSIONS])
-        if taken:
-            return Plan(outcome=taken)
+        conflict = id_conflict(obj, cache[CONNECTOR_VERSIONS])
+        if conflict:
+            return Plan(outcome=conflict)
         name = version.spec.connector_ref.name
         if cache[CONNECTORS].get(version.namespace, name) is None:
             message = (
@@ -122,21 +122,21 @@ class ConnectorReconciler:
         status: dict[str, Any] = {key: head[key] for key in ("definitions", "actions", "triggers")}
         if head["messages"]:
             status["messages"] = head["messages"][:MAX_MESSAGES]
-        return Plan(outcome=ready("Imported", told(obj, head)), status=status)
+        return Plan(outcome=ready("Imported", summary(obj, head)), status=status)
 
 
 def _incomplete(version: ConnectorVersion, missing: Sequence[str], now: datetime) -> Plan:
-    left = _left_to_store(version, now)
-    if left > timedelta():
+    remaining = _remaining_time(version, now)
+    if remaining > timedelta():
         outcome = in_progress("Storing", "The result is being stored")
-        return Plan(outcome=outcome, requeue_after=max(RECHECK_SECONDS, left.total_seconds()))
+        return Plan(outcome=outcome, requeue_after=max(RECHECK_SECONDS, remaining.total_seconds()))
     message = (
         f"{len(missing)} ConfigMaps of the result are not there; delete the version, and import it again"
     )
     return Plan(outcome=failed(RESULT_MISSING, message))
 
 
-def _left_to_store(version: ConnectorVersion, now: datetime) -> timedelta:
+def _remaining_time(version: ConnectorVersion, now: datetime) -> timedelta:
     """For how long the rest of a result may still come.
 
     Counted from when an operator first saw that it was not all there, and not from the version's

@@ -23,7 +23,7 @@ class ObservedGrant:
     grant: CredentialGrant
     organisation: str | None
     """The organisation that the namespace is."""
-    taken: Outcome | None = None
+    id_conflict: Outcome | None = None
     found: Sequence[tuple[GrantedCredential, LinkedCredential | Problem]]
 
 
@@ -35,7 +35,7 @@ async def reconcile(cache: ClusterCache, obj: Object, now: datetime) -> Plan:
         ObservedGrant(
             grant=grant,
             organisation=directory.organisation_of(grant.namespace),
-            taken=id_conflict(obj, cache[CREDENTIAL_GRANTS]),
+            id_conflict=id_conflict(obj, cache[CREDENTIAL_GRANTS]),
             found=[(given, granted(directory, grant.namespace, given)) for given in grant.spec.to],
         )
     )
@@ -45,7 +45,7 @@ def plan(observed: ObservedGrant) -> Plan:
     """Ready when every credential can be used; those that can are granted all the same."""
     problems = [found for _, found in observed.found if isinstance(found, Problem)]
     status = {"credentials": [_status(given, found) for given, found in observed.found]}
-    return Plan(outcome=observed.taken or _outcome(observed, problems), status=status)
+    return Plan(outcome=observed.id_conflict or _outcome(observed, problems), status=status)
 
 
 def _outcome(observed: ObservedGrant, problems: Sequence[Problem]) -> Outcome:

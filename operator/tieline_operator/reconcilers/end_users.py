@@ -16,7 +16,7 @@ class ObservedEndUser:
     """An EndUser, and who has its external id already."""
 
     user: EndUser
-    taken: Outcome | None = None
+    id_conflict: Outcome | None = None
     older_holder: str | None = None
 
 
@@ -28,7 +28,7 @@ async def reconcile(cache: ClusterCache, obj: Object, now: datetime) -> Plan:
     return plan(
         ObservedEndUser(
             user=user,
-            taken=id_conflict(obj, cache[END_USERS]),
+            id_conflict=id_conflict(obj, cache[END_USERS]),
             older_holder=older["metadata"]["name"] if older else None,
         )
     )
@@ -36,8 +36,8 @@ async def reconcile(cache: ClusterCache, obj: Object, now: datetime) -> Plan:
 
 def plan(observed: ObservedEndUser) -> Plan:
     """Ready unless an older user has the same external id."""
-    if observed.taken:
-        return Plan(outcome=observed.taken)
+    if observed.id_conflict:
+        return Plan(outcome=observed.id_conflict)
     if observed.older_holder:
         external = observed.user.spec.external_id
         message = f'The older EndUser "{observed.older_holder}" has the externalId "{external}" too; delete one of them'

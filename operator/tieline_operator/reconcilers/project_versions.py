@@ -25,7 +25,7 @@ class ObservedVersion:
     """A ProjectVersion with its project and its siblings."""
 
     version: ProjectVersion
-    taken: Outcome | None = None
+    id_conflict: Outcome | None = None
     project: Project | None = None
     siblings: Sequence[ProjectVersion] = ()
     findings: Sequence[FileFinding] = ()
@@ -54,7 +54,7 @@ class ProjectVersionReconciler:
         return plan(
             ObservedVersion(
                 version=version,
-                taken=id_conflict(obj, cache[PROJECT_VERSIONS]),
+                id_conflict=id_conflict(obj, cache[PROJECT_VERSIONS]),
                 project=PROJECT.of(project) if project else None,
                 siblings=[VERSION.of(item) for item in siblings],
                 findings=findings,
@@ -85,8 +85,8 @@ class ProjectVersionReconciler:
 def plan(observed: ObservedVersion) -> Plan:
     """The version's state: failed when its files are refused, else by what the environments run."""
     version, project = observed.version, observed.project
-    if observed.taken:
-        return Plan(outcome=observed.taken)
+    if observed.id_conflict:
+        return Plan(outcome=observed.id_conflict)
     if project is None:
         name = version.spec.project_ref.name
         message = (
@@ -105,8 +105,8 @@ def plan(observed: ObservedVersion) -> Plan:
             status={**status, "state": str(VersionState.FAILED)},
         )
     if has_errors(observed.findings):
-        told = f"The files are refused: {summary(observed.findings)}; correct them and deploy again"
-        return Plan(outcome=failed("Refused", told), status={**status, "state": str(VersionState.FAILED)})
+        message = f"The files are refused: {summary(observed.findings)}; correct them and deploy again"
+        return Plan(outcome=failed("Refused", message), status={**status, "state": str(VersionState.FAILED)})
     state = _state(version, project, observed.siblings)
     return Plan(outcome=ready("Checked", _MESSAGES[state]), status={**status, "state": str(state)})
 

@@ -61,7 +61,7 @@ def _chosen(
     cache: ClusterCache, namespace: str, reference: Mapping[str, str]
 ) -> tuple[Object | None, Outcome | None]:
     """The version that a reference names, or what is wrong with it."""
-    name, wanted = reference["name"], reference.get("version") or _DEFAULT
+    name, requested = reference["name"], reference.get("version") or _DEFAULT
     connector = cache[CONNECTORS].get(namespace, name)
     if connector is None:
         message = (
@@ -70,32 +70,34 @@ def _chosen(
         )
         return None, failed("ConnectorNotFound", message)
     versions = newest_first(cache[CONNECTOR_VERSIONS].by_index("connector", joined(namespace, name)))
-    if wanted == _DEFAULT:
+    if requested == _DEFAULT:
         status: Mapping[str, Any] = connector.get("status") or {}
-        wanted = connector["spec"].get("defaultVersion") or status.get("defaultVersion") or _LATEST
-    found = versions[0] if versions and wanted == _LATEST else _named(versions, wanted)
+        requested = connector["spec"].get("defaultVersion") or status.get("defaultVersion") or _LATEST
+    found = versions[0] if versions and requested == _LATEST else _named(versions, requested)
     if found is None:
         known = ", ".join(version["spec"]["name"] for version in versions[:5]) or "none yet"
-        message = f'Connector "{name}" has no version "{wanted}" (it has {known}); correct spec.connectorRef'
+        message = (
+            f'Connector "{name}" has no version "{requested}" (it has {known}); correct spec.connectorRef'
+        )
         return None, failed("ConnectorVersionNotFound", message)
     return found, None
 
 
-def _named(versions: Sequence[Object], wanted: str) -> Object | None:
-    return next((one for one in versions if wanted in (one["spec"]["name"], object_id(one))), None)
+def _named(versions: Sequence[Object], requested: str) -> Object | None:
+    return next((one for one in versions if requested in (one["spec"]["name"], object_id(one))), None)
 
 
 def _from_connector(version: Object, found: Generated) -> dict[str, Any]:
-    told: dict[str, Any] = {"version": version["spec"]["name"]}
+    status: dict[str, Any] = {"version": version["spec"]["name"]}
     if found.base_url:
-        told["baseUrl"] = found.base_url
+        status["baseUrl"] = found.base_url
     if found.domain:
-        told["domain"] = found.domain
+        status["domain"] = found.domain
     if found.variables:
-        told["variables"] = found.variables
+        status["variables"] = found.variables
     if found.auth_schemes:
-        told["authSchemeConfigs"] = found.auth_schemes
-    return told
+        status["authSchemeConfigs"] = found.auth_schemes
+    return status
 
 
 def _with_findings(status: dict[str, Any], obj: Object, found: Generated) -> dict[str, Any]:

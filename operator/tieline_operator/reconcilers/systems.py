@@ -17,7 +17,7 @@ from tieline_operator.cache.credential_directory import CacheDirectory
 from tieline_operator.cache.secret_facts import secret_facts
 from tieline_operator.reconcilers.uniqueness import id_conflict
 
-_MOST = 16
+_MAX_FINDINGS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class ObservedSystem:
     """A System with what it refers to."""
 
     system: System
-    taken: Outcome | None = None
+    id_conflict: Outcome | None = None
     secrets: Mapping[str, SecretFacts]
     links: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
     """By the scheme's id: why credentials that it names cannot be used."""
@@ -40,7 +40,7 @@ async def reconcile(cache: ClusterCache, obj: Object, now: datetime) -> Plan:
     return plan(
         ObservedSystem(
             system=system,
-            taken=id_conflict(obj, cache[SYSTEMS]),
+            id_conflict=id_conflict(obj, cache[SYSTEMS]),
             secrets=await secret_facts(cache, cache[SECRETS], system.namespace, names),
             links={scheme.id: scheme_links(directory, system.namespace, scheme) for scheme in schemes},
         )
@@ -59,7 +59,7 @@ def plan(observed: ObservedSystem) -> Plan:
                 secrets=observed.secrets,
                 links=observed.links.get(scheme.id, ()),
             )
-        )[:_MOST]
+        )[:_MAX_FINDINGS]
         for scheme in schemes
     }
     status = [
@@ -73,7 +73,9 @@ def plan(observed: ObservedSystem) -> Plan:
         for finding in findings
         if finding.message.severity == Severity.ERROR
     ]
-    return Plan(outcome=observed.taken or _outcome(errors), status={"authSchemes": status} if status else {})
+    return Plan(
+        outcome=observed.id_conflict or _outcome(errors), status={"authSchemes": status} if status else {}
+    )
 
 
 def _outcome(errors: list[tuple[str, str]]) -> Outcome:

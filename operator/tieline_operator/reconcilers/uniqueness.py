@@ -16,10 +16,10 @@ def older_claimant(obj: Object, others: Iterable[Object]) -> Object | None:
     return oldest if oldest is not None and _age(oldest) < _age(obj) else None
 
 
-def id_conflict(obj: Object, view: Lister) -> Outcome | None:
+def id_conflict(obj: Object, lister: Lister) -> Outcome | None:
     """The outcome when an older object of this kind has the same id."""
     identifier = object_id(obj)
-    other = older_claimant(obj, view.by_index(BY_ID, joined(namespace_of(obj), identifier)))
+    other = older_claimant(obj, lister.by_index(BY_ID, joined(namespace_of(obj), identifier)))
     if other is None:
         return None
     return failed(

@@ -24,7 +24,7 @@ _UNIQUE = (
     {"namespace", "name"},
     {"namespace", "project", "environment"},
 )
-_MOST_PARTS = 3
+_MAX_GATEWAY_PARTS = 3
 
 
 class ExposureMode(StrEnum):
@@ -105,7 +105,7 @@ def _gateway(env: Mapping[str, str], problems: list[str]) -> Gateway | None:
     if not text:
         return None
     parts = text.split("/")
-    if not all(parts) or not 1 < len(parts) <= _MOST_PARTS:
+    if not all(parts) or not 1 < len(parts) <= _MAX_GATEWAY_PARTS:
         problems.append(f"TIELINE_GATEWAY must be namespace/name or namespace/name/listener, it is {text!r}")
         return None
     return Gateway(*parts)

@@ -302,14 +302,14 @@ def _volumes(config_maps: Sequence[FilesConfigMap]) -> list[Manifest]:
 
 def _resources(runtime: Runtime) -> Manifest:
     """What people set, over defaults; a default gives way where it would contradict what they set."""
-    told = runtime.resources.to_dict() if runtime.resources else {}
-    limits = {**_LIMITS, **told.get("limits", {})}
-    requests = {**_REQUESTS, **told.get("requests", {})}
-    for resource, value in told.get("limits", {}).items():
-        if resource not in told.get("requests", {}):
+    explicit = runtime.resources.to_dict() if runtime.resources else {}
+    limits = {**_LIMITS, **explicit.get("limits", {})}
+    requests = {**_REQUESTS, **explicit.get("requests", {})}
+    for resource, value in explicit.get("limits", {}).items():
+        if resource not in explicit.get("requests", {}):
             requests[resource] = _smaller(_REQUESTS[resource], value)
-    for resource, value in told.get("requests", {}).items():
-        if resource in _LIMITS and resource not in told.get("limits", {}):
+    for resource, value in explicit.get("requests", {}).items():
+        if resource in _LIMITS and resource not in explicit.get("limits", {}):
             limits[resource] = _larger(_LIMITS[resource], value)
     return {
         "requests": {name: str(value) for name, value in requests.items()},

@@ -103,8 +103,8 @@ def rollout_failure(deployment: Object | None) -> Failure | None:
     """Why a Deployment cannot make its pods, or that they did not become ready in time."""
     refused = find_condition(deployment, "ReplicaFailure") or {}
     if refused.get("status") == "True":
-        told = _POD_NAME.sub("pods", refused.get("message", ""))
-        return Failure("PodsRefused", f"Pods cannot be made: {told}")
+        detail = _POD_NAME.sub("pods", refused.get("message", ""))
+        return Failure("PodsRefused", f"Pods cannot be made: {detail}")
     progress = find_condition(deployment, "Progressing") or {}
     if progress.get("status") == "False" and progress.get("reason") == "ProgressDeadlineExceeded":
         return Failure(
@@ -160,8 +160,8 @@ def _failure(obj: Object) -> Failure | None:
 
 def _pull_message(container: Mapping[str, Any], waiting: Mapping[str, Any]) -> str:
     # ErrImagePull and ImagePullBackOff alternate; the second quotes the first.
-    told = waiting.get("message", "").rsplit("ErrImagePull: ", 1)[-1]
-    detail = "" if told.startswith("Back-off") else f" ({told})" if told else ""
+    detail = waiting.get("message", "").rsplit("ErrImagePull: ", 1)[-1]
+    detail = "" if detail.startswith("Back-off") else f" ({detail})" if detail else ""
     return f'The image "{container.get("image", "")}" cannot be pulled; correct its name or the pull secrets{detail}'
 
 
@@ -171,24 +171,24 @@ def _crash(obj: Object, container: Mapping[str, Any]) -> Failure | None:
         return None
     lines = ended.get("message", "").strip()[-_MAX_LINES:]
     # On one line with the first of them, which says what is wrong: lists show no more.
-    told = f"; its last lines: {lines}" if lines else "; it wrote nothing"
+    detail = f"; its last lines: {lines}" if lines else "; it wrote nothing"
     if _missed_startup_probe(obj, container, ended):
         return Failure(
             "StartTimeout",
             f"The container did not become ready in time and was stopped (exit code {ended['exitCode']}, startup probe "
             "failed); look for code in main.py that blocks at import, such as an endless loop or a call without a "
-            f"time-out{told}",
+            f"time-out{detail}",
         )
     if _was_killed(ended):
         kill = _kill(obj, container, ended)
-        return kill if ended.get("reason") == _OUT_OF_MEMORY else Failure(kill.reason, kill.message + told)
+        return kill if ended.get("reason") == _OUT_OF_MEMORY else Failure(kill.reason, kill.message + detail)
     if ended.get("exitCode") == _TERMINATED:
         return Failure(
             "Killed",
             f"The code was stopped (exit code {_TERMINATED}), most often because it did not answer the liveness probe; "
-            f"look for code that blocks the event loop{told}",
+            f"look for code that blocks the event loop{detail}",
         )
-    return Failure("Crashed", f"The code crashed with exit code {ended.get('exitCode', 0)}{told}")
+    return Failure("Crashed", f"The code crashed with exit code {ended.get('exitCode', 0)}{detail}")
 
 
 def _missed_startup_probe(obj: Object, container: Mapping[str, Any], ended: Mapping[str, Any]) -> bool:
@@ -230,16 +230,16 @@ def _kill(obj: Object, container: Mapping[str, Any], ended: Mapping[str, Any]) -
         for spec in obj.get("spec", {}).get("containers", ())
         if spec.get("name") == name
     ]
-    told = f" of {limits[0]}" if limits and limits[0] else ""
+    limit = f" of {limits[0]}" if limits and limits[0] else ""
     if ended.get("reason") != _OUT_OF_MEMORY:
         return Failure(
             "Killed",
-            f"The code was killed (exit code {_KILLED}), most often for using more memory than its limit{told}; let it "
-            "use less, or raise runtime.resources.limits.memory",
+            f"The code was killed (exit code {_KILLED}), most often for using more memory than its limit{limit}; let "
+            "it use less, or raise runtime.resources.limits.memory",
         )
     return Failure(
         "OutOfMemory",
-        f"The code used more memory than its limit{told}, and was ended; let it use less, or raise "
+        f"The code used more memory than its limit{limit}, and was ended; let it use less, or raise "
         "runtime.resources.limits.memory",
     )
 
@@ -256,5 +256,5 @@ def _unschedulable(obj: Object) -> tuple[datetime, str] | None:
     condition = find_condition(obj, "PodScheduled") or {}
     if condition.get("status") != "False" or condition.get("reason") != "Unschedulable":
         return None
-    told = condition.get("message", "").split("preemption:")[0].rstrip(" ,")
-    return parse_time(condition["lastTransitionTime"]), told
+    detail = condition.get("message", "").split("preemption:")[0].rstrip(" ,")
+    return parse_time(condition["lastTransitionTime"]), detail

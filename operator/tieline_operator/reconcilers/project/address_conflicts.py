@@ -37,8 +37,8 @@ def address_conflict(project: Object, environment: str, url: str, projects: List
     first = min(held, key=lambda one: one[0], default=None)
     if first is None or (own is not None and own < first[0]):
         return ""
-    place = address(url)
-    shown = f'"{place.host}{place.path}"'
+    shared_address = address(url)
+    shown = f'"{shared_address.host}{shared_address.path}"'
     if namespace_of(first[1]) != namespace_of(project):
         return f"{shown} is the address of an environment of another organisation; rename this environment or project"
     name = first[1]["metadata"]["name"]

@@ -45,12 +45,12 @@ VERSIONS_KEPT = 20
 _MAX_NAME = 128
 
 
-def connector_child(view: ObservedProject, serving: Collection[str | None]) -> tuple[Child, ...]:
+def connector_child(observed: ObservedProject, serving: Collection[str | None]) -> tuple[Child, ...]:
     """The project's Connector: there once a version serves that offers something, and from then on."""
-    project = view.project
-    served = served_version(view.versions, serving)
+    project = observed.project
+    served = served_version(observed.versions, serving)
     offers = served is not None and _offers(served.status.interface)
-    if view.connector is None and not offers:
+    if observed.connector is None and not offers:
         return ()
     identifier = project_connector_id(project.id)
     desired = {
@@ -60,11 +60,11 @@ def connector_child(view: ObservedProject, serving: Collection[str | None]) -> t
             "name": object_name(identifier),
             "namespace": project.namespace,
             "labels": {ID_LABEL: identifier},
-            "ownerReferences": [view.owner],
+            "ownerReferences": [observed.owner],
         },
         "spec": {"name": cleaned(project.spec.name) or "Connector", "projectRef": {"name": project.name}},
     }
-    return (Child(resource=CONNECTORS, desired=desired, actual=view.connector),)
+    return (Child(resource=CONNECTORS, desired=desired, actual=observed.connector),)
 
 
 def served_version(
@@ -97,19 +97,19 @@ class ProjectConnectorReconciler:
         reference = connector.spec.project_ref
         found = cache[PROJECTS].get(connector.namespace, reference.name if reference else "")
         served = _served(cache, PROJECT.of(found)) if found else None
-        wanted = served.status.interface.digest if served and served.status.interface else None
+        digest = served.status.interface.digest if served and served.status.interface else None
         # What is wanted is stored to its end instead.
-        halves = [
+        incomplete = [
             version
             for version in versions
-            if version["spec"]["digest"] != wanted and _is_half(cache, version)
+            if version["spec"]["digest"] != digest and _is_incomplete(cache, version)
         ]
-        kept = [version for version in versions if version not in halves]
+        kept = [version for version in versions if version not in incomplete]
         if found is None:
             plan = _without_project(connector, kept)
         else:
             plan = await self._plan(cache, obj, connector, kept, served)
-        deletions = [Deletion.of(CONNECTOR_VERSIONS, half) for half in halves]
+        deletions = [Deletion.of(CONNECTOR_VERSIONS, version) for version in incomplete]
         return replace(plan, deletions=(*plan.deletions, *deletions))
 
     async def _plan(
@@ -173,11 +173,11 @@ def _without_project(connector: Connector, versions: Sequence[Object]) -> Plan:
     return Plan(outcome=failed("ProjectNotFound", message), status=_kept_status(connector, versions))
 
 
-def _is_half(cache: ClusterCache, version: Object) -> bool:
+def _is_incomplete(cache: ClusterCache, version: Object) -> bool:
     """Whether a version that nobody wants lacks a part for good: its result is made again when it is wanted."""
     condition = find_condition(version)
-    told = condition is not None and condition["reason"] == RESULT_MISSING
-    return told and bool(missing_config_maps(cache, version))
+    is_missing = condition is not None and condition["reason"] == RESULT_MISSING
+    return is_missing and bool(missing_config_maps(cache, version))
 
 
 def _served(cache: ClusterCache, project: Project) -> ProjectVersion | None:
@@ -196,9 +196,14 @@ def _kept_status(connector: Connector, versions: Sequence[Object]) -> dict[str, 
 
 def _free_name(served: ProjectVersion, interface: VersionInterface, versions: Sequence[Object]) -> str:
     """The version is called as the project's version is, unless another has that name already."""
-    taken = {version["spec"]["name"] for version in versions}
+    used_names = {version["spec"]["name"] for version in versions}
     for name in (served.spec.version_name, served.name):
-        if name and len(name) <= _MAX_NAME and name not in taken and name.lower() not in storage.RESERVED:
+        if (
+            name
+            and len(name) <= _MAX_NAME
+            and name not in used_names
+            and name.lower() not in storage.RESERVED
+        ):
             return name
     return interface.digest[:32]
 
@@ -207,10 +212,10 @@ def _pruned(
     plan: Plan, cache: ClusterCache, obj: Object, versions: Sequence[Object], *, kept: Object
 ) -> Plan:
     """The plan, with the deletion of old versions that nothing names."""
-    place = joined(obj["metadata"]["namespace"], obj["metadata"]["name"])
+    index_key = joined(obj["metadata"]["namespace"], obj["metadata"]["name"])
     named = {
         (system["spec"]["connectorRef"].get("version") or "default")
-        for system in cache[SYSTEMS].by_index("connector", place)
+        for system in cache[SYSTEMS].by_index("connector", index_key)
     }
     default: Mapping[str, Any] = obj["spec"]
     named |= {kept["spec"]["name"], default.get("defaultVersion")}

@@ -31,8 +31,8 @@ OPTIONAL_CHILDREN = (r.POD_DISRUPTION_BUDGETS, r.INGRESSES, r.HTTP_ROUTES)
 class EnvironmentPlan:
     """What to do for an environment, and what its status is judged by."""
 
-    wanted: DesiredEnvironment
-    seen: ActualEnvironment
+    desired: DesiredEnvironment
+    actual: ActualEnvironment
     children: Sequence[Child] = ()
     deletions: Sequence[Deletion] = ()
 
@@ -47,84 +47,88 @@ class Target:
     waiting: str = ""
 
 
-def plan_environment(view: ObservedProject, spec: EnvironmentSpec, *, current: str | None) -> EnvironmentPlan:
+def plan_environment(
+    observed: ObservedProject, spec: EnvironmentSpec, *, current: str | None
+) -> EnvironmentPlan:
     """Plans one environment; ``current`` is the name of the version of the project's current files."""
-    observed = view.environments[spec.name]
-    pods = tuple(read_pod(obj) for obj in observed.pods)
-    deployment = observed.children.get(r.DEPLOYMENTS)
-    seen = ActualEnvironment(deployment=deployment, pods=pods, previous=view.previous(spec.name))
-    wanted = DesiredEnvironment(
+    environment = observed.environments[spec.name]
+    pods = tuple(read_pod(obj) for obj in environment.pods)
+    deployment = environment.children.get(r.DEPLOYMENTS)
+    actual = ActualEnvironment(deployment=deployment, pods=pods, previous=observed.previous(spec.name))
+    desired = DesiredEnvironment(
         name=spec.name,
-        id=environment_id(view.project.id, spec.name),
-        workload=observed.workload,
-        draft=observed.choice.draft,
-        pinned_version=observed.choice.pinned_version,
-        pinned_digest=observed.choice.pinned_digest,
+        id=environment_id(observed.project.id, spec.name),
+        workload=environment.workload,
+        draft=environment.choice.draft,
+        pinned_version=environment.choice.pinned_version,
+        pinned_digest=environment.choice.pinned_digest,
     )
-    if observed.choice.draft:
-        gone = tuple(Deletion.of(resource, obj) for resource, obj in observed.children.items())
-        return EnvironmentPlan(wanted=wanted, seen=seen, deletions=gone)
-    target = _target(view, observed, spec, current)
-    workload = _workload(view, observed, spec)
-    if observed.address_conflict and not target.problem:
-        target = replace(target, problem=Failure(HOST_TAKEN, observed.address_conflict))
-    wanted = replace(
-        wanted,
+    if environment.choice.draft:
+        gone = tuple(Deletion.of(resource, obj) for resource, obj in environment.children.items())
+        return EnvironmentPlan(desired=desired, actual=actual, deletions=gone)
+    target = _target(observed, environment, spec, current)
+    workload = _workload(observed, environment, spec)
+    if environment.address_conflict and not target.problem:
+        target = replace(target, problem=Failure(HOST_TAKEN, environment.address_conflict))
+    desired = replace(
+        desired,
         suspended=spec.suspended,
         replicas=workload.replicas,
         version=target.name,
         problem=target.problem,
         waiting=target.waiting,
-        impaired=observed.impaired,
-        public_url="" if observed.address_conflict else workload.public_url,
+        connection_problem=environment.connection_problem,
+        public_url="" if environment.address_conflict else workload.public_url,
     )
-    return _with_manifests(view, observed, EnvironmentPlan(wanted=wanted, seen=seen), workload, target)
+    return _with_manifests(
+        observed, environment, EnvironmentPlan(desired=desired, actual=actual), workload, target
+    )
 
 
 def _with_manifests(
-    view: ObservedProject,
-    observed: ObservedEnvironment,
+    observed: ObservedProject,
+    environment: ObservedEnvironment,
     planned: EnvironmentPlan,
     workload: Workload,
     target: Target,
 ) -> EnvironmentPlan:
-    desired: dict[Resource, Manifest] = {
+    objects: dict[Resource, Manifest] = {
         r.SERVICE_ACCOUNTS: manifests.service_account(workload),
         r.NETWORK_POLICIES: manifests.network_policy(workload),
         r.SERVICES: manifests.service(workload),
     }
     if workload.replicas > 1:
-        desired[r.POD_DISRUPTION_BUDGETS] = manifests.disruption_budget(workload)
+        objects[r.POD_DISRUPTION_BUDGETS] = manifests.disruption_budget(workload)
 
-    wanted = planned.wanted
-    version = _to_run(view, observed, target)
+    desired = planned.desired
+    version = _to_run(observed, environment, target)
     if version is not None and not workload.public_url:
-        wanted = replace(wanted, waiting=wanted.waiting or "its Service is being made")
+        desired = replace(desired, waiting=desired.waiting or "its Service is being made")
     elif version is not None:
-        manifest = _deployment(view, observed, workload, version)
-        desired[r.DEPLOYMENTS] = manifest
+        manifest = _deployment(observed, environment, workload, version)
+        objects[r.DEPLOYMENTS] = manifest
         annotations = manifest["spec"]["template"]["metadata"]["annotations"]
-        wanted = replace(
-            wanted,
+        desired = replace(
+            desired,
             revision=annotations[REVISION_ANNOTATION],
-            in_sync=contained(manifest, observed.children.get(r.DEPLOYMENTS)),
+            in_sync=contained(manifest, environment.children.get(r.DEPLOYMENTS)),
         )
-    if not observed.address_conflict:
-        desired.update(manifests.ingress_objects(workload))
+    if not environment.address_conflict:
+        objects.update(manifests.ingress_objects(workload))
     children = tuple(
-        Child(resource=resource, desired=manifest, actual=observed.children.get(resource))
-        for resource, manifest in desired.items()
+        Child(resource=resource, desired=manifest, actual=environment.children.get(resource))
+        for resource, manifest in objects.items()
     )
     deletions = tuple(
-        Deletion.of(resource, observed.children[resource])
+        Deletion.of(resource, environment.children[resource])
         for resource in OPTIONAL_CHILDREN
-        if resource in observed.children and resource not in desired
+        if resource in environment.children and resource not in objects
     )
-    return replace(planned, wanted=wanted, children=children, deletions=deletions)
+    return replace(planned, desired=desired, children=children, deletions=deletions)
 
 
 def _deployment(
-    view: ObservedProject, observed: ObservedEnvironment, workload: Workload, version: ProjectVersion
+    observed: ObservedProject, environment: ObservedEnvironment, workload: Workload, version: ProjectVersion
 ) -> Manifest:
     """The Deployment; a new URL of the API alone is no reason to replace pods, which go on with the previous one."""
 
@@ -133,7 +137,7 @@ def _deployment(
             replace(workload, api_url=url), version=version.name, config_maps=version.spec.config_maps
         )
 
-    actual, previous = observed.children.get(r.DEPLOYMENTS), view.config.previous_api_url
+    actual, previous = environment.children.get(r.DEPLOYMENTS), observed.config.previous_api_url
     if actual is not None and previous:
         earlier = with_url(previous)
         if manifests.revision_of(earlier) == manifests.revision_of(actual):
@@ -141,23 +145,25 @@ def _deployment(
     return with_url(workload.api_url)
 
 
-def _to_run(view: ObservedProject, observed: ObservedEnvironment, target: Target) -> ProjectVersion | None:
+def _to_run(
+    observed: ObservedProject, environment: ObservedEnvironment, target: Target
+) -> ProjectVersion | None:
     """What the Deployment is told: the target, or while that cannot be, what it runs already."""
     if target.version is not None and not target.problem and not target.waiting:
         return target.version
-    return view.version(deployed_version(observed.children.get(r.DEPLOYMENTS)))
+    return observed.version(deployed_version(environment.children.get(r.DEPLOYMENTS)))
 
 
 def _target(
-    view: ObservedProject, observed: ObservedEnvironment, spec: EnvironmentSpec, current: str | None
+    observed: ObservedProject, environment: ObservedEnvironment, spec: EnvironmentSpec, current: str | None
 ) -> Target:
-    name = current if observed.choice.follows else spec.version
-    if observed.choice.follows and view.source.problem:
-        return Target(None, problem=Failure("FilesMissing", view.source.problem))
-    if observed.choice.follows and name is None:
+    name = current if environment.choice.follows else spec.version
+    if environment.choice.follows and observed.source.problem:
+        return Target(None, problem=Failure("FilesMissing", observed.source.problem))
+    if environment.choice.follows and name is None:
         return Target(None, problem=Failure("NoFiles", "The project has no files; add main.py to its source"))
-    version = view.version(name)
-    if version is None and observed.choice.follows:
+    version = observed.version(name)
+    if version is None and environment.choice.follows:
         return Target(name, waiting=f"version {name} is being made")
     if version is None:
         return Target(
@@ -167,40 +173,40 @@ def _target(
                 f'The project has no version "{name}"; name one that `kubectl get projver` shows, or "latest"',
             ),
         )
-    return _checked(view, observed, version)
+    return _checked(observed, environment, version)
 
 
-def _checked(view: ObservedProject, observed: ObservedEnvironment, version: ProjectVersion) -> Target:
+def _checked(observed: ObservedProject, environment: ObservedEnvironment, version: ProjectVersion) -> Target:
     state = version.status.state
     if state is VersionState.FAILED:
-        told = summary(version.status.findings) or "its files cannot be read"
+        findings = summary(version.status.findings) or "its files cannot be read"
         return Target(
-            version.name, version, Failure("VersionRefused", f"version {version.name} is refused: {told}")
+            version.name, version, Failure("VersionRefused", f"version {version.name} is refused: {findings}")
         )
-    if version.name == deployed_version(observed.children.get(r.DEPLOYMENTS)):
+    if version.name == deployed_version(environment.children.get(r.DEPLOYMENTS)):
         return Target(version.name, version)
-    analysis = view.analyses.get(version.name)
+    analysis = observed.analyses.get(version.name)
     if state is None or analysis is None:
         return Target(version.name, version, waiting=f"version {version.name} is being checked")
-    missing = missing_templates(analysis.templates, observed.templates)
+    missing = missing_templates(analysis.templates, environment.templates)
     if missing:
-        told = summary(missing)
-        problem = Failure("TemplateNotFound", f"version {version.name} cannot be deployed: {told}")
+        findings = summary(missing)
+        problem = Failure("TemplateNotFound", f"version {version.name} cannot be deployed: {findings}")
         return Target(version.name, version, problem)
     return Target(version.name, version)
 
 
-def _workload(view: ObservedProject, observed: ObservedEnvironment, spec: EnvironmentSpec) -> Workload:
-    project, config = view.project, view.config
+def _workload(observed: ObservedProject, environment: ObservedEnvironment, spec: EnvironmentSpec) -> Workload:
+    project, config = observed.project, observed.config
     runtime = manifests.merged_runtime(project.spec.runtime, spec.runtime)
     replicas = 1 if runtime.replicas is None else runtime.replicas
     identifier = environment_id(project.id, spec.name)
-    name = observed.workload
+    name = environment.workload
     return Workload(
         name=name,
         namespace=project.namespace,
-        owner=view.owner,
-        organisation_id=view.organisation_id or "",
+        owner=observed.owner,
+        organisation_id=observed.organisation_id or "",
         project=project.name,
         project_id=project.id,
         environment=spec.name,
@@ -214,12 +220,12 @@ def _workload(view: ObservedProject, observed: ObservedEnvironment, spec: Enviro
         api_ports={INTERNAL_API_SERVICE: config.internal_port, PUBLIC_API_SERVICE: config.listen_port},
         otlp_endpoint=config.otlp_endpoint,
         egress=config.egress,
-        public_url=public_url(config, project, spec.name, name, observed.children),
+        public_url=public_url(config, project, spec.name, name, environment.children),
         metrics_namespaces=config.metrics_namespaces,
         cluster_dns=config.cluster_dns,
         exposure=config.exposure,
         tls_secret=filled(
-            config.exposure.tls_secret, _url_values(project, spec.name, name, observed.children)
+            config.exposure.tls_secret, _url_values(project, spec.name, name, environment.children)
         ),
     )
 

@@ -24,7 +24,7 @@ from tieline_operator.workload.pods import (
 
 _MAX_MESSAGE = 8192
 # A restart that went well again is told of for this long.
-_TOLD_SECONDS = 600
+_NOTICE_SECONDS = 600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class DesiredEnvironment:
     """Why the version cannot be rolled out (it was refused, or does not exist)."""
     waiting: str = ""
     """What must happen before the Deployment is touched."""
-    impaired: Failure | None = None
+    connection_problem: Failure | None = None
     """Why code that runs cannot do its work: a connection that it needs cannot be used."""
     in_sync: bool = True
     """Whether the Deployment in the cluster is the one asked for."""
@@ -79,15 +79,15 @@ class ComputedStatus:
     requeue_after: float | None = None
 
 
-def compute_status(wanted: DesiredEnvironment, seen: ActualEnvironment, now: datetime) -> ComputedStatus:
+def compute_status(desired: DesiredEnvironment, actual: ActualEnvironment, now: datetime) -> ComputedStatus:
     """The environment's state, and its part of the project's Ready."""
-    serving = [pod for pod in seen.pods if pod.ready]
-    computed = _state(wanted, seen, serving, now)
-    return replace(computed, serving=_served_version(wanted, serving), ready_replicas=len(serving))
+    serving = [pod for pod in actual.pods if pod.ready]
+    computed = _state(desired, actual, serving, now)
+    return replace(computed, serving=_served_version(desired, serving), ready_replicas=len(serving))
 
 
 def status_of(
-    wanted: DesiredEnvironment, computed: ComputedStatus, previous: EnvironmentStatus | None, now: datetime
+    desired: DesiredEnvironment, computed: ComputedStatus, previous: EnvironmentStatus | None, now: datetime
 ) -> dict[str, Any]:
     """The item of ``status.environments``. ``updatedAt`` moves when what runs, or the state, does."""
     message = (
@@ -96,95 +96,99 @@ def status_of(
     same = previous is not None and (previous.status, previous.version) == (computed.state, computed.serving)
     moment = format_time(now)
     values = {
-        "name": wanted.name,
-        "id": wanted.id,
-        "workload": wanted.workload,
+        "name": desired.name,
+        "id": desired.id,
+        "workload": desired.workload,
         "status": str(computed.state),
         "message": message,
         "version": computed.serving,
-        "desiredVersion": wanted.version,
-        "pinnedVersion": wanted.pinned_version,
-        "pinnedDigest": wanted.pinned_digest,
+        "desiredVersion": desired.version,
+        "pinnedVersion": desired.pinned_version,
+        "pinnedDigest": desired.pinned_digest,
         "readyReplicas": computed.ready_replicas,
-        "publicUrl": wanted.public_url,
+        "publicUrl": desired.public_url,
         "createdAt": format_time(previous.created_at) if previous else moment,
         "updatedAt": format_time(previous.updated_at) if previous and same else moment,
-        "deployedAt": _deployed_at(wanted, previous, moment),
+        "deployedAt": _deployed_at(desired, previous, moment),
     }
     return {key: value for key, value in values.items() if value not in (None, "")}
 
 
-def _deployed_at(wanted: DesiredEnvironment, previous: EnvironmentStatus | None, moment: str) -> str | None:
+def _deployed_at(desired: DesiredEnvironment, previous: EnvironmentStatus | None, moment: str) -> str | None:
     """When the version that should serve was chosen; None for a choice of before this was recorded."""
-    if previous is None or previous.desired_version != wanted.version:
-        return moment if wanted.version else None
+    if previous is None or previous.desired_version != desired.version:
+        return moment if desired.version else None
     return format_time(previous.deployed_at) if previous.deployed_at else None
 
 
 def _state(
-    wanted: DesiredEnvironment, seen: ActualEnvironment, serving: Sequence[Pod], now: datetime
+    desired: DesiredEnvironment, actual: ActualEnvironment, serving: Sequence[Pod], now: datetime
 ) -> ComputedStatus:
-    if wanted.draft:
+    if desired.draft:
         return ComputedStatus(
             state=EnvironmentState.DRAFT,
-            outcome=ready("Draft", f"{wanted.name} is a draft; deploy it to run it"),
+            outcome=ready("Draft", f"{desired.name} is a draft; deploy it to run it"),
         )
-    if wanted.suspended or wanted.replicas == 0:
-        return _stopped(wanted, seen)
-    failure, recheck_after = _failure(wanted, seen, now)
+    if desired.suspended or desired.replicas == 0:
+        return _stopped(desired, actual)
+    failure, recheck_after = _failure(desired, actual, now)
     if serving:
-        outcome = _serving(wanted, seen, serving, failure)
-        notice, until = _notice(wanted, serving, now)
+        outcome = _serving(desired, actual, serving, failure)
+        notice, until = _notice(desired, serving, now)
         again = earliest(recheck_after, until)
         return ComputedStatus(
             state=EnvironmentState.RUNNING, outcome=outcome, notice=notice, requeue_after=again
         )
-    return replace(_not_serving(wanted, seen, failure, now), requeue_after=recheck_after)
+    return replace(_not_serving(desired, actual, failure, now), requeue_after=recheck_after)
 
 
-def _stopped(wanted: DesiredEnvironment, seen: ActualEnvironment) -> ComputedStatus:
-    left = [pod for pod in seen.pods if not pod.finished]
-    if not left and (seen.deployment is None or wanted.in_sync or wanted.problem or wanted.waiting):
+def _stopped(desired: DesiredEnvironment, actual: ActualEnvironment) -> ComputedStatus:
+    remaining = [pod for pod in actual.pods if not pod.finished]
+    if not remaining and (actual.deployment is None or desired.in_sync or desired.problem or desired.waiting):
         return ComputedStatus(
-            state=EnvironmentState.SUSPENDED, outcome=ready("Suspended", f"{wanted.name} is suspended")
+            state=EnvironmentState.SUSPENDED, outcome=ready("Suspended", f"{desired.name} is suspended")
         )
-    before = seen.previous.status if seen.previous else EnvironmentState.DRAFT
+    before = actual.previous.status if actual.previous else EnvironmentState.DRAFT
     state = before if before is EnvironmentState.ERROR else EnvironmentState.RUNNING
     message = (
-        f"Stopping {wanted.name}: {len(left)} of its pods are left" if left else f"Stopping {wanted.name}"
+        f"Stopping {desired.name}: {len(remaining)} of its pods are left"
+        if remaining
+        else f"Stopping {desired.name}"
     )
     return ComputedStatus(state=state, outcome=in_progress("Stopping", message))
 
 
 def _serving(
-    wanted: DesiredEnvironment, seen: ActualEnvironment, serving: Sequence[Pod], failure: Failure | None
+    desired: DesiredEnvironment, actual: ActualEnvironment, serving: Sequence[Pod], failure: Failure | None
 ) -> Outcome:
-    version = _served_version(wanted, serving)
-    keeps = f"; version {version} keeps serving" if version != wanted.version else ""
-    if wanted.problem:
-        return failed(wanted.problem.reason, f"{wanted.name}: {wanted.problem.message}{keeps}")
-    if wanted.waiting:
-        return in_progress("Waiting", f"{wanted.name}: {wanted.waiting}{keeps}")
+    version = _served_version(desired, serving)
+    keeps = f"; version {version} keeps serving" if version != desired.version else ""
+    if desired.problem:
+        return failed(desired.problem.reason, f"{desired.name}: {desired.problem.message}{keeps}")
+    if desired.waiting:
+        return in_progress("Waiting", f"{desired.name}: {desired.waiting}{keeps}")
     if failure:
         does = (
-            f"version {wanted.version} does not start"
+            f"version {desired.version} does not start"
             if keeps
-            else f"only {len(serving)} of {wanted.replicas} pods serve"
-            if len(serving) < wanted.replicas
+            else f"only {len(serving)} of {desired.replicas} pods serve"
+            if len(serving) < desired.replicas
             else "new pods do not start, and earlier ones keep serving"
         )
-        return failed(failure.reason, f"{wanted.name}: {does}: {failure.message}{keeps}")
-    if wanted.in_sync and rollout_complete(seen.deployment, wanted.replicas) and not keeps:
-        if wanted.impaired:
-            return failed(wanted.impaired.reason, f"{wanted.name}: {wanted.impaired.message}")
-        return ready("Running", f"{wanted.name} runs version {version}")
-    return in_progress("RollingOut", f"{wanted.name}: rolling out version {wanted.version}{keeps}")
+        return failed(failure.reason, f"{desired.name}: {does}: {failure.message}{keeps}")
+    if desired.in_sync and rollout_complete(actual.deployment, desired.replicas) and not keeps:
+        if desired.connection_problem:
+            return failed(
+                desired.connection_problem.reason, f"{desired.name}: {desired.connection_problem.message}"
+            )
+        return ready("Running", f"{desired.name} runs version {version}")
+    return in_progress("RollingOut", f"{desired.name}: rolling out version {desired.version}{keeps}")
 
 
-def _notice(wanted: DesiredEnvironment, serving: Sequence[Pod], now: datetime) -> tuple[str, float | None]:
+def _notice(desired: DesiredEnvironment, serving: Sequence[Pod], now: datetime) -> tuple[str, float | None]:
     """That a pod which serves was killed and restarted, and for how long that is still told."""
-    told, left = _last_kill(serving, now)
-    return (f"{wanted.name}: a pod was restarted {told}", left) if told else ("", None)
+    detail, remaining = _last_kill(serving, now)
+    return (f"{desired.name}: a pod was restarted {detail}", remaining) if detail else ("", None)
 
 
 def _last_kill(pods: Sequence[Pod], now: datetime) -> tuple[str, float | None]:
@@ -193,55 +197,59 @@ def _last_kill(pods: Sequence[Pod], now: datetime) -> tuple[str, float | None]:
     if not ends:
         return "", None
     when, failure = max(ends, key=lambda end: end[0])
-    left = _TOLD_SECONDS - (now - when).total_seconds()
-    return (f"at {format_time(when)}: {failure.message}", left) if left > 0 else ("", None)
+    remaining = _NOTICE_SECONDS - (now - when).total_seconds()
+    return (f"at {format_time(when)}: {failure.message}", remaining) if remaining > 0 else ("", None)
 
 
 def _not_serving(
-    wanted: DesiredEnvironment, seen: ActualEnvironment, failure: Failure | None, now: datetime
+    desired: DesiredEnvironment, actual: ActualEnvironment, failure: Failure | None, now: datetime
 ) -> ComputedStatus:
-    failure = wanted.problem or failure
+    failure = desired.problem or failure
     if failure:
         return ComputedStatus(
-            state=EnvironmentState.ERROR, outcome=failed(failure.reason, f"{wanted.name}: {failure.message}")
+            state=EnvironmentState.ERROR, outcome=failed(failure.reason, f"{desired.name}: {failure.message}")
         )
-    before = seen.previous.status if seen.previous else EnvironmentState.DRAFT
+    before = actual.previous.status if actual.previous else EnvironmentState.DRAFT
     if before is EnvironmentState.RUNNING:
-        message = f"{wanted.name}: nothing serves, a pod of version {wanted.version} is being started again"
-        told, _ = _last_kill(seen.pods, now)
-        why = f"; one was ended {told}" if told else ""
+        message = f"{desired.name}: nothing serves, a pod of version {desired.version} is being started again"
+        detail, _ = _last_kill(actual.pods, now)
+        why = f"; one was ended {detail}" if detail else ""
         return ComputedStatus(
             state=EnvironmentState.ERROR, outcome=in_progress("NothingServes", message + why)
         )
-    if before is EnvironmentState.ERROR and seen.previous and seen.previous.desired_version != wanted.version:
+    if (
+        before is EnvironmentState.ERROR
+        and actual.previous
+        and actual.previous.desired_version != desired.version
+    ):
         # The error was another version's. What polls for the outcome of a deploy must not take it for this one's.
         before = EnvironmentState.DRAFT
-    doing = wanted.waiting or f"starting version {wanted.version}"
-    return ComputedStatus(state=before, outcome=in_progress("Starting", f"{wanted.name}: {doing}"))
+    doing = desired.waiting or f"starting version {desired.version}"
+    return ComputedStatus(state=before, outcome=in_progress("Starting", f"{desired.name}: {doing}"))
 
 
 def _failure(
-    wanted: DesiredEnvironment, seen: ActualEnvironment, now: datetime
+    desired: DesiredEnvironment, actual: ActualEnvironment, now: datetime
 ) -> tuple[Failure | None, float | None]:
     """Why the pods that are asked for do not serve, and when to look again if only time can tell."""
-    if not wanted.in_sync or wanted.waiting:
+    if not desired.in_sync or desired.waiting:
         return None, None
-    pods = [pod for pod in seen.pods if pod.revision == wanted.revision and not pod.finished]
+    pods = [pod for pod in actual.pods if pod.revision == desired.revision and not pod.finished]
     for pod in sorted(pods, key=lambda pod: pod.created):
         if pod.failure:
             return pod.failure, None
     waits = [pod.unschedulable for pod in pods if pod.unschedulable]
     if waits:
-        since, told = min(waits)
-        left = UNSCHEDULABLE_SECONDS - (now - since).total_seconds()
-        if left > 0:
-            return None, left
-        return Failure("Unschedulable", f"No node has room: {told}"), None
-    return rollout_failure(seen.deployment), None
+        since, detail = min(waits)
+        remaining = UNSCHEDULABLE_SECONDS - (now - since).total_seconds()
+        if remaining > 0:
+            return None, remaining
+        return Failure("Unschedulable", f"No node has room: {detail}"), None
+    return rollout_failure(actual.deployment), None
 
 
-def _served_version(wanted: DesiredEnvironment, serving: Sequence[Pod]) -> str | None:
+def _served_version(desired: DesiredEnvironment, serving: Sequence[Pod]) -> str | None:
     """During a rollout both serve: then it is still the old one."""
-    old = [pod for pod in serving if pod.version != wanted.version]
+    old = [pod for pod in serving if pod.version != desired.version]
     newest = max(old or serving, key=lambda pod: pod.created, default=None)
     return newest.version or None if newest else None

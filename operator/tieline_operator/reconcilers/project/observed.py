@@ -47,7 +47,7 @@ class ObservedEnvironment:
     """Names of its connection templates."""
     address_conflict: str = ""
     """Why it cannot have its address: another environment has it."""
-    impaired: Failure | None = None
+    connection_problem: Failure | None = None
     """Why one of them leads to no connection that can be used."""
 
 
@@ -63,7 +63,7 @@ class ObservedProject:
     """The namespace that has the organisation's id, where this one only carries it as well."""
     suggested_id: str = ""
     """An id that the namespace could get."""
-    taken: Outcome | None = None
+    id_conflict: Outcome | None = None
     duplicate: Outcome | None = None
     """That another organisation's project has the id, where both run under it already."""
     source: Source
@@ -77,7 +77,7 @@ class ObservedProject:
     environments: Mapping[str, ObservedEnvironment]
     connector: Object | None = None
     """The project's connector."""
-    strays: Sequence[tuple[Resource, Object]] = ()
+    orphaned_children: Sequence[tuple[Resource, Object]] = ()
     """Children of environments that the spec no longer has."""
 
     def version(self, name: str | None) -> ProjectVersion | None:

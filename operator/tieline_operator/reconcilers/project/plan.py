@@ -43,39 +43,41 @@ class _Environment:
     @property
     def recheck_after(self) -> float | None:
         """Seconds after which to look again: who gives up an address tells nobody who waits for it."""
-        problem = self.planned.wanted.problem
+        problem = self.planned.desired.problem
         waits = RECHECK_SECONDS if problem and problem.reason == HOST_TAKEN else None
         return earliest(waits, self.computed.requeue_after)
 
 
-def plan(view: ObservedProject, now: datetime, refusals: Mapping[str | None, Refusal] | None = None) -> Plan:
+def plan(
+    observed: ObservedProject, now: datetime, refusals: Mapping[str | None, Refusal] | None = None
+) -> Plan:
     """Everything that follows from a view of a project. No I/O.
 
     ``refusals`` say, by environment, why a part of the workload could not be written.
     """
-    refused = view.taken or _not_an_organisation(view)
+    refused = observed.id_conflict or _not_an_organisation(observed)
     if refused:
-        return Plan(outcome=refused, status=_previous_status(view))
-    creations, current = _versions(view)
+        return Plan(outcome=refused, status=_previous_status(observed))
+    creations, current = _versions(observed)
     environments = [
-        _environment(plan_environment(view, spec, current=current), (refusals or {}).get(spec.name), now)
-        for spec in view.project.spec.effective_environments()
+        _environment(plan_environment(observed, spec, current=current), (refusals or {}).get(spec.name), now)
+        for spec in observed.project.spec.effective_environments()
     ]
-    deletions, recheck_after = garbage(view, _in_use(environments, current), now)
+    deletions, recheck_after = garbage(observed, _in_use(environments, current), now)
     return Plan(
-        outcome=_outcome(view, environments),
-        status=_status(view, environments, current, now),
+        outcome=_outcome(observed, environments),
+        status=_status(observed, environments, current, now),
         creations=creations,
-        children=(*_children(environments), *connector_child(view, _serving(environments))),
-        on_refusal=lambda refusals: _refused(view, now, refusals),
-        deletions=(*_stray_deletions(view, environments), *deletions),
+        children=(*_children(environments), *connector_child(observed, _serving(environments))),
+        on_refusal=lambda refusals: _refused(observed, now, refusals),
+        deletions=(*_stray_deletions(observed, environments), *deletions),
         requeue_after=earliest(recheck_after, *(item.recheck_after for item in environments)),
     )
 
 
-def _refused(view: ObservedProject, now: datetime, refusals: Sequence[Refusal]) -> Plan:
+def _refused(observed: ObservedProject, now: datetime, refusals: Sequence[Refusal]) -> Plan:
     by_environment = {part_of(refusal.child): refusal for refusal in reversed(refusals)}
-    again = plan(view, now, by_environment)
+    again = plan(observed, now, by_environment)
     connector = by_environment.get(None)
     if connector is None or again.outcome.status == "False":
         return again
@@ -87,41 +89,41 @@ def _refused(view: ObservedProject, now: datetime, refusals: Sequence[Refusal]) 
 
 def _environment(planned: EnvironmentPlan, refusal: Refusal | None, now: datetime) -> _Environment:
     if refusal and refusal.transient:
-        planned = replace(planned, wanted=replace(planned.wanted, waiting=refusal.message))
+        planned = replace(planned, desired=replace(planned.desired, waiting=refusal.message))
     elif refusal:
-        wanted = replace(planned.wanted, problem=Failure(refusal.reason, refusal.message))
-        planned = replace(planned, wanted=wanted)
-    return _Environment(planned, compute_status(planned.wanted, planned.seen, now))
+        desired = replace(planned.desired, problem=Failure(refusal.reason, refusal.message))
+        planned = replace(planned, desired=desired)
+    return _Environment(planned, compute_status(planned.desired, planned.actual, now))
 
 
-def _versions(view: ObservedProject) -> tuple[tuple[Creation, ...], str | None]:
+def _versions(observed: ObservedProject) -> tuple[tuple[Creation, ...], str | None]:
     """What must be made so that the current files have a version, and that version's name.
 
     Files that no environment follows get no version: they may still be in work.
     """
-    version = current_version(view.versions, view.source.digest)
+    version = current_version(observed.versions, observed.source.digest)
     if version is not None:
-        return missing_packs(view, version), version.name
-    if not any(item.choice.follows for item in view.environments.values()):
+        return missing_packs(observed, version), version.name
+    if not any(item.choice.follows for item in observed.environments.values()):
         return (), None
-    return new_version(view)
+    return new_version(observed)
 
 
-def _not_an_organisation(view: ObservedProject) -> Outcome | None:
-    if view.organisation_id:
+def _not_an_organisation(observed: ObservedProject) -> Outcome | None:
+    if observed.organisation_id:
         return None
-    namespace = view.project.namespace
-    if view.older_namespace:
+    namespace = observed.project.namespace
+    if observed.older_namespace:
         return failed(
             ORGANISATION_TAKEN,
             f"Namespace {namespace} carries the id of the organisation that the older namespace "
-            f"{view.older_namespace} is, so it is none; give it an id of its own with "
-            f"`kubectl label --overwrite namespace {namespace} tieline.dev/organisation={view.suggested_id}`",
+            f"{observed.older_namespace} is, so it is none; give it an id of its own with "
+            f"`kubectl label --overwrite namespace {namespace} tieline.dev/organisation={observed.suggested_id}`",
         )
     return failed(
         "OrganisationMissing",
         f"Namespace {namespace} is no organisation: give it an id with "
-        f"`kubectl label --overwrite namespace {namespace} tieline.dev/organisation={view.suggested_id}`",
+        f"`kubectl label --overwrite namespace {namespace} tieline.dev/organisation={observed.suggested_id}`",
     )
 
 
@@ -133,17 +135,17 @@ def _serving(environments: Sequence[_Environment]) -> frozenset[str | None]:
     return frozenset(item.computed.serving for item in environments)
 
 
-def _stray_deletions(view: ObservedProject, environments: Sequence[_Environment]) -> tuple[Deletion, ...]:
-    strays = tuple(Deletion.of(resource, obj) for resource, obj in view.strays)
-    return (*strays, *(deletion for item in environments for deletion in item.planned.deletions))
+def _stray_deletions(observed: ObservedProject, environments: Sequence[_Environment]) -> tuple[Deletion, ...]:
+    orphaned_children = tuple(Deletion.of(resource, obj) for resource, obj in observed.orphaned_children)
+    return (*orphaned_children, *(deletion for item in environments for deletion in item.planned.deletions))
 
 
 def _in_use(environments: Sequence[_Environment], current: str | None) -> frozenset[str]:
     names = {current}
     for item in environments:
-        wanted = item.planned.wanted
-        names |= {wanted.version, wanted.pinned_version, item.computed.serving}
-        names |= {pod.version for pod in item.planned.seen.pods}
+        desired = item.planned.desired
+        names |= {desired.version, desired.pinned_version, item.computed.serving}
+        names |= {pod.version for pod in item.planned.actual.pods}
         names |= {
             child.desired["spec"]["template"]["metadata"]["annotations"]["tieline.dev/version"]
             for child in item.planned.children
@@ -153,14 +155,14 @@ def _in_use(environments: Sequence[_Environment], current: str | None) -> frozen
 
 
 def _status(
-    view: ObservedProject, environments: Sequence[_Environment], current: str | None, now: datetime
+    observed: ObservedProject, environments: Sequence[_Environment], current: str | None, now: datetime
 ) -> dict[str, Any]:
     status: dict[str, Any] = {
         "environments": [
-            status_of(item.planned.wanted, item.computed, item.planned.seen.previous, now)
+            status_of(item.planned.desired, item.computed, item.planned.actual.previous, now)
             for item in environments
         ],
-        "summary": ", ".join(f"{item.planned.wanted.name}: {item.computed.state}" for item in environments)[
+        "summary": ", ".join(f"{item.planned.desired.name}: {item.computed.state}" for item in environments)[
             :_MAX_SUMMARY
         ],
     }
@@ -169,22 +171,22 @@ def _status(
     return status
 
 
-def _previous_status(view: ObservedProject) -> dict[str, Any]:
+def _previous_status(observed: ObservedProject) -> dict[str, Any]:
     """What was said before, while nothing new can be said."""
-    previous = view.project.status.to_dict()
+    previous = observed.project.status.to_dict()
     return {key: value for key, value in previous.items() if key not in ("conditions", "observedGeneration")}
 
 
-def _outcome(view: ObservedProject, environments: Sequence[_Environment]) -> Outcome:
+def _outcome(observed: ObservedProject, environments: Sequence[_Environment]) -> Outcome:
     outcomes = [item.computed.outcome for item in environments]
     for outcome in outcomes:
         if outcome.status == "False":
             return outcome
-    if view.duplicate:
-        return view.duplicate
-    if view.source.problem:
-        return failed("FilesMissing", view.source.problem)
-    schema = _schema_problem(view)
+    if observed.duplicate:
+        return observed.duplicate
+    if observed.source.problem:
+        return failed("FilesMissing", observed.source.problem)
+    schema = _schema_problem(observed)
     if schema is not None and schema.status == "False":
         return schema
     for outcome in outcomes:
@@ -198,18 +200,18 @@ def _outcome(view: ObservedProject, environments: Sequence[_Environment]) -> Out
     return ready(outcomes[0].reason, "; ".join(outcome.message for outcome in outcomes)[:1024])
 
 
-def _schema_problem(view: ObservedProject) -> Outcome | None:
+def _schema_problem(observed: ObservedProject) -> Outcome | None:
     """What keeps the schema of variables from being used. Environments that serve keep the last valid variables."""
-    if view.schema is not None:
-        if view.schema.problem is None:
+    if observed.schema is not None:
+        if observed.schema.problem is None:
             return None
         return failed(
-            _SCHEMA_TOO_COSTLY if view.schema.costly else _SCHEMA_INVALID,
-            f"The schema of variables cannot be used: {view.schema.problem}; correct spec.dynamicVariablesSchema. "
+            _SCHEMA_TOO_COSTLY if observed.schema.costly else _SCHEMA_INVALID,
+            f"The schema of variables cannot be used: {observed.schema.problem}; correct spec.dynamicVariablesSchema. "
             "Code runs with the last variables that were valid",
         )
-    before = view.project.condition(READY)
-    if before is None or view.project.status.observed_generation != view.project.metadata.generation:
+    before = observed.project.condition(READY)
+    if before is None or observed.project.status.observed_generation != observed.project.metadata.generation:
         return in_progress("SchemaUnchecked", "The schema of variables is being checked")
     # It was checked before a restart: what was said stays until there is something new to say.
     if before.reason in (_SCHEMA_INVALID, _SCHEMA_TOO_COSTLY):

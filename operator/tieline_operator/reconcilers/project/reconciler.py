@@ -102,19 +102,17 @@ class ProjectReconciler:
         environments = self._environments(cache, obj, project, source, label)
         source = await self._with_files(project, source, versions, packs.keys(), environments)
         claim, suggestion = _organisation(cache, namespace)
-        taken, duplicate = (
-            id_conflict(obj, cache[PROJECTS]),
-            cross_organisation_id_conflict(obj, cache[PROJECTS]),
-        )
+        conflict = id_conflict(obj, cache[PROJECTS])
+        duplicate = cross_organisation_id_conflict(obj, cache[PROJECTS])
         if not _runs_under_its_id(project):
-            taken = taken or duplicate
+            conflict = conflict or duplicate
         return ObservedProject(
             config=self._config,
             project=project,
             organisation_id=claim.id if claim and not claim.older else None,
             older_namespace=claim.older if claim else None,
             suggested_id=suggestion,
-            taken=taken,
+            id_conflict=conflict,
             duplicate=duplicate,
             source=source,
             schema=self._checker.request(
@@ -128,7 +126,9 @@ class ProjectReconciler:
             config_maps=packs,
             environments=environments,
             connector=cache[CONNECTORS].get(namespace, object_name(project_connector_id(project.id))),
-            strays=_strays(cache, project, label, {item.workload for item in environments.values()}),
+            orphaned_children=_orphaned_children(
+                cache, project, label, {item.workload for item in environments.values()}
+            ),
         )
 
     async def _source(self, project: Project) -> Source:
@@ -163,7 +163,7 @@ class ProjectReconciler:
     ) -> dict[str, ObservedEnvironment]:
         pods = cache[PODS].by_index("project", label)
         previous = {item.name: item for item in project.status.environments}
-        views = {}
+        environments = {}
         for spec in project.spec.effective_environments():
             choice = select_version(
                 spec,
@@ -172,12 +172,14 @@ class ProjectReconciler:
                 current=source.digest,
             )
             workload = _workload(cache, obj, project, spec.name)
-            view = _environment(cache, project, spec.name, workload, choice, pods)
+            environment = _environment(cache, project, spec.name, workload, choice, pods)
             if self._config.exposure.mode is not ExposureMode.NONE and not choice.draft:
-                url = public_url(self._config, project, spec.name, workload, view.children)
-                view = replace(view, address_conflict=address_conflict(obj, spec.name, url, cache[PROJECTS]))
-            views[spec.name] = view
-        return views
+                url = public_url(self._config, project, spec.name, workload, environment.children)
+                environment = replace(
+                    environment, address_conflict=address_conflict(obj, spec.name, url, cache[PROJECTS])
+                )
+            environments[spec.name] = environment
+        return environments
 
     async def _analyses(
         self,
@@ -220,12 +222,12 @@ def _workload(cache: ClusterCache, obj: Object, project: Project, name: str) -> 
         return recorded
     uid = project.metadata.uid
     labels = {ENVIRONMENT_ID_LABEL: environment_id(project.id, name)}
-    there = [
+    existing = [
         found for resource in CHILD_RESOURCES if (found := cache[resource].get(project.namespace, legacy))
     ]
-    if any(_is_of_another_project(found, project) for found in there):
+    if any(_is_of_another_project(found, project) for found in existing):
         return workload_name(project.name, name)
-    if recorded == legacy or any(may_write(found, uid, labels) for found in there):
+    if recorded == legacy or any(may_write(found, uid, labels) for found in existing):
         return legacy
     return workload_name(project.name, name)
 
@@ -250,10 +252,10 @@ def _environment(
         found = cache[resource].get(namespace, workload)
         if found is not None and not is_terminating(found) and may_write(found, uid, labels):
             children[resource] = found
-    place = joined(namespace, project.name, name)
+    index_key = joined(namespace, project.name, name)
     templates = [
         item
-        for item in cache[CONNECTION_TEMPLATES].by_index("environment", place)
+        for item in cache[CONNECTION_TEMPLATES].by_index("environment", index_key)
         if not is_terminating(item)
     ]
     return ObservedEnvironment(
@@ -262,11 +264,11 @@ def _environment(
         children=children,
         pods=[pod for pod in pods if _is_pod_of(pod, workload, name)],
         templates=frozenset(item["spec"]["name"] for item in templates),
-        impaired=_impaired(templates),
+        connection_problem=_connection_problem(templates),
     )
 
 
-def _impaired(templates: Sequence[Object]) -> Failure | None:
+def _connection_problem(templates: Sequence[Object]) -> Failure | None:
     """Why a static template, which all runs share, cannot be used. Users bring the connections of dynamic ones."""
     for item in sorted(templates, key=lambda item: str(item["spec"]["name"])):
         condition = find_condition(item)
@@ -289,7 +291,7 @@ def _is_pod_of(pod: Object, workload: str, environment: str) -> bool:
     return (labels.get(INSTANCE_LABEL), labels.get(ENVIRONMENT_LABEL)) == (workload, environment)
 
 
-def _strays(
+def _orphaned_children(
     cache: ClusterCache, project: Project, label: str, names: Collection[str]
 ) -> list[tuple[Resource, Object]]:
     return [

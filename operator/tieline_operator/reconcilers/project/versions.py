@@ -15,12 +15,12 @@ from tieline_operator.reconcilers.project.version_selection import surplus_versi
 ORPHANED_PACK_GRACE = timedelta(minutes=10)
 
 
-def new_version(view: ObservedProject) -> tuple[tuple[Creation, ...], str | None]:
+def new_version(observed: ObservedProject) -> tuple[tuple[Creation, ...], str | None]:
     """ConfigMaps with the current files and the version that refers to them; and the version's name.
 
     The names follow from the contents: an operator that stopped half-way makes the same again.
     """
-    project, source = view.project, view.source
+    project, source = observed.project, observed.source
     if source.files_digest is None or source.files is None:
         return (), None
     packs = pack(project.name, source.files)
@@ -32,7 +32,7 @@ def new_version(view: ObservedProject) -> tuple[tuple[Creation, ...], str | None
             "name": name,
             "namespace": project.namespace,
             "labels": {PROJECT_LABEL: label_value(project.name)},
-            "ownerReferences": [view.owner],
+            "ownerReferences": [observed.owner],
         },
         "spec": {
             "projectRef": {"name": project.name},
@@ -42,31 +42,34 @@ def new_version(view: ObservedProject) -> tuple[tuple[Creation, ...], str | None
         },
     }
     creation = Creation(resource=PROJECT_VERSIONS, desired=version)
-    return (*(_creation(view, item) for item in packs if item.name not in view.config_maps), creation), name
+    return (
+        *(_creation(observed, item) for item in packs if item.name not in observed.config_maps),
+        creation,
+    ), name
 
 
-def missing_packs(view: ObservedProject, version: ProjectVersion) -> tuple[Creation, ...]:
+def missing_packs(observed: ObservedProject, version: ProjectVersion) -> tuple[Creation, ...]:
     """The ConfigMaps of the current files' version that somebody deleted, made again."""
-    if view.source.files is None:
+    if observed.source.files is None:
         return ()
-    missing = {item.name for item in version.spec.config_maps} - view.config_maps.keys()
-    name, files = view.project.name, view.source.files
+    missing = {item.name for item in version.spec.config_maps} - observed.config_maps.keys()
+    name, files = observed.project.name, observed.source.files
     packs = (*pack(name, files), *legacy_packs(name, files))
-    return tuple(_creation(view, item) for item in packs if item.name in missing)
+    return tuple(_creation(observed, item) for item in packs if item.name in missing)
 
 
 def garbage(
-    view: ObservedProject, in_use: frozenset[str], now: datetime
+    observed: ObservedProject, in_use: frozenset[str], now: datetime
 ) -> tuple[tuple[Deletion, ...], float | None]:
     """Versions beyond those kept, ConfigMaps that no version needs; and when to look again, in seconds."""
-    uid = view.project.metadata.uid
+    uid = observed.project.metadata.uid
     gone = {
         version.name: version
-        for version in surplus_versions(view.versions, kept=view.config.versions_kept, needed=in_use)
+        for version in surplus_versions(observed.versions, kept=observed.config.versions_kept, needed=in_use)
     }
     needed = {
         item.name
-        for version in view.versions
+        for version in observed.versions
         if version.name not in gone
         for item in version.spec.config_maps
     }
@@ -80,18 +83,18 @@ def garbage(
         for version in gone.values()
     ]
     waits: list[float] = []
-    for name, obj in view.config_maps.items():
+    for name, obj in observed.config_maps.items():
         if name in needed or not is_owned(obj, uid):
             continue
-        left = created(obj) + ORPHANED_PACK_GRACE - now
-        if left > timedelta():
-            waits.append(left.total_seconds())
+        remaining = created(obj) + ORPHANED_PACK_GRACE - now
+        if remaining > timedelta():
+            waits.append(remaining.total_seconds())
         else:
             deletions.append(Deletion.of(CONFIG_MAPS, obj))
     return tuple(deletions), min(waits, default=None)
 
 
-def _creation(view: ObservedProject, item: Pack) -> Creation:
-    project = view.project
-    manifest = config_map(item, project=project.name, namespace=project.namespace, owner=view.owner)
+def _creation(observed: ObservedProject, item: Pack) -> Creation:
+    project = observed.project
+    manifest = config_map(item, project=project.name, namespace=project.namespace, owner=observed.owner)
     return Creation(resource=CONFIG_MAPS, desired=manifest)

@@ -74,7 +74,7 @@ class Case:
     before: str | None = None
     pods: tuple[Pod, ...] = ()
     deployment: Any = field(default_factory=lambda: {"metadata": {"generation": 1}})
-    wanted: dict[str, Any] = field(default_factory=dict)
+    desired: dict[str, Any] = field(default_factory=dict)
     message: str = ""
     failed_version: str = "v2"
     """The version that the status before names."""
@@ -83,28 +83,28 @@ class Case:
 REFUSED = Failure("VersionRefused", "version v2 is refused: main.py:1: bad")
 
 CASES = [
-    Case("never deployed", "draft", "True", "Draft", wanted={"draft": True}, deployment=None),
+    Case("never deployed", "draft", "True", "Draft", desired={"draft": True}, deployment=None),
     Case("first start, nothing serves yet", "draft", "Unknown", "Starting", pods=(pod(),), message="starting version v2"),
-    Case("first start, its Service is awaited", "draft", "Unknown", "Starting", wanted={"waiting": "its Service is being made"}, deployment=None, message="Service"),
+    Case("first start, its Service is awaited", "draft", "Unknown", "Starting", desired={"waiting": "its Service is being made"}, deployment=None, message="Service"),
     Case("first start crashes", "error", "False", "Crashed", pods=(pod(failure=CRASH),), message="boom"),
-    Case("first deploy is refused", "error", "False", "VersionRefused", wanted={"problem": REFUSED}, deployment=None, message="main.py:1"),
+    Case("first deploy is refused", "error", "False", "VersionRefused", desired={"problem": REFUSED}, deployment=None, message="main.py:1"),
     Case("serves what is asked for", "running", "True", "Running", "draft", (pod(ready=True),), COMPLETE),
     Case("rollout: the old one serves", "running", "Unknown", "RollingOut", "running", (old_pod(), pod()), message="v1 keeps serving"),
     Case("rollout: both serve", "running", "Unknown", "RollingOut", "running", (old_pod(), pod(ready=True)), message="v1 keeps serving"),
     Case("rollout: the new one crashes", "running", "False", "Crashed", "running", (old_pod(), pod(failure=CRASH)), message="v1 keeps serving"),
-    Case("rollout: the new one is refused", "running", "False", "VersionRefused", "running", (old_pod(),), wanted={"problem": REFUSED}, message="v1 keeps serving"),
+    Case("rollout: the new one is refused", "running", "False", "VersionRefused", "running", (old_pod(),), desired={"problem": REFUSED}, message="v1 keeps serving"),
     Case("rollout: the new one finds no node", "running", "False", "Unschedulable", "running", (old_pod(), waiting_for_room(31)), message="Insufficient cpu"),
-    Case("a change is not applied yet", "running", "Unknown", "RollingOut", "running", (pod(ready=True),), COMPLETE, wanted={"in_sync": False}),
-    Case("one of two crashes", "running", "False", "Crashed", "running", (pod(ready=True), pod(failure=CRASH)), wanted={"replicas": 2}, message="only 1 of 2"),
+    Case("a change is not applied yet", "running", "Unknown", "RollingOut", "running", (pod(ready=True),), COMPLETE, desired={"in_sync": False}),
+    Case("one of two crashes", "running", "False", "Crashed", "running", (pod(ready=True), pod(failure=CRASH)), desired={"replicas": 2}, message="only 1 of 2"),
     Case("pods of the same version with other settings crash", "running", "False", "Crashed", "running", (pod("v2", revision="r1", ready=True), pod(failure=CRASH)), message="production: new pods do not start, and earlier ones keep serving: "),
-    Case("it serves, and cannot use a connection", "running", "False", "ConnectionNotReady", "running", (pod(ready=True),), COMPLETE, wanted={"impaired": Failure("ConnectionNotReady", "no Secret")}, message="no Secret"),
-    Case("suspended it needs no connection", "suspended", "True", "Suspended", "running", wanted={"suspended": True, "impaired": Failure("ConnectionNotReady", "no Secret")}),
-    Case("one of two is still starting", "running", "Unknown", "RollingOut", "running", (pod(ready=True), pod()), wanted={"replicas": 2}),
+    Case("it serves, and cannot use a connection", "running", "False", "ConnectionNotReady", "running", (pod(ready=True),), COMPLETE, desired={"connection_problem": Failure("ConnectionNotReady", "no Secret")}, message="no Secret"),
+    Case("suspended it needs no connection", "suspended", "True", "Suspended", "running", desired={"suspended": True, "connection_problem": Failure("ConnectionNotReady", "no Secret")}),
+    Case("one of two is still starting", "running", "Unknown", "RollingOut", "running", (pod(ready=True), pod()), desired={"replicas": 2}),
     Case("crashed after it served", "error", "False", "Crashed", "running", (pod(failure=CRASH),), message="boom"),
     Case("its only pod is replaced", "error", "Unknown", "NothingServes", "running", (pod(),), message="nothing serves"),
     Case("still crashing", "error", "False", "Crashed", "error", (pod(failure=CRASH),)),
     Case("a new version starts after another one failed", "draft", "Unknown", "Starting", "error", (pod("v1", revision="r1", failure=CRASH), pod()), failed_version="v1"),
-    Case("a new version is checked after another one was refused", "draft", "Unknown", "Starting", "error", wanted={"waiting": "version v2 is being checked"}, failed_version="v1", message="being checked"),
+    Case("a new version is checked after another one was refused", "draft", "Unknown", "Starting", "error", desired={"waiting": "version v2 is being checked"}, failed_version="v1", message="being checked"),
     Case("a new version fails like the one before", "error", "False", "Crashed", "error", (pod(failure=CRASH),), failed_version="v1"),
     Case("the version that failed starts again", "error", "Unknown", "Starting", "error", (pod(),)),
     Case("recovered by itself", "running", "True", "Running", "error", (pod(ready=True),), COMPLETE),
@@ -112,12 +112,12 @@ CASES = [
     Case("never becomes ready", "error", "False", "StartTimeout", "draft", (pod(),), LATE, message="in time"),
     Case("waits for a node, not for long yet", "draft", "Unknown", "Starting", "draft", (waiting_for_room(10),)),
     Case("waits for a node for long", "error", "False", "Unschedulable", "draft", (waiting_for_room(31),)),
-    Case("told to stop, pods are left", "running", "Unknown", "Stopping", "running", (pod(ready=True),), wanted={"suspended": True}),
-    Case("told to stop, nothing runs", "suspended", "True", "Suspended", "running", wanted={"suspended": True}),
-    Case("told to stop, only the record of an evicted pod is left", "suspended", "True", "Suspended", "running", (pod(finished=True),), wanted={"suspended": True}),
-    Case("told to stop, not applied yet", "running", "Unknown", "Stopping", "running", wanted={"suspended": True, "in_sync": False}),
-    Case("told to stop while in error", "error", "Unknown", "Stopping", "error", (pod(),), wanted={"suspended": True}),
-    Case("no replicas are asked for", "suspended", "True", "Suspended", "running", wanted={"replicas": 0}),
+    Case("told to stop, pods are left", "running", "Unknown", "Stopping", "running", (pod(ready=True),), desired={"suspended": True}),
+    Case("told to stop, nothing runs", "suspended", "True", "Suspended", "running", desired={"suspended": True}),
+    Case("told to stop, only the record of an evicted pod is left", "suspended", "True", "Suspended", "running", (pod(finished=True),), desired={"suspended": True}),
+    Case("told to stop, not applied yet", "running", "Unknown", "Stopping", "running", desired={"suspended": True, "in_sync": False}),
+    Case("told to stop while in error", "error", "Unknown", "Stopping", "error", (pod(),), desired={"suspended": True}),
+    Case("no replicas are asked for", "suspended", "True", "Suspended", "running", desired={"replicas": 0}),
     Case("resumed, nothing serves yet", "suspended", "Unknown", "Starting", "suspended", (pod(),)),
     Case("resumed and serving", "running", "True", "Running", "suspended", (pod(ready=True),), COMPLETE),
     Case("resumed and crashing", "error", "False", "Crashed", "suspended", (pod(failure=CRASH),)),
@@ -140,11 +140,11 @@ def previous(state: str | None, version: str = "v2") -> EnvironmentStatus | None
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.says)
 def test_status_table(case: Case) -> None:
-    wanted = DesiredEnvironment(
-        **{"name": "production", "id": "x", "version": "v2", "revision": "r2", **case.wanted}
+    desired = DesiredEnvironment(
+        **{"name": "production", "id": "x", "version": "v2", "revision": "r2", **case.desired}
     )
     computed = compute_status(
-        wanted,
+        desired,
         ActualEnvironment(
             deployment=case.deployment, pods=case.pods, previous=previous(case.before, case.failed_version)
         ),
@@ -159,18 +159,18 @@ def test_status_table(case: Case) -> None:
 
 
 def test_an_environment_that_waits_for_a_node_is_looked_at_again_when_its_time_is_over() -> None:
-    wanted = DesiredEnvironment(name="production", id="x", version="v2", revision="r2")
-    computed = compute_status(wanted, ActualEnvironment(pods=(waiting_for_room(10),)), NOW)
+    desired = DesiredEnvironment(name="production", id="x", version="v2", revision="r2")
+    computed = compute_status(desired, ActualEnvironment(pods=(waiting_for_room(10),)), NOW)
     assert computed.requeue_after == 20
 
 
 def test_updated_at_moves_with_the_state_and_created_at_never() -> None:
-    wanted = DesiredEnvironment(name="production", id="x", version="v2", revision="r2")
+    desired = DesiredEnvironment(name="production", id="x", version="v2", revision="r2")
     later = NOW + timedelta(hours=1)
     before = previous("running")
     failing = status_of(
-        wanted,
-        compute_status(wanted, ActualEnvironment(pods=(pod(failure=CRASH),), previous=before), later),
+        desired,
+        compute_status(desired, ActualEnvironment(pods=(pod(failure=CRASH),), previous=before), later),
         before,
         later,
     )
@@ -178,8 +178,8 @@ def test_updated_at_moves_with_the_state_and_created_at_never() -> None:
     assert failing["updatedAt"] == format_time(later)
     still = EnvironmentStatus.model_validate(failing)
     again = status_of(
-        wanted,
-        compute_status(wanted, ActualEnvironment(pods=(pod(failure=CRASH),), previous=still), later),
+        desired,
+        compute_status(desired, ActualEnvironment(pods=(pod(failure=CRASH),), previous=still), later),
         still,
         later + timedelta(hours=1),
     )
@@ -188,12 +188,12 @@ def test_updated_at_moves_with_the_state_and_created_at_never() -> None:
 
 def test_deployed_at_moves_when_another_version_is_chosen_and_with_nothing_else() -> None:
     def status(version: str | None, before: EnvironmentStatus | None, hours: int) -> EnvironmentStatus:
-        wanted = DesiredEnvironment(
+        desired = DesiredEnvironment(
             name="production", id="x", version=version, revision="r", draft=version is None
         )
         now = NOW + timedelta(hours=hours)
-        computed = compute_status(wanted, ActualEnvironment(previous=before), now)
-        return EnvironmentStatus.model_validate(status_of(wanted, computed, before, now))
+        computed = compute_status(desired, ActualEnvironment(previous=before), now)
+        return EnvironmentStatus.model_validate(status_of(desired, computed, before, now))
 
     draft = status(None, None, 0)
     assert draft.deployed_at is None
@@ -207,31 +207,31 @@ def test_deployed_at_moves_when_another_version_is_chosen_and_with_nothing_else(
 
 
 def test_a_restart_for_memory_is_told_for_ten_minutes_though_the_pod_serves_again() -> None:
-    wanted = DesiredEnvironment(name="production", id="x", version="v2", revision="r2")
+    desired = DesiredEnvironment(name="production", id="x", version="v2", revision="r2")
     ended = Failure("OutOfMemory", "The code used more memory than its limit of 96Mi")
     seen = ActualEnvironment(
         deployment=COMPLETE, pods=(pod(ready=True, killed=(NOW, ended)),), previous=previous("running")
     )
     soon, later = NOW + timedelta(minutes=1), NOW + timedelta(minutes=11)
-    computed = compute_status(wanted, seen, soon)
+    computed = compute_status(desired, seen, soon)
     assert computed.outcome.status == "True"
     assert computed.requeue_after == 540
-    message = status_of(wanted, computed, seen.previous, soon)["message"]
+    message = status_of(desired, computed, seen.previous, soon)["message"]
     assert message == f"production: a pod was restarted at {format_time(NOW)}: {ended.message}"
-    assert "message" not in status_of(wanted, compute_status(wanted, seen, later), seen.previous, later)
+    assert "message" not in status_of(desired, compute_status(desired, seen, later), seen.previous, later)
 
 
 def test_while_a_pod_that_was_killed_is_started_again_the_event_says_why() -> None:
-    wanted = DesiredEnvironment(name="production", id="x", version="v2", revision="r2")
+    desired = DesiredEnvironment(name="production", id="x", version="v2", revision="r2")
     ended = Failure("OutOfMemory", "The code used more memory than its limit of 96Mi")
     seen = ActualEnvironment(
         deployment=COMPLETE, pods=(pod(killed=(NOW, ended)),), previous=previous("running")
     )
-    outcome = compute_status(wanted, seen, NOW + timedelta(seconds=1)).outcome
+    outcome = compute_status(desired, seen, NOW + timedelta(seconds=1)).outcome
     assert outcome.reason == "NothingServes"
     assert outcome.message.endswith(
         f"is being started again; one was ended at {format_time(NOW)}: {ended.message}"
     )
-    assert compute_status(wanted, seen, NOW + timedelta(hours=1)).outcome.message.endswith(
+    assert compute_status(desired, seen, NOW + timedelta(hours=1)).outcome.message.endswith(
         "is being started again"
     )
