@@ -200,7 +200,7 @@ async def _run(
     began = time.perf_counter()
     refreshes.queue.start()
     for number in range(count):
-        refreshes.look(namespace, f"login-{number}")
+        refreshes.reschedule(namespace, f"login-{number}")
     while provider.requests - requests < count or not refreshes.queue.idle:
         await asyncio.sleep(0.2)
         if time.perf_counter() - began > 1800:
