@@ -40,7 +40,7 @@ class ObservedActivation:
     connections: Mapping[str, Object]
     """The connections that the activation names, by object name."""
     verdict: Verdict = FIT
-    """What came out of checking the variables against the project's schema."""
+    """The result of checking the variables against the project's schema."""
 
 
 class ActivationReconciler:
@@ -51,7 +51,7 @@ class ActivationReconciler:
         self._enqueue = enqueue
 
     async def reconcile(self, cache: ClusterCache, obj: Object, _now: datetime) -> Plan | Deferred:
-        """Looks at the Activation and decides, once it is known whether its variables follow the schema."""
+        """Observes the Activation and plans, once it is known whether its variables follow the schema."""
         activation = Activation.read(obj)
         project = cache[PROJECTS].get(activation.namespace, activation.spec.project_ref.name)
         verdict: Verdict | None = FIT
@@ -69,7 +69,7 @@ class ActivationReconciler:
 def observe(
     cache: ClusterCache, obj: Object, activation: Activation, project: Object | None, verdict: Verdict
 ) -> ObservedActivation:
-    """All that the plan needs."""
+    """Collects what the plan needs."""
     spec, namespace = activation.spec, activation.namespace
     user = spec.end_user_ref.name if spec.end_user_ref else None
     index_key = joined(namespace, spec.project_ref.name, spec.environment)
@@ -111,7 +111,7 @@ def plan(observed: ObservedActivation) -> Plan:
 def _variables(
     activation: Activation, project: Project | None, verdict: Verdict
 ) -> tuple[dict[str, Any], Outcome | None]:
-    """The part of the status about variables. The last valid ones stay while the new ones are not."""
+    """The part of the status about variables. The last valid ones stay while the new ones are invalid."""
     last = activation.status.last_valid_variables
     kept = {"lastValidVariables": last} if last else {}
     if project is None:

@@ -17,7 +17,7 @@ from tieline_operator.reconcilers.uniqueness import id_conflict, older_claimant
 UNUSABLE = frozenset(
     {"SystemNotFound", "TemplateNotLinked", "ConnectionNotFound", "SystemDiffers", "ConnectionNotReady"}
 )
-"""The reasons for which code that names a static template gets no connection."""
+"""Reasons why code that names a static template gets no connection."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class ObservedTemplate:
 
 
 async def reconcile(cache: ClusterCache, obj: Object, now: datetime) -> Plan:
-    """Looks at the ConnectionTemplate and decides."""
+    """Observes the ConnectionTemplate and plans."""
     template = ConnectionTemplate.read(obj)
     spec, namespace = template.spec, template.namespace
     project = cache[PROJECTS].get(namespace, spec.project_ref.name)

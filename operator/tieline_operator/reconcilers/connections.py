@@ -43,10 +43,10 @@ from tieline_operator.reconcilers.secret_gc import unused_secrets
 from tieline_operator.reconcilers.uniqueness import id_conflict, older_claimant
 
 UNAVAILABLE = "ProviderUnavailable"
-# What each credential gets an event for, also where the connection was not ready before.
+# Findings that each credential gets an Event for, also where the connection was not ready before.
 _NOTICED = frozenset({EXPIRED, REFUSED})
 TokenProblems = Callable[[str, str], Mapping[str, Problem]]
-"""What ``TokenRefresher`` says about a connection (namespace, name)."""
+"""``TokenRefresher.token_problems`` of a connection (namespace, name)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,19 +67,19 @@ class ObservedConnection:
     token_problems: Mapping[str, Problem] = field(default_factory=dict)
     """By the credential's id: why its provider cannot be asked for tokens now."""
     reported_errors: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By the credential's id: the errors that the status tells already."""
+    """By the credential's id: the errors that the status contains already."""
     unused_secrets: tuple[Deletion, ...] = ()
-    """The Secrets that go."""
+    """The Secrets to delete."""
 
 
 class ConnectionReconciler:
-    """Looks at Connections."""
+    """Reconciles connections."""
 
     def __init__(self, token_problems: TokenProblems = lambda _namespace, _name: {}) -> None:
         self._token_problems = token_problems
 
     async def reconcile(self, cache: ClusterCache, obj: Object, now: datetime) -> Plan:
-        """Looks at the Connection and decides."""
+        """Observes the Connection and plans."""
         connection = CONNECTION.of(obj)
         spec, namespace = connection.spec, connection.namespace
         found = cache[SYSTEMS].get(namespace, spec.system_ref.name)
@@ -189,7 +189,7 @@ def _problems(observed: ObservedConnection) -> Iterator[CredentialFinding]:
 
 
 def _waiting(observed: ObservedConnection, now: datetime) -> Iterator[Outcome]:
-    """Credentials whose tokens are still to come: nothing is wrong with them."""
+    """Credentials whose tokens have not been obtained yet, which is no error."""
     for item in observed.connection.spec.credentials:
         grant = observed.links.get(item.id, ResolvedReferences()).grant
         tokens = observed.tokens.get(item.id)
@@ -231,7 +231,7 @@ def _known(item: ConnectionCredential, observed: ObservedConnection) -> KnownCre
 
 
 def _secret_names(connection: Connection, system: System | None, now: datetime) -> set[str]:
-    """The Secrets whose facts are needed; those of expired credentials are gone, or about to be."""
+    """The Secrets whose facts are needed; those of expired credentials are deleted."""
     names = set()
     for item in connection.spec.credentials:
         scheme = scheme_in(system, item)

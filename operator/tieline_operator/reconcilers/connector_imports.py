@@ -1,4 +1,4 @@
-"""Imports of descriptions that Connectors refer to: in the background, and remembered."""
+"""Imports the descriptions that Connectors refer to, in the background, and caches the results."""
 
 import asyncio
 import hashlib
@@ -33,16 +33,16 @@ class ImportRefusal:
 
     message: str
     again: bool = False
-    """Whether it may work later."""
+    """Whether to retry it later."""
 
 
 class DescriptionImports:
-    """Reads descriptions from ConfigMaps, and imports each state of them once."""
+    """Reads descriptions from ConfigMaps, and imports each version of them once."""
 
     def __init__(
         self, importer: Importer | None = None, *, ended: Callable[[str], None] = lambda _outcome: None
     ) -> None:
-        """``ended`` is told how each import came out: imported, refused or busy."""
+        """``ended`` is called with the outcome of each import: imported, refused or busy."""
         self._importer = importer or Importer(waiting=1024, waiting_of_one=256)
         self._ended = ended
         self._running: dict[str, asyncio.Task[list[Map] | ImportRefusal]] = {}
@@ -74,7 +74,7 @@ class DescriptionImports:
             return self._refused[digest]
         task = self._running.get(digest)
         if task is None:
-            self._let_go()
+            self._drop_unclaimed()
             data = await read()
             if not self._has_room(owner, len(data)):
                 return ImportRefusal(
@@ -97,7 +97,7 @@ class DescriptionImports:
         return found
 
     def forget(self, digest: str) -> None:
-        """Lets go of a result that was stored."""
+        """Drops a result that was stored."""
         task = self._running.get(digest)
         if task is not None and task.done():
             del self._running[digest]
@@ -113,14 +113,14 @@ class DescriptionImports:
             self._heads[uid] = head_of(content_of(found))
         return self._heads[uid]
 
-    def _let_go(self) -> None:
-        """Drops results that nobody came for (their Connector was deleted meanwhile)."""
+    def _drop_unclaimed(self) -> None:
+        """Drops results that were never stored (their Connector was deleted meanwhile)."""
         done = [digest for digest, task in self._running.items() if task.done()]
         for digest in done[:-_WAITING]:
             del self._running[digest]
 
     def _has_room(self, owner: str, size: int) -> bool:
-        """Whether a description may wait in memory: one namespace's leave room for those of others."""
+        """Whether a description may wait in memory: those of one namespace leave room for others."""
         own, all_of_them = self._held[owner], self._held.total()
         if not own and size <= _SMALL:
             return True

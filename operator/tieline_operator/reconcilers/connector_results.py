@@ -1,4 +1,4 @@
-"""What all connectors' versions share: how their results are stored, and told."""
+"""Storing the results of imports, and the status of connectors' versions."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -15,9 +15,9 @@ from tieline_operator.reconcilers.connector_imports import DescriptionImports
 RECHECK_SECONDS = 0.5
 BUSY_SECONDS = 30.0
 STORING = timedelta(seconds=60)
-"""Whoever stores a result has stored it after this time, or never will."""
+"""A result that is incomplete after this time stays so."""
 RESULT_MISSING = "ResultMissing"
-"""What a version says that lacks a part of its result for good."""
+"""The reason of a version that lacks a part of its result for good."""
 MAX_MESSAGES = 64
 
 
@@ -31,7 +31,7 @@ def store(
     digest: str,
     siblings: Iterable[Object],
 ) -> Plan:
-    """First the version, then (its uid makes them its own) the ConfigMaps with the result."""
+    """Creates the version first, then the ConfigMaps with the result, which need its uid as owner."""
     if version is None:
         manifest = storage.version_manifest(obj, name=name, digest=digest, maps=maps, siblings=siblings)
         creations = [Creation(resource=CONNECTOR_VERSIONS, desired=manifest)]
@@ -50,7 +50,7 @@ def store(
 async def imported(
     imports: DescriptionImports, cache: ClusterCache, version: Object, status: dict[str, Any]
 ) -> Plan:
-    """The plan for a connector whose version is there as a whole."""
+    """The plan for a connector whose version is complete."""
     head = await imports.head(cache, version)
     if head is None:
         outcome = in_progress("Storing", "The result is being stored")
@@ -61,7 +61,7 @@ async def imported(
 
 
 def missing_config_maps(cache: ClusterCache, version: Object) -> list[str]:
-    """The ConfigMaps of a version that are not there."""
+    """The ConfigMaps of a version that do not exist."""
     namespace = version["metadata"]["namespace"]
     names: Sequence[str] = version["spec"]["configMaps"]
     return [name for name in names if cache[CONFIG_MAPS].get(namespace, name) is None]
@@ -73,7 +73,7 @@ def latest_version_status(versions: Sequence[Object]) -> dict[str, Any]:
 
 
 def summary(version: Object, head: dict[str, Any]) -> str:
-    """A sentence about a version."""
+    """The message of an imported version."""
     actions, triggers, definitions = (
         f"{head[what]} {what if head[what] != 1 else what.removesuffix('s')}"
         for what in ("actions", "triggers", "definitions")

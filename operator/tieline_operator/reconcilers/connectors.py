@@ -1,4 +1,4 @@
-"""Connector and ConnectorVersion: imports a Connector's description, and tells what came of it."""
+"""Connector and ConnectorVersion: imports a Connector's description, and reports the result."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -40,7 +40,7 @@ class ConnectorReconciler:
         self._of_projects = ProjectConnectorReconciler(imports, code)
 
     async def reconcile(self, cache: ClusterCache, obj: Object, now: datetime) -> Plan:
-        """Looks at the Connector and decides."""
+        """Observes the Connector and plans."""
         connector = Connector.read(obj)
         versions = cache[CONNECTOR_VERSIONS].by_index(
             "connector", joined(connector.namespace, connector.name)
@@ -103,7 +103,7 @@ class ConnectorReconciler:
         return store(obj, name, version, result, status, digest=digest, siblings=versions)
 
     async def reconcile_version(self, cache: ClusterCache, obj: Object, now: datetime) -> Plan:
-        """Looks at the ConnectorVersion and decides."""
+        """Observes the ConnectorVersion and plans."""
         version = ConnectorVersion.read(obj)
         conflict = id_conflict(obj, cache[CONNECTOR_VERSIONS])
         if conflict:
@@ -137,10 +137,10 @@ def _incomplete(version: ConnectorVersion, missing: Sequence[str], now: datetime
 
 
 def _remaining_time(version: ConnectorVersion, now: datetime) -> timedelta:
-    """For how long the rest of a result may still come.
+    """How long the rest of a result may still arrive.
 
-    Counted from when an operator first saw that it was not all there, and not from the version's
-    creation: that time is of another clock, and beside one that is ahead all would be missing at once.
+    Counted from when an operator first saw that it was incomplete, and not from the version's creation: that time
+    is of another clock, which may be ahead.
     """
     before = version.condition(READY)
     if before is None or before.reason not in ("Storing", "Imported", RESULT_MISSING):

@@ -28,7 +28,7 @@ class ObservedGrant:
 
 
 async def reconcile(cache: ClusterCache, obj: Object, now: datetime) -> Plan:
-    """Looks at the CredentialGrant and decides."""
+    """Observes the CredentialGrant and plans."""
     grant = CredentialGrant.read(obj)
     directory = CacheDirectory(cache)
     return plan(
@@ -42,7 +42,7 @@ async def reconcile(cache: ClusterCache, obj: Object, now: datetime) -> Plan:
 
 
 def plan(observed: ObservedGrant) -> Plan:
-    """Ready when every credential can be used; those that can are granted all the same."""
+    """Ready when every credential can be used; usable ones are granted in any case."""
     problems = [found for _, found in observed.found if isinstance(found, Problem)]
     status = {"credentials": [_status(given, found) for given, found in observed.found]}
     return Plan(outcome=observed.id_conflict or _outcome(observed, problems), status=status)
@@ -57,7 +57,7 @@ def _outcome(observed: ObservedGrant, problems: Sequence[Problem]) -> Outcome:
         )
     if problems:
         return failed(problems[0].reason, "; ".join(problem.message for problem in problems))
-    # A column of kubectl shows the first of a list only, so the message names them.
+    # A column of kubectl shows the first item of a list only, so the message names them.
     lent = _listed([found.id for _, found in observed.found if isinstance(found, LinkedCredential)])
     borrowers = _listed([one.organisation_id for one in observed.grant.spec.from_])
     return ready("Granted", f"Credential {lent} may be used by organisation {borrowers}")

@@ -21,7 +21,7 @@ class ObservedEndUser:
 
 
 async def reconcile(cache: ClusterCache, obj: Object, now: datetime) -> Plan:
-    """Looks at the EndUser and decides."""
+    """Observes the EndUser and plans."""
     user = EndUser.read(obj)
     key = joined(user.namespace, user.spec.external_id)
     older = older_claimant(obj, cache[END_USERS].by_index("external", key))

@@ -42,7 +42,7 @@ class ProjectVersionReconciler:
         self._enqueue = enqueue
 
     async def reconcile(self, cache: ClusterCache, obj: Object, now: datetime) -> Plan | Deferred:
-        """Looks at the ProjectVersion and decides, once its files have been checked."""
+        """Observes the ProjectVersion and plans, once its files have been checked."""
         version = VERSION.of(obj)
         name = version.spec.project_ref.name
         project = cache[PROJECTS].get(version.namespace, name)
@@ -66,7 +66,7 @@ class ProjectVersionReconciler:
     async def _findings(
         self, cache: ClusterCache, version: ProjectVersion
     ) -> tuple[Sequence[FileFinding], VersionInterface | None, str] | None:
-        """What the check of the files found; None while it runs. They never change, so it is done once."""
+        """The findings in the files; None while they are checked. Files never change, so they are checked once."""
         for item in version.spec.config_maps:
             if cache[CONFIG_MAPS].get(version.namespace, item.name) is None:
                 problem = f'ConfigMap "{item.name}" with files of this version does not exist; restore it'

@@ -1,6 +1,6 @@
-"""Secrets of a connection that have had their time: those of expired credentials, and tokens of removed ones.
+"""Garbage collection of a connection's Secrets: those of expired credentials, and tokens of removed ones.
 
-Only what the platform has made is deleted (it is owned by the Connection); Secrets that Git or a person keeps stay.
+Only Secrets that the platform created are deleted (they are owned by the Connection).
 """
 
 from collections.abc import Iterator
@@ -17,11 +17,10 @@ from tieline_operator.cache.indexers import joined
 
 
 async def unused_secrets(cache: ClusterCache, connection: Connection, now: datetime) -> tuple[Deletion, ...]:
-    """The Secrets of a Connection that go now, as they are: one that is written meanwhile stays.
+    """The Secrets of a Connection to delete, each only in its present version.
 
-    Secrets and Connections come by watches of their own, so a Secret may be seen before the credential that it is
-    for. Tokens are obtained for what the Connection says already: where a Secret seems left over, Kubernetes is
-    asked for the Connection of this moment, and only what that one has no use for goes.
+    Secrets and Connections arrive by different watches, so a Secret may be seen before the credential that it is for.
+    So where a Secret seems unused, the Connection is read from the API server, and decides.
     """
     secrets = cache[SECRETS]
     if not any(_unused(secrets, connection, now)):

@@ -1,4 +1,4 @@
-"""System with a connectorRef: the connector's version is looked up, and what it gives goes into the status."""
+"""System with a connectorRef: looks up the connector's version, and writes what it provides into the status."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,20 +21,20 @@ _LATEST, _DEFAULT = "latest", "default"
 
 
 class SystemReconciler:
-    """Reconciles systems: their own part, and what a connector gives."""
+    """Reconciles systems: their own part, and what a connector provides."""
 
     def __init__(self, imports: DescriptionImports) -> None:
         self._imports = imports
 
     async def reconcile(self, cache: ClusterCache, obj: Object, now: datetime) -> Plan:
-        """Looks at the System and decides."""
+        """Observes the System and plans."""
         plan = await systems.reconcile(cache, obj, now)
         reference = obj["spec"].get("connectorRef")
         if not reference:
             return plan
         status = dict(plan.status)
         kept = (obj.get("status") or {}).get("fromConnector")
-        if kept:  # what was there goes on to work while the connector is not as it should be
+        if kept:  # it stays in use while the connector is not usable
             status["fromConnector"] = kept
         version, problem = _chosen(cache, obj["metadata"]["namespace"], reference)
         if version is None:

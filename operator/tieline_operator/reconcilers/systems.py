@@ -32,7 +32,7 @@ class ObservedSystem:
 
 
 async def reconcile(cache: ClusterCache, obj: Object, now: datetime) -> Plan:
-    """Looks at the System and decides."""
+    """Observes the System and plans."""
     system = System.read(obj)
     schemes = system.spec.auth_scheme_configs
     names = {reference.name for scheme in schemes for reference, _ in references(scheme)}

@@ -32,7 +32,7 @@ def id_conflict(obj: Object, lister: Lister) -> Outcome | None:
 def cross_organisation_id_conflict(obj: Object, projects: Lister) -> Outcome | None:
     """The outcome when an older Project of another organisation has the same id.
 
-    Nothing is said about that organisation.
+    The message reveals nothing about that organisation.
     """
     identifier, namespace = object_id(obj), namespace_of(obj)
     others = [
@@ -50,9 +50,9 @@ def cross_organisation_id_conflict(obj: Object, projects: Lister) -> Outcome | N
 
 
 def with_id_label_check(obj: Object, plan: Plan) -> Plan:
-    """The plan, and Ready says where the label holds no ULID.
+    """The plan, with a failure if the id label holds no ULID.
 
-    The object works, under the id that it has without a label. The label is left as it is: it may be Git's.
+    The object works, under the id that it has without a label. The label is left as it is: Git may manage it.
     """
     label = obj["metadata"].get("labels", {}).get(ID_LABEL)
     if label is None or parse_id(label) or plan.outcome.status != "True":

@@ -1,4 +1,4 @@
-"""How environments are reached from outside the cluster: the part of the configuration that says so.
+"""The settings that say how environments are reached from outside the cluster.
 
 | variable | default | what it is |
 |---|---|---|
@@ -18,7 +18,7 @@ import orjson
 from tieline_operator.workload.public_urls import PLACEHOLDERS, address, placeholders
 
 _URL = "TIELINE_PUBLIC_URL_TEMPLATE"
-# Each of these tells environments of a whole cluster apart. Names repeat from namespace to namespace.
+# Each of these is unique in the cluster. Names repeat from namespace to namespace.
 _UNIQUE = (
     {"environmentId"},
     {"namespace", "name"},
@@ -28,7 +28,7 @@ _MAX_GATEWAY_PARTS = 3
 
 
 class ExposureMode(StrEnum):
-    """What leads from outside to an environment."""
+    """How an environment is reachable from outside."""
 
     NONE = "none"
     INGRESS = "ingress"
@@ -62,7 +62,7 @@ NOT_EXPOSED = Exposure()
 def read(
     env: Mapping[str, str], *, url_template: str, namespaces: Sequence[str], problems: list[str]
 ) -> Exposure:
-    """What the variables say; what is wrong with them, or with the URLs' template, goes into ``problems``."""
+    """Reads the variables; appends what is wrong with them, or with the URLs' template, to ``problems``."""
     found: list[str] = []
     exposure = Exposure(
         mode=_mode(env, found),
@@ -128,7 +128,7 @@ def _template_problems(mode: ExposureMode, template: str, *, alone: bool) -> Seq
     try:
         used = placeholders(template)
     except ValueError:
-        return []  # said already
+        return []  # reported already
     if "clusterIP" in used:
         return [f"{_URL} must lead to a host name where TIELINE_EXPOSE is {mode}, not to {{clusterIP}}"]
     problems = []

@@ -1,4 +1,4 @@
-"""What leads from outside the cluster to an environment's Service: an Ingress or an HTTPRoute."""
+"""The Ingress or HTTPRoute of an environment's Service."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ class Backend(NamedTuple):
 
 
 def ingress_spec(address: Address, to: Backend, *, class_name: str = "", tls_secret: str = "") -> Manifest:
-    """All of a host to the Service. Without a Secret the controller's own certificate serves https."""
+    """Routes all of a host to the Service. Without a Secret the controller's own certificate serves https."""
     backend = {"service": {"name": to.service, "port": {"number": to.port}}}
     paths = [{"path": "/", "pathType": "Prefix", "backend": backend}]
     tls = {"hosts": [address.host], **({"secretName": tls_secret} if tls_secret else {})}
@@ -27,7 +27,7 @@ def ingress_spec(address: Address, to: Backend, *, class_name: str = "", tls_sec
 
 
 def http_route_spec(address: Address, to: Backend, gateway: Gateway) -> Manifest:
-    """A host, or a path of it that the Service never sees, to the Service."""
+    """Routes a host, or a path of it that is removed again, to the Service."""
     parent = {"namespace": gateway.namespace, "name": gateway.name}
     if gateway.listener:
         parent["sectionName"] = gateway.listener

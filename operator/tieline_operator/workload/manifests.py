@@ -64,7 +64,7 @@ class Workload:
     api_url: str
     public_url: str
     previous_api_url: str = ""
-    """The URL that pods have which an earlier release has started."""
+    """The URL in pods that an earlier release started."""
     api_ports: Mapping[str, int] = field(default_factory=network_policies.API_PORTS.copy)
     """The port of the API's pods behind each of its Services."""
     egress: Egress = PUBLIC_ONLY
@@ -72,11 +72,11 @@ class Workload:
     otlp_endpoint: str = ""
     """A collector for their traces, instead of the API."""
     metrics_namespaces: Sequence[str] = ()
-    """From where their metrics may be asked for."""
+    """The namespaces that may scrape their metrics."""
     cluster_dns: Sequence[str] = network_policies.CLUSTER_DNS
     """The namespaces and networks of the name servers that they may ask."""
     exposure: Exposure = NOT_EXPOSED
-    """How the public URL leads to them from outside."""
+    """How they are exposed at the public URL."""
     tls_secret: str = ""
     """The Secret with the certificate of an Ingress."""
 
@@ -130,13 +130,13 @@ def network_policy(workload: Workload) -> Manifest:
 
 
 def disruption_budget(workload: Workload) -> Manifest:
-    """One pod at a time may be taken away by a drain."""
+    """Lets a drain evict one pod at a time."""
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": workload.selector}}
     return _object(workload, "policy/v1", "PodDisruptionBudget", spec=spec)
 
 
 def ingress_objects(workload: Workload) -> dict[Resource, Manifest]:
-    """What leads from outside to the Service: one object, or none where environments are not exposed."""
+    """The Ingress or HTTPRoute; none where environments are not exposed."""
     exposure = workload.exposure
     if exposure.mode is ExposureMode.NONE or not workload.public_url:
         return {}
@@ -226,7 +226,7 @@ def _container(workload: Workload, version: str) -> Manifest:
         ],
         "env": [{"name": name, "value": value} for name, value in _environment(workload, version).items()],
         "resources": _resources(workload.runtime),
-        # A start may take a minute (imports); once it has started, readiness is looked at often.
+        # A start may take a minute (imports); after that, readiness is checked often.
         "startupProbe": _probe("/livez", period=1, failures=60),
         "readinessProbe": _probe("/readyz", period=2, failures=3),
         "livenessProbe": _probe("/livez", period=10, failures=3),
@@ -301,7 +301,7 @@ def _volumes(config_maps: Sequence[FilesConfigMap]) -> list[Manifest]:
 
 
 def _resources(runtime: Runtime) -> Manifest:
-    """What people set, over defaults; a default gives way where it would contradict what they set."""
+    """The resources that people set, over defaults; a default yields where it would contradict them."""
     explicit = runtime.resources.to_dict() if runtime.resources else {}
     limits = {**_LIMITS, **explicit.get("limits", {})}
     requests = {**_REQUESTS, **explicit.get("requests", {})}

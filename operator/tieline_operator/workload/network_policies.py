@@ -1,8 +1,8 @@
-"""Where an environment's pods may go, as far as a NetworkPolicy can say it.
+"""Where an environment's pods may connect to, as far as a NetworkPolicy can express it.
 
-It says the same as ``tieline_protocol.egress``, which the runtime keeps for each socket; the policy holds for all
-else that the code may do as well, where the cluster's network enforces policies. Networks of the platform's
-own lists are told as they are. Of the names that an administrator allows it can tell those of the cluster.
+It matches ``tieline_protocol.egress``, which the runtime enforces for each socket; the policy also covers everything
+else that the code does, where the cluster's network enforces policies. Networks of the settings appear
+as they are. Of the names that an administrator allows, it can express those of the cluster.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -82,7 +82,7 @@ def _public(egress: Egress) -> Iterator[Manifest]:
 
 
 def _through_nat64(networks: Iterable[Network]) -> Iterator[IPv6Network]:
-    """How IPv4 networks are reached where the network has no IPv4 (RFC 6052)."""
+    """IPv4 networks as NAT64 addresses, for networks without IPv4 (RFC 6052)."""
     for one in networks:
         if isinstance(one, IPv4Network):
             yield IPv6Network((int(NAT64.network_address) + int(one.network_address), 96 + one.prefixlen))

@@ -1,4 +1,4 @@
-"""What an environment's pods and Deployment tell about it: facts, no decisions."""
+"""Facts about an environment's pods and Deployment; no decisions."""
 
 import re
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Pod:
-    """What matters of a pod."""
+    """The facts of a pod."""
 
     version: str
     revision: str
@@ -53,7 +53,7 @@ class Pod:
     unschedulable: tuple[datetime, str] | None
     """Since when no node has room for it, and the scheduler's words."""
     killed: tuple[datetime, Failure] | None = None
-    """When it was last killed, mostly for the memory that it used, though it may serve again."""
+    """When and why it was last killed, though it may serve again."""
 
 
 def read_pod(obj: Object) -> Pod:

@@ -1,9 +1,9 @@
-"""Which environment has an address, where several are given the same. Pure but for the caches.
+"""Conflicts of public addresses: which environment has an address that several claim.
 
-A template of public URLs makes addresses of names that people choose, so two environments can come to the same one:
+The template of public URLs builds addresses from names that people choose, so two environments can get the same one:
 ``{namespace}-{project}-{environment}`` makes one host of ``a-b`` + ``c`` and ``a`` + ``b-c``. The environment that was
 seen first keeps it, in whatever organisation it is. An older project cannot take the address of a younger one by
-naming a new environment.
+adding an environment.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ _AddressClaim = tuple[str, str, str, str]
 def address_conflict(project: Object, environment: str, url: str, projects: Lister) -> str:
     """Why an environment cannot have ``url``; empty when it can.
 
-    Who is recorded with an address in its status holds it. Of several that are, it is the one that was seen first.
+    The environment whose status records the address has it; of several, the one that was seen first.
     """
     key, uid = address_key(url), project["metadata"]["uid"]
     held: list[tuple[_AddressClaim, Object, str]] = []

@@ -1,4 +1,4 @@
-"""The connector of a project: what it serves becomes triggers and actions, in versions. Nothing runs for it.
+"""The connector of a project: what the project serves becomes triggers and actions, in versions.
 
 The Project's plan has the Connector as a child; the Connector's own reconcile makes its versions.
 """
@@ -46,7 +46,7 @@ _MAX_NAME = 128
 
 
 def connector_child(observed: ObservedProject, serving: Collection[str | None]) -> tuple[Child, ...]:
-    """The project's Connector: there once a version serves that offers something, and from then on."""
+    """The project's Connector: created once a serving version offers something, and kept from then on."""
     project = observed.project
     served = served_version(observed.versions, serving)
     offers = served is not None and _offers(served.status.interface)
@@ -93,12 +93,12 @@ class ProjectConnectorReconciler:
         connector: Connector,
         versions: Sequence[Object],
     ) -> Plan:
-        """Looks at a Connector with a project, and decides. Raises FilesMissing."""
+        """Observes a Connector with a project, and plans. Raises FilesMissing."""
         reference = connector.spec.project_ref
         found = cache[PROJECTS].get(connector.namespace, reference.name if reference else "")
         served = _served(cache, PROJECT.of(found)) if found else None
         digest = served.status.interface.digest if served and served.status.interface else None
-        # What is wanted is stored to its end instead.
+        # The version that is served is completed instead.
         incomplete = [
             version
             for version in versions
@@ -141,7 +141,7 @@ class ProjectConnectorReconciler:
             outcome = in_progress("WaitingToImport", result.message)
             return Plan(outcome=outcome, status=status, requeue_after=BUSY_SECONDS)
         if version is not None and not storage.is_of(version, result):
-            # Another release of the operator, or another name of the project, laid it out.
+            # Another release of the operator, or another name of the project, stored it differently.
             outcome = in_progress("Storing", "What was begun to be stored is made anew")
             deletion = Deletion.of(CONNECTOR_VERSIONS, version)
             return Plan(outcome=outcome, status=status, deletions=(deletion,), requeue_after=RECHECK_SECONDS)
@@ -151,7 +151,7 @@ class ProjectConnectorReconciler:
     async def _result(
         self, connector: Connector, served: ProjectVersion, interface: VersionInterface
     ) -> Sequence[Map] | ImportRefusal | None:
-        """What to store; None while the description is being imported, a ImportRefusal when that must wait."""
+        """What to store; None while the description is being imported, an ImportRefusal when that must wait."""
         if interface.description_file is None:
             return webhooks_alone(await self._code.interface(served), title=connector.spec.name)
 
@@ -174,7 +174,7 @@ def _without_project(connector: Connector, versions: Sequence[Object]) -> Plan:
 
 
 def _is_incomplete(cache: ClusterCache, version: Object) -> bool:
-    """Whether a version that nobody wants lacks a part for good: its result is made again when it is wanted."""
+    """Whether a version lacks a part for good; its result is stored again once it is served."""
     condition = find_condition(version)
     is_missing = condition is not None and condition["reason"] == RESULT_MISSING
     return is_missing and bool(missing_config_maps(cache, version))
@@ -187,7 +187,7 @@ def _served(cache: ClusterCache, project: Project) -> ProjectVersion | None:
 
 
 def _kept_status(connector: Connector, versions: Sequence[Object]) -> dict[str, Any]:
-    """What stays true while nothing new is: the newest version, and the one that was served last."""
+    """The status while nothing new is imported: the newest version, and the one that was served last."""
     status, default = latest_version_status(versions), connector.status.default_version
     if any(version["spec"]["name"] == default for version in versions):
         status["defaultVersion"] = default
@@ -195,7 +195,7 @@ def _kept_status(connector: Connector, versions: Sequence[Object]) -> dict[str, 
 
 
 def _free_name(served: ProjectVersion, interface: VersionInterface, versions: Sequence[Object]) -> str:
-    """The version is called as the project's version is, unless another has that name already."""
+    """A version has the name of the project's version, unless another has that name already."""
     used_names = {version["spec"]["name"] for version in versions}
     for name in (served.spec.version_name, served.name):
         if (
@@ -211,7 +211,7 @@ def _free_name(served: ProjectVersion, interface: VersionInterface, versions: Se
 def _pruned(
     plan: Plan, cache: ClusterCache, obj: Object, versions: Sequence[Object], *, kept: Object
 ) -> Plan:
-    """The plan, with the deletion of old versions that nothing names."""
+    """The plan, with the deletion of old versions that nothing refers to."""
     index_key = joined(obj["metadata"]["namespace"], obj["metadata"]["name"])
     named = {
         (system["spec"]["connectorRef"].get("version") or "default")

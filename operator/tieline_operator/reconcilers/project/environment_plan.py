@@ -24,12 +24,12 @@ from tieline_operator.workload.pods import Failure, deployed_version, read_pod
 from tieline_operator.workload.public_urls import filled, in_lower_case
 
 OPTIONAL_CHILDREN = (r.POD_DISRUPTION_BUDGETS, r.INGRESSES, r.HTTP_ROUTES)
-"""Made where they are asked for, gone where they are not any more."""
+"""Children that exist only where the spec or the settings ask for them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentPlan:
-    """What to do for an environment, and what its status is judged by."""
+    """What to do for an environment, and what its status is computed from."""
 
     desired: DesiredEnvironment
     actual: ActualEnvironment
@@ -130,7 +130,7 @@ def _with_manifests(
 def _deployment(
     observed: ObservedProject, environment: ObservedEnvironment, workload: Workload, version: ProjectVersion
 ) -> Manifest:
-    """The Deployment; a new URL of the API alone is no reason to replace pods, which go on with the previous one."""
+    """The Deployment. A new URL of the API alone does not replace pods, which keep using the previous one."""
 
     def with_url(url: str) -> Manifest:
         return manifests.deployment(
@@ -148,7 +148,7 @@ def _deployment(
 def _to_run(
     observed: ObservedProject, environment: ObservedEnvironment, target: Target
 ) -> ProjectVersion | None:
-    """What the Deployment is told: the target, or while that cannot be, what it runs already."""
+    """The version for the Deployment: the target, or what it runs already while the target cannot be deployed."""
     if target.version is not None and not target.problem and not target.waiting:
         return target.version
     return observed.version(deployed_version(environment.children.get(r.DEPLOYMENTS)))
@@ -233,7 +233,7 @@ def _workload(observed: ObservedProject, environment: ObservedEnvironment, spec:
 def public_url(
     config: Config, project: Project, environment: str, workload: str, children: Mapping[Resource, Object]
 ) -> str:
-    """Where an environment is to be reached; empty while that is not known."""
+    """The public URL of an environment; empty while it is not known."""
     url = filled(config.public_url_template, _url_values(project, environment, workload, children))
     return url if config.exposure.mode is ExposureMode.NONE else in_lower_case(url)
 

@@ -1,4 +1,4 @@
-"""What an environment's status says: the status table of the design, as one pure function.
+"""Computes an environment's status from what is desired and what is there. Pure.
 
 "Serving" is a ready pod. `running` is kept while anything serves, even an older version during a rollout
 or after a newer one failed; `suspended` comes only when no pod is left; `error` when something should
@@ -23,13 +23,13 @@ from tieline_operator.workload.pods import (
 )
 
 _MAX_MESSAGE = 8192
-# A restart that went well again is told of for this long.
+# A restart is reported for this long after the pod serves again.
 _NOTICE_SECONDS = 600
 
 
 @dataclass(frozen=True, kw_only=True)
 class DesiredEnvironment:
-    """What the spec comes to for one environment."""
+    """The desired state of an environment, from the spec."""
 
     name: str
     id: str
@@ -42,7 +42,7 @@ class DesiredEnvironment:
     version: str | None = None
     """The version that should serve."""
     revision: str | None = None
-    """The revision of the pod template that is asked for; None when there is none to ask for."""
+    """The revision of the desired pod template; None where there is none."""
     problem: Failure | None = None
     """Why the version cannot be rolled out (it was refused, or does not exist)."""
     waiting: str = ""
@@ -50,7 +50,7 @@ class DesiredEnvironment:
     connection_problem: Failure | None = None
     """Why code that runs cannot do its work: a connection that it needs cannot be used."""
     in_sync: bool = True
-    """Whether the Deployment in the cluster is the one asked for."""
+    """Whether the Deployment in the cluster is the desired one."""
     pinned_version: str | None = None
     pinned_digest: str = ""
     public_url: str = ""
@@ -58,7 +58,7 @@ class DesiredEnvironment:
 
 @dataclass(frozen=True, kw_only=True)
 class ActualEnvironment:
-    """What is there of one environment."""
+    """The actual state of an environment."""
 
     deployment: Object | None = None
     pods: Sequence[Pod] = ()
@@ -67,7 +67,7 @@ class ActualEnvironment:
 
 @dataclass(frozen=True, kw_only=True)
 class ComputedStatus:
-    """What is said about one environment."""
+    """The status of an environment."""
 
     state: EnvironmentState
     outcome: Outcome
@@ -75,7 +75,7 @@ class ComputedStatus:
     """The version that serves."""
     ready_replicas: int = 0
     notice: str = ""
-    """What befell the environment of late, though all is well again."""
+    """A recent failure that is over."""
     requeue_after: float | None = None
 
 
@@ -186,13 +186,13 @@ def _serving(
 
 
 def _notice(desired: DesiredEnvironment, serving: Sequence[Pod], now: datetime) -> tuple[str, float | None]:
-    """That a pod which serves was killed and restarted, and for how long that is still told."""
+    """The notice that a serving pod was killed and restarted, and for how long it stays."""
     detail, remaining = _last_kill(serving, now)
     return (f"{desired.name}: a pod was restarted {detail}", remaining) if detail else ("", None)
 
 
 def _last_kill(pods: Sequence[Pod], now: datetime) -> tuple[str, float | None]:
-    """When and why one of the pods was killed last, and for how long that is still told."""
+    """When and why one of the pods was killed last, and for how long that is still reported."""
     ends = [pod.killed for pod in pods if pod.killed]
     if not ends:
         return "", None
@@ -222,7 +222,7 @@ def _not_serving(
         and actual.previous
         and actual.previous.desired_version != desired.version
     ):
-        # The error was another version's. What polls for the outcome of a deploy must not take it for this one's.
+        # The error was another version's. A client that polls for the outcome of a deploy must not see it.
         before = EnvironmentState.DRAFT
     doing = desired.waiting or f"starting version {desired.version}"
     return ComputedStatus(state=before, outcome=in_progress("Starting", f"{desired.name}: {doing}"))
@@ -231,7 +231,7 @@ def _not_serving(
 def _failure(
     desired: DesiredEnvironment, actual: ActualEnvironment, now: datetime
 ) -> tuple[Failure | None, float | None]:
-    """Why the pods that are asked for do not serve, and when to look again if only time can tell."""
+    """Why the desired pods do not serve, and when to check again if it depends on time."""
     if not desired.in_sync or desired.waiting:
         return None, None
     pods = [pod for pod in actual.pods if pod.revision == desired.revision and not pod.finished]
@@ -249,7 +249,7 @@ def _failure(
 
 
 def _served_version(desired: DesiredEnvironment, serving: Sequence[Pod]) -> str | None:
-    """During a rollout both serve: then it is still the old one."""
+    """The version that serves; during a rollout, where both do, the old one."""
     old = [pod for pod in serving if pod.version != desired.version]
     newest = max(old or serving, key=lambda pod: pod.created, default=None)
     return newest.version or None if newest else None

@@ -1,4 +1,4 @@
-"""Reading files from ConfigMaps, and remembering what was found in them.
+"""Reads files from ConfigMaps, and caches what was found in them.
 
 The caches hold ConfigMaps without their contents (they would be most of the operator's memory). Contents
 are read when they are needed: to digest new files, to make a version, and to check one.
@@ -23,8 +23,8 @@ from tieline_protocol.files import check_sizes, check_twice
 from tieline_protocol.findings import first
 
 _REMEMBERED = 4096
-# Most files are checked in less. What takes longer holds up nobody: it is looked at again when it is done.
-_SOON_SECONDS = 0.25
+# Most files are checked in less. A slower check does not block the queue: the object is reconciled when it is done.
+_WAIT_SECONDS = 0.25
 _BUSY_SECONDS = 5.0
 
 
@@ -39,7 +39,7 @@ class ProjectFiles:
         self._analyses: LRUCache[str, Analysis] = LRUCache(_REMEMBERED)
 
     def forget(self, uid: str) -> None:
-        """Drops what was found in a project or a version, which is gone."""
+        """Drops what was found in a project or a version that was deleted."""
         self._digests.pop(uid, None)
         self._analyses.pop(uid, None)
 
@@ -64,21 +64,21 @@ class ProjectFiles:
         return _keepable(source_files(source, bodies))
 
     async def close(self) -> None:
-        """Ends the checks that are under way."""
+        """Cancels the checks that are running."""
         await self._checks.close()
         await self._checker.close()
 
     async def analyse(self, version: ProjectVersion, then: Callable[[], None]) -> Analysis | None:
         """What is in a version's files, which never change. Raises FilesMissing.
 
-        None while they are being checked: ``then`` is called once that is done, or worth another try.
+        None while they are being checked: ``then`` is called once that is done, or to be retried.
         """
         uid = version.metadata.uid
         known = self._analyses.get(uid)
         if known is not None:
             return known
         task = self._checks.start(uid, lambda: self._analysed(version))
-        done, _ = await asyncio.wait([task], timeout=_SOON_SECONDS)
+        done, _ = await asyncio.wait([task], timeout=_WAIT_SECONDS)
         if not done:
             task.add_done_callback(lambda _: then())
             return None
@@ -99,7 +99,7 @@ class ProjectFiles:
     async def _analysed(self, version: ProjectVersion) -> Analysis:
         files = await self._version_files(version)
         found = await self._checker.check(version.namespace, files, version.spec.labels)
-        # The description may have megabytes: who needs it asks for ``interface``.
+        # The description may have megabytes: ``interface`` reads it again.
         known = replace(found, interface=replace(found.interface, description=b""))
         self._analyses[version.metadata.uid] = known
         return known

@@ -1,4 +1,4 @@
-"""What a project's plan is made from: everything that was there at one moment."""
+"""What a project's plan is made from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,25 +35,25 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedEnvironment:
-    """What is there of one environment."""
+    """The observed state of an environment."""
 
     choice: VersionSelection
     workload: str
     """The name of all its objects."""
     children: Mapping[Resource, Object]
-    """Its objects of that name; those of others are not among them."""
+    """Its objects of that name, without those of other owners."""
     pods: Sequence[Object] = ()
     templates: frozenset[str] = frozenset()
     """Names of its connection templates."""
     address_conflict: str = ""
-    """Why it cannot have its address: another environment has it."""
+    """Why it cannot have its address; empty where it can."""
     connection_problem: Failure | None = None
-    """Why one of them leads to no connection that can be used."""
+    """Why one of its templates has no usable connection."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedProject:
-    """What is there of a project."""
+    """The observed state of a project."""
 
     config: Config
     project: Project
@@ -85,7 +85,7 @@ class ObservedProject:
         return next((version for version in self.versions if version.name == name), None)
 
     def previous(self, environment: str) -> EnvironmentStatus | None:
-        """What the status said of an environment."""
+        """The previous status of an environment."""
         found = (item for item in self.project.status.environments if item.name == environment)
         return next(found, None)
 

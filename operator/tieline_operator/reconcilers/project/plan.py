@@ -1,4 +1,4 @@
-"""Project: one look at everything, then a plan for its versions and each of its environments."""
+"""Project: the plan for its versions and each of its environments. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +42,7 @@ class _Environment:
 
     @property
     def recheck_after(self) -> float | None:
-        """Seconds after which to look again: who gives up an address tells nobody who waits for it."""
+        """Seconds after which to reconcile again: no event says that an address became free."""
         problem = self.planned.desired.problem
         waits = RECHECK_SECONDS if problem and problem.reason == HOST_TAKEN else None
         return earliest(waits, self.computed.requeue_after)
@@ -51,7 +51,7 @@ class _Environment:
 def plan(
     observed: ObservedProject, now: datetime, refusals: Mapping[str | None, Refusal] | None = None
 ) -> Plan:
-    """Everything that follows from a view of a project. No I/O.
+    """The plan for an observed project.
 
     ``refusals`` say, by environment, why a part of the workload could not be written.
     """
@@ -81,7 +81,7 @@ def _refused(observed: ObservedProject, now: datetime, refusals: Sequence[Refusa
     connector = by_environment.get(None)
     if connector is None or again.outcome.status == "False":
         return again
-    # The connector alone: no environment is the worse for it.
+    # Only the connector: no environment is affected.
     reason = connector.reason if connector.reason == NOT_OWNED else "ConnectorRefused"
     outcome = (in_progress if connector.transient else failed)(reason, connector.message)
     return replace(again, outcome=outcome)
@@ -97,9 +97,9 @@ def _environment(planned: EnvironmentPlan, refusal: Refusal | None, now: datetim
 
 
 def _versions(observed: ObservedProject) -> tuple[tuple[Creation, ...], str | None]:
-    """What must be made so that the current files have a version, and that version's name.
+    """What to create so that the current files have a version, and that version's name.
 
-    Files that no environment follows get no version: they may still be in work.
+    Files that no environment follows get no version: they may be unfinished.
     """
     version = current_version(observed.versions, observed.source.digest)
     if version is not None:
@@ -172,7 +172,7 @@ def _status(
 
 
 def _previous_status(observed: ObservedProject) -> dict[str, Any]:
-    """What was said before, while nothing new can be said."""
+    """The status as it is, while no other can be computed."""
     previous = observed.project.status.to_dict()
     return {key: value for key, value in previous.items() if key not in ("conditions", "observedGeneration")}
 
@@ -201,7 +201,7 @@ def _outcome(observed: ObservedProject, environments: Sequence[_Environment]) ->
 
 
 def _schema_problem(observed: ObservedProject) -> Outcome | None:
-    """What keeps the schema of variables from being used. Environments that serve keep the last valid variables."""
+    """Why the schema of variables cannot be used. Environments that serve keep the last valid variables."""
     if observed.schema is not None:
         if observed.schema.problem is None:
             return None
@@ -213,7 +213,7 @@ def _schema_problem(observed: ObservedProject) -> Outcome | None:
     before = observed.project.condition(READY)
     if before is None or observed.project.status.observed_generation != observed.project.metadata.generation:
         return in_progress("SchemaUnchecked", "The schema of variables is being checked")
-    # It was checked before a restart: what was said stays until there is something new to say.
+    # It was checked before a restart: that result stays until there is a new one.
     if before.reason in (_SCHEMA_INVALID, _SCHEMA_TOO_COSTLY):
         return failed(before.reason, before.message)
     return None

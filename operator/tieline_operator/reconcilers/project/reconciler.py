@@ -1,4 +1,4 @@
-"""Project: the one look at everything, from the caches, before the plan is made."""
+"""Project: observes everything that its plan needs, from the caches."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -75,18 +75,18 @@ class ProjectReconciler:
         checker: VariablesChecker | None = None,
         enqueue: Callable[[Key], None] = lambda _key: None,
     ) -> None:
-        """``enqueue`` has a project reconciled once more, when its schema or its files have been checked."""
+        """``enqueue`` reconciles a project again, once its schema or its files have been checked."""
         self._config = config
         self._code = code
         self._checker = checker or VariablesChecker()
         self._enqueue = enqueue
 
     async def reconcile(self, cache: ClusterCache, obj: Object, now: datetime) -> Plan:
-        """Looks at the Project and decides."""
+        """Observes the Project and plans."""
         return plan(await self.observe(cache, obj), now)
 
     async def observe(self, cache: ClusterCache, obj: Object) -> ObservedProject:
-        """All that the plan needs."""
+        """Collects what the plan needs."""
         project = PROJECT.of(obj)
         namespace, name = project.namespace, project.name
         key = Key(PROJECTS.kind, namespace, name)
@@ -146,7 +146,7 @@ class ProjectReconciler:
         packs: Collection[str],
         environments: dict[str, ObservedEnvironment],
     ) -> Source:
-        """The contents as well, if a version of them must be made or mended."""
+        """The source with its contents, if a version of them must be created or completed."""
         if source.digest is None or not any(item.choice.follows for item in environments.values()):
             return source
         current = current_version(versions, source.digest)
@@ -188,7 +188,7 @@ class ProjectReconciler:
         environments: dict[str, ObservedEnvironment],
         source: Source,
     ) -> dict[str, Analysis]:
-        """What is in the versions that are not deployed yet where they should be."""
+        """The analyses of versions that are to be deployed."""
         current = current_version(versions, source.digest)
         analyses = {}
         for item in environments.values():
@@ -206,7 +206,7 @@ class ProjectReconciler:
 
 
 def _runs_under_its_id(project: Project) -> bool:
-    """Whether it was accepted with its id before. What runs is not stopped when an id turns up a second time."""
+    """Whether it was accepted with its id before: a later duplicate of the id does not stop what runs."""
     return any(item.id == environment_id(project.id, item.name) for item in project.status.environments)
 
 
@@ -214,7 +214,7 @@ def _workload(cache: ClusterCache, obj: Object, project: Project, name: str) -> 
     """The name of an environment's objects.
 
     It never changes while the environment lives, so what earlier releases named keeps its name, unless another
-    Project has that one: with 24 bits of hash two environments of a namespace could get the same.
+    Project has it: with 24 bits of hash two environments of a namespace could get the same.
     """
     legacy = legacy_workload_name(project.name, name)
     recorded = recorded_workload(obj, name)
@@ -269,7 +269,7 @@ def _environment(
 
 
 def _connection_problem(templates: Sequence[Object]) -> Failure | None:
-    """Why a static template, which all runs share, cannot be used. Users bring the connections of dynamic ones."""
+    """Why a static template, which all runs share, cannot be used. Dynamic ones get their connections from users."""
     for item in sorted(templates, key=lambda item: str(item["spec"]["name"])):
         condition = find_condition(item)
         if (
@@ -286,7 +286,7 @@ def _connection_problem(templates: Sequence[Object]) -> Failure | None:
 
 
 def _is_pod_of(pod: Object, workload: str, environment: str) -> bool:
-    """Labels of long project names may be the same; the workload's name is one environment's alone."""
+    """Whether a pod is of the environment: long project names may share labels, but workloads have unique names."""
     labels = pod["metadata"]["labels"]
     return (labels.get(INSTANCE_LABEL), labels.get(ENVIRONMENT_LABEL)) == (workload, environment)
 

@@ -10,7 +10,7 @@ from tieline_core.resources.projects import LATEST, EnvironmentSpec, Environment
 
 @dataclass(frozen=True, kw_only=True)
 class VersionSelection:
-    """What an environment's spec and history come to."""
+    """The result of an environment's spec and history."""
 
     draft: bool = False
     follows: bool = False
@@ -67,6 +67,6 @@ def surplus_versions(
 
 
 def age_key(version: ProjectVersion) -> tuple[float, str]:
-    """Sorts versions from the oldest to the newest (those of one second by name, to be the same always)."""
+    """Sorts versions from the oldest to the newest (those of one second by name, so that the order is stable)."""
     created = version.metadata.creation_timestamp
     return (created.timestamp() if created else 0.0, version.name)

@@ -1,4 +1,4 @@
-"""Making versions of a project's current files, and removing what nothing needs any more. Pure."""
+"""Versions of a project's current files, and garbage collection of those that nothing needs. Pure."""
 
 from datetime import datetime, timedelta
 
@@ -11,14 +11,14 @@ from tieline_operator.apply.plan import Creation, Deletion
 from tieline_operator.reconcilers.project.observed import ObservedProject, created
 from tieline_operator.reconcilers.project.version_selection import surplus_versions
 
-# A version's ConfigMaps are made before the version: until this is over, nobody calls them unneeded.
+# A version's ConfigMaps are created before the version: they are no garbage until this is over.
 ORPHANED_PACK_GRACE = timedelta(minutes=10)
 
 
 def new_version(observed: ObservedProject) -> tuple[tuple[Creation, ...], str | None]:
     """ConfigMaps with the current files and the version that refers to them; and the version's name.
 
-    The names follow from the contents: an operator that stopped half-way makes the same again.
+    The names follow from the contents: an operator that stopped half-way creates the same again.
     """
     project, source = observed.project, observed.source
     if source.files_digest is None or source.files is None:
@@ -49,7 +49,7 @@ def new_version(observed: ObservedProject) -> tuple[tuple[Creation, ...], str | 
 
 
 def missing_packs(observed: ObservedProject, version: ProjectVersion) -> tuple[Creation, ...]:
-    """The ConfigMaps of the current files' version that somebody deleted, made again."""
+    """The ConfigMaps of the current files' version that somebody deleted."""
     if observed.source.files is None:
         return ()
     missing = {item.name for item in version.spec.config_maps} - observed.config_maps.keys()
@@ -61,7 +61,7 @@ def missing_packs(observed: ObservedProject, version: ProjectVersion) -> tuple[C
 def garbage(
     observed: ObservedProject, in_use: frozenset[str], now: datetime
 ) -> tuple[tuple[Deletion, ...], float | None]:
-    """Versions beyond those kept, ConfigMaps that no version needs; and when to look again, in seconds."""
+    """Surplus versions and ConfigMaps that no version needs; and seconds after which to check again."""
     uid = observed.project.metadata.uid
     gone = {
         version.name: version
