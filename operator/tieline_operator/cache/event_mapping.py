@@ -3,15 +3,20 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from pydantic import ValidationError
+
+from tieline_core.credentials.linker import LinkedCredential, canonical, credential_ids, granted
 from tieline_core.identity.ids import object_id
 from tieline_core.identity.names import PROJECT_LABEL
 from tieline_core.identity.organisations import labelled_id
 from tieline_core.kubernetes import Change, Resource
 from tieline_core.kubernetes import resources as r
+from tieline_core.resources import CredentialGrant
+from tieline_core.resources.connections import CredentialType
 from tieline_operator.apply.conditions import find_condition
 from tieline_operator.apply.plan import Key, Object
 from tieline_operator.cache.cluster_cache import Listers
-from tieline_operator.cache.credential_mapping import keys_for_connection, keys_for_grant
+from tieline_operator.cache.credential_directory import CacheDirectory
 from tieline_operator.cache.indexers import (
     BY_ADDRESS,
     BY_ID,
@@ -25,6 +30,8 @@ from tieline_operator.cache.indexers import (
     ref,
 )
 from tieline_operator.workload.public_urls import address_key
+
+_LINKABLE = frozenset({CredentialType.OAUTH2_CLIENT, CredentialType.CERTIFICATE})
 
 EventMapper = Callable[[Listers, Object], Iterator[Key]]
 
@@ -43,8 +50,11 @@ def keys_to_enqueue(listers: Listers, resource: Resource, change: Change) -> set
         if first == second:
             return set()
     keys = {key for state in states for key in mapper(listers, state)}
-    if resource in PRIMARY_RESOURCES and change.new is not None:
-        keys.discard(key_of(resource, change.new))
+    if resource in PRIMARY_RESOURCES:
+        for state in states:
+            keys.update(_found(listers, resource, BY_ID, namespace_of(state), object_id(state)))
+        if change.new is not None:
+            keys.discard(key_of(resource, change.new))
     return keys
 
 
@@ -80,15 +90,10 @@ def _found(listers: Listers, resource: Resource, index: str, *parts: str | None)
         yield key_of(resource, obj)
 
 
-def _same_id(listers: Listers, resource: Resource, obj: Object) -> Iterator[Key]:
-    return _found(listers, resource, BY_ID, namespace_of(obj), object_id(obj))
-
-
 def _system(listers: Listers, obj: Object) -> Iterator[Key]:
     namespaced_name = namespace_of(obj), obj["metadata"]["name"]
     yield from _found(listers, r.CONNECTIONS, "system", *namespaced_name)
     yield from _found(listers, r.CONNECTION_TEMPLATES, "system", *namespaced_name)
-    yield from _same_id(listers, r.SYSTEMS, obj)
 
 
 def _connection(listers: Listers, obj: Object) -> Iterator[Key]:
@@ -97,13 +102,42 @@ def _connection(listers: Listers, obj: Object) -> Iterator[Key]:
     yield from _found(listers, r.ACTIVATIONS, "connection", namespace, name)
     claim = (ref(obj, "systemRef"), ref(obj, "endUserRef"), obj["spec"].get("name"))
     yield from _found(listers, r.CONNECTIONS, "name", namespace, *claim)
-    yield from _same_id(listers, r.CONNECTIONS, obj)
-    yield from keys_for_connection(listers, obj)
+    yield from _users_of_credentials(listers, obj)
+
+
+def _users_of_credentials(listers: Listers, obj: Object) -> Iterator[Key]:
+    """Grants that name the connection, and all that use its clients and certificates."""
+    metadata, spec = obj["metadata"], obj.get("spec", {})
+    namespace = namespace_of(obj)
+    for name in (metadata["name"], object_id(obj), object_id(obj).lower()):
+        yield from _found(listers, r.CREDENTIAL_GRANTS, "connection", namespace, name)
+    kinds = {item.get("type") for item in spec.get("credentials", [])}
+    if kinds & _LINKABLE:
+        yield from _users_of(listers, credential_ids(obj))
+    if CredentialType.CERTIFICATE in kinds and not spec.get("endUserRef"):
+        yield from _found(listers, r.CONNECTIONS, "system", namespace, ref(obj, "systemRef"))
+
+
+def _users_of(listers: Listers, credentials: Iterable[str]) -> Iterator[Key]:
+    """Systems and connections whose schemes name one of the credentials, in any namespace."""
+    for identifier in credentials:
+        yield from _found(listers, r.CONNECTIONS, "client", identifier)
+        for system in listers[r.SYSTEMS].by_index("client", identifier):
+            yield key_of(r.SYSTEMS, system)
+            yield from _found(
+                listers, r.CONNECTIONS, "system", namespace_of(system), system["metadata"]["name"]
+            )
 
 
 def _grant(listers: Listers, obj: Object) -> Iterator[Key]:
-    yield from keys_for_grant(listers, obj)
-    yield from _same_id(listers, r.CREDENTIAL_GRANTS, obj)
+    """All that use one of the credentials that are granted, or were until now."""
+    try:
+        grant = CredentialGrant.read(obj)
+    except ValidationError:
+        return  # an older definition let it in; it grants nothing
+    directory = CacheDirectory(listers)
+    found = [granted(directory, grant.namespace, given) for given in grant.spec.to]
+    yield from _users_of(listers, [canonical(one.id) for one in found if isinstance(one, LinkedCredential)])
 
 
 def _template(listers: Listers, obj: Object) -> Iterator[Key]:
@@ -115,7 +149,6 @@ def _template(listers: Listers, obj: Object) -> Iterator[Key]:
     yield from _found(listers, r.ACTIVATIONS, "template", namespace, obj["metadata"]["name"])
     claim = (project, environment, obj["spec"].get("name"))
     yield from _found(listers, r.CONNECTION_TEMPLATES, "name", namespace, *claim)
-    yield from _same_id(listers, r.CONNECTION_TEMPLATES, obj)
 
 
 def _project(listers: Listers, obj: Object) -> Iterator[Key]:
@@ -124,11 +157,9 @@ def _project(listers: Listers, obj: Object) -> Iterator[Key]:
     yield from _found(listers, r.ACTIVATIONS, "project", *namespaced_name)
     yield from _found(listers, r.PROJECT_VERSIONS, "project", *namespaced_name)
     yield from _found(listers, r.CONNECTORS, "project", *namespaced_name)
-    for other in listers[r.PROJECTS].by_index(BY_ID_ANYWHERE, object_id(obj)):
-        yield key_of(r.PROJECTS, other)
+    yield from _found(listers, r.PROJECTS, BY_ID_ANYWHERE, object_id(obj))
     for url in public_urls(obj):
-        for other in listers[r.PROJECTS].by_index(BY_ADDRESS, address_key(url)):
-            yield key_of(r.PROJECTS, other)
+        yield from _found(listers, r.PROJECTS, BY_ADDRESS, address_key(url))
 
 
 def _version(listers: Listers, obj: Object) -> Iterator[Key]:
@@ -136,13 +167,11 @@ def _version(listers: Listers, obj: Object) -> Iterator[Key]:
     if project:
         yield Key(r.PROJECTS.kind, namespace_of(obj), project)
         yield from _found(listers, r.CONNECTORS, "project", namespace_of(obj), project)
-    yield from _same_id(listers, r.PROJECT_VERSIONS, obj)
 
 
 def _activation(listers: Listers, obj: Object) -> Iterator[Key]:
     claim = (ref(obj, "projectRef"), obj["spec"].get("environment"), ref(obj, "endUserRef"))
     yield from _found(listers, r.ACTIVATIONS, "target", namespace_of(obj), *claim)
-    yield from _same_id(listers, r.ACTIVATIONS, obj)
 
 
 def _end_user(listers: Listers, obj: Object) -> Iterator[Key]:
@@ -150,7 +179,6 @@ def _end_user(listers: Listers, obj: Object) -> Iterator[Key]:
     yield from _found(listers, r.ACTIVATIONS, "user", namespace, name)
     yield from _found(listers, r.CONNECTIONS, "user", namespace, name)
     yield from _found(listers, r.END_USERS, "external", namespace, obj["spec"].get("externalId"))
-    yield from _same_id(listers, r.END_USERS, obj)
 
 
 def _connector(listers: Listers, obj: Object) -> Iterator[Key]:
@@ -160,7 +188,6 @@ def _connector(listers: Listers, obj: Object) -> Iterator[Key]:
     project = ref(obj, "projectRef")
     if project:
         yield Key(r.PROJECTS.kind, namespace_of(obj), project)
-    yield from _same_id(listers, r.CONNECTORS, obj)
 
 
 def _connector_version(listers: Listers, obj: Object) -> Iterator[Key]:
@@ -168,7 +195,6 @@ def _connector_version(listers: Listers, obj: Object) -> Iterator[Key]:
     if connector:
         yield Key(r.CONNECTORS.kind, namespace_of(obj), connector)
         yield from _found(listers, r.SYSTEMS, "connector", namespace_of(obj), connector)
-    yield from _same_id(listers, r.CONNECTOR_VERSIONS, obj)
 
 
 def _child(listers: Listers, obj: Object) -> Iterator[Key]:
@@ -193,7 +219,7 @@ def _secret(listers: Listers, obj: Object) -> Iterator[Key]:
         yield from _found(listers, r.CONNECTIONS, "system", namespace, system["metadata"]["name"])
     for connection in listers[r.CONNECTIONS].by_index("secret", joined(*namespaced_name)):
         yield key_of(r.CONNECTIONS, connection)
-        yield from keys_for_connection(listers, connection)
+        yield from _users_of_credentials(listers, connection)
     for owner in obj["metadata"].get("ownerReferences") or ():
         if owner.get("kind") == r.CONNECTIONS.kind:
             yield Key(r.CONNECTIONS.kind, namespace, owner["name"])
