@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, Required, TypedDict, Unpack
 
 from tieline_core.identity.ids import ID_LABEL, change_id, object_id
 from tieline_core.identity.names import ENVIRONMENT_LABEL
@@ -47,29 +47,32 @@ _NEW = "1"
 _TRIES = 3
 
 
+class ApplyOptions(TypedDict, total=False):
+    """Options of a server-side apply."""
+
+    field_manager: Required[str]
+    force: bool
+    subresource: str | None
+
+
+class Preconditions(TypedDict, total=False):
+    """What must be true of an object for its deletion."""
+
+    uid: str | None
+    resource_version: str | None
+
+
 class Writer(Protocol):
     """The writes that applying needs of the Kubernetes port."""
 
     async def create(self, resource: Resource, obj: Mapping[str, Any], *, field_manager: str) -> Object: ...
 
     async def apply(
-        self,
-        resource: Resource,
-        obj: Mapping[str, Any],
-        *,
-        field_manager: str,
-        force: bool = False,
-        subresource: str | None = None,
+        self, resource: Resource, obj: Mapping[str, Any], **options: Unpack[ApplyOptions]
     ) -> Applied: ...
 
     async def delete(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str | None = None,
-        *,
-        uid: str | None = None,
-        resource_version: str | None = None,
+        self, resource: Resource, name: str, namespace: str | None = None, **options: Unpack[Preconditions]
     ) -> object: ...
 
 

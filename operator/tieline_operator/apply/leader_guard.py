@@ -12,10 +12,10 @@ without the Lease, but one that has started is completed.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from tieline_core.kubernetes import Applied, KubeError, Resource
-from tieline_operator.apply.applier import Writer
+from tieline_operator.apply.applier import ApplyOptions, Preconditions, Writer
 from tieline_operator.apply.plan import MANAGER, Object
 
 T = TypeVar("T")
@@ -40,33 +40,17 @@ class LeaderGuardedClient:
         )
 
     async def apply(
-        self,
-        resource: Resource,
-        obj: Mapping[str, Any],
-        *,
-        field_manager: str,
-        force: bool = False,
-        subresource: str | None = None,
+        self, resource: Resource, obj: Mapping[str, Any], **options: Unpack[ApplyOptions]
     ) -> Applied:
         return await self._while_leading(
-            lambda: self._kube.apply(
-                resource, obj, field_manager=field_manager, force=force, subresource=subresource
-            ),
-            f"apply {resource.plural}",
+            lambda: self._kube.apply(resource, obj, **options), f"apply {resource.plural}"
         )
 
     async def delete(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str | None = None,
-        *,
-        uid: str | None = None,
-        resource_version: str | None = None,
+        self, resource: Resource, name: str, namespace: str | None = None, **options: Unpack[Preconditions]
     ) -> object:
         return await self._while_leading(
-            lambda: self._kube.delete(resource, name, namespace, uid=uid, resource_version=resource_version),
-            f"delete {resource.plural}",
+            lambda: self._kube.delete(resource, name, namespace, **options), f"delete {resource.plural}"
         )
 
     async def _while_leading(self, write: Callable[[], Coroutine[Any, Any, T]], doing: str) -> T:
