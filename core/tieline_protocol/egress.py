@@ -173,6 +173,16 @@ class Egress:
         name = name.lower().rstrip(".")
         return any(name == host or (host.startswith("*.") and name.endswith(host[1:])) for host in self.hosts)
 
+    def refuses(self, host: str) -> bool:
+        """Whether this host of a URL cannot be reached, whatever it resolves to.
+
+        An address that is not permitted cannot; nor can a name that only this cluster or machine knows, unless the
+        administrator has opened it or any network that it may resolve into. Of other names nothing is known yet.
+        """
+        if _address(host) is not None:
+            return not self.permits(host)
+        return _is_inner(host) and not self.allowed and not self.opens(host)
+
     def check(self, host: str) -> None:
         """Raise EgressRefusedError where this address may not be reached."""
         if not self.permits(host):
@@ -236,8 +246,7 @@ class CheckedResolver(AbstractResolver):
             for result in permitted:
                 self._opened.add(result["host"])
         else:
-            inner = host.lower().rstrip(".").endswith(_INNER)
-            may = self._egress.is_allowed if inner else self._egress.permits
+            may = self._egress.is_allowed if _is_inner(host) else self._egress.permits
             permitted = [result for result in found if may(result["host"])]
         if not permitted:
             raise EgressRefusedError(
@@ -263,6 +272,10 @@ def is_host(host: str) -> bool:
         return False
     name = name.removesuffix(".")
     return len(name) <= _LONGEST_NAME and all(map(_LABEL.fullmatch, name.split(".")))
+
+
+def _is_inner(name: str) -> bool:
+    return f".{name.lower().rstrip('.')}".endswith(_INNER)
 
 
 def is_public(address: Address) -> bool:

@@ -14,6 +14,11 @@ ID_TAKEN = "IdTaken"
 """The reason of an object that has the id of an older one."""
 ID_INVALID = "IdInvalid"
 """The reason of an object whose id label holds no ULID. It works, under the id that it has without the label."""
+ORGANISATION_MISSING = "OrganisationMissing"
+"""The reason of an object whose namespace carries no organisation's id."""
+ORGANISATION_TAKEN = "OrganisationTaken"
+"""The reason of a namespace that carries the id of an older one, and of the objects in it."""
+_NOT_ITS_FAULT = frozenset({ID_INVALID, ORGANISATION_MISSING, ORGANISATION_TAKEN})
 _MAX_MESSAGE = 8192
 _MAX_ERRORS = 5
 
@@ -48,9 +53,14 @@ def is_terminating(obj: Object | None) -> bool:
 
 
 def has_failed(obj: Object) -> bool:
-    """Whether the object's own Ready says that it cannot be used. One whose id label is wrong can."""
+    """Whether the object's own Ready says that it cannot be used.
+
+    One whose id label is wrong can. Where the namespace is no organisation, each object in it says so itself.
+    """
     condition = find_condition(obj)
-    return condition is not None and condition["status"] == "False" and condition["reason"] != ID_INVALID
+    return (
+        condition is not None and condition["status"] == "False" and condition["reason"] not in _NOT_ITS_FAULT
+    )
 
 
 def invalid(error: ValidationError, kind: str) -> Outcome:

@@ -2,17 +2,16 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tieline_core.identity.ids import derived_id, parse_time
 from tieline_core.identity.organisations import holder, labelled_id
 from tieline_core.kubernetes import Change
-from tieline_operator.apply.plan import Object
+from tieline_operator.apply.conditions import ORGANISATION_MISSING, ORGANISATION_TAKEN
+from tieline_operator.apply.plan import Object, Outcome, Plan, failed, in_progress
 from tieline_operator.cache.cluster_cache import Lister
 
 logger = logging.getLogger(__name__)
-
-ORGANISATION_TAKEN = "OrganisationTaken"
-"""The reason of a namespace that carries the id of an older one, and of the projects in it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +31,36 @@ def organisation(namespaces: Lister, name: str) -> OrganisationClaim | None:
         return None
     first = holder(namespaces.by_index("organisation", identifier))
     return OrganisationClaim(id=identifier, older=first if first != name else None)
+
+
+def not_an_organisation(namespaces: Lister, name: str) -> Outcome | None:
+    """The outcome for objects in the namespace ``name`` while that is no organisation; None while it is one.
+
+    The message has a command that makes it one.
+    """
+    found, claim = namespaces.get(None, name), organisation(namespaces, name)
+    if found is None:
+        return in_progress(ORGANISATION_MISSING, f"Namespace {name} is being looked up")
+    if claim and not claim.older:
+        return None
+    metadata = found["metadata"]
+    suggestion = derived_id(created=parse_time(metadata["creationTimestamp"]), seed=metadata["uid"])
+    command = f"`kubectl label --overwrite namespace {name} tieline.dev/organisation={suggestion}`"
+    if claim is None:
+        return failed(
+            ORGANISATION_MISSING, f"Namespace {name} is no organisation: give it an id with {command}"
+        )
+    return failed(
+        ORGANISATION_TAKEN,
+        f"Namespace {name} carries the id of the organisation that the older namespace {claim.older} is, "
+        f"so it is none; give it an id of its own with {command}",
+    )
+
+
+def with_organisation_check(namespaces: Lister, namespace: str, plan: Plan) -> Plan:
+    """The plan; where it succeeds although ``namespace`` is no organisation, with that as its outcome."""
+    outcome = not_an_organisation(namespaces, namespace) if plan.outcome.status == "True" else None
+    return replace(plan, outcome=outcome) if outcome else plan
 
 
 def duplicates(namespaces: Lister) -> Mapping[str, OrganisationClaim]:

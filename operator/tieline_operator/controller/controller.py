@@ -16,6 +16,7 @@ from tieline_operator.apply.conditions import invalid, is_terminating
 from tieline_operator.apply.plan import Deferred, Key, Object, Plan
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import PRIMARY_RESOURCES
+from tieline_operator.cache.organisations import with_organisation_check
 from tieline_operator.config import Config
 from tieline_operator.metrics import Metrics
 from tieline_operator.reconcilers import connection_templates, credential_grants, end_users
@@ -57,7 +58,7 @@ def reconcilers(
     connectors = ConnectorReconciler(imports, code)
     return {
         r.SYSTEMS.kind: SystemReconciler(imports).reconcile,
-        r.CONNECTIONS.kind: ConnectionReconciler(token_problems).reconcile,
+        r.CONNECTIONS.kind: ConnectionReconciler(token_problems, config.egress).reconcile,
         r.CONNECTION_TEMPLATES.kind: connection_templates.reconcile,
         r.PROJECTS.kind: ProjectReconciler(config, code, checker, enqueue).reconcile,
         r.PROJECT_VERSIONS.kind: ProjectVersionReconciler(code, enqueue).reconcile,
@@ -124,7 +125,10 @@ class Controller:
                 found = await self._by_kind[key.kind](self._cache, obj, now)
             except ValidationError as error:
                 return Plan(outcome=invalid(error, key.kind))
-            return with_id_label_check(obj, found) if isinstance(found, Plan) else found
+            if not isinstance(found, Plan):
+                return found
+            found = with_id_label_check(obj, found)
+            return with_organisation_check(self._cache[r.NAMESPACES], key.namespace, found)
 
         planned = await plan()
         if isinstance(planned, Deferred):

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from yarl import URL
+
 from tieline_core.credentials.grant_request import SECRET_TAKEN
 from tieline_core.credentials.linker import Problem, scheme_in
 from tieline_core.credentials.resolver import Grant
@@ -24,7 +26,7 @@ from tieline_core.kubernetes.resources import CONNECTIONS, END_USERS, SECRETS, S
 from tieline_core.resources import Connection, System
 from tieline_core.resources.connections import ConnectionCredential
 from tieline_core.resources.parsed_cache import CONNECTION, SYSTEM
-from tieline_core.systems import missing_variables
+from tieline_core.systems import connection_base_url, missing_variables
 from tieline_operator.apply.plan import (
     Deletion,
     Object,
@@ -41,6 +43,7 @@ from tieline_operator.cache.indexers import joined
 from tieline_operator.cache.secret_facts import cached_facts, secret_facts, tokens_facts
 from tieline_operator.reconcilers.secret_gc import unused_secrets
 from tieline_operator.reconcilers.uniqueness import id_conflict, older_claimant
+from tieline_protocol.egress import ALLOWED, PUBLIC_ONLY, Egress
 
 UNAVAILABLE = "ProviderUnavailable"
 # Findings that each credential gets an Event for, also where the connection was not ready before.
@@ -54,6 +57,7 @@ class ObservedConnection:
     """A Connection with what it refers to."""
 
     connection: Connection
+    egress: Egress = PUBLIC_ONLY
     id_conflict: Outcome | None = None
     older_holder: str | None = None
     """The older connection of the same name."""
@@ -75,8 +79,14 @@ class ObservedConnection:
 class ConnectionReconciler:
     """Reconciles connections."""
 
-    def __init__(self, token_problems: TokenProblems = lambda _namespace, _name: {}) -> None:
+    def __init__(
+        self,
+        token_problems: TokenProblems = lambda _namespace, _name: {},
+        egress: Egress = PUBLIC_ONLY,
+    ) -> None:
+        """``egress`` is what the administrator lets connections reach."""
         self._token_problems = token_problems
+        self._egress = egress
 
     async def reconcile(self, cache: ClusterCache, obj: Object, now: datetime) -> Plan:
         """Observes the Connection and plans."""
@@ -91,6 +101,7 @@ class ConnectionReconciler:
         tokens = {item.id: tokens_facts(secrets, obj, item.id) for item in spec.credentials}
         observed = ObservedConnection(
             connection=connection,
+            egress=self._egress,
             id_conflict=id_conflict(obj, cache[CONNECTIONS]),
             older_holder=older["metadata"]["name"] if older else None,
             system=system,
@@ -180,12 +191,28 @@ def _problems(observed: ObservedConnection) -> Iterator[CredentialFinding]:
             f"The base URL has no value for {', '.join(missing)}; set spec.variables here or at the system, "
             "or spec.baseUrl",
         )
+    host = _host(observed)
+    if host and observed.egress.refuses(host):
+        yield CredentialFinding(
+            "BaseUrlRefused",
+            f"The base URL leads to {host}, which is not public, so pods refuse to call it; correct spec.baseUrl here "
+            f"or spec.templateBaseUrl of the system, or ask the platform's administrator to open it in {ALLOWED}",
+        )
     if observed.older_holder:
         yield CredentialFinding(
             "NameTaken",
             f'The older connection "{observed.older_holder}" of this system is named "{spec.name}" too; '
             "change spec.name",
         )
+
+
+def _host(observed: ObservedConnection) -> str | None:
+    """The host of the base URL; None while that has none. Nothing else of it is shown: it may hold credentials."""
+    system = observed.system.spec.to_dict() if observed.system else {}
+    try:
+        return URL(connection_base_url(observed.connection.spec.to_dict(), system)).host
+    except ValueError:
+        return None
 
 
 def _waiting(observed: ObservedConnection, now: datetime) -> Iterator[Outcome]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.harness.cluster.kubectl import Organisation
 from tests.harness.session.waiting import eventually
 from tests.integration.operator.cluster_objects import SYSTEM, NamespacedKubectl, connection_spec, ready
 
@@ -68,3 +69,27 @@ def test_an_activation_resolves_what_it_names(acting: NamespacedKubectl) -> None
     found = acting.until_ready("activation", "static", "True", "Active")
     assert found["status"]["lastValidVariables"] == {"region": "eu"}
     assert len(found["status"]["environmentId"]) == 26
+
+
+def test_an_object_says_that_its_namespace_is_no_organisation_until_it_is_one(
+    acting: NamespacedKubectl, organisations: tuple[Organisation, Organisation]
+) -> None:
+    usual = organisations[0]
+    label = ("label", "--overwrite", "namespace", usual.namespace)
+    acting.apply("System", "early", SYSTEM)
+    acting.until_ready("system", "early", "True", "Valid")
+    acting.run(*label, "tieline.dev/organisation-")
+    try:
+        found = acting.until_ready("system", "early", "False", "OrganisationMissing")
+        _, *command = str(ready(found)["message"]).split("`")[1].split()
+        acting.run(*command)
+        acting.until_ready("system", "early", "True", "Valid")
+    finally:
+        acting.run(*label, f"tieline.dev/organisation={usual.id}")
+
+
+def test_a_connection_says_that_its_base_url_is_private(acting: NamespacedKubectl) -> None:
+    acting.apply("System", "inside", {**SYSTEM, "templateBaseUrl": "http://inside.acme.svc/v1?key=k1"})
+    acting.apply("Connection", "inside", {"name": "inside", "systemRef": {"name": "inside"}})
+    found = acting.until_ready("connection", "inside", "False", "BaseUrlRefused")
+    assert "k1" not in ready(found)["message"]

@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from tieline_protocol.egress import Egress, EgressRefusedError, is_host
+from tieline_protocol.egress import PUBLIC_ONLY, Egress, EgressRefusedError, is_host
 
 
 class FixedResolver(AbstractResolver):
@@ -307,3 +307,39 @@ async def test_a_name_of_the_cluster_is_refused_even_where_its_range_is_public()
         for name in ("api.tieline-system.svc", "kubernetes.default.svc.cluster.local"):
             with pytest.raises(aiohttp.ClientConnectorError, match="no public address"):
                 await session.get(f"http://{name}/")
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "::1",
+        "10.0.0.1",
+        "localhost",
+        "LOCALHOST.",
+        "a.localhost",
+        "shop.acme.svc",
+        "x.cluster.local.",
+    ],
+)
+def test_a_host_inside_is_refused_before_it_is_resolved(host: str) -> None:
+    assert PUBLIC_ONLY.refuses(host)
+
+
+@pytest.mark.parametrize(
+    "host", ["1.1.1.1", "shop.example", "svc.example", "localhost.example", "mysvc", "shop"]
+)
+def test_of_other_hosts_nothing_is_said_before_they_are_resolved(host: str) -> None:
+    assert not PUBLIC_ONLY.refuses(host)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "host"),
+    [("10.0.0.0/8", "10.0.0.1"), ("shop.acme.svc", "shop.acme.svc"), ("10.0.0.0/8", "shop.acme.svc")],
+)
+def test_what_the_administrator_has_opened_is_not_refused(allowed: str, host: str) -> None:
+    assert not Egress.parse(allowed=[allowed]).refuses(host)
+
+
+def test_another_inner_name_than_the_opened_one_is_refused() -> None:
+    assert Egress.parse(allowed=["shop.acme.svc"]).refuses("other.acme.svc")

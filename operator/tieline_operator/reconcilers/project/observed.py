@@ -59,10 +59,7 @@ class ObservedProject:
     project: Project
     organisation_id: str | None
     """The id of the organisation that the namespace is; None when it is none."""
-    older_namespace: str | None = None
-    """The namespace that has the organisation's id, where this one only carries it as well."""
-    suggested_id: str = ""
-    """An id that the namespace could get."""
+    not_an_organisation: Outcome | None = None
     id_conflict: Outcome | None = None
     duplicate: Outcome | None = None
     """That another organisation's project has the id, where both run under it already."""

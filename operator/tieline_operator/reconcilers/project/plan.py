@@ -21,7 +21,6 @@ from tieline_operator.apply.plan import (
     in_progress,
     ready,
 )
-from tieline_operator.cache.organisations import ORGANISATION_TAKEN
 from tieline_operator.reconcilers.project.address_conflicts import HOST_TAKEN, RECHECK_SECONDS
 from tieline_operator.reconcilers.project.connector import connector_child
 from tieline_operator.reconcilers.project.environment_plan import EnvironmentPlan, plan_environment
@@ -55,7 +54,7 @@ def plan(
 
     ``refusals`` say, by environment, why a part of the workload could not be written.
     """
-    refused = observed.id_conflict or _not_an_organisation(observed)
+    refused = observed.id_conflict or observed.not_an_organisation
     if refused:
         return Plan(outcome=refused, status=_previous_status(observed))
     creations, current = _versions(observed)
@@ -107,24 +106,6 @@ def _versions(observed: ObservedProject) -> tuple[tuple[Creation, ...], str | No
     if not any(item.choice.follows for item in observed.environments.values()):
         return (), None
     return new_version(observed)
-
-
-def _not_an_organisation(observed: ObservedProject) -> Outcome | None:
-    if observed.organisation_id:
-        return None
-    namespace = observed.project.namespace
-    if observed.older_namespace:
-        return failed(
-            ORGANISATION_TAKEN,
-            f"Namespace {namespace} carries the id of the organisation that the older namespace "
-            f"{observed.older_namespace} is, so it is none; give it an id of its own with "
-            f"`kubectl label --overwrite namespace {namespace} tieline.dev/organisation={observed.suggested_id}`",
-        )
-    return failed(
-        "OrganisationMissing",
-        f"Namespace {namespace} is no organisation: give it an id with "
-        f"`kubectl label --overwrite namespace {namespace} tieline.dev/organisation={observed.suggested_id}`",
-    )
 
 
 def _children(environments: Sequence[_Environment]) -> tuple[Child, ...]:

@@ -6,10 +6,8 @@ from datetime import datetime
 
 from tieline_core.evaluation.variables_checker import VariablesChecker
 from tieline_core.identity.ids import (
-    derived_id,
     environment_id,
     object_name,
-    parse_time,
     project_connector_id,
 )
 from tieline_core.identity.names import (
@@ -42,7 +40,7 @@ from tieline_operator.apply.ownership import may_write
 from tieline_operator.apply.plan import Key, Object, Plan
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import CHILD_RESOURCES, joined
-from tieline_operator.cache.organisations import OrganisationClaim, organisation
+from tieline_operator.cache.organisations import not_an_organisation, organisation
 from tieline_operator.config import Config
 from tieline_operator.reconcilers.connection_templates import UNUSABLE
 from tieline_operator.reconcilers.project.address_conflicts import address_conflict
@@ -101,7 +99,7 @@ class ProjectReconciler:
         source = await self._source(project)
         environments = self._environments(cache, obj, project, source, label)
         source = await self._with_files(project, source, versions, packs.keys(), environments)
-        claim, suggestion = _organisation(cache, namespace)
+        claim = organisation(cache[NAMESPACES], namespace)
         conflict = id_conflict(obj, cache[PROJECTS])
         duplicate = cross_organisation_id_conflict(obj, cache[PROJECTS])
         if not _runs_under_its_id(project):
@@ -110,8 +108,7 @@ class ProjectReconciler:
             config=self._config,
             project=project,
             organisation_id=claim.id if claim and not claim.older else None,
-            older_namespace=claim.older if claim else None,
-            suggested_id=suggestion,
+            not_an_organisation=not_an_organisation(cache[NAMESPACES], namespace),
             id_conflict=conflict,
             duplicate=duplicate,
             source=source,
@@ -302,13 +299,3 @@ def _orphaned_children(
         and not is_terminating(obj)
         and is_owned(obj, project.metadata.uid)
     ]
-
-
-def _organisation(cache: ClusterCache, namespace: str) -> tuple[OrganisationClaim | None, str]:
-    """What the namespace's label says, and an id that the namespace could get."""
-    found = cache[NAMESPACES].get(None, namespace)
-    if found is None:
-        return None, ""
-    metadata = found["metadata"]
-    suggestion = derived_id(created=parse_time(metadata["creationTimestamp"]), seed=metadata["uid"])
-    return organisation(cache[NAMESPACES], namespace), suggestion

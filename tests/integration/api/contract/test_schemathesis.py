@@ -128,7 +128,14 @@ def test_what_is_made_from_the_document_is_answered_as_the_document_says(
         environment_id=project["environments"][0]["id"],
     )
     config = ["[parameters]", *known]
-    _run(admin, tmp_path, phases="examples,coverage,fuzzing", checks=CHECKS, config=config)
+    _run(
+        admin,
+        tmp_path,
+        phases="examples,coverage,fuzzing",
+        checks=CHECKS,
+        config=config,
+        SCHEMATHESIS_HOOKS=str(HOOKS),
+    )
 
 
 def test_the_links_of_the_document_lead_through_the_life_of_everything(admin: Client, tmp_path: Path) -> None:
