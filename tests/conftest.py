@@ -8,12 +8,14 @@ import tempfile
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from tests.harness.cluster.audit_log import requests
 from tests.harness.cluster.kubectl import ROOT, Kubectl, Organisation, an_organisation, install_definitions
-from tests.harness.session import durations
+from tests.harness.session import durations, reports
 from tests.harness.session import measurements as measuring
 from tests.harness.session.measurements import Measured
 from tests.harness.session.prebuild import begin_for
@@ -117,13 +119,19 @@ def provider(request: pytest.FixtureRequest) -> ClusterProvider:
 
 
 @pytest.fixture(scope="session")
-def cluster(provider: ClusterProvider) -> Iterator[Cluster]:
+def cluster(provider: ClusterProvider, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """The session's cluster. TIELINE_TEST_KEEP=1 leaves it up, and takes one that is up as it is."""
     if KEEP:
         yield provider.up()
         return
     with sole_use_of(CLUSTER):
-        yield provider.up()
+        began = datetime.now(UTC)
+        up = provider.up()
+        yield up
+        if up.audit_log is not None:
+            modules = sorted({str(item.path.relative_to(ROOT)) for item in request.session.items})
+            failed = bool(request.session.testsfailed)
+            reports.write(modules, failed=failed, found=requests(up.audit_log, since=began), since=began)
         provider.down()
 
 

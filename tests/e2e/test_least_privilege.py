@@ -2,7 +2,7 @@
 
 Runs last. What counts as used is what operator and API have asked for since the session began: in their pods, and as
 processes of the integration tests, which have accounts with the same rights
-(``tests/harness/cluster/service_accounts.py``).
+(``tests/harness/cluster/service_accounts.py``), in this session and in the one that ``python -m tests`` runs beside it.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from tests.harness.cluster.audit_log import Request, Right, requests
 from tests.harness.cluster.deployed_platform import Platform, World, http, project
 from tests.harness.cluster.granted_rights import granted_to
 from tests.harness.cluster.kubectl import ROOT, Kubectl
-from tests.harness.cluster.service_accounts import account_of
+from tests.harness.cluster.service_accounts import PARTS, PLATFORM, account_of, deployed_account_of
+from tests.harness.session import reports
 from tieline_cluster.providers import Cluster
 
 pytestmark = pytest.mark.e2e
 
 COLLECTED = datetime.now(UTC)
 """All tests are collected before the first one runs."""
-PLATFORM = "tieline-system"
-PARTS = ("operator", "api")
 # Without these not enough has been asked for to judge.
 NEEDED = ("e2e", "integration/api", "integration/oauth", "integration/operator")
 
@@ -95,45 +94,58 @@ def asked(platform: Platform, cluster: Cluster) -> Callable[[], list[Request]]:
     return lambda: list(requests(log, since=COLLECTED))
 
 
+@pytest.fixture(scope="module")
+def beside() -> reports.Report:
+    """What the session beside this one did; nothing where this one is alone."""
+    return reports.read() or reports.Report(failed=False)
+
+
 def accounts(part: str) -> tuple[str, str]:
     """Who has the part's rights: its pods, and its processes in tests."""
-    return f"system:serviceaccount:{PLATFORM}:tieline-{part}", account_of(part)
+    return deployed_account_of(part), account_of(part)
 
 
-def missing(items: Sequence[pytest.Item]) -> list[str]:
-    """Modules whose tests are no part of this session."""
-    here = {item.path for item in items}
-    modules = [path for folder in NEEDED for path in (ROOT / "tests" / folder).glob("test_*.py")]
-    return sorted(str(path.relative_to(ROOT)) for path in modules if path not in here)
+def missing(items: Sequence[pytest.Item], beside: reports.Report) -> list[str]:
+    """Modules whose tests are no part of this session, nor of the one beside it."""
+    ran = {str(item.path.relative_to(ROOT)) for item in items} | set(beside.modules)
+    modules = [path for folder in NEEDED for path in (ROOT / "tests" / folder).rglob("test_*.py")]
+    return sorted({str(path.relative_to(ROOT)) for path in modules} - ran)
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_every_right_that_is_granted_was_used(
-    request: pytest.FixtureRequest, kubectl: Kubectl, asked: Callable[[], list[Request]], part: str
+    request: pytest.FixtureRequest,
+    kubectl: Kubectl,
+    asked: Callable[[], list[Request]],
+    beside: reports.Report,
+    part: str,
 ) -> None:
     granted = granted_to(kubectl, PLATFORM, f"tieline-{part}")
     used: set[Right] = set()
-    for one in asked():
+    for one in (*asked(), *beside.requests):
         if one.user in accounts(part) and one.allowed:
             used |= one.used
     assert not RARE[part].keys() - granted, "the table names what is not granted"
-    if apart := missing(request.session.items):
+    if apart := missing(request.session.items, beside):
         pytest.skip(f"Too few tests ran to judge: {len(apart)} modules did not, such as {apart[0]}")
-    if request.session.testsfailed:
+    if request.session.testsfailed or beside.failed:
         pytest.skip("Tests failed before, so that less was used than usual")
     assert sorted(map(str, granted - used - RARE[part].keys())) == []
 
 
-def test_nothing_was_asked_for_that_is_not_granted(asked: Callable[[], list[Request]]) -> None:
+def test_nothing_was_asked_for_that_is_not_granted(
+    asked: Callable[[], list[Request]], beside: reports.Report
+) -> None:
     known = {account for part in PARTS for account in accounts(part)}
     ours = [one for one in asked() if one.user in known]
     assert {one.user for one in ours} >= {accounts(part)[0] for part in PARTS}, "not even a watch was seen"
+    ours += [one for one in beside.requests if one.user in known]
     denied = {(one.user.rpartition(":")[2], str(one.right), one.namespace) for one in ours if not one.allowed}
     assert sorted(denied) == []
 
 
 def test_project_pods_have_a_token_that_the_api_server_does_not_know(
-    platform: Platform, world: World, asked: Callable[[], list[Request]]
+    platform: Platform, world: World, asked: Callable[[], list[Request]], beside: reports.Report
 ) -> None:
     world.apply(project(PROBE))
     url = world.until("orders", "running")["publicUrl"]
@@ -153,7 +165,9 @@ def test_project_pods_have_a_token_that_the_api_server_does_not_know(
         )
         assert said.stdout.strip() == "no", (verb, resource)
     # None of all the pods that there were has asked for anything.
-    assert {one.user for one in asked() if one.pod} <= {accounts(part)[0] for part in PARTS}
+    assert {one.user for one in (*asked(), *beside.requests) if one.pod} <= {
+        accounts(part)[0] for part in PARTS
+    }
 
 
 def test_namespaces_refuse_pods_that_are_not_restricted(platform: Platform, world: World) -> None:

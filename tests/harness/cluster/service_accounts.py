@@ -16,6 +16,17 @@ ROLES = ROOT / "deploy" / "base"
 _SESSION = new_id()[-8:].lower()
 
 
+PARTS = ("operator", "api")
+"""Of the platform."""
+PLATFORM = "tieline-system"
+"""The namespace in which it is deployed."""
+
+
+def deployed_account_of(part: str) -> str:
+    """The username of a part in its pods."""
+    return f"system:serviceaccount:{PLATFORM}:tieline-{part}"
+
+
 def account_of(part: str) -> str:
     """The username of ``api`` or ``operator`` where it runs as a process of this session."""
     return f"system:serviceaccount:default:{_name(part)}"

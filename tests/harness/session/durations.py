@@ -1,10 +1,12 @@
-"""The slowest tests and fixtures of a run, over all of its sessions."""
+"""How long the tests and fixtures of a run took, over all of its sessions."""
 
 from __future__ import annotations
 
 import heapq
 import json
 import os
+from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 FILE = "TIELINE_TEST_DURATIONS"
@@ -24,5 +26,21 @@ def note(what: str, seconds: float) -> None:
 
 def slowest(path: Path) -> str:
     """A table of the ten slowest; sessions that were killed leave what they noted."""
-    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    return _table(_entries(path))
+
+
+def slowest_folders(path: Path) -> str:
+    """A table of the ten folders whose tests took longest in sum, without the fixtures that they share."""
+    sums: defaultdict[str, float] = defaultdict(float)
+    for seconds, what in _entries(path):
+        if "::" in what and not what.startswith("fixture"):
+            sums["/".join(what.partition("::")[0].split("/")[:3])] += seconds
+    return _table((seconds, folder) for folder, seconds in sums.items())
+
+
+def _entries(path: Path) -> list[tuple[float, str]]:
+    return [tuple(json.loads(line)) for line in path.read_text().splitlines()]
+
+
+def _table(entries: Iterable[tuple[float, str]]) -> str:
     return "\n".join(f"{seconds:8.1f} s  {what}" for seconds, what in heapq.nlargest(_SHOWN, entries))
