@@ -15,13 +15,14 @@ import pytest
 
 from tests.harness.cluster.kubectl import ROOT
 from tests.harness.cluster.manifest_tools import manifest_tools
+from tests.harness.processes.nats_server import nats_server_program
 from tests.harness.processes.trace_stores import collector_program, jaeger_program
 from tieline_cluster.definition.hyperkube import ensure_binaries
 from tieline_cluster.progress import Silence
 
 BEGUN = "TIELINE_TEST_BUILDING"
 """Set in the environment of a session for which somebody builds already."""
-_NEED = ("integration/manifests/", "integration/traces/", "install/")
+_NEED = ("integration/engine/", "integration/manifests/", "integration/traces/", "install/")
 
 
 def begin_for(items: Iterable[pytest.Item]) -> Callable[[], None] | None:
@@ -50,5 +51,5 @@ if __name__ == "__main__":
     ensure_binaries(Silence())
     # For the others there is time.
     os.nice(15)
-    for build in (manifest_tools, collector_program, jaeger_program):
+    for build in (nats_server_program, manifest_tools, collector_program, jaeger_program):
         build(Silence())

@@ -1,0 +1,1 @@
+"""The engine, a NATS server with JetStream: keys, claims, configuration and streams."""

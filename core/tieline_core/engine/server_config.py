@@ -1,0 +1,60 @@
+"""The configuration file of nats-server."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineConfig:
+    """What a server of the engine is told."""
+
+    operator: str
+    """The operator's JWT."""
+    system_account: str
+    """Public key."""
+    accounts: Mapping[str, str]
+    """JWTs by public key, the system account's among them."""
+    storage: str
+    """Folder."""
+    encryption_key: str
+    """A secret: what is stored is encrypted with it. The variable of the server's environment that has it, after $."""
+    host: str = "0.0.0.0"  # noqa: S104 - a pod's own address
+    port: int = 4222
+    monitoring_port: int = 8222
+    server_name: str = "$TIELINE_SERVER_NAME"
+    routes: Sequence[str] = ()
+    """URLs of all servers of the cluster; none for a server of its own."""
+    max_payload: int = 1024 * 1024
+    """Bytes."""
+    sync_interval: str = "always"
+    """When stored events are synced to the disk: before they are acknowledged."""
+
+    def text(self) -> str:
+        """The file."""
+        accounts = "\n".join(f"  {account}: {json.dumps(jwt)}" for account, jwt in self.accounts.items())
+        return (
+            f"listen: {json.dumps(f'{self.host}:{self.port}')}\n"
+            f"http: {json.dumps(f'{self.host}:{self.monitoring_port}')}\n"
+            f"server_name: {self.server_name}\n"
+            f"operator: {json.dumps(self.operator)}\n"
+            f"system_account: {self.system_account}\n"
+            "resolver: MEMORY\n"
+            f"resolver_preload {{\n{accounts}\n}}\n"
+            f"max_payload: {self.max_payload}\n"
+            'ping_interval: "20s"\n'
+            'write_deadline: "10s"\n'
+            "jetstream {\n"
+            f"  store_dir: {json.dumps(self.storage)}\n"
+            f"  sync_interval: {self.sync_interval}\n"
+            "  cipher: chachapoly\n"
+            f"  key: {self.encryption_key}\n"
+            "}\n"
+            f"{self._cluster()}"
+        )
+
+    def _cluster(self) -> str:
+        if not self.routes:
+            return ""
+        routes = "".join(f"    {json.dumps(route)}\n" for route in self.routes)
+        return f'cluster {{\n  name: tieline\n  listen: "{self.host}:6222"\n  routes: [\n{routes}  ]\n}}\n'

@@ -1,0 +1,173 @@
+"""A real nats-server with JetStream, built from its Go module: what it trusts, and clients with the rights of pods."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from nats.aio.client import Client
+
+import nats
+from tests.harness.cluster.kubectl import ROOT
+from tests.harness.processes.ports import free_ports
+from tieline_cluster.definition.go_modules import ensure_built
+from tieline_cluster.progress import Progress, Silence
+from tieline_core.engine.claims import Permissions, account_jwt, operator_jwt, user_jwt
+from tieline_core.engine.nkeys import KeyKind, KeyPair
+from tieline_core.engine.server_config import EngineConfig
+from tieline_protocol.event_streams import EventStreams
+
+_START_SECONDS = 30.0
+_ENCRYPTION_KEY = "0123456789abcdef0123456789abcdef"
+
+
+def nats_server_program(progress: Progress) -> Path:
+    """The folder with nats-server, built when this machine has not yet."""
+    return ensure_built(
+        ROOT / "cluster" / "nats",
+        progress,
+        name="nats-server",
+        what="nats-server",
+        packages=("github.com/nats-io/nats-server/v2",),
+    )
+
+
+@dataclass
+class NatsServer:
+    """A server, and the keys of those that it trusts."""
+
+    folder: Path
+    port: int
+    monitoring_port: int
+    sync_interval: str = "always"
+    operator: KeyPair = field(default_factory=lambda: KeyPair.generate(KeyKind.OPERATOR))
+    system: KeyPair = field(default_factory=lambda: KeyPair.generate(KeyKind.ACCOUNT))
+    account: KeyPair = field(default_factory=lambda: KeyPair.generate(KeyKind.ACCOUNT))
+    signer: KeyPair = field(default_factory=lambda: KeyPair.generate(KeyKind.ACCOUNT))
+    _process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"nats://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "log"
+
+    def start(self) -> None:
+        """Starts it, and returns once it takes connections."""
+        program = nats_server_program(Silence()) / "nats-server"
+        file = self.folder / "nats.conf"
+        file.write_text(self._config().text())
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", str(program), "-c", str(file)],
+                env={**os.environ, "ENCRYPTION_KEY": _ENCRYPTION_KEY},
+                stdout=log,
+                stderr=log,
+            )
+        until = time.monotonic() + _START_SECONDS
+        while not self._is_ready():
+            assert self._process.poll() is None, self.log.read_text()
+            assert time.monotonic() < until, self.log.read_text()
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """Ends it as a power failure of the process does."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+            self._process.wait(20)
+
+    async def admin(self, **options: Any) -> Client:
+        """A client with all rights in the platform's account."""
+        return await self.client(None, **options)
+
+    async def pod(self, environment: str, **options: Any) -> Client:
+        """A client with the rights of an environment's pods."""
+        streams = EventStreams(environment)
+        rights = Permissions(publish=streams.pods_publish(), subscribe=streams.pods_subscribe())
+        return await self.client(rights, inbox_prefix=streams.inbox, **options)
+
+    async def client(
+        self, permissions: Permissions | None, *, expires: datetime | None = None, **options: Any
+    ) -> Client:
+        """A client of a user who is made for it."""
+        user = KeyPair.generate(KeyKind.USER)
+        jwt = user_jwt(
+            self.signer,
+            user.public_key,
+            name="test",
+            account=self.account.public_key,
+            at=datetime.now(UTC),
+            expires=expires,
+            permissions=permissions,
+        )
+        chosen = {
+            "max_reconnect_attempts": -1,
+            "reconnect_time_wait": 0.1,
+            "user_jwt_cb": lambda: bytearray(jwt.encode()),
+            "signature_cb": lambda nonce: base64.b64encode(user.sign(nonce.encode())),
+            **options,
+        }
+        return await nats.connect(self.url, **chosen)
+
+    def _config(self) -> EngineConfig:
+        now = datetime.now(UTC)
+        platform = account_jwt(
+            self.operator,
+            self.account.public_key,
+            name="tieline",
+            jetstream=True,
+            at=now,
+            signing_keys=[self.signer.public_key],
+        )
+        system = account_jwt(self.operator, self.system.public_key, name="SYS", jetstream=False, at=now)
+        return EngineConfig(
+            operator=operator_jwt(self.operator, system_account=self.system.public_key, at=now),
+            system_account=self.system.public_key,
+            accounts={self.system.public_key: system, self.account.public_key: platform},
+            storage=str(self.folder / "data"),
+            encryption_key="$ENCRYPTION_KEY",
+            host="127.0.0.1",
+            port=self.port,
+            monitoring_port=self.monitoring_port,
+            server_name="test",
+            sync_interval=self.sync_interval,
+        )
+
+    def _is_ready(self) -> bool:
+        url = f"http://127.0.0.1:{self.monitoring_port}/healthz"
+        try:
+            with urllib.request.urlopen(url, timeout=2) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
+
+
+@contextmanager
+def running_nats_server(folder: Path, *, sync_interval: str = "always") -> Iterator[NatsServer]:
+    """A server that keeps its files in ``folder``."""
+    port, monitoring_port = free_ports(2)
+    server = NatsServer(
+        folder=folder, port=port, monitoring_port=monitoring_port, sync_interval=sync_interval
+    )
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()

@@ -1,0 +1,204 @@
+"""Pods reach their own environment's streams, and nothing else of the engine. The server asks nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import nats.errors
+import nats.js.errors
+import pytest
+from nats.aio.client import Client
+
+from tests.harness.processes.nats_server import NatsServer
+from tieline_core.engine.claims import Permissions
+from tieline_core.engine.streams import create_environment
+from tieline_core.identity.ids import new_id
+from tieline_protocol.event_streams import PODS, EventStreams
+
+OWN, OTHER = EventStreams(new_id()), EventStreams(new_id())
+
+
+@pytest.fixture
+async def admin(engine: NatsServer) -> AsyncIterator[Client]:
+    client = await engine.admin()
+    for streams in (OWN, OTHER):
+        await create_environment(client.jetstream(), streams, max_bytes=1 << 24, replicas=1)
+    yield client
+    await client.close()
+
+
+class Pod:
+    """A pod's client, and what the server has refused it."""
+
+    def __init__(self) -> None:
+        self.refused: list[str] = []
+
+    async def connect(self, engine: NatsServer) -> Client:
+        async def noted(error: Exception) -> None:
+            self.refused.append(str(error))
+
+        self.client = await engine.pod(OWN.environment, error_cb=noted)
+        return self.client
+
+    async def asks(self, subject: str, **body: Any) -> dict[str, Any]:
+        """The answer of JetStream's API."""
+        content = json.dumps(body).encode() if body else b""
+        answer = await self.client.request(subject, content, timeout=1)
+        found: dict[str, Any] = json.loads(answer.data) if answer.data else {"headers": answer.headers}
+        return found
+
+
+@pytest.fixture
+async def pod(engine: NatsServer, admin: Client) -> AsyncIterator[Pod]:
+    found = Pod()
+    client = await found.connect(engine)
+    yield found
+    await client.close()
+
+
+async def test_a_pod_publishes_fetches_and_acknowledges_its_own_events(pod: Pod) -> None:
+    jetstream = pod.client.jetstream()
+    acknowledged = await jetstream.publish(OWN.event("orders"), b"one")
+    assert acknowledged.stream == OWN.queue
+    own = await jetstream.pull_subscribe_bind(consumer=PODS, stream=OWN.queue)
+    (message,) = await own.fetch(1, timeout=2)
+    assert message.data == b"one"
+    await message.ack_sync()
+    with pytest.raises(nats.errors.TimeoutError):
+        await own.fetch(1, timeout=0.3)
+    assert pod.refused == []
+
+
+async def test_a_pod_reads_its_events_of_one_key_in_order_and_deletes_them(pod: Pod) -> None:
+    jetstream = pod.client.jetstream()
+    subject = OWN.keyed_event(3, "abc")
+    numbers = [(await jetstream.publish(subject, str(one).encode())).seq for one in range(3)]
+    read = []
+    for _ in range(3):
+        answer = await pod.client.request(
+            f"$JS.API.DIRECT.GET.{OWN.ordered}",
+            json.dumps({"seq": 1, "next_by_subj": subject}).encode(),
+            timeout=1,
+        )
+        read.append(answer.data)
+        deleted = await pod.asks(
+            f"$JS.API.STREAM.MSG.DELETE.{OWN.ordered}",
+            seq=int((answer.headers or {})["Nats-Sequence"]),
+            no_erase=True,
+        )
+        assert deleted["success"] is True
+    assert read == [b"0", b"1", b"2"]
+    assert len(set(numbers)) == 3
+    assert pod.refused == []
+
+
+async def test_an_event_that_waits_comes_to_its_own_pods_when_its_time_has_come(pod: Pod) -> None:
+    jetstream = pod.client.jetstream()
+    at = (datetime.now(UTC) + timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    headers = {
+        "Nats-Schedule": f"@at {at}",
+        "Nats-Schedule-Target": OWN.due("orders"),
+        "Tieline-Attempt": "2",
+    }
+    for text in (b"replaced", b"waited"):
+        await jetstream.publish(OWN.waiting("run1"), text, headers=headers)
+    due = await jetstream.pull_subscribe_bind(consumer=PODS, stream=OWN.later)
+    (message,) = await due.fetch(1, timeout=8)
+    assert (message.subject, message.data) == (OWN.due("orders"), b"waited")
+    assert (message.headers or {})["Tieline-Attempt"] == "2"
+    await message.ack_sync()
+    with pytest.raises(nats.errors.TimeoutError):
+        await due.fetch(1, timeout=0.5)
+
+
+FORBIDDEN = [
+    OTHER.event("orders"),
+    OTHER.keyed_event(0, "abc"),
+    OTHER.waiting("run1"),
+    OTHER.due("orders"),
+    OWN.due("orders"),
+    f"$JS.API.CONSUMER.MSG.NEXT.{OTHER.queue}.{PODS}",
+    f"$JS.API.CONSUMER.MSG.NEXT.{OTHER.later}.{PODS}",
+    f"$JS.API.CONSUMER.CREATE.{OTHER.ordered}.mine",
+    f"$JS.API.CONSUMER.CREATE.{OWN.queue}.mine",
+    f"$JS.API.CONSUMER.CREATE.{OWN.later}.mine",
+    f"$JS.API.CONSUMER.DELETE.{OWN.queue}.{PODS}",
+    f"$JS.API.DIRECT.GET.{OTHER.ordered}",
+    f"$JS.API.DIRECT.GET.{OTHER.later}",
+    f"$JS.API.STREAM.MSG.GET.{OTHER.queue}",
+    f"$JS.API.STREAM.MSG.DELETE.{OTHER.ordered}",
+    f"$JS.API.STREAM.MSG.DELETE.{OTHER.later}",
+    f"$JS.API.STREAM.PURGE.{OWN.queue}",
+    f"$JS.API.STREAM.DELETE.{OWN.queue}",
+    f"$JS.API.STREAM.UPDATE.{OWN.queue}",
+    "$JS.API.STREAM.CREATE.mine",
+    f"$JS.API.STREAM.INFO.{OTHER.queue}",
+    "$JS.API.STREAM.NAMES",
+    "$JS.API.STREAM.LIST",
+    "$JS.API.INFO",
+    f"$JS.ACK.{OTHER.queue}.{PODS}.1.1.1.1.0",
+    f"{OTHER.inbox}.answer",
+    "$SYS.REQ.SERVER.PING",
+    "$SYS.REQ.CLAIMS.UPDATE",
+    "anything",
+]
+
+
+@pytest.mark.parametrize("subject", FORBIDDEN)
+async def test_a_pod_may_not_publish_elsewhere(pod: Pod, subject: str) -> None:
+    with pytest.raises(nats.errors.TimeoutError):
+        await pod.client.request(subject, b"{}", timeout=0.3)
+    assert len(pod.refused) == 1
+    assert "permissions violation for publish" in pod.refused[0].lower()
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [">", "ev.>", f"{OWN.event('orders')}", "_INBOX.>", f"{OTHER.inbox}.>", "$JS.EVENT.>", "$SYS.>"],
+)
+async def test_a_pod_may_not_listen_elsewhere(pod: Pod, subject: str) -> None:
+    await pod.client.subscribe(subject)
+    await pod.client.flush()
+    await asyncio.sleep(0.05)
+    assert len(pod.refused) == 1
+    assert "permissions violation for subscription" in pod.refused[0].lower()
+
+
+async def test_a_schedule_may_not_lead_to_another_environment(pod: Pod) -> None:
+    at = (datetime.now(UTC) + timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    headers = {"Nats-Schedule": f"@at {at}", "Nats-Schedule-Target": OTHER.due("orders")}
+    with pytest.raises(nats.js.errors.BadRequestError, match="target is invalid"):
+        await pod.client.jetstream().publish(OWN.waiting("evil"), b"evil", headers=headers)
+
+
+async def test_an_expired_user_is_refused(engine: NatsServer, admin: Client) -> None:
+    rights = Permissions(publish=OWN.pods_publish(), subscribe=OWN.pods_subscribe())
+    past = datetime.now(UTC) - timedelta(seconds=5)
+    with pytest.raises(nats.errors.Error):
+        await engine.client(rights, expires=past, allow_reconnect=False)
+
+
+async def test_a_user_whom_nobody_trusted_has_signed_is_refused(engine: NatsServer, admin: Client) -> None:
+    trusted, engine.signer = engine.signer, type(engine.signer).generate(engine.signer.kind)
+    try:
+        with pytest.raises(nats.errors.Error):
+            await engine.client(None, allow_reconnect=False)
+    finally:
+        engine.signer = trusted
+
+
+async def test_another_users_token_is_worth_nothing_without_its_key(
+    engine: NatsServer, admin: Client
+) -> None:
+    other = type(engine.signer).generate(engine.signer.kind)
+    with pytest.raises(nats.errors.Error):
+        await engine.client(
+            None,
+            allow_reconnect=False,
+            signature_cb=lambda nonce: base64.b64encode(other.sign(nonce.encode())),
+        )
