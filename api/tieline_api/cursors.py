@@ -16,7 +16,6 @@ from tieline_core.identity.ids import parse_id
 T = TypeVar("T")
 
 DEFAULT_FIRST = 20
-MAX_FIRST = 200
 
 Position = tuple[str, str]
 """Where an item stands: its creation time (RFC 3339) and its id."""

@@ -7,9 +7,10 @@ told to wait. Credentials that were good go on meanwhile: others may share the a
 import hashlib
 import math
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+from cachetools import LRUCache
 
 from tieline_api import errors
 from tieline_api.auth.authentication import api_key
@@ -29,17 +30,16 @@ class _Count:
 
 
 class FailureLimiter:
-    """A table of limited size: beyond it, the address that failed longest ago is forgotten."""
+    """A table of limited size: beyond it, the least recently used address is forgotten."""
 
     def __init__(
         self, a_minute: int, *, addresses: int = _ADDRESSES, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """``a_minute``: how many one address may have; 0 means no limit."""
         self._limit = a_minute
-        self._size = addresses
         self._clock = clock
-        self._counts: OrderedDict[str, _Count] = OrderedDict()
-        self._good: OrderedDict[bytes, None] = OrderedDict()
+        self._counts: LRUCache[str, _Count] = LRUCache(addresses)
+        self._good: LRUCache[bytes, bool] = LRUCache(_CREDENTIALS)
 
     def check(self, address: str, credential: bytes | None) -> None:
         """ApiError 429 for an address with too many failures, unless the credential was good before."""
@@ -63,18 +63,11 @@ class FailureLimiter:
         self._good.pop(credential, None)
         count = self._counts.setdefault(address, _Count(self._minute()))
         self._moved(count).now += 1
-        self._counts.move_to_end(address)
-        if len(self._counts) > self._size:
-            self._counts.popitem(last=False)
 
     def succeeded(self, credential: bytes | None) -> None:
         """Remembers a good credential."""
-        if credential is None or not self._limit:
-            return
-        self._good[credential] = None
-        self._good.move_to_end(credential)
-        if len(self._good) > _CREDENTIALS:
-            self._good.popitem(last=False)
+        if credential is not None and self._limit:
+            self._good[credential] = True
 
     def __len__(self) -> int:
         return len(self._counts)

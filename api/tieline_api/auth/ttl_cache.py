@@ -2,10 +2,11 @@
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
+
+from cachetools import LRUCache
 
 from tieline_core.kubernetes import Unavailable
 
@@ -31,17 +32,15 @@ class TtlCache(Generic[K, V]):
     """
 
     def __init__(self, *, size: int, grace: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
-        self._size = size
         self._grace = grace
         self._clock = clock
-        self._values: OrderedDict[K, _Kept[V]] = OrderedDict()
+        self._values: LRUCache[K, _Kept[V]] = LRUCache(size)
         self._pending: dict[K, asyncio.Task[V]] = {}
 
     async def get(self, key: K, load: Callable[[], Awaitable[tuple[V, float]]]) -> V:
         """The value of ``key``; ``load`` brings it together with its time to live in seconds."""
         found = self._values.get(key)
         if found is not None and self._clock() < found.ask_again:
-            self._values.move_to_end(key)
             return found.value
         task = self._pending.get(key)
         if task is None:
@@ -66,9 +65,6 @@ class TtlCache(Generic[K, V]):
             return old.value
         until = self._clock() + seconds
         self._values[key] = _Kept(value, until=until, ask_again=until)
-        self._values.move_to_end(key)
-        while len(self._values) > self._size:
-            self._values.popitem(last=False)
         return value
 
     def _finished(self, key: K, done: "asyncio.Task[V]") -> None:

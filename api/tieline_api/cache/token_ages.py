@@ -5,9 +5,11 @@ ahead, a token that has ended would look new to all others.
 """
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any
+
+from cachetools import TTLCache
 
 from tieline_core.kubernetes import Change
 
@@ -20,31 +22,23 @@ class TokenAges:
     """Subscribe ``changed`` to the cache of Secrets. Remembers what came within ``young`` seconds."""
 
     def __init__(self, *, young: float = YOUNG_SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
-        self._young = young
-        self._clock = clock
-        self._came: OrderedDict[str, float] = OrderedDict()
+        # No bound but time: tokens are written by this platform alone, each at most a few times within ``young``.
+        self._changed: TTLCache[str, None] = TTLCache(inf, young, clock)
 
     def __len__(self) -> int:
-        return len(self._came)
+        return len(self._changed)
 
     def changed(self, change: Change) -> None:
         """Notes that a Secret has another access token; what a start finds is of an unknown age, and not young."""
-        self._forget_what_is_old()
+        uid = change.object["metadata"]["uid"]
         if change.old is None or change.new is None:
-            self._came.pop(change.object["metadata"]["uid"], None)
+            self._changed.pop(uid, None)
         elif _access_token(change.old) != _access_token(change.new):
-            uid = change.new["metadata"]["uid"]
-            self._came[uid] = self._clock()
-            self._came.move_to_end(uid)
+            self._changed[uid] = None
 
     def is_young(self, secret: Obj) -> bool:
-        """Whether the Secret's access token came just now."""
-        came = self._came.get(secret["metadata"]["uid"])
-        return came is not None and self._clock() - came < self._young
-
-    def _forget_what_is_old(self) -> None:
-        while self._came and self._clock() - next(iter(self._came.values())) >= self._young:
-            self._came.popitem(last=False)
+        """Whether the Secret's access token is new."""
+        return secret["metadata"]["uid"] in self._changed
 
 
 def _access_token(secret: Obj) -> Any:

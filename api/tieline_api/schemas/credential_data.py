@@ -179,12 +179,6 @@ def attribute(kind: CredentialType) -> str:
     return kind.value.replace("-", "_")
 
 
-def data_key(kind: CredentialType) -> str:
-    """The key of a type's sub-object on the wire: ``basic-auth`` has ``basicAuth``."""
-    first, *rest = kind.value.split("-")
-    return first + "".join(word.capitalize() for word in rest)
-
-
 def data_model(kind: CredentialType) -> type[Rest]:
     """The model of a type's sub-object."""
     return _MODELS[kind]

@@ -1,10 +1,11 @@
 """Results of imports: a ConnectorVersion with its ConfigMaps, written once and read in pieces."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
+
+from cachetools import LRUCache
 
 from tieline_api import errors
 from tieline_api.store import revisions
@@ -27,8 +28,7 @@ class ConnectorResults:
     def __init__(self, kube: Kube, cache: Informer) -> None:
         self._kube = kube
         self._cache = cache
-        self._kept: OrderedDict[tuple[str, str], Map] = OrderedDict()
-        self._bytes = 0
+        self._kept: LRUCache[tuple[str, str], Map] = LRUCache(_KEPT_BYTES, getsizeof=_size)
         self._gate = asyncio.Semaphore(_AT_ONCE)
 
     async def store(self, connector: Obj, maps: Sequence[Map], *, name: str, siblings: Sequence[Obj]) -> Obj:
@@ -88,7 +88,6 @@ class ConnectorResults:
     async def _map(self, namespace: str, name: str) -> Map:
         kept = self._kept.get((namespace, name))
         if kept is not None:
-            self._kept.move_to_end((namespace, name))
             return kept
         async with self._gate:
             try:
@@ -108,14 +107,13 @@ class ConnectorResults:
 
     def _keep(self, namespace: str, obj: Obj) -> Map:
         content = storage.content_of(obj)
-        place = (namespace, obj["metadata"]["name"])
-        if place not in self._kept:
-            self._kept[place] = content
-            self._bytes += sum(map(len, content.values()))
-        while self._bytes > _KEPT_BYTES:
-            _, gone = self._kept.popitem(last=False)
-            self._bytes -= sum(map(len, gone.values()))
+        with suppress(ValueError):  # larger than the cache
+            self._kept[namespace, obj["metadata"]["name"]] = content
         return content
+
+
+def _size(content: Map) -> int:
+    return sum(map(len, content.values()))
 
 
 def version_exists(name: str) -> errors.ApiError:

@@ -1,9 +1,11 @@
 """Files of projects and versions, in the ConfigMaps where they are kept."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
+
+from cachetools import LRUCache
 
 from tieline_api import errors
 from tieline_api.store.field_managers import MANAGER
@@ -26,8 +28,7 @@ class ProjectFiles:
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
-        self._kept: OrderedDict[tuple[str, str], tuple[Obj, int]] = OrderedDict()
-        self._bytes = 0
+        self._kept: LRUCache[tuple[str, str], Obj] = LRUCache(_KEPT_BYTES, getsizeof=_size)
 
     async def current(self, project: Obj) -> Pairs:
         """A project's current files; ApiError 409 when a ConfigMap that it names is not there."""
@@ -63,8 +64,7 @@ class ProjectFiles:
         async def one(name: str) -> Obj | None:
             kept = self._kept.get((namespace, name))
             if kept is not None:
-                self._kept.move_to_end((namespace, name))
-                return kept[0]
+                return kept
             async with gate:
                 try:
                     found = await self._kube.get(CONFIG_MAPS, name, namespace)
@@ -81,15 +81,14 @@ class ProjectFiles:
         metadata = obj["metadata"]
         if not obj.get("immutable") or PROJECT_LABEL not in (metadata.get("labels") or {}):
             return
-        place = (metadata["namespace"], metadata["name"])
-        size = sum(len(value) for part in ("data", "binaryData") for value in (obj.get(part) or {}).values())
-        if place in self._kept or size > _KEPT_BYTES:
-            return
-        self._kept[place] = (obj, size)
-        self._bytes += size
-        while self._bytes > _KEPT_BYTES:
-            _, (_, gone) = self._kept.popitem(last=False)
-            self._bytes -= gone
+        with suppress(ValueError):  # larger than the cache
+            self._kept[metadata["namespace"], metadata["name"]] = obj
+
+
+def _size(config_map: Obj) -> int:
+    return sum(
+        len(value) for part in ("data", "binaryData") for value in (config_map.get(part) or {}).values()
+    )
 
 
 def _unpacked(read: Any) -> Pairs:

@@ -1,9 +1,10 @@
-"""What was found about Secrets and credentials, remembered for the version that it was found of, while there is one."""
+"""Facts about Secrets and findings about credentials, cached for a version of the object."""
 
-from collections import OrderedDict
 from collections.abc import Hashable
 from datetime import datetime
 from typing import Any
+
+from cachetools import LRUCache
 
 from tieline_api.cache.cluster_cache import ClusterCache
 from tieline_core.credentials.validation.secret_facts import SecretFacts, facts_of
@@ -12,11 +13,11 @@ from tieline_core.kubernetes import Change
 _REMEMBERED = 20_000
 
 
-class Facts:
-    """Facts of Secrets; those of a version are made once, because keys take a millisecond to read."""
+class SecretFactsCache:
+    """Facts of Secrets, computed once a version: reading a key takes a millisecond."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, tuple[str, SecretFacts]] = OrderedDict()
+        self._known: LRUCache[str, tuple[str, SecretFacts]] = LRUCache(_REMEMBERED)
 
     def __len__(self) -> int:
         return len(self._known)
@@ -30,43 +31,39 @@ class Facts:
         known = self._known.get(uid)
         if known is None or known[0] != version:
             known = self._known[uid] = version, facts_of(name, found)
-            if len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
         return known[1]
 
     def changed(self, change: Change) -> None:
-        """A Secret changed: of one that is gone nothing is remembered."""
+        """Forgets a Secret that was deleted."""
         if change.new is None:
             self._known.pop(change.object["metadata"]["uid"], None)
 
 
 class FindingsCache:
-    """What was told of an object, for as long as nothing that it was made of has changed."""
+    """Findings about an object, valid until one of the objects that they depend on changes."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, tuple[Hashable, datetime | None, list[dict[str, Any]]]] = OrderedDict()
+        self._known: LRUCache[str, tuple[Hashable, datetime | None, list[dict[str, Any]]]] = LRUCache(
+            _REMEMBERED
+        )
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def find(self, uid: str, made_of: Hashable, now: datetime) -> list[dict[str, Any]] | None:
-        """What was told of an object that is made of these versions."""
+    def find(self, uid: str, versions: Hashable, now: datetime) -> list[dict[str, Any]] | None:
+        """The findings for these versions of the objects that they depend on."""
         known = self._known.get(uid)
-        if known is None or known[0] != made_of or (known[1] is not None and now >= known[1]):
+        if known is None or known[0] != versions or (known[1] is not None and now >= known[1]):
             return None
-        self._known.move_to_end(uid)
         return known[2]
 
     def keep(
-        self, uid: str, made_of: Hashable, told: list[dict[str, Any]], until: datetime | None = None
+        self, uid: str, versions: Hashable, findings: list[dict[str, Any]], until: datetime | None = None
     ) -> None:
-        """Remembers what was told, at most ``until`` a moment at which time alone changes it."""
-        self._known[uid] = (made_of, until, told)
-        self._known.move_to_end(uid)
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
+        """Caches findings, at most ``until`` the moment at which time alone changes them."""
+        self._known[uid] = (versions, until, findings)
 
     def changed(self, change: Change) -> None:
-        """An object changed: of one that is gone nothing is remembered."""
+        """Forgets an object that was deleted."""
         if change.new is None:
             self._known.pop(change.object["metadata"]["uid"], None)

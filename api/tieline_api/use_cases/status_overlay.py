@@ -16,7 +16,7 @@ from tieline_api.cache.credential_directory import CredentialDirectory
 from tieline_api.conversion.times import expired
 from tieline_api.internal.pod_credentials import token_secret_of
 from tieline_api.store.credential_secrets import secret_references
-from tieline_api.use_cases.findings_cache import Facts, FindingsCache
+from tieline_api.use_cases.findings_cache import FindingsCache, SecretFactsCache
 from tieline_core.credentials.linker import scheme_in
 from tieline_core.credentials.validation.credential_findings import KnownCredential, findings, recheck_times
 from tieline_core.credentials.validation.references import resolve_references, scheme_links
@@ -38,7 +38,7 @@ Obj = Mapping[str, Any]
 _MOST = 16
 
 
-_facts, _judgements = Facts(), FindingsCache()
+_facts, _judgements = SecretFactsCache(), FindingsCache()
 
 
 def evict_deleted(world: ClusterCache) -> None:

@@ -24,7 +24,7 @@ from tieline_api.conversion.times import expired, in_utc, remember_update, updat
 from tieline_api.errors import ApiError
 from tieline_api.schemas.auth_schemes import SUB_OBJECTS, AuthSchemeConfig
 from tieline_api.schemas.connections import ConnectionCredential
-from tieline_api.schemas.credential_data import CredentialData, data_key
+from tieline_api.schemas.credential_data import CredentialData
 from tieline_core.credentials.linker import canonical
 from tieline_core.identity.ids import client_credential_id, credential_item_id, format_time, new_id, parse_id
 from tieline_core.resources.auth_schemes import AuthSchemeConfig as CoreScheme
@@ -206,7 +206,9 @@ VALUES: dict[CredentialType, st.SearchStrategy[dict[str, Any]]] = {
 @given(st.sampled_from(sorted(VALUES)).flatmap(lambda kind: st.tuples(st.just(kind), VALUES[kind])))
 def test_values_come_out_of_a_secret_as_they_went_in(case: tuple[CredentialType, dict[str, Any]]) -> None:
     kind, values = case
-    data = CredentialData.model_validate({data_key(kind): values}, by_alias=True, by_name=False)
+    first, *others = kind.value.split("-")
+    key = first + "".join(word.capitalize() for word in others)
+    data = CredentialData.model_validate({key: values}, by_alias=True, by_name=False)
     secret = {name: base64.b64encode(value).decode() for name, value in to_secret(data.given()[kind]).items()}
     assert from_secret(kind, secret) == values
 
