@@ -126,9 +126,9 @@ def invalid_fields(fields: Iterable[FieldError]) -> ApiError:
     """422 about several fields."""
     found = tuple(fields)
     first = found[0]
-    told = f"{first.field}: {first.message}" if first.field else first.message
+    summary = f"{first.field}: {first.message}" if first.field else first.message
     more = f" (and {len(found) - 1} more, see fields)" if len(found) > 1 else ""
-    return ApiError(422, "validation_failed", f"{told}{more}"[:_MAX_MESSAGE], fields=found)
+    return ApiError(422, "validation_failed", f"{summary}{more}"[:_MAX_MESSAGE], fields=found)
 
 
 def unavailable(message: str, *, retry_after: float = _RETRY_SECONDS) -> ApiError:

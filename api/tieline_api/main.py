@@ -51,9 +51,9 @@ def main() -> int:
 async def serve(settings: Settings) -> None:
     """Serves until SIGTERM or SIGINT."""
     loop = asyncio.get_running_loop()
-    told = asyncio.Event()
+    stop_requested = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told.set)
+        loop.add_signal_handler(number, stop_requested.set)
     async with process_memory.periodic_heap_trim(), await _connect(settings) as kube:
         platform = make_dependencies(kube, settings)
         apps, leaving = make_apps(kube, platform), Leaving()
@@ -70,7 +70,7 @@ async def serve(settings: Settings) -> None:
             await web.TCPSite(runner, settings.listen_host, port).start()
             runners.append(runner)
             logger.info("Listening", extra={"host": settings.listen_host, "port": port})
-        await told.wait()
+        await stop_requested.wait()
         logger.info("Leaving, taking requests until none comes any more")
         await leaving.wait(silence=settings.drain_seconds)
         logger.info("Stopping, finishing what is in flight")

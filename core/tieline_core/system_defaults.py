@@ -73,8 +73,8 @@ def _problem(scheme: Json) -> str | None:
         AuthSchemeConfig.model_validate(scheme)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(step) for step in first["loc"])
-        return f"{place} is missing" if first["type"] == "missing" else f"{place}: {first['msg']}"
+        field = ".".join(str(step) for step in first["loc"])
+        return f"{field} is missing" if first["type"] == "missing" else f"{field}: {first['msg']}"
     return None
 
 

@@ -18,7 +18,7 @@ class Finding:
     """An error refuses a deploy."""
 
     def __str__(self) -> str:
-        return told(self.message, filename=self.filename, line=self.line)
+        return format_finding(self.message, filename=self.filename, line=self.line)
 
 
 def has_errors(findings: Iterable[Finding]) -> bool:
@@ -26,14 +26,14 @@ def has_errors(findings: Iterable[Finding]) -> bool:
     return any(finding.severity == "error" for finding in findings)
 
 
-def told(message: str, *, filename: str | None, line: int | None) -> str:
+def format_finding(message: str, *, filename: str | None, line: int | None) -> str:
     """The message with its place.
 
-    >>> told("Python cannot read this", filename="shop/orders.py", line=3)
+    >>> format_finding("Python cannot read this", filename="shop/orders.py", line=3)
     'shop/orders.py:3: Python cannot read this'
     """
-    place = f"{filename}:{line}" if filename and line else filename
-    return f"{place}: {message}" if place else message
+    location = f"{filename}:{line}" if filename and line else filename
+    return f"{location}: {message}" if location else message
 
 
 def first(texts: Sequence[str], *, most: int) -> str:

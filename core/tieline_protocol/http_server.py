@@ -127,7 +127,7 @@ def _too_late(seconds: float, headers: Mapping[str, str]) -> bytes:
     """An answer that ends its connection."""
     error = {"code": "timeout", "message": f"The headers did not arrive within {seconds:g} s"}
     body = json.dumps(error).encode()
-    told = {
+    fields = {
         **headers,
         "Content-Type": "application/json; charset=utf-8",
         "Content-Length": str(len(body)),
@@ -136,6 +136,6 @@ def _too_late(seconds: float, headers: Mapping[str, str]) -> bytes:
     status = HTTPStatus.REQUEST_TIMEOUT
     lines = [
         f"HTTP/1.1 {status.value} {status.phrase}",
-        *(f"{name}: {value}" for name, value in told.items()),
+        *(f"{name}: {value}" for name, value in fields.items()),
     ]
     return "\r\n".join([*lines, "", ""]).encode() + body

@@ -34,7 +34,7 @@ def missing_modules(
     parsed = dict(trees(pairs))
     roots = {path.partition("/")[0].removesuffix(".py") for path in paths}
     waiting, seen = [MAIN], {MAIN}
-    told: set[str] = set()
+    reported: set[str] = set()
     while waiting:
         path = waiting.pop(0)
         if path not in parsed:
@@ -45,8 +45,8 @@ def missing_modules(
                 found = [item for item in _files_of(name) if item in paths and item not in seen]
                 seen |= set(found)
                 waiting += found
-            elif root not in sys.stdlib_module_names and root not in modules and root not in told:
-                told.add(root)
+            elif root not in sys.stdlib_module_names and root not in modules and root not in reported:
+                reported.add(root)
                 yield MissingModule(
                     module=root,
                     message=f'there is no module "{root}": it is not among the files, and the runtime image holds '

@@ -67,11 +67,11 @@ def _findings(schema: dict[str, Any], error: jsonschema_rs.ValidationError) -> I
     if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Referencing):
         named = [found for found in _QUOTED.findall(error.message) if found]
         broken = [
-            (place, reference)
-            for place, reference in _references(schema, [])
+            (location, reference)
+            for location, reference in _references(schema, [])
             if any(_refers_to(reference, target) for target in named)
         ]
-        yield from ((place, _reference_text(reference)) for place, reference in broken)
+        yield from ((location, _reference_text(reference)) for location, reference in broken)
         if not broken:
             yield [], cut(error.message)
     elif error.kind.name == "format" and isinstance(value, str):

@@ -306,5 +306,5 @@ def reason(error: BaseException) -> str:
     own = [frame for frame in frames if not frame.filename.startswith(_NOT_THE_AUTHORS)] or frames
     if not own:
         return kind
-    place = f"{kind} at {Path(own[-1].filename).name}:{own[-1].lineno}"
-    return f"{place}: {own[-1].line}" if own[-1].line else place
+    location = f"{kind} at {Path(own[-1].filename).name}:{own[-1].lineno}"
+    return f"{location}: {own[-1].line}" if own[-1].line else location

@@ -42,11 +42,11 @@ class SecretAccess:
         it as its other fields do; ``staged`` are those that the request itself brings.
         """
         metadata = owner["metadata"]
-        namespace, brought = metadata["namespace"], set(staged)
+        namespace, staged_names = metadata["namespace"], set(staged)
         missing = [
             name
             for name in dict.fromkeys(names)
-            if name not in brought
+            if name not in staged_names
             and not await self._is_of(owner, name)
             and not await self._may(caller, namespace, name)
         ]

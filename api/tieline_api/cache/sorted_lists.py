@@ -68,8 +68,8 @@ class SortedList:
 
     def _changed(self, change: Change) -> None:
         metadata = change.object["metadata"]
-        place = (metadata["namespace"], metadata["name"])
-        old = self._standing.pop(place, None)
+        name_key = (metadata["namespace"], metadata["name"])
+        old = self._standing.pop(name_key, None)
         if old is not None:
             for group in old[1]:
                 self._take_out(group, old[0])
@@ -81,7 +81,7 @@ class SortedList:
         text = "\n".join(str(spec.get(field, "")) for field in self._searched).casefold()
         row = Row(position(obj), metadata["name"], text, obj)
         groups = tuple(self._groups(obj))
-        self._standing[place] = (row, groups)
+        self._standing[name_key] = (row, groups)
         for group in groups:
             insort(self._rows.setdefault(group, []), row, key=_STANDING)
 

@@ -225,12 +225,12 @@ def _plan_values(
 
 def _type_of(given: rest.Credential, *, old: CredentialType | None, path: str) -> CredentialType:
     """The credential's type: as it says, or as its data says, or as it was."""
-    brought = list(given.data.given()) if given.data else []
-    kind = given.type or (brought[0] if brought else old)
+    given_types = list(given.data.given()) if given.data else []
+    kind = given.type or (given_types[0] if given_types else old)
     if kind is None:
         raise errors.invalid(f"{path}.type", "is required for a new credential")
-    if len(brought) > 1 or (brought and brought[0] != kind):
-        names = ", ".join(str(one) for one in brought)
+    if len(given_types) > 1 or (given_types and given_types[0] != kind):
+        names = ", ".join(str(one) for one in given_types)
         raise errors.invalid(
             f"{path}.data", f"a credential of type {kind} has values of its own type only, not of {names}"
         )
@@ -289,8 +289,8 @@ def _token_data(tokens: Tokens) -> CredentialData:
 
 def _told_of(obj: Obj, identifier: str) -> Mapping[str, Any]:
     """What the status has about a credential."""
-    told = (obj.get("status") or {}).get("credentials") or ()
-    return next((one for one in told if one["id"] == identifier), {})
+    statuses = (obj.get("status") or {}).get("credentials") or ()
+    return next((one for one in statuses if one["id"] == identifier), {})
 
 
 def linked_certificate(obj: Obj, identifier: str) -> str:

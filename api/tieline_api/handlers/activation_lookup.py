@@ -37,11 +37,11 @@ class EnvironmentRef:
     id: str
 
 
-def environment_to_rest(call: Call[Any, Any], place: EnvironmentRef) -> Environment:
+def environment_to_rest(call: Call[Any, Any], environment: EnvironmentRef) -> Environment:
     """The environment as REST tells it, without files."""
-    versions = versions_of(call.platform.world, place.project)
-    found = environments_to_rest(place.project, versions, {})
-    return next(one for one in found if one.name == place.name)
+    versions = versions_of(call.platform.world, environment.project)
+    found = environments_to_rest(environment.project, versions, {})
+    return next(one for one in found if one.name == environment.name)
 
 
 def find_environment(call: Call[Any, Any], identifier: str) -> EnvironmentRef | None:
@@ -60,38 +60,43 @@ def find_environment(call: Call[Any, Any], identifier: str) -> EnvironmentRef | 
 def environment_in_path(call: Call[Any, Any]) -> EnvironmentRef:
     """The environment in the path."""
     identifier = call.path["environment_id"]
-    place = find_environment(call, identifier)
-    if place is None:
+    environment = find_environment(call, identifier)
+    if environment is None:
         raise errors.not_found("environment", identifier)
-    return place
+    return environment
 
 
-def activations_at(call: Call[Any, Any], place: EnvironmentRef) -> sorted_lists.Rows:
+def activations_at(call: Call[Any, Any], environment: EnvironmentRef) -> sorted_lists.Rows:
     """The activations of users on an environment, oldest first."""
-    group = indexes.key(call.namespace, place.project["metadata"]["name"], place.name)
+    group = indexes.key(call.namespace, environment.project["metadata"]["name"], environment.name)
     return call.platform.world.ordered.activations.rows(group)
 
 
-def activations_of(call: Call[Any, Any], place: EnvironmentRef, user: Obj) -> list[Obj]:
+def activations_of(call: Call[Any, Any], environment: EnvironmentRef, user: Obj) -> list[Obj]:
     """The activations of one user on an environment, oldest first."""
-    world, project = call.platform.world, place.project["metadata"]["name"]
+    world, project = call.platform.world, environment.project["metadata"]["name"]
     found = world.referring(world.activations, "user", call.namespace, user["metadata"]["name"])
     return [
         one
         for one in found
-        if one["spec"]["projectRef"]["name"] == project and one["spec"]["environment"] == place.name
+        if one["spec"]["projectRef"]["name"] == project and one["spec"]["environment"] == environment.name
     ]
 
 
-def find_activation(call: Call[Any, Any], place: EnvironmentRef, identifier: str) -> Obj | None:
+def find_activation(call: Call[Any, Any], environment: EnvironmentRef, identifier: str) -> Obj | None:
     """The activation with this id; None for the static one while there is no object for it. 404 otherwise."""
     world = call.platform.world
     canonical = parse_id(identifier)
-    if canonical == static_activation_id(place.id):
-        return world.static_activation(call.namespace, place.project["metadata"]["name"], place.name)
+    if canonical == static_activation_id(environment.id):
+        return world.static_activation(
+            call.namespace, environment.project["metadata"]["name"], environment.name
+        )
     found = world.need(world.activations, call.namespace, identifier)
     spec = found["spec"]
-    if spec["projectRef"]["name"] != place.project["metadata"]["name"] or spec["environment"] != place.name:
+    if (
+        spec["projectRef"]["name"] != environment.project["metadata"]["name"]
+        or spec["environment"] != environment.name
+    ):
         raise errors.not_found("activation", identifier)
     return found
 
@@ -101,24 +106,24 @@ Verdicts = Mapping[str, Verdict | None]
 
 
 async def verdicts_about(
-    call: Call[Any, Any], place: EnvironmentRef, activations: Sequence[Mapping[str, Any]]
+    call: Call[Any, Any], environment: EnvironmentRef, activations: Sequence[Mapping[str, Any]]
 ) -> Verdicts:
     """The verdicts that can be had soon."""
     values = [obj["spec"].get("variables") or {} for obj in activations]
     found = await check_all(
-        call.platform.checker, call.namespace, schema_of(place.project), values, seconds=_READ_SECONDS
+        call.platform.checker, call.namespace, schema_of(environment.project), values, seconds=_READ_SECONDS
     )
     return {obj["metadata"]["uid"]: verdict for obj, verdict in zip(activations, found, strict=True)}
 
 
 def activation_to_rest(
-    call: Call[Any, Any], place: EnvironmentRef, obj: Mapping[str, Any] | None, verdicts: Verdicts
+    call: Call[Any, Any], environment: EnvironmentRef, obj: Mapping[str, Any] | None, verdicts: Verdicts
 ) -> rest.Activation:
     """The REST form of an activation; without an object that of a static one where nothing is set."""
     world = call.platform.world
     if obj is None:
-        identifier = static_activation_id(place.id)
-        shown = environment_to_rest(call, place)
+        identifier = static_activation_id(environment.id)
+        shown = environment_to_rest(call, environment)
         return rest.Activation(id=identifier, environment=shown, connections=[], dynamic_variables={})
     user = world.referred(world.users, obj, "endUserRef")
     connections = []
@@ -134,7 +139,7 @@ def activation_to_rest(
     return rest.Activation(
         id=object_id(obj),
         user=user_to_rest(user, organisation=call.organisation.id) if user else None,
-        environment=environment_to_rest(call, place),
+        environment=environment_to_rest(call, environment),
         connections=connections,
         dynamic_variables=obj["spec"].get("variables") or {},
         variable_errors=broken or None,
@@ -222,8 +227,8 @@ def schema_of(project: Mapping[str, Any]) -> Obj | None:
 def _variable_errors(verdict: Verdict | None, obj: Mapping[str, Any]) -> list[rest.VariableError]:
     """Where an activation's variables break the schema: as it is now, or else as the operator has found."""
     if verdict is None:
-        told = (obj.get("status") or {}).get("variableErrors") or ()
-        return [rest.VariableError(field="", message=message) for message in told]
+        messages = (obj.get("status") or {}).get("variableErrors") or ()
+        return [rest.VariableError(field="", message=message) for message in messages]
     if verdict.problem is not None:
         return [
             rest.VariableError(field="", message=f"The project's schema cannot be used: {verdict.problem}")

@@ -37,6 +37,6 @@ async def create_or_change(
     return await writer.change(cache, call.namespace, name, change, if_match=if_match, prepare=prepare)
 
 
-def environment_spec(place: EnvironmentRef) -> Obj:
+def environment_spec(environment: EnvironmentRef) -> Obj:
     """The part of an activation's spec that says where it is."""
-    return {"projectRef": {"name": place.project["metadata"]["name"]}, "environment": place.name}
+    return {"projectRef": {"name": environment.project["metadata"]["name"]}, "environment": environment.name}

@@ -36,10 +36,10 @@ async def patch_static_variables(call: Call[None, rest.Variables]) -> Reply:
 
 
 async def _merge(call: Call[Any, Any], identifier: str, variables: dict[str, Any]) -> Reply:
-    place = environment_in_path(call)
-    obj = find_activation(call, place, identifier)
+    environment = environment_in_path(call)
+    obj = find_activation(call, environment, identifier)
     if obj is None:
-        await check_variables(call, place.project, variables)
+        await check_variables(call, environment.project, variables)
     merged: Obj = {}
 
     def change(live: Obj, mine: Obj) -> None:
@@ -48,13 +48,13 @@ async def _merge(call: Call[Any, Any], identifier: str, variables: dict[str, Any
         mine["spec"]["variables"] = merged
 
     async def check() -> None:
-        await check_variables(call, place.project, merged)
+        await check_variables(call, environment.project, merged)
 
     changed = await create_or_change(
         call,
         obj,
-        static_activation_id(place.id),
-        spec={**environment_spec(place), "variables": variables},
+        static_activation_id(environment.id),
+        spec={**environment_spec(environment), "variables": variables},
         change=change,
         if_match=call.if_match,
         prepare=check,

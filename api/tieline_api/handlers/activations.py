@@ -50,12 +50,12 @@ async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
     user = platform.world.user(call.namespace, body.user_id)
     if user is None:
         raise errors.invalid("userId", "is no user of this organisation: create the user first")
-    place = find_environment(call, body.environment_id)
-    if place is None:
+    environment = find_environment(call, body.environment_id)
+    if environment is None:
         raise errors.invalid("environmentId", "is no environment of this organisation")
     if body.dynamic_variables is not None:
-        await check_variables(call, place.project, body.dynamic_variables, field="dynamicVariables")
-    wanted = _wanted(call, place, user)
+        await check_variables(call, environment.project, body.dynamic_variables, field="dynamicVariables")
+    wanted = _wanted(call, environment, user)
     created = await create_connections(
         platform, [one.connection for one in wanted if isinstance(one.connection, PlannedConnection)]
     )
@@ -67,8 +67,8 @@ async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
         for one in wanted
         if (found := _found(one.connection, created))
     ]
-    active = next(iter(activations_of(call, place, user)), None)
-    spec = {**environment_spec(place), "endUserRef": {"name": user["metadata"]["name"]}}
+    active = next(iter(activations_of(call, environment, user)), None)
+    spec = {**environment_spec(environment), "endUserRef": {"name": user["metadata"]["name"]}}
     set_or_drop(spec, "connections", connections)
     set_or_drop(spec, "variables", body.dynamic_variables)
 
@@ -79,7 +79,7 @@ async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
         if body.dynamic_variables is not None:
             mine["spec"]["variables"] = body.dynamic_variables
 
-    identifier = child_id(place.id, f"user/{object_id(user)}")
+    identifier = child_id(environment.id, f"user/{object_id(user)}")
     try:
         obj = await create_or_change(call, active, identifier, spec=spec, change=change)
     except (errors.ApiError, KubeError) as error:
@@ -90,40 +90,43 @@ async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
     if created.error:
         created.error.extra["activationId"] = object_id(obj)
         raise created.error
-    shown = activation_to_rest(call, place, obj, await verdicts_about(call, place, [obj]))
-    return Reply(body=shown, warnings=unusable_warning(call, place, obj))
+    shown = activation_to_rest(call, environment, obj, await verdicts_about(call, environment, [obj]))
+    return Reply(body=shown, warnings=unusable_warning(call, environment, obj))
 
 
 async def list_activations(call: Call[rest.ActivationsQuery, None]) -> Reply:
     """Returns the activations of users on an environment, oldest first. The header Link leads to the next page."""
-    place, query = environment_in_path(call), call.query
+    environment, query = environment_in_path(call), call.query
     page = sorted_lists.page(
-        activations_at(call, place), kind=f"activations/{place.id}", first=query.first, after=query.after
+        activations_at(call, environment),
+        kind=f"activations/{environment.id}",
+        first=query.first,
+        after=query.after,
     )
     headers = {}
     if page.next:
-        path = f"/api/v2/o/{call.organisation.id}/environments/{place.id}/activations"
+        path = f"/api/v2/o/{call.organisation.id}/environments/{environment.id}/activations"
         headers["Link"] = f'<{path}?first={query.first}&after={page.next}>; rel="next"'
     found = _with_users(call, page.items)
-    verdicts = await verdicts_about(call, place, found)
-    shown = readable(found, lambda obj: activation_to_rest(call, place, obj, verdicts))
+    verdicts = await verdicts_about(call, environment, found)
+    shown = readable(found, lambda obj: activation_to_rest(call, environment, obj, verdicts))
     return Reply(
         body=rest.ActivationList(shown.items),
         headers=headers,
-        warnings=(*shown.warnings, *unusable_warnings(call, place, found)),
+        warnings=(*shown.warnings, *unusable_warnings(call, environment, found)),
     )
 
 
 async def list_user_activations(call: Call[None, None]) -> Reply:
     """Returns a user's activations on an environment. The list is empty for a user that nobody has created yet."""
-    place = environment_in_path(call)
+    environment = environment_in_path(call)
     user = call.platform.world.user(call.namespace, call.path["external_user_id"])
-    found = activations_of(call, place, user) if user else []
-    verdicts = await verdicts_about(call, place, found)
-    shown = readable(found, lambda obj: activation_to_rest(call, place, obj, verdicts))
+    found = activations_of(call, environment, user) if user else []
+    verdicts = await verdicts_about(call, environment, found)
+    shown = readable(found, lambda obj: activation_to_rest(call, environment, obj, verdicts))
     return Reply(
         body=rest.ActivationList(shown.items),
-        warnings=(*shown.warnings, *unusable_warnings(call, place, found)),
+        warnings=(*shown.warnings, *unusable_warnings(call, environment, found)),
     )
 
 
@@ -135,15 +138,15 @@ def _with_users(call: Call[Any, Any], activations: Iterable[Obj]) -> list[Obj]:
 
 async def get_activation(call: Call[None, None]) -> Reply:
     """Returns an activation. The environment's static activation, which has no user, always exists."""
-    place = environment_in_path(call)
-    obj = find_activation(call, place, call.path["activation_id"])
+    environment = environment_in_path(call)
+    obj = find_activation(call, environment, call.path["activation_id"])
     # What it shows of the environment, and of the variables that no longer fit, changes with the project.
-    verdicts = await verdicts_about(call, place, [obj] if obj else [])
-    body = activation_to_rest(call, place, obj, verdicts)
+    verdicts = await verdicts_about(call, environment, [obj] if obj else [])
+    body = activation_to_rest(call, environment, obj, verdicts)
     return Reply(
         body=body,
-        etag=etag(obj, place.project) if obj else None,
-        warnings=unusable_warning(call, place, obj),
+        etag=etag(obj, environment.project) if obj else None,
+        warnings=unusable_warning(call, environment, obj),
     )
 
 
@@ -179,12 +182,12 @@ class _Wanted(NamedTuple):
     connection: Obj | PlannedConnection
 
 
-def _wanted(call: Call[Any, rest.ActivationCreate], place: EnvironmentRef, user: Obj) -> list[_Wanted]:
+def _wanted(call: Call[Any, rest.ActivationCreate], environment: EnvironmentRef, user: Obj) -> list[_Wanted]:
     """All that is asked for. ApiError where something of it cannot be; nothing has been written by then."""
     wanted: dict[str, _Wanted] = {}
     for index, given in enumerate(call.body.connections):
         path = f"connections[{index}]"
-        template = _dynamic_template(call, place, given, field=f"{path}.connectionTemplateId")
+        template = _dynamic_template(call, environment, given, field=f"{path}.connectionTemplateId")
         name = template["metadata"]["name"]
         if name in wanted:
             raise errors.invalid(f"{path}.connectionTemplateId", "is given twice: one connection for each")
@@ -215,15 +218,15 @@ def _found(connection: Obj | PlannedConnection, created: CreatedConnections) -> 
 
 
 def _dynamic_template(
-    call: Call[Any, Any], place: EnvironmentRef, given: rest.GivenConnection, *, field: str
+    call: Call[Any, Any], environment: EnvironmentRef, given: rest.GivenConnection, *, field: str
 ) -> Obj:
     world = call.platform.world
     template = world.find(world.templates, call.namespace, given.connection_template_id)
-    project = place.project["metadata"]["name"]
+    project = environment.project["metadata"]["name"]
     if (
         template is None
         or template["spec"]["projectRef"]["name"] != project
-        or template["spec"]["environment"] != place.name
+        or template["spec"]["environment"] != environment.name
     ):
         raise errors.invalid(field, "is no connection template of the environment")
     if not template["spec"].get("dynamic"):

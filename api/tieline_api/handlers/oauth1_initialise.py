@@ -32,22 +32,22 @@ async def initialise(call: Call[None, rest.OAuth1Initialise]) -> Reply:
     The user comes back with a token and a verifier. Store them with the state as a credential of type oauth1.
     """
     platform, body = call.platform, call.body
-    beginning = AuthorizationRequest.of(call, _FINISHABLE)
+    auth_request = AuthorizationRequest.of(call, _FINISHABLE)
     if body.credential.organisation_id not in (None, call.organisation.id):
         raise errors.invalid("credential", "is of another organisation: OAuth 1.0 takes one's own only")
     chosen, params = (
-        choose(beginning.system, beginning.held, body, organisation=call.organisation.id),
+        choose(auth_request.system, auth_request.candidates, body, organisation=call.organisation.id),
         body.params or {},
     )
     temporary, authorization, token = chosen.endpoints()
-    names = chosen.stored_secrets(platform.lookups, call.namespace, beginning.held)
-    if chosen.given and beginning.held and names:
+    names = chosen.stored_secrets(platform.lookups, call.namespace, auth_request.candidates)
+    if chosen.given and auth_request.candidates and names:
         # The request says where the stored secret goes: that is a change of its connection, if for once only.
         await platform.access.check(call.caller, call.organisation, permission("patch", "connections"))
-        await platform.references.check(call.caller, beginning.held[0].connection, names)
-    consumer = await chosen.consumer(platform.lookups, call.namespace, beginning.held)
-    back, state = beginning.back, beginning.state
-    callback = f"{back}{'&' if urlsplit(back).query else '?'}state={state}"
+        await platform.references.check(call.caller, auth_request.candidates[0].connection, names)
+    consumer = await chosen.consumer(platform.lookups, call.namespace, auth_request.candidates)
+    redirect_uri, state = auth_request.redirect_uri, auth_request.state
+    callback = f"{redirect_uri}{'&' if urlsplit(redirect_uri).query else '?'}state={state}"
     try:
         # Everything that is wrong is found before the provider is asked.
         check_params({TEMPORARY: temporary, None: authorization, TOKEN: token}, params)
@@ -57,8 +57,8 @@ async def initialise(call: Call[None, rest.OAuth1Initialise]) -> Reply:
         )
         url = authorization_url(authorization, token=issued.token, params=params)
     except TokenError as error:
-        raise _told(error, params, field=chosen.field) from None
-    await beginning.remember(
+        raise _as_api_error(error, params, field=chosen.field) from None
+    await auth_request.remember(
         client_id=consumer.key,
         oauth1_token=issued.token,
         oauth1_secret=issued.secret,
@@ -67,7 +67,7 @@ async def initialise(call: Call[None, rest.OAuth1Initialise]) -> Reply:
     return Reply(body=rest.OAuth1Url(url=url, state=state), headers={"Cache-Control": "no-store"})
 
 
-def _told(error: TokenError, params: Mapping[str, str], *, field: str) -> errors.ApiError:
+def _as_api_error(error: TokenError, params: Mapping[str, str], *, field: str) -> errors.ApiError:
     match error:
         case UnreachableError():
             return errors.ApiError(502, "provider_unreachable", str(error), headers={"Retry-After": "10"})

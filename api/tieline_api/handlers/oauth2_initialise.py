@@ -25,16 +25,20 @@ async def initialise(call: Call[None, rest.OAuth2Initialise]) -> Reply:
     them for tokens. The state is good once, for ten minutes unless configured otherwise, and for this credential only.
     """
     body = call.body
-    beginning = AuthorizationRequest.of(call, _FINISHABLE)
+    auth_request = AuthorizationRequest.of(call, _FINISHABLE)
     _check_credential(call)
-    verifier = new_verifier() if requires_pkce(beginning.system, beginning.held, body) else None
+    verifier = new_verifier() if requires_pkce(auth_request.system, auth_request.candidates, body) else None
     try:
         wanted = _wanted(body)
-        url = authorize_url(wanted, redirect_uri=beginning.back, state=beginning.state, verifier=verifier)
+        url = authorize_url(
+            wanted, redirect_uri=auth_request.redirect_uri, state=auth_request.state, verifier=verifier
+        )
         asked = scopes(wanted.scopes, offline=not wanted.disable_offline_access)
     except AuthorizeUrlError as error:
         raise errors.invalid(error.field, error.message) from None
-    await beginning.remember(client_id=body.client_id, code_verifier=verifier or "", scopes=" ".join(asked))
+    await auth_request.remember(
+        client_id=body.client_id, code_verifier=verifier or "", scopes=" ".join(asked)
+    )
     return Reply(body=rest.OAuth2Url(url=url), headers={"Cache-Control": "no-store"})
 
 

@@ -98,13 +98,13 @@ def _findings(call: Call[Any, Any], project: Obj, *, latest: bool) -> list[Line]
 
 
 def _finding(version: Obj, finding: Obj) -> str:
-    place = ":".join(str(finding[part]) for part in ("filename", "line") if finding.get(part))
+    location = ":".join(str(finding[part]) for part in ("filename", "line") if finding.get(part))
     fields = {
         "versionId": object_id(version),
         "version": version["spec"].get("versionName") or version["metadata"]["name"],
         **{part: finding[part] for part in ("filename", "line") if finding.get(part)},
     }
-    message = f"{place}: {finding['message']}" if place else finding["message"]
+    message = f"{location}: {finding['message']}" if location else finding["message"]
     return orjson.dumps({"severity": finding["severity"], "message": message, "fields": fields}).decode()
 
 

@@ -73,10 +73,10 @@ def _activated(call: Call[Any, Any], environment: str | None) -> set[str]:
     if environment is None:
         found = world.activations.list(call.namespace)
         return {one["spec"]["endUserRef"]["name"] for one in found if one["spec"].get("endUserRef")}
-    place = find_environment(call, environment)
-    if place is None:
+    ref = find_environment(call, environment)
+    if ref is None:
         return set()
-    return {row.obj["spec"]["endUserRef"]["name"] for row in activations_at(call, place)}
+    return {row.obj["spec"]["endUserRef"]["name"] for row in activations_at(call, ref)}
 
 
 def _user(call: Call[Any, Any], obj: Obj) -> Reply:

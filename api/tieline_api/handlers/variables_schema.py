@@ -147,10 +147,14 @@ async def _broken_by(call: Call[Any, Any], before: Obj, project: Obj) -> tuple[s
 def _activations(call: Call[Any, Any], project: Obj) -> list[Obj]:
     """All activations of a project."""
     name, cache = project["metadata"]["name"], call.platform.world.activations
-    places = [
+    environment_keys = [
         indexes.key(call.namespace, name, environment) for environment in indexes.environment_names(project)
     ]
-    return [activation for place in places for activation in cache.by_index("environment", place)]
+    return [
+        activation
+        for environment_key in environment_keys
+        for activation in cache.by_index("environment", environment_key)
+    ]
 
 
 def _schema(project: Obj) -> Obj:

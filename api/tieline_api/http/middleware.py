@@ -174,6 +174,6 @@ def _log(request: web.Request, *, operation: str, status: int, seconds: float) -
             "milliseconds": round(seconds * 1000, 1),
             "user": request.get(USER, ""),
             "organisation": request.get(ORGANISATION, ""),
-            **(writes.told() if (writes := request.get(WRITES)) else {}),
+            **(writes.log_fields() if (writes := request.get(WRITES)) else {}),
         },
     )

@@ -107,13 +107,13 @@ def validate_query(model: type[M], request: web.Request, *, body_fields: Collect
 
     def hint(item: Any) -> str:
         name = str(item["loc"][0]) if item["loc"] else ""
-        place = f" (a query parameter: ?{name}=…)"
+        note = f" (a query parameter: ?{name}=…)"
         if item["type"] != "missing":
             return " (a query parameter)"
         if name in body_fields:
-            return f"{place}; it was sent in the body, send it in the query"
+            return f"{note}; it was sent in the body, send it in the query"
         unknown = [one for one in request.query if one not in model.model_fields]
-        return place + (f'; rename the unknown "{unknown[0][:64]}"' if len(unknown) == 1 else "")
+        return note + (f'; rename the unknown "{unknown[0][:64]}"' if len(unknown) == 1 else "")
 
     try:
         return model.model_validate(given)
@@ -132,8 +132,8 @@ def unknown_parameters(
     for name in dict.fromkeys(request.query):
         if name in known:
             continue
-        place = "; it is a field of the body" if name in body_fields else _suggestion(name, known)
-        warnings.append(f'unknown query parameter "{name[:64]}" was ignored{place}')
+        note = "; it is a field of the body" if name in body_fields else _suggestion(name, known)
+        warnings.append(f'unknown query parameter "{name[:64]}" was ignored{note}')
     return warnings
 
 

@@ -24,7 +24,7 @@ from tieline_api.cache.user_activations import activation_of_user
 from tieline_api.dependencies import Dependencies
 from tieline_api.http.dispatcher import OPERATION, USER
 from tieline_api.http.request_body import parse_json, read_body
-from tieline_api.internal.environment import ACCOUNT_UID, authenticated_workload, place
+from tieline_api.internal.environment import ACCOUNT_UID, authenticated_workload, workload_environment
 from tieline_api.store.documents import DocumentKey, DocumentLimits, Documents
 from tieline_core.identity.ids import object_id
 from tieline_core.identity.names import schedules_name, state_name
@@ -46,13 +46,13 @@ def add_documents(app: web.Application, platform: Dependencies) -> None:
     documents = Documents(platform.kube)
 
     async def get(request: web.Request) -> web.Response:
-        found = await documents.get(await _place(request, platform))
+        found = await documents.get(await _document_key(request, platform))
         if found is None:
             raise errors.ApiError(404, "no_value", f'Nothing is kept under "{request.match_info["key"]}"')
         return _json({"value": found.value, "version": found.version})
 
     async def put(request: web.Request) -> web.Response:
-        where = await _place(request, platform)
+        where = await _document_key(request, platform)
         body = await _body(request)
         if "value" not in body:
             raise errors.invalid("value", "is required")
@@ -60,7 +60,7 @@ def add_documents(app: web.Application, platform: Dependencies) -> None:
         return _json({"version": version})
 
     async def delete(request: web.Request) -> web.Response:
-        where = await _place(request, platform)
+        where = await _document_key(request, platform)
         await documents.delete(where, **_condition(await _body(request)))
         return web.Response(status=204)
 
@@ -86,11 +86,11 @@ def _named(operation: str, answer: Answer) -> Answer:
     return handle
 
 
-async def _place(request: web.Request, platform: Dependencies) -> DocumentKey:
+async def _document_key(request: web.Request, platform: Dependencies) -> DocumentKey:
     """Where the document is: always within the pod's own environment. ApiError 401, 403, 404, 422 or 429."""
     namespace, workload = await authenticated_workload(request, platform)
     platform.rates.hit(Caller(username=request[USER], uid=request[ACCOUNT_UID]))
-    _, project, environment = place(request, platform, namespace, workload)
+    _, project, environment = workload_environment(request, platform, namespace, workload)
     document = request.match_info["key"]
     if not _KEY.fullmatch(document):
         raise errors.invalid(
@@ -136,7 +136,7 @@ def _condition(body: dict[str, Any]) -> dict[str, Any]:
 async def _users(request: web.Request, platform: Dependencies) -> web.Response:
     """External ids in the order of their activations, and where the next page begins."""
     namespace, workload = await authenticated_workload(request, platform)
-    _, project, environment = place(request, platform, namespace, workload)
+    _, project, environment = workload_environment(request, platform, namespace, workload)
     limit, after = _limit(request), request.query.get("after", "")
     group = index_key(namespace, project["metadata"]["name"], environment)
     rows = platform.world.ordered.activations.rows(group)

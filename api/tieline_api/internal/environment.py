@@ -72,7 +72,7 @@ async def answer_user(request: web.Request, platform: Dependencies) -> web.Respo
     they run for.
     """
     namespace, workload = await authenticated_workload(request, platform)
-    organisation, project, name = place(request, platform, namespace, workload)
+    organisation, project, name = workload_environment(request, platform, namespace, workload)
     external_id = request.match_info["external_id"]
     await platform.secret_reads.fetch(namespace, secrets_of_user(platform.world, namespace, external_id))
     project_name = project["metadata"]["name"]
@@ -95,16 +95,16 @@ def _etag(body: bytes) -> str:
 
 
 async def _current(request: web.Request, platform: Dependencies, namespace: str, workload: str) -> bytes:
-    organisation, project, name = place(request, platform, namespace, workload)
+    organisation, project, name = workload_environment(request, platform, namespace, workload)
     needed = secrets_of_environment(platform.world, namespace, project, name)
     await platform.secret_reads.fetch(namespace, needed)
     version = request.query.get("version", "")
     activation = platform.world.static_activation(namespace, project["metadata"]["name"], name)
     await _check_variables(platform, project, activation)
-    told = configuration(
+    content = configuration(
         platform.world, organisation, project, name, fits=platform.checker.fits, version=version
     )
-    return orjson.dumps(told, option=orjson.OPT_SORT_KEYS)
+    return orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
 
 
 async def _check_variables(
@@ -120,7 +120,7 @@ async def _check_variables(
         )
 
 
-def place(
+def workload_environment(
     request: web.Request, platform: Dependencies, namespace: str, workload: str
 ) -> tuple[Organisation, Mapping[str, Any], str]:
     """Organisation, project and environment of the workload; ApiError 403 when it has none."""

@@ -10,7 +10,7 @@ from tieline_api import errors
 from tieline_api.dependencies import Dependencies
 from tieline_api.http.dispatcher import OPERATION
 from tieline_api.http.request_body import read_body
-from tieline_api.internal.environment import authenticated_workload, place
+from tieline_api.internal.environment import authenticated_workload, workload_environment
 from tieline_api.traces import otlp
 from tieline_api.traces.origins import Origin
 from tieline_api.traces.otlp_batch import OtlpDecodeError, TooManySpansError
@@ -54,7 +54,7 @@ async def answer(request: web.Request, platform: Dependencies) -> web.Response:
 
 async def _origin(request: web.Request, platform: Dependencies) -> Origin:
     namespace, workload = await authenticated_workload(request, platform)
-    organisation, project, name = place(request, platform, namespace, workload)
+    organisation, project, name = workload_environment(request, platform, namespace, workload)
     project_id = object_id(project)
     owner = Owner(
         organisation=organisation.id, project=project_id, environment=environment_id(project_id, name)

@@ -18,7 +18,7 @@ from tieline_api.dependencies import Dependencies
 from tieline_api.http.dispatcher import OPERATION
 from tieline_api.http.request_body import parse_json, read_body
 from tieline_api.internal.configuration import connection_in_use
-from tieline_api.internal.environment import authenticated_workload, place
+from tieline_api.internal.environment import authenticated_workload, workload_environment
 from tieline_api.internal.pod_credentials import token_secret_of
 from tieline_core.credentials.grant_request import UnresolvedError
 from tieline_core.credentials.validation.credential_findings import OAUTH2
@@ -59,7 +59,7 @@ async def answer(request: web.Request, platform: Dependencies) -> web.Response:
     if kept is not None and rejected and platform.token_ages.is_young(kept):
         known = token_secret_codec.read(kept).tokens
         if known.access_token == rejected:
-            return _told(known)
+            return _token_response(known)
     try:
         found = await platform.token_manager.fresh(connection, item["id"], rejected=rejected)
     except TokenError as error:
@@ -67,13 +67,13 @@ async def answer(request: web.Request, platform: Dependencies) -> web.Response:
         raise _as_answer(error) from None
     if found is None:
         raise errors.not_found("access token of the credential", request.match_info["credential_id"])
-    return _told(found.tokens)
+    return _token_response(found.tokens)
 
 
 def _credential(
     request: web.Request, platform: Dependencies, namespace: str, workload: str
 ) -> tuple[Obj, Obj]:
-    organisation, project, name = place(request, platform, namespace, workload)
+    organisation, project, name = workload_environment(request, platform, namespace, workload)
     world, wanted = platform.world, request.match_info["credential_id"]
     connection = connection_in_use(world, organisation, project, name, request.match_info["connection_id"])
     if connection is None:
@@ -96,7 +96,7 @@ async def _rejected(request: web.Request) -> str:
     return rejected
 
 
-def _told(tokens: Tokens) -> web.Response:
+def _token_response(tokens: Tokens) -> web.Response:
     body = {
         "accessToken": tokens.access_token,
         "tokenType": tokens.token_type,

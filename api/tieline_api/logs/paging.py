@@ -91,7 +91,10 @@ def decode(scope: str, order: Order, token: str) -> Key:
         "environment and build"
     )
     match unseal(token, refused=refused):
-        case ["logs", str(where), str(way), str(time), str(source), int(number)] if (where, way) == (
+        case ["logs", str(where), str(direction), str(time), str(source), int(number)] if (
+            where,
+            direction,
+        ) == (
             scope,
             order,
         ) and _TIME.fullmatch(time) is not None:

@@ -83,14 +83,14 @@ class CodeChecks:
         """
         lookups = await self._lookups(planned["metadata"]["namespace"], secrets)
         for index, one in enumerate(given):
-            brought, item = authorization_result(one), planned["spec"]["credentials"][index]
-            if brought is None or await self._is_stored(live, item["id"], brought):
+            result, item = authorization_result(one), planned["spec"]["credentials"][index]
+            if result is None or await self._is_stored(live, item["id"], result):
                 continue
-            self._check_given(brought, field=f"{path}[{index}].{brought.about}")
+            self._check_given(result, field=f"{path}[{index}].{result.about}")
             try:
-                await self._check(lookups, planned, item["id"], brought)
+                await self._check(lookups, planned, item["id"], result)
             except TokenError as error:
-                raise token_error(error, field=f"{path}[{index}]", about=brought.about) from None
+                raise token_error(error, field=f"{path}[{index}]", about=result.about) from None
 
     async def _lookups(self, namespace: str, secrets: Iterable[PlannedSecret]) -> Lookups:
         stored, values = self.platform.lookups, {}
@@ -99,42 +99,38 @@ class CodeChecks:
             values[secret.name] = {**(before or {}), **secret.values}
         return _Planned(stored, values)
 
-    def _check_given(self, brought: AuthorizationResult, *, field: str) -> None:
-        for name, value in brought.values.items():
+    def _check_given(self, result: AuthorizationResult, *, field: str) -> None:
+        for name, value in result.values.items():
             if not value:
-                what = "a code is" if brought.is_code else "token and verifier are"
+                what = "a code is" if result.is_code else "token and verifier are"
                 raise errors.invalid(f"{field}.{name}", f"is required: {what} good with its state only")
-        state = brought.values["state"]
+        state = result.values["state"]
         if state in self._states:
             raise errors.invalid(f"{field}.state", "is given twice, and good for one credential only")
         self._states.add(state)
 
-    async def _check(
-        self, lookups: Lookups, planned: Obj, item_id: str, brought: AuthorizationResult
-    ) -> None:
+    async def _check(self, lookups: Lookups, planned: Obj, item_id: str, result: AuthorizationResult) -> None:
         """TokenError where there is nothing to ask the provider with."""
         namespace = planned["metadata"]["namespace"]
-        pending = await self.platform.oauth_states.look(brought.values["state"], namespace=namespace)
+        pending = await self.platform.oauth_states.peek(result.values["state"], namespace=namespace)
         client = None
-        if brought.is_code:
+        if result.is_code:
             client = client_begun_with(lookups, planned, item_id, pending)
         else:
-            oauth1_begun_for(lookups, planned, item_id, pending, token=brought.values["oauthToken"])
+            oauth1_begun_for(lookups, planned, item_id, pending, token=result.values["oauthToken"])
         resolved = await resolve(lookups, planned, item_id, client=client)
         if resolved.problems:
             raise UnresolvedError(resolved.problems)
         check_begun_with(pending, resolved)
 
-    async def _is_stored(self, live: Obj | None, item_id: str, brought: AuthorizationResult) -> bool:
+    async def _is_stored(self, live: Obj | None, item_id: str, result: AuthorizationResult) -> bool:
         """Whether this very thing is stored already: the request is repeated, and does no harm."""
         items = live["spec"].get("credentials") or () if live else ()
         reference = next((item.get("secretRef") for item in items if item["id"] == item_id), None)
         if live is None or not reference:
             return False
         stored = await self.platform.lookups.secret(live["metadata"]["namespace"], reference["name"]) or {}
-        return all(
-            stored.get(name, b"").decode("utf-8", "replace") == v for name, v in brought.values.items()
-        )
+        return all(stored.get(name, b"").decode("utf-8", "replace") == v for name, v in result.values.items())
 
 
 class _Planned(DelegatingDirectory):

@@ -33,10 +33,10 @@ class AuthorizationRequest:
 
     call: Call[Any, Initialise]
     system: Obj
-    back: str
+    redirect_uri: str
     """Where the provider sends the user back to."""
     state: str
-    held: Sequence[HeldCredential]
+    candidates: Sequence[HeldCredential]
     """The system's connections that have the credential."""
 
     @classmethod
@@ -47,9 +47,9 @@ class AuthorizationRequest:
         return cls(
             call=call,
             system=system,
-            back=_redirect_uri(call.platform.settings, call.body.redirect_url),
+            redirect_uri=_redirect_uri(call.platform.settings, call.body.redirect_url),
             state=new_state(call.organisation.id),
-            held=_holders(call, system, call.body.credential.id, kinds),
+            candidates=_holders(call, system, call.body.credential.id, kinds),
         )
 
     async def remember(self, *, client_id: str, **more: str) -> None:
@@ -62,7 +62,7 @@ class AuthorizationRequest:
             credential_id=credential.id,
             credential_organisation_id=credential.organisation_id or call.organisation.id,
             client_id=client_id,
-            redirect_uri=self.back,
+            redirect_uri=self.redirect_uri,
             requested_by=call.caller.username,
             connection=connection,
             item_id=item,
@@ -73,11 +73,11 @@ class AuthorizationRequest:
     async def _finishable(self) -> tuple[str, str]:
         """The names of Connection and item, where there is one and the callback page may finish it for the caller."""
         call = self.call
-        if len(self.held) != 1 or not await call.platform.access.allowed(
+        if len(self.candidates) != 1 or not await call.platform.access.allowed(
             call.caller, call.namespace, Permission("patch", "connections")
         ):
             return "", ""
-        ((connection, item),) = self.held
+        ((connection, item),) = self.candidates
         return connection["metadata"]["name"], item["id"]
 
 

@@ -45,9 +45,9 @@ async def exchange_codes(
     """
     outcomes = await asyncio.gather(
         *(
-            _outcome(platform, brought, stored, item_id, field=f"{path}[{index}]")
+            _outcome(platform, result, stored, item_id, field=f"{path}[{index}]")
             for index, (one, item_id) in enumerate(zip(given, ids, strict=True))
-            if (brought := authorization_result(one))
+            if (result := authorization_result(one))
         )
     )
     failures = tuple(outcome for outcome in outcomes if isinstance(outcome, errors.ApiError))
@@ -55,13 +55,13 @@ async def exchange_codes(
 
 
 async def _outcome(
-    platform: Dependencies, brought: AuthorizationResult, stored: Obj, item_id: str, *, field: str
+    platform: Dependencies, result: AuthorizationResult, stored: Obj, item_id: str, *, field: str
 ) -> errors.ApiError | bool:
     """Whether there are tokens now: not where the auth scheme has none, which the credential's errors tell."""
     try:
         return await _exchanged(platform, stored, item_id) is not None
     except TokenError as error:
-        return token_error(error, field=field, about=brought.about)
+        return token_error(error, field=field, about=result.about)
     except KubeError as error:
         return errors.from_kube(error)
 

@@ -46,19 +46,21 @@ class ChosenScheme:
         )
 
     def stored_secrets(
-        self, directory: Directory, namespace: str, held: Sequence[HeldCredential]
+        self, directory: Directory, namespace: str, candidates: Sequence[HeldCredential]
     ) -> list[str]:
         """The names of the Secrets that ``consumer`` reads: the credential's, the scheme's, the named consumer's."""
-        own = held[0].item.get("secretRef") if len(held) == 1 else None
+        own = candidates[0].item.get("secretRef") if len(candidates) == 1 else None
         scheme = self.oauth1.secret_ref
         named = consumer_credential(directory, namespace, self.oauth1, scheme_of=self.scheme_of)
         consumer = named.item.secret_ref if isinstance(named, LinkedCredential) else None
         references = [reference.name for reference in (scheme, consumer) if reference]
         return [*([own["name"]] if own else []), *references]
 
-    async def consumer(self, lookups: Lookups, namespace: str, held: Sequence[HeldCredential]) -> Consumer:
+    async def consumer(
+        self, lookups: Lookups, namespace: str, candidates: Sequence[HeldCredential]
+    ) -> Consumer:
         """Who signs; what the credential's own Secret says goes first. ApiError 422 where something is missing."""
-        reference = (held[0].item.get("secretRef") or {}) if len(held) == 1 else {}
+        reference = (candidates[0].item.get("secretRef") or {}) if len(candidates) == 1 else {}
         data = await lookups.secret(namespace, reference["name"]) if reference else None
         own = {key: value.decode("utf-8", "replace") for key, value in (data or {}).items()}
         if self.secret and not own.get("consumerSecret"):
@@ -70,33 +72,33 @@ class ChosenScheme:
 
 
 def choose(
-    system: Obj, held: Sequence[HeldCredential], body: OAuth1Initialise, *, organisation: str
+    system: Obj, candidates: Sequence[HeldCredential], body: OAuth1Initialise, *, organisation: str
 ) -> ChosenScheme:
     """The auth scheme that a request is about. ``held``: the connections' credentials that it may be for.
 
     ``organisation`` is the id of the system's organisation. ApiError 422 where none fits, or more than one.
     """
     of_system = _signing(auth_scheme_items(system))
-    inline = _signing(one.item["authSchemeConfig"] for one in held if one.item.get("authSchemeConfig"))
+    inline = _signing(one.item["authSchemeConfig"] for one in candidates if one.item.get("authSchemeConfig"))
     known = [*of_system, *inline]
     if body.auth_scheme_config is not None:
         if body.auth_scheme_config_id not in (None, body.auth_scheme_config.id):
             raise errors.invalid(_ID, f"contradicts {_GIVEN}: give one of the two")
         owner = scheme_owner(system, organisation=organisation)
-        return _given(body.auth_scheme_config, of_system, inline, held, owner)
+        return _given(body.auth_scheme_config, of_system, inline, candidates, owner)
     if body.auth_scheme_config_id is not None:
         fitting = [one for one in known if one["id"] == body.auth_scheme_config_id]
-        return _only(fitting, of_system, held)
-    used = _signing(found for one in held if (found := scheme_item(one.item, system)))
+        return _only(fitting, of_system, candidates)
+    used = _signing(found for one in candidates if (found := scheme_item(one.item, system)))
     if used:
-        return _only(used, of_system, held)
+        return _only(used, of_system, candidates)
     wanted = canonical(body.credential.id)
     naming = [
         one
         for one in known
         if wanted in (_consumer_id(one), client_credential_id(object_id(system), one["id"]))
     ]
-    return _only(naming or known, of_system, held)
+    return _only(naming or known, of_system, candidates)
 
 
 def _consumer_id(scheme: Obj) -> str:
@@ -108,7 +110,7 @@ def _given(
     config: AuthSchemeConfig,
     of_system: Sequence[Obj],
     inline: Sequence[Obj],
-    held: Sequence[HeldCredential],
+    candidates: Sequence[HeldCredential],
     owner: auth_schemes.SchemeOwner,
 ) -> ChosenScheme:
     """The scheme in a request, as a connection takes it: the system's very one, or else the credential's own."""
@@ -117,41 +119,43 @@ def _given(
     secret = auth_schemes.secret_of(config)
     same = next((one for one in of_system if auth_schemes.same(config, one, owner=owner)), None)
     stored = next((one for one in inline if one["id"] == config.id), None)
-    owners = (owner.id, *(object_id(one.connection) for one in held))
+    owners = (owner.id, *(object_id(one.connection) for one in candidates))
     item = same or auth_schemes.to_item(config, stored, owners=owners)
     return ChosenScheme(
         oauth1=OAuth1.model_validate(item["oauth1"]),
         field=_GIVEN,
         secret=secret[1] if secret else "",
-        scheme_of=None if same else _holder(held),
-        given=same is None and not _is_stored(config, stored, held, organisation=owner.organisation),
+        scheme_of=None if same else _holder(candidates),
+        given=same is None and not _is_stored(config, stored, candidates, organisation=owner.organisation),
     )
 
 
 def _is_stored(
-    config: AuthSchemeConfig, stored: Obj | None, held: Sequence[HeldCredential], *, organisation: str
+    config: AuthSchemeConfig, stored: Obj | None, candidates: Sequence[HeldCredential], *, organisation: str
 ) -> bool:
     """Whether the request repeats the scheme that the one connection has."""
-    if stored is None or len(held) != 1:
+    if stored is None or len(candidates) != 1:
         return False
     return auth_schemes.same(
-        config, stored, owner=scheme_owner(held[0].connection, organisation=organisation)
+        config, stored, owner=scheme_owner(candidates[0].connection, organisation=organisation)
     )
 
 
-def _holder(held: Sequence[HeldCredential]) -> str:
+def _holder(candidates: Sequence[HeldCredential]) -> str:
     """The name of the one connection that a scheme is for; "" where it is still to be made, or one of several."""
-    return str(held[0].connection["metadata"]["name"]) if len(held) == 1 else ""
+    return str(candidates[0].connection["metadata"]["name"]) if len(candidates) == 1 else ""
 
 
-def _only(fitting: Sequence[Obj], of_system: Sequence[Obj], held: Sequence[HeldCredential]) -> ChosenScheme:
+def _only(
+    fitting: Sequence[Obj], of_system: Sequence[Obj], candidates: Sequence[HeldCredential]
+) -> ChosenScheme:
     distinct = {one["id"]: one for one in fitting}
     if len(distinct) == 1:
         (found,) = distinct.values()
         return ChosenScheme(
             oauth1=OAuth1.model_validate(found["oauth1"]),
             field=_ID,
-            scheme_of=None if any(found is one for one in of_system) else _holder(held),
+            scheme_of=None if any(found is one for one in of_system) else _holder(candidates),
         )
     if distinct:
         names = ", ".join(distinct)

@@ -11,7 +11,7 @@ from tieline_core.oauth.token_client import MisconfiguredError, RefusedError, To
 
 def token_error(error: TokenError, *, field: str, about: str) -> errors.ApiError:
     """What a client is told when no token came of a credential; ``errors`` as the credential's."""
-    told = [str(error)]
+    messages = [str(error)]
     match error:
         case StateRefusedError():
             about = f"{field}.{about}.state"
@@ -20,7 +20,7 @@ def token_error(error: TokenError, *, field: str, about: str) -> errors.ApiError
         case SecretTakenError():
             return errors.conflict(str(error))
         case UnresolvedError():
-            about, told = f"{field}.authSchemeConfig", [problem.message for problem in error.problems]
+            about, messages = f"{field}.authSchemeConfig", [problem.message for problem in error.problems]
         case MisconfiguredError():
             about = f"{field}.authSchemeConfig"
         case _:
@@ -29,11 +29,11 @@ def token_error(error: TokenError, *, field: str, about: str) -> errors.ApiError
                 "provider_unreachable",
                 str(error),
                 fields=[errors.FieldError(f"{field}.{about}", str(error))],
-                extra={"errors": told},
+                extra={"errors": messages},
                 headers={"Retry-After": "10"},
             )
-    found = errors.invalid(about, " ".join(told))
-    found.extra["errors"] = told
+    found = errors.invalid(about, " ".join(messages))
+    found.extra["errors"] = messages
     return found
 
 
@@ -43,13 +43,13 @@ def combined_error(failures: Sequence[errors.ApiError], **more: Any) -> errors.A
     ``more`` are fields about what was kept all the same.
     """
     first = next((one for one in failures if one.status < 500), failures[0])
-    told = [message for one in failures for message in one.extra.get("errors", [one.message])]
+    messages = [message for one in failures for message in one.extra.get("errors", [one.message])]
     return errors.ApiError(
         first.status,
         first.code,
         first.message,
         fields=[field for one in failures for field in one.fields],
-        details=" ".join(told) if len(told) > 1 else None,
-        extra={"errors": told, **more} if more or first.extra else None,
+        details=" ".join(messages) if len(messages) > 1 else None,
+        extra={"errors": messages, **more} if more or first.extra else None,
         headers=first.headers,
     )

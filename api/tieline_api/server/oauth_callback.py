@@ -20,7 +20,7 @@ from tieline_api.http.request_body import parse_json, read_body, validate
 from tieline_api.oauth.callback_path import CALLBACK
 from tieline_api.schemas.base import Rest
 from tieline_api.schemas.credential_data import CredentialData, OAuth1Data, OAuth2CodeData
-from tieline_api.use_cases.authorization_completion import complete, give_up
+from tieline_api.use_cases.authorization_completion import abandon, complete
 
 _LIMIT = 64 * 1024
 _ASSETS = {"page.js": "text/javascript", "page.css": "text/css"}
@@ -83,14 +83,14 @@ def add_callback(app: web.Application, platform: Dependencies) -> None:
     async def finish(request: web.Request) -> web.Response:
         request[OPERATION] = "oauth2CallbackFinish"
         body = await _body(request, platform, CallbackResult)
-        brought = _brought(body)
-        if body.error or brought is None:
-            await give_up(platform, body.state)
+        credential_data = _credential_data(body)
+        if body.error or credential_data is None:
+            await abandon(platform, body.state)
             return web.Response(status=204, headers=_HEADERS)
-        finished = await complete(platform, state=body.state, brought=brought)
+        finished = await complete(platform, state=body.state, credential_data=credential_data)
         request[ORGANISATION] = finished.organisation_id
-        told = {"connection": finished.connection, "system": finished.system}
-        return web.Response(body=orjson.dumps(told), content_type="application/json", headers=_HEADERS)
+        result = {"connection": finished.connection, "system": finished.system}
+        return web.Response(body=orjson.dumps(result), content_type="application/json", headers=_HEADERS)
 
     async def opener(request: web.Request) -> web.Response:
         request[OPERATION] = "oauth2CallbackOpener"
@@ -105,7 +105,7 @@ def add_callback(app: web.Application, platform: Dependencies) -> None:
     app.router.add_get(f"{CALLBACK}/{{name}}", asset)
 
 
-def _brought(body: CallbackResult) -> CredentialData | None:
+def _credential_data(body: CallbackResult) -> CredentialData | None:
     if body.code:
         return CredentialData(oauth2_code=OAuth2CodeData(code=body.code, state=body.state))
     if not body.oauth_verifier:

@@ -48,8 +48,8 @@ class ConnectorResults:
             raise version_exists(name) from None
         try:
             async with asyncio.TaskGroup() as group:
-                for place, content in zip(version["spec"]["configMaps"], maps, strict=True):
-                    group.create_task(self._write(version, place, content))
+                for config_map, content in zip(version["spec"]["configMaps"], maps, strict=True):
+                    group.create_task(self._write(version, config_map, content))
         except BaseExceptionGroup as failed:
             metadata = version["metadata"]
             with suppress(KubeError):

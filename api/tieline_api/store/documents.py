@@ -68,87 +68,87 @@ class Documents:
         # Those of one replica take turns at a ConfigMap, and so rarely have to look at it again.
         self._locks = [asyncio.Lock() for _ in range(_LOCKS)]
 
-    async def get(self, place: DocumentKey) -> Document | None:
+    async def get(self, ref: DocumentKey) -> Document | None:
         """The document, if there is one."""
-        return _document(await self._config_map(place), place.key)
+        return _document(await self._config_map(ref), ref.key)
 
-    async def put(self, place: DocumentKey, value: Any, *, anyway: bool, expected: str | None) -> str:
+    async def put(self, ref: DocumentKey, value: Any, *, anyway: bool, expected: str | None) -> str:
         """Write ``value``, if what is there has the version ``expected`` (None: is nothing), or ``anyway``.
 
         Returns the new version. ApiError 409 when it has another one, 413 and 422 for what is out of bounds.
         """
         size = len(orjson.dumps(value))
-        if size > place.bounds.value_bytes:
-            raise errors.too_large(f'The value of "{place.key}"', limit=place.bounds.value_bytes)
+        if size > ref.bounds.value_bytes:
+            raise errors.too_large(f'The value of "{ref.key}"', limit=ref.bounds.value_bytes)
         version = secrets.token_hex(8)
         text = orjson.dumps(
             {"version": version, "at": format_time(datetime.now(UTC)), "value": value}
         ).decode()
-        await self._change(place, text, anyway=anyway, expected=expected)
+        await self._change(ref, text, anyway=anyway, expected=expected)
         return version
 
-    async def delete(self, place: DocumentKey, *, anyway: bool, expected: str | None) -> None:
+    async def delete(self, ref: DocumentKey, *, anyway: bool, expected: str | None) -> None:
         """Forget a document, by the same rules."""
-        await self._change(place, None, anyway=anyway, expected=expected)
+        await self._change(ref, None, anyway=anyway, expected=expected)
 
     async def _change(
-        self, place: DocumentKey, text: str | None, *, anyway: bool, expected: str | None
+        self, ref: DocumentKey, text: str | None, *, anyway: bool, expected: str | None
     ) -> None:
         """Other documents of the ConfigMap may change at the same time: then it is looked at again."""
-        async with self._locks[hash((place.namespace, place.name)) % _LOCKS]:
+        async with self._locks[hash((ref.namespace, ref.name)) % _LOCKS]:
             for number in range(1, _TRIES + 1):
-                there = await self._config_map(place)
-                document = _document(there, place.key)
+                there = await self._config_map(ref)
+                document = _document(there, ref.key)
                 if not anyway and expected != (document.version if document else None):
                     raise errors.conflict("It has another version: read it again, and decide anew")
                 if text is None and document is None:
                     return
                 try:
-                    await self._write(place, there, text)
+                    await self._write(ref, there, text)
                 except (AlreadyExists, Conflict, NotFound):
                     await asyncio.sleep(jitter(_PAUSE * number, 0.0, 1.0))
                     continue
                 return
         raise errors.unavailable("Too many change this at once: try again in a moment")
 
-    async def _write(self, place: DocumentKey, there: Obj | None, text: str | None) -> None:
+    async def _write(self, ref: DocumentKey, there: Obj | None, text: str | None) -> None:
         if there is None:
             if text is not None:
-                await self._kube.create(CONFIG_MAPS, _config_map(place, text), field_manager=MANAGER)
+                await self._kube.create(CONFIG_MAPS, _config_map(ref, text), field_manager=MANAGER)
             return
-        changed: dict[str, str | None] = {place.key: text}
+        changed: dict[str, str | None] = {ref.key: text}
         if text is not None:
-            changed |= dict.fromkeys(_forgotten(place, there, text))
+            changed |= dict.fromkeys(_forgotten(ref, there, text))
         metadata: dict[str, Any] = {"resourceVersion": there["metadata"]["resourceVersion"]}
-        if not is_owned(there, place.owner["uid"]):
+        if not is_owned(there, ref.owner["uid"]):
             # After a restore the Project holds it, until the environment's new ServiceAccount does.
-            metadata["ownerReferences"] = [dict(place.owner)]
+            metadata["ownerReferences"] = [dict(ref.owner)]
         patch = {"metadata": metadata, "data": changed}
-        await self._kube.patch(CONFIG_MAPS, place.name, place.namespace, patch, field_manager=MANAGER)
+        await self._kube.patch(CONFIG_MAPS, ref.name, ref.namespace, patch, field_manager=MANAGER)
 
-    async def _config_map(self, place: DocumentKey) -> Obj | None:
+    async def _config_map(self, ref: DocumentKey) -> Obj | None:
         try:
-            found = await self._kube.get(CONFIG_MAPS, place.name, place.namespace)
+            found = await self._kube.get(CONFIG_MAPS, ref.name, ref.namespace)
         except NotFound:
             return None
         controller = controller_of(found)
         restored = controller is None or controller.get("kind") == PROJECTS.kind
         if STATE_LABEL not in (found["metadata"].get("labels") or {}) or not restored:
-            raise errors.conflict(f"A ConfigMap {place.name} that is not Tieline's is in the way: rename it")
+            raise errors.conflict(f"A ConfigMap {ref.name} that is not Tieline's is in the way: rename it")
         return found
 
 
-def _config_map(place: DocumentKey, text: str) -> dict[str, Any]:
+def _config_map(ref: DocumentKey, text: str) -> dict[str, Any]:
     return {
         "apiVersion": CONFIG_MAPS.api_version,
         "kind": CONFIG_MAPS.kind,
         "metadata": {
-            "name": place.name,
-            "namespace": place.namespace,
+            "name": ref.name,
+            "namespace": ref.namespace,
             "labels": {STATE_LABEL: "true"},
-            "ownerReferences": [dict(place.owner)],
+            "ownerReferences": [dict(ref.owner)],
         },
-        "data": {place.key: text},
+        "data": {ref.key: text},
     }
 
 
@@ -166,10 +166,10 @@ def _parsed(data: Mapping[str, str], key: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _forgotten(place: DocumentKey, there: Obj, text: str) -> list[str]:
+def _forgotten(ref: DocumentKey, there: Obj, text: str) -> list[str]:
     """The keys that make room for ``text``; ApiError 422 when there is none."""
-    bounds = place.bounds
-    data = {key: value for key, value in (there.get("data") or {}).items() if key != place.key}
+    bounds = ref.bounds
+    data = {key: value for key, value in (there.get("data") or {}).items() if key != ref.key}
     oldest_first = sorted(data, key=lambda key: str(_parsed(data, key).get("at")))
     forgotten: list[str] = []
     while (

@@ -105,7 +105,7 @@ class ExpiredCredentialCollector:
         now = self._now()
         if not expired(item, now):
             return False
-        told = (obj.get("status") or {}).get("credentials") or ()
-        return any(one["id"] == item["id"] and one.get("expired") for one in told) or expired(
+        statuses = (obj.get("status") or {}).get("credentials") or ()
+        return any(one["id"] == item["id"] and one.get("expired") for one in statuses) or expired(
             item, now - PATIENCE
         )

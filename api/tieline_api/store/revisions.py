@@ -35,7 +35,7 @@ class Writes:
     """Objects by ``plural/namespace/name``, as they are since."""
     deleted: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
 
-    def told(self) -> dict[str, Any]:
+    def log_fields(self) -> dict[str, Any]:
         """What the request's line says of it; empty when nothing was written."""
         generations = {name: obj["metadata"].get("generation") for name, obj in self.written.items()}
         said = {

@@ -57,10 +57,10 @@ def _stamped_protobuf(body: bytes, origin: Origin) -> tuple[bytes, int]:
         count += sum(len(scope.spans) for scope in resource_spans.scope_spans)
         attributes = resource_spans.resource.attributes
         kept = [pair for pair in attributes if pair.key not in _OURS]
-        told = {pair.key: pair.value.string_value for pair in attributes}
+        resource_attributes = {pair.key: pair.value.string_value for pair in attributes}
         del attributes[:]
         # Ours come first: readers cut what is too long.
-        for key, value in _told(origin, told.get(SERVICE_NAME)).items():
+        for key, value in _origin_attributes(origin, resource_attributes.get(SERVICE_NAME)).items():
             attributes.add(key=key).value.string_value = value
         attributes.extend(kept)
     return bytes(request.SerializeToString()), count
@@ -74,11 +74,11 @@ def _stamped_json(body: bytes, origin: Origin) -> tuple[bytes, int]:
         count += sum(len(otlp_json.objects(scope, "spans")) for scope in scopes)
         resource = otlp_json.child(resource_spans, "resource")
         attributes = otlp_json.objects(resource, "attributes")
-        told = dict(otlp_json.attributes(resource))
+        resource_attributes = dict(otlp_json.attributes(resource))
         resource["attributes"] = [
             *(
                 {"key": key, "value": {"stringValue": value}}
-                for key, value in _told(origin, told.get(SERVICE_NAME)).items()
+                for key, value in _origin_attributes(origin, resource_attributes.get(SERVICE_NAME)).items()
             ),
             *(pair for pair in attributes if pair.get("key") not in _OURS),
         ]
@@ -86,7 +86,7 @@ def _stamped_json(body: bytes, origin: Origin) -> tuple[bytes, int]:
     return orjson.dumps(request), count
 
 
-def _told(origin: Origin, service: str | None) -> dict[str, str]:
+def _origin_attributes(origin: Origin, service: str | None) -> dict[str, str]:
     return origin.attributes() | ({ORIGINAL_SERVICE: service} if service else {})
 
 

@@ -177,8 +177,8 @@ class TraceStore:
             if not self._failing:
                 # What a disk or SQLite says is enough; anything else is a fault of ours: show where.
                 foreseen = isinstance(error, sqlite3.Error | OSError)
-                told = "Cannot keep traces in %s, dropping them: %s"
-                logger.error(told, self._path, error, exc_info=not foreseen)
+                message = "Cannot keep traces in %s, dropping them: %s"
+                logger.error(message, self._path, error, exc_info=not foreseen)
             self._failing = reason
             self._retry_at = time.monotonic() + _RETRY_SECONDS
             if reason == "failed":

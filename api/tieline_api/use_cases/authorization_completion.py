@@ -31,7 +31,9 @@ class CompletedAuthorization:
     system: str
 
 
-async def complete(platform: Dependencies, *, state: str, brought: CredentialData) -> CompletedAuthorization:
+async def complete(
+    platform: Dependencies, *, state: str, credential_data: CredentialData
+) -> CompletedAuthorization:
     """Stores the code (or the verifier of OAuth 1.0) in the credential that the state is bound to, and exchanges it.
 
     ApiError 422 for a state that is not good, or a code that the provider refuses; 409 where the state is bound
@@ -44,7 +46,7 @@ async def complete(platform: Dependencies, *, state: str, brought: CredentialDat
     except StateRefusedError as error:
         raise errors.invalid("state", str(error)) from None
     namespace = organisation.namespace
-    if bool(pending.oauth1_token) != bool(brought.oauth1):
+    if bool(pending.oauth1_token) != bool(credential_data.oauth1):
         raise errors.invalid("state", "This authorisation was begun in another way; connect again")
     connection = world.connections.get(namespace, pending.connection) if pending.connection else None
     system = world.referred(world.systems, connection, "systemRef") if connection else None
@@ -55,7 +57,7 @@ async def complete(platform: Dependencies, *, state: str, brought: CredentialDat
         )
     body = rest.ConnectionUpdate(
         credentials=[
-            _with(item, brought)
+            _with(item, credential_data)
             if item["id"] == pending.item_id
             else rest.ConnectionCredential(id=item["id"])
             for item in connection["spec"].get("credentials") or ()
@@ -69,7 +71,7 @@ async def complete(platform: Dependencies, *, state: str, brought: CredentialDat
     )
 
 
-async def give_up(platform: Dependencies, state: str) -> None:
+async def abandon(platform: Dependencies, state: str) -> None:
     """Forgets a state with which the user has come back with an error."""
     try:
         organisation, _ = await _look(platform, state)
@@ -90,13 +92,15 @@ async def _look(platform: Dependencies, state: str) -> tuple[Organisation, Pendi
     found = platform.world.organisation(identifier)
     organisation = found or nowhere(identifier)
     try:
-        return organisation, await platform.oauth_states.look(state, namespace=organisation.namespace)
+        return organisation, await platform.oauth_states.peek(state, namespace=organisation.namespace)
     except Forbidden:
         if found:
             raise
         raise unknown_state() from None
 
 
-def _with(item: Obj, brought: CredentialData) -> rest.ConnectionCredential:
-    kind = CredentialType.OAUTH1 if brought.oauth1 else CredentialType.OAUTH2_CODE
-    return rest.ConnectionCredential(id=item["id"], credential=rest.Credential(type=kind, data=brought))
+def _with(item: Obj, credential_data: CredentialData) -> rest.ConnectionCredential:
+    kind = CredentialType.OAUTH1 if credential_data.oauth1 else CredentialType.OAUTH2_CODE
+    return rest.ConnectionCredential(
+        id=item["id"], credential=rest.Credential(type=kind, data=credential_data)
+    )

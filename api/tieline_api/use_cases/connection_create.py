@@ -165,7 +165,7 @@ async def delete_created(platform: Dependencies, connections: Iterable[Obj]) -> 
     for obj in connections:
         for item in obj["spec"].get("credentials") or ():
             with suppress(KubeError):
-                await platform.token_manager.give_up(obj, item["id"])
+                await platform.token_manager.abandon(obj, item["id"])
         try:
             await platform.writer.delete(platform.world.connections, obj)
         except KubeError as error:

@@ -106,10 +106,10 @@ def _refuse(findings: Iterable[FileFinding]) -> None:
     """422 with the findings that refuse, if there are any."""
     refusing = [item for item in findings if item.severity == Severity.ERROR]
     if refusing:
-        raise errors.invalid_fields(FieldError(_place(item), item.message) for item in refusing)
+        raise errors.invalid_fields(FieldError(_field(item), item.message) for item in refusing)
 
 
-def _place(finding: FileFinding) -> str:
+def _field(finding: FileFinding) -> str:
     file = f"[{finding.filename}]" if finding.filename else ""
     line = f":{finding.line}" if finding.line else ""
     return f"files{file}{line}"

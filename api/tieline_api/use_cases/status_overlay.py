@@ -50,8 +50,8 @@ def evict_deleted(world: ClusterCache) -> None:
 
 def system_with_findings(world: ClusterCache, obj: Obj) -> Obj:
     """The System with the findings of now about its auth schemes."""
-    made_of, now = (_version(obj), *_versions(world, obj)), datetime.now(UTC)
-    known = None if _leads_elsewhere(obj) else _judgements.find(obj["metadata"]["uid"], made_of, now)
+    versions, now = (_version(obj), *_versions(world, obj)), datetime.now(UTC)
+    known = None if _leads_elsewhere(obj) else _judgements.find(obj["metadata"]["uid"], versions, now)
     if known is not None:
         return _with_status(obj, authSchemes=known)
     try:
@@ -59,13 +59,13 @@ def system_with_findings(world: ClusterCache, obj: Obj) -> Obj:
     except ValidationError:
         return obj
     schemes, directory = system.spec.auth_scheme_configs, CredentialDirectory(world)
-    told = []
+    statuses = []
     for scheme in schemes:
         names = {reference.name for reference, _ in references(scheme)}
         facts = {name: _facts.of(world, system.namespace, name) for name in names}
         if _is_told(obj) and not all(one.exists for one in facts.values()):
             # Of a Secret of another type, which no cache here has, the operator says more.
-            told += [one for one in _status(obj, "authSchemes") if one["id"] == scheme.id]
+            statuses += [one for one in _status(obj, "authSchemes") if one["id"] == scheme.id]
             continue
         judged = KnownScheme(
             scheme=scheme,
@@ -75,9 +75,9 @@ def system_with_findings(world: ClusterCache, obj: Obj) -> Obj:
             links=scheme_links(directory, system.namespace, scheme),
         )
         messages = [finding.message.to_dict() for finding in scheme_findings(judged)[:_MOST]]
-        told.append({"id": scheme.id, "validationMessages": messages})
-    _judgements.keep(obj["metadata"]["uid"], made_of, told)
-    return _with_status(obj, authSchemes=told)
+        statuses.append({"id": scheme.id, "validationMessages": messages})
+    _judgements.keep(obj["metadata"]["uid"], versions, statuses)
+    return _with_status(obj, authSchemes=statuses)
 
 
 def connection_with_findings(world: ClusterCache, obj: Obj, system: Obj | None) -> Obj:
@@ -91,29 +91,29 @@ def connection_with_findings(world: ClusterCache, obj: Obj, system: Obj | None) 
     items = obj["spec"].get("credentials") or ()
     kept = tuple(_version(found) for item in items if (found := token_secret_of(world, obj, item)))
     sources = (*_versions(world, obj), *_versions(world, system), *kept)
-    made_of = (_version(obj), _version(system), len(items), *sources)
+    versions = (_version(obj), _version(system), len(items), *sources)
     elsewhere = _leads_elsewhere(obj) or _leads_elsewhere(system)
-    told = None if elsewhere else _judgements.find(obj["metadata"]["uid"], made_of, now)
-    if told is not None:
-        return _with_status(obj, credentials=told)
+    statuses = None if elsewhere else _judgements.find(obj["metadata"]["uid"], versions, now)
+    if statuses is not None:
+        return _with_status(obj, credentials=statuses)
     try:
         connection, of = Connection.read(obj), SYSTEM.of(system)
     except ValidationError:
         return obj
     before = {one["id"]: one for one in _status(obj, "credentials")}
-    told, again = [], []
+    statuses, again = [], []
     for item in connection.spec.credentials:
         known = _known(world, obj, connection, item, scheme_in(of, item))
         again += recheck_times(known, now)
         if _is_told(obj) and item.id in before and known.secret and not known.secret.exists:
-            told.append(before[item.id])
+            statuses.append(before[item.id])
             continue
         errors = [finding.message for finding in findings(known, now)][:_MOST]
         own = [finding.message.to_dict() for finding in inline_findings(item.auth_scheme_config)[:_MOST]]
         judged = {"id": item.id, "errors": errors, "validationMessages": own}
-        told.append({**before.get(item.id, {}), **judged})
-    _judgements.keep(obj["metadata"]["uid"], made_of, told, min(again, default=None))
-    return _with_status(obj, credentials=told)
+        statuses.append({**before.get(item.id, {}), **judged})
+    _judgements.keep(obj["metadata"]["uid"], versions, statuses, min(again, default=None))
+    return _with_status(obj, credentials=statuses)
 
 
 def _known(

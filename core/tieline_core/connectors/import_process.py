@@ -135,13 +135,13 @@ class Importer:
         size = os.fstat(source.fileno()).st_size
         expected = self._limits.memory_of(size)
         try:
-            async with self._queue.place(owner, expected):
+            async with self._queue.slot(owner, expected):
                 return await self._run(source, memory=expected, size=size)
         except _MemoryUsedUp:
             if expected >= self._limits.largest:
                 raise
         more = min(self._limits.largest, _DENSER * expected)
-        async with self._queue.place(owner, more):
+        async with self._queue.slot(owner, more):
             return await self._run(source, memory=more, size=size)
 
     async def _run(self, source: BinaryIO, *, memory: int, size: int) -> list[Map]:

@@ -50,7 +50,7 @@ class ImportQueue:
         self._running: list[_Job] = []
 
     @asynccontextmanager
-    async def place(self, owner: str, memory: int) -> AsyncIterator[None]:
+    async def slot(self, owner: str, memory: int) -> AsyncIterator[None]:
         """Waits for a place for an import of ``owner`` that may use ``memory`` bytes, and holds it.
 
         Raises ImportQueueFull when too many wait already.

@@ -83,8 +83,8 @@ def assembled(files: Files, declared: Iterable[Webhook | ImportFinding]) -> Inte
     described, description = _description(pairs)
     chosen = chosen[:MAX_WEBHOOKS]
     seen = [[item.name, item.methods, item.description] for item in chosen]
-    told = [[item.text, item.place] for item in findings]
-    parts = orjson.dumps([seen, told, described, hashlib.sha256(description).hexdigest()])
+    noted = [[item.text, item.location] for item in findings]
+    parts = orjson.dumps([seen, noted, described, hashlib.sha256(description).hexdigest()])
     return Interface(
         digest=hashlib.sha256(parts).hexdigest(),
         webhooks=tuple(chosen),

@@ -42,11 +42,11 @@ class SecretTakenError(UnresolvedError):
     """Somebody else's Secret has the name that the tokens of a credential are to be kept under."""
 
     def __init__(self, name: str) -> None:
-        told = (
+        message = (
             f'The Secret "{name}" has the name that the tokens of this credential are kept under, and the platform '
             "has not made it; delete it after you have saved what you need of it, or give the credential another id"
         )
-        super().__init__((Problem(SECRET_TAKEN, told),))
+        super().__init__((Problem(SECRET_TAKEN, message),))
 
 
 class GrantRequest:
@@ -144,7 +144,7 @@ class GrantRequest:
         namespace, name = secret_key_of(self._connection, self._item_id)
         holder = holder_of(name, self._resolved.source)
         # Looked at before it is bound: another authorisation's token must not use this one up.
-        pending = await self._states.look(inputs["state"], namespace=namespace, holder=holder)
+        pending = await self._states.peek(inputs["state"], namespace=namespace, holder=holder)
         oauth1_begun_for(self._lookups, self._connection, self._item_id, pending, token=inputs["oauthToken"])
         check_begun_with(pending, self._resolved)
         pending = await self._states.bind(inputs["state"], namespace=namespace, holder=holder)

@@ -146,8 +146,8 @@ async def _oauth1(
     if missing:
         problems.append(Problem("SecretKeyMissing", f"The Secret lacks {', '.join(missing)}; add it"))
     if oauth1.token_endpoint is None:
-        told = "The auth scheme has no tokenEndpoint, where tokens are issued; add it"
-        problems.append(Problem("AuthSchemeIncomplete", told))
+        message = "The auth scheme has no tokenEndpoint, where tokens are issued; add it"
+        problems.append(Problem("AuthSchemeIncomplete", message))
     if isinstance(consumer, Problem):
         problems.append(consumer)
     target, asked_as = None, ""

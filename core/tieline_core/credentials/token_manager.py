@@ -146,7 +146,7 @@ class TokenManager:
         due = token_secret_codec.due_at(tokens) if wanted.renewable(tokens) else tokens.expires_at
         return FreshTokens(tokens=tokens, due_at=due)
 
-    async def give_up(self, connection: Object, item_id: str) -> None:
+    async def abandon(self, connection: Object, item_id: str) -> None:
         """Frees the state of a code that nothing came of, so that it can be stored again elsewhere."""
         resolved = await resolve(self._lookups, connection, item_id)
         state = resolved.inputs.get("state")
@@ -179,7 +179,7 @@ class TokenManager:
         ):
             return noted
         try:
-            pending = await self._states.look(
+            pending = await self._states.peek(
                 resolved.inputs.get("state", ""),
                 namespace=connection["metadata"]["namespace"],
                 holder=holder_of(name, resolved.source),

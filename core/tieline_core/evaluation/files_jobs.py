@@ -42,5 +42,5 @@ def _answer(path: str, content: bytes) -> dict[str, object]:
         "webhooks": [
             [item.name, item.methods, item.description] for item in declared if isinstance(item, Webhook)
         ],
-        "unseen": [[item.text, item.place] for item in declared if not isinstance(item, Webhook)],
+        "unseen": [[item.text, item.location] for item in declared if not isinstance(item, Webhook)],
     }

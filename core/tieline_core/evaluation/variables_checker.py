@@ -341,13 +341,13 @@ class _Group:
 
     def answered(self, body: bytes) -> None:
         """The schema's verdict first, then those of the values in their order."""
-        told = orjson.loads(body)
+        result = orjson.loads(body)
         if not self.schema_passed:
             self.schema_passed = True
-            if told["problem"] is not None:
-                self._condemn(Verdict(told["problem"]))
+            if result["problem"] is not None:
+                self._condemn(Verdict(result["problem"]))
             return
-        errors = tuple(VariableError(path=path, message=message) for path, message in told["errors"])
+        errors = tuple(VariableError(path=path, message=message) for path, message in result["errors"])
         self._tell(self.sent.pop(0), Verdict(errors=errors) if errors else FIT)
 
     def ended(self, end: End) -> None:

@@ -69,7 +69,7 @@ class ScopedKube(Kube):
             return [transform(item) for item in matching], _newest(found)
         return await super().list_with_version(
             resource,
-            self._place(resource, namespace),
+            self._namespace_for(resource, namespace),
             label_selector=label_selector,
             field_selector=field_selector,
             metadata_only=metadata_only,
@@ -92,7 +92,7 @@ class ScopedKube(Kube):
         else:
             events = super().watch(
                 resource,
-                self._place(resource, namespace),
+                self._namespace_for(resource, namespace),
                 resource_version=resource_version,
                 label_selector=label_selector,
                 field_selector=field_selector,
@@ -127,7 +127,7 @@ class ScopedKube(Kube):
         self._seen = {**self._seen, **{item["metadata"]["name"]: item for item in found}}
         return found
 
-    def _place(self, resource: Resource, namespace: str | None) -> str | None:
+    def _namespace_for(self, resource: Resource, namespace: str | None) -> str | None:
         if namespace is not None or not resource.namespaced:
             return namespace
         if len(self._namespaces) != 1:

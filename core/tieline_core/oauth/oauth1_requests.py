@@ -147,8 +147,8 @@ class _Placed:
         self.headers: dict[str, str] = {}
         self.oauth: dict[str, str] = {}
         filled: dict[str, str] = {}
-        told: dict[str, str] = {}
-        places = {
+        parameter_names: dict[str, str] = {}
+        targets = {
             OAuth1Location.QUERY: self.query,
             OAuth1Location.BODY: self.body,
             OAuth1Location.HEADER: self.headers,
@@ -158,9 +158,9 @@ class _Placed:
         for one, value in _used(endpoint, usage, params):
             name = one.target_name or one.parameter_name
             _check(one, name, value)
-            places[one.location][name] = value
-            told[name] = one.parameter_name
-        self.url = _filled(endpoint.url, filled, told)
+            targets[one.location][name] = value
+            parameter_names[name] = one.parameter_name
+        self.url = _filled(endpoint.url, filled, parameter_names)
 
 
 class _Client(oauth1.Client):
@@ -233,8 +233,8 @@ def _used(
         if value:
             yield one, value
         elif one.required:
-            told = "give it in params" if one.modifiable else "the auth scheme lacks its value"
-            raise ParameterError(one.parameter_name, f"is required: {told}", modifiable=one.modifiable)
+            advice = "give it in params" if one.modifiable else "the auth scheme lacks its value"
+            raise ParameterError(one.parameter_name, f"is required: {advice}", modifiable=one.modifiable)
 
 
 def _check(one: OAuth1Parameter, name: str, value: str) -> None:
@@ -251,7 +251,7 @@ def _check(one: OAuth1Parameter, name: str, value: str) -> None:
         )
 
 
-def _filled(url: str, values: Mapping[str, str], told: Mapping[str, str]) -> str:
+def _filled(url: str, values: Mapping[str, str], parameter_names: Mapping[str, str]) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -261,7 +261,7 @@ def _filled(url: str, values: Mapping[str, str], told: Mapping[str, str]) -> str
         placeholder = f"{{{name}}}"
         if placeholder in host and not _HOST_PART.fullmatch(value):
             raise ParameterError(
-                told[name], "stands in the host's name: letters, digits, dots and hyphens only"
+                parameter_names[name], "stands in the host's name: letters, digits, dots and hyphens only"
             )
         host = host.replace(placeholder, value)
         rest = rest.replace(placeholder, quote(value, safe=""))

@@ -133,7 +133,7 @@ class OAuthStateStore:
         }
         await self._kube.create(SECRETS, manifest)
 
-    async def look(self, state: str, *, namespace: str, holder: str = "") -> PendingAuthorization:
+    async def peek(self, state: str, *, namespace: str, holder: str = "") -> PendingAuthorization:
         """What is kept under ``state`` in the namespace of its organisation. StateRefusedError where nothing is.
 
         Refused are states that are none, have expired, were used up, belong to another organisation, or are

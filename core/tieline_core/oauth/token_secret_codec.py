@@ -149,8 +149,8 @@ def with_tokens(
     data = {key: value for key, value in (secret.get("data") or {}).items() if key not in values}
     data |= {key: b64encode(value.encode()).decode() for key, value in values.items() if value}
     due = written(due_at(tokens)) if renewable else ""
-    told = {ISSUED_AT: written(tokens.issued_at), SOURCE: source, DUE_AT: due}
-    result = marked(secret, told)
+    marks = {ISSUED_AT: written(tokens.issued_at), SOURCE: source, DUE_AT: due}
+    result = marked(secret, marks)
     notes = result["metadata"]["annotations"]
     result["metadata"]["annotations"] = {key: value for key, value in notes.items() if value}
     return {**result, "data": data}

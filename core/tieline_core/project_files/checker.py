@@ -104,16 +104,19 @@ class _Read:
     declared: Sequence[Webhook | descriptions.ImportFinding] = ()
 
     @classmethod
-    def of(cls, path: str, told: Mapping[str, Any]) -> "_Read":
+    def of(cls, path: str, result: Mapping[str, Any]) -> "_Read":
         declared = [
             Webhook(name=name, methods=tuple(methods), description=text)
-            for name, methods, text in told["webhooks"]
+            for name, methods, text in result["webhooks"]
         ]
-        unseen = [descriptions.ImportFinding(text, Severity.WARNING, place) for text, place in told["unseen"]]
-        finding = told["finding"]
+        unseen = [
+            descriptions.ImportFinding(text, Severity.WARNING, location)
+            for text, location in result["unseen"]
+        ]
+        finding = result["finding"]
         return cls(
             finding=_error(path, finding[0], finding[1]) if finding else None,
-            templates=[(name, line) for name, line in told["templates"]],
+            templates=[(name, line) for name, line in result["templates"]],
             declared=[*declared, *unseen],
         )
 

@@ -56,7 +56,8 @@ def summary(found: Sequence[FileFinding], *, most: int = 3) -> str:
     """The first errors as one text for a message."""
     errors = [item for item in found if item.severity == Severity.ERROR]
     return findings.first(
-        [findings.told(item.message, filename=item.filename, line=item.line) for item in errors], most=most
+        [findings.format_finding(item.message, filename=item.filename, line=item.line) for item in errors],
+        most=most,
     )
 
 

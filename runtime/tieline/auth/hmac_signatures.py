@@ -30,13 +30,13 @@ async def apply(request: PreparedRequest, credential: Credential) -> None:
     A scheme with a timestampHeader gets that header too, so that the other side can refuse replays.
     """
     options = credential.options
-    place, name = options.get("in"), str(options.get("name") or "")
-    if place == "query" and name:
+    location, name = options.get("in"), str(options.get("name") or "")
+    if location == "query" and name:
         request.url = without_parameter(request.url, name)
     body = await request.body() if "body" in inputs(options) else b""
     if header := str(options.get("timestampHeader") or ""):
         request.set_header(header, str(int(time.time())))
-    request.place(place, name, signature(credential, body=body, url=str(request.url)))
+    request.set_value(location, name, signature(credential, body=body, url=str(request.url)))
 
 
 def signature(credential: Credential, *, body: bytes, url: str) -> str:

@@ -50,7 +50,7 @@ class PreparedRequest:
         self.content = content
         self.replaced = True
 
-    def place(self, where: object, name: str, value: str) -> None:
+    def set_value(self, where: object, name: str, value: str) -> None:
         """Put a value into the header, query parameter or cookie ``name``; raises InvalidCredentialError."""
         if not name:
             raise InvalidCredentialError("its auth scheme has no name to send it under")

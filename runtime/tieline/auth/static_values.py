@@ -17,7 +17,9 @@ async def apply_nothing(_request: PreparedRequest, _credential: Credential) -> N
 
 async def apply_api_key(request: PreparedRequest, credential: Credential) -> None:
     """Send a key in a header, a query parameter or a cookie."""
-    request.place(credential.options.get("in"), str(credential.options.get("name") or ""), text(credential))
+    request.set_value(
+        credential.options.get("in"), str(credential.options.get("name") or ""), text(credential)
+    )
 
 
 async def apply_basic(request: PreparedRequest, credential: Credential) -> None:
@@ -47,7 +49,7 @@ async def apply_secret(request: PreparedRequest, credential: Credential) -> None
     """Send a shared secret in a header, a query parameter, a cookie or a field of the body."""
     name, where = str(credential.options.get("name") or ""), credential.options.get("in")
     if where != "body":
-        request.place(where, name, text(credential))
+        request.set_value(where, name, text(credential))
         return
     if not name:
         raise InvalidCredentialError("its auth scheme has no name to send it under")

@@ -10,7 +10,7 @@ from tieline.cli.config_check import describe
 from tieline.cli.inspect_code import LoadedCode, load_in_subprocess
 from tieline.configuration.project_folder import Folder
 from tieline_protocol.deploys import check_files
-from tieline_protocol.findings import Finding, has_errors, told
+from tieline_protocol.findings import Finding, format_finding, has_errors
 from tieline_protocol.missing_modules import MissingModule, missing_modules
 from tieline_protocol.runtime_image import MODULES
 
@@ -73,7 +73,7 @@ def _here(missing: Iterable[MissingModule]) -> Iterator[Finding]:
 
 def installed(module: str) -> bool:
     """Whether a top-level module can be imported on this machine, whatever the current folder is."""
-    path = [place for place in sys.path if place and Path(place).resolve() != Path.cwd()]
+    path = [entry for entry in sys.path if entry and Path(entry).resolve() != Path.cwd()]
     for finder in sys.meta_path:
         try:
             if finder.find_spec(module, path if finder is PathFinder else None) is not None:
@@ -85,7 +85,9 @@ def installed(module: str) -> bool:
 
 def shown(finding: Finding) -> str:
     """A finding for people, as compilers write it."""
-    return told(f"{finding.severity}: {finding.message}", filename=finding.filename, line=finding.line)
+    return format_finding(
+        f"{finding.severity}: {finding.message}", filename=finding.filename, line=finding.line
+    )
 
 
 def _placed(folder: Folder, finding: Finding) -> Finding:

@@ -66,8 +66,8 @@ def describe(connections: Path | None, schema_file: Path | None) -> CheckedConfi
     if schema_file is None and isinstance(body.get("variablesSchema"), dict):
         schema = body["variablesSchema"]
         if problem := schema_problem(schema):
-            place = _line(text, ("variablesSchema",))
-            findings.append(_schema_finding(connections, problem, line=place))
+            location = _line(text, ("variablesSchema",))
+            findings.append(_schema_finding(connections, problem, line=location))
             schema = {}
     for path, message in (*_problems(body), *_variables(body, schema)):
         findings.append(Finding(message=message, filename=str(connections), line=_line(text, path)))
@@ -151,18 +151,18 @@ def _unknown(body: Any, path: Path_, known: frozenset[str]) -> Iterator[tuple[Pa
 def _variables(body: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[tuple[Path_, str]]:
     if not schema:
         return
-    places: list[Path_] = [("users", name, "variables") for name in _objects(body.get("users"))]
-    for place in [("variables",), *places]:
-        owner = _object(body["users"][place[1]]) if len(place) > 1 else body
+    locations: list[Path_] = [("users", name, "variables") for name in _objects(body.get("users"))]
+    for location in [("variables",), *locations]:
+        owner = _object(body["users"][location[1]]) if len(location) > 1 else body
         values = owner.get("variables") or {}
-        if not values and place == ("variables",) and places:
+        if not values and location == ("variables",) and locations:
             continue  # the users' variables are what counts
         try:
             errors = variable_errors(schema, _object(values))
         except InvalidSchema:
             return
         for error in errors:
-            yield place, f"the variables break the project's schema: {error}"
+            yield location, f"the variables break the project's schema: {error}"
 
 
 def _named(body: Any, key: str) -> set[str]:

@@ -53,8 +53,8 @@ def load_in_subprocess(code: Path, env: Mapping[str, str] | None = None) -> Load
             )
         if not answer.exists():
             last = ended.stderr.decode(errors="replace").strip().splitlines()[-1:]
-            told = "".join(f": {line}" for line in last)
-            return Finding(message=f"the process that loads the code ended with {ended.returncode}{told}")
+            details = "".join(f": {line}" for line in last)
+            return Finding(message=f"the process that loads the code ended with {ended.returncode}{details}")
         said = json.loads(answer.read_text())
     if "error" in said:
         return _finding(said["error"])

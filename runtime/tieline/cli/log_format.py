@@ -51,8 +51,8 @@ def _request(request: Mapping[str, Any], paint: Any) -> str:
     status = int(request.get("status") or 0)
     colour = "INFO" if status < 400 else "WARNING" if status < 500 else "ERROR"
     milliseconds = float(str(request.get("latency") or "0s").removesuffix("s")) * 1000
-    told = f"{request.get('requestMethod')} {request.get('requestUrl')}"
-    return f"{told} {paint(_COLOURS[colour], str(status))} in {milliseconds:.0f} ms"
+    summary = f"{request.get('requestMethod')} {request.get('requestUrl')}"
+    return f"{summary} {paint(_COLOURS[colour], str(status))} in {milliseconds:.0f} ms"
 
 
 def _fields(fields: Mapping[str, Any]) -> str:

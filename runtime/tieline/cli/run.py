@@ -31,7 +31,7 @@ FindFolder = Callable[[], Folder]
 """Finds the project's folder and its files; raises FolderError."""
 
 
-def run(look: FindFolder, *, host: str, port: int, modules: Collection[str] = ()) -> int:
+def run(find_folder: FindFolder, *, host: str, port: int, modules: Collection[str] = ()) -> int:
     """Serve what ``look`` finds until Ctrl-C; 1 when the project cannot be served at all.
 
     ``modules`` are those of the project's own image.
@@ -51,7 +51,7 @@ def run(look: FindFolder, *, host: str, port: int, modules: Collection[str] = ()
         # For all processes that run the code.
         os.environ[RECORD] = str(record)
         desk = DevServer(
-            look,
+            find_folder,
             listener=listener,
             env=os.environ,
             say=lambda text: print(text, flush=True),
@@ -99,7 +99,7 @@ class DevServer:
 
     def __init__(
         self,
-        look: FindFolder,
+        find_folder: FindFolder,
         *,
         listener: socket.socket,
         env: Mapping[str, str],
@@ -108,8 +108,8 @@ class DevServer:
         outputs: WrittenFiles,
         modules: Collection[str] = (),
     ) -> None:
-        self._look = look
-        self._folder = look()
+        self._find_folder = find_folder
+        self._folder = find_folder()
         self._listener = listener
         self._env = env
         self._say = say
@@ -144,10 +144,10 @@ class DevServer:
                 await self._look_after(stop)
                 with contextlib.suppress(FolderError):
                     # A connections file may have come, or gone.
-                    self._folder = self._look()
+                    self._folder = self._find_folder()
                 now = stamp(self._folder)
                 self._tell_outputs(self._outputs.refresh())
-                if self._news(seen, now) and not stop.is_set():
+                if self._has_changes(seen, now) and not stop.is_set():
                     await self._deploy()
                 seen = now
             return 0
@@ -155,7 +155,7 @@ class DevServer:
             if self._worker is not None:
                 await self._worker.stop()
 
-    def _news(self, seen: Stamp, now: Stamp) -> bool:
+    def _has_changes(self, seen: Stamp, now: Stamp) -> bool:
         """Whether anything has changed that the code has not written itself."""
         paths = changed(seen, now, outputs=self._outputs.paths)
         if not paths:

@@ -251,9 +251,9 @@ def _client(credential: Credential) -> tuple[str, str]:
     """The client's id and secret: the credential's own, or else those of the scheme's grant."""
     grant = _mapping(credential.options, "grant")
     named = _mapping(grant, str(grant.get("type")))
-    places = (credential.data, named)
+    sources = (credential.data, named)
     found = [
-        next((str(place[name]) for place in places if place.get(name)), "")
+        next((str(source[name]) for source in sources if source.get(name)), "")
         for name in ("clientId", "clientSecret")
     ]
     return found[0], found[1]

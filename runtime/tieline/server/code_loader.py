@@ -85,10 +85,10 @@ def _add(kind: str, tasks: dict[str, T], more: Mapping[str, T]) -> None:
 def _headline(error: BaseException, code_dir: Path) -> str:
     """``shop/orders.py:12: ModuleNotFoundError: No module named 'x'``, and what to do about it."""
     text = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
-    return f"{_place(error, code_dir)}: {text}{_advice(error)}"
+    return f"{_location(error, code_dir)}: {text}{_advice(error)}"
 
 
-def _place(error: BaseException, code_dir: Path) -> str:
+def _location(error: BaseException, code_dir: Path) -> str:
     """File and line in the project's code where it happened."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{_relative(Path(error.filename), code_dir)}:{error.lineno}"

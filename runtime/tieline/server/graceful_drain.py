@@ -18,7 +18,7 @@ class GracefulDrain:
         """Set when no more requests are taken."""
         self._last = 0.0
 
-    def came(self) -> None:
+    def request_arrived(self) -> None:
         """A request has come."""
         if self.begun:
             self._last = asyncio.get_running_loop().time()

@@ -57,11 +57,11 @@ async def run_now(
     """
     run = ScheduledRun(schedule=schedule.name, due=due or datetime.now(schedule.cron.zone), attempt=attempt)
     names = [user] if user is not None else [STATIC] if schedule.activations == "static" else list(users)
-    places = asyncio.Semaphore(schedule.parallel)
+    slots = asyncio.Semaphore(schedule.parallel)
     failures: dict[str, Outcome] = {}
 
     async def in_place(name: str) -> None:
-        async with places:
+        async with slots:
             outcome = await scheduled.run(schedule, run, name)
         if outcome not in ("succeeded", "refused"):
             failures[name] = outcome

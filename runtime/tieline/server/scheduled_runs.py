@@ -72,7 +72,7 @@ class ScheduledRuns:
         finally:
             logs.end_run()
             if outcome != "refused":
-                self._told(schedule, run, external_id, outcome, time.perf_counter() - started)
+                self._record_outcome(schedule, run, external_id, outcome, time.perf_counter() - started)
         return outcome
 
     async def _activation(self, external_id: str) -> Activation | None:
@@ -146,7 +146,7 @@ class ScheduledRuns:
         arguments = (SyncContext(context, asyncio.get_running_loop()), run)
         await self._calls.in_thread(slot, schedule.handler, *arguments[: schedule.arguments])
 
-    def _told(
+    def _record_outcome(
         self, schedule: Schedule, run: ScheduledRun, external_id: str, outcome: Outcome, seconds: float
     ) -> None:
         self._counts.add("schedule", schedule.name, outcome, seconds)

@@ -112,7 +112,7 @@ class Runner:
 
         To be called in a task of its own, as aiohttp does: it says there which execution its log lines belong to.
         """
-        self.leaving.came()
+        self.leaving.request_arrived()
         execution_id = new_ulid()
         logs.begin_run(execution_id)
         started = time.perf_counter()

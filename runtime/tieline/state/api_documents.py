@@ -74,7 +74,7 @@ class ApiDocuments:
 
         With an expected version a second try could only find that the first one had done it.
         """
-        url = URL(f"{self.api_url}{_PATH}{_place(shelf, key)}", encoded=True)
+        url = URL(f"{self.api_url}{_PATH}{_path(shelf, key)}", encoded=True)
         for pause in (*(_PAUSES if repeat else ()), None):
             try:
                 headers = api_headers(self.token_file)
@@ -93,7 +93,7 @@ class ApiDocuments:
         raise StateUnavailableError(f"What is kept between runs cannot be reached: {reason}; try again later")
 
 
-def _place(shelf: DocumentScope, key: str) -> str:
+def _path(shelf: DocumentScope, key: str) -> str:
     user = f"/users/{quote(shelf.external_id, safe='')}" if shelf.external_id is not None else ""
     return f"{user}/{shelf.kind}/{quote(key, safe='')}"
 

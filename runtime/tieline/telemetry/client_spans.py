@@ -19,7 +19,7 @@ def sending(tracer: Tracer, request: ClientRequest, *, template: str, connection
     span = tracer.span(request.method, kind="CLIENT")
     attributes = span.attributes
     attributes["http.request.method"] = span.name
-    attributes.update(_place(request.url))
+    attributes.update(_address_attributes(request.url))
     if len(str(attributes["url.full"])) > MAX_VALUE_LENGTH:
         attributes["url.full"] = tracer.redact.for_run(str(attributes["url.full"]), longest=MAX_VALUE_LENGTH)
     attributes["connection.template"] = template
@@ -40,7 +40,7 @@ def answered(span: Span, status: int) -> None:
 
 # Most code asks for the same few URLs again and again.
 @lru_cache(maxsize=512)
-def _place(url: URL) -> Mapping[str, Value]:
+def _address_attributes(url: URL) -> Mapping[str, Value]:
     return {
         "server.address": (url.host or "")[:MAX_VALUE_LENGTH],
         "server.port": url.port or 0,
@@ -54,5 +54,5 @@ def shown(url: URL) -> str:
     >>> shown(URL("https://user:secret@shop.example/orders?key=secret#part"))
     'https://shop.example/orders?***'
     """
-    place = f"{url.scheme}://{url.host_port_subcomponent or ''}{url.raw_path}"
-    return f"{place}?***" if url.raw_query_string else place
+    address = f"{url.scheme}://{url.host_port_subcomponent or ''}{url.raw_path}"
+    return f"{address}?***" if url.raw_query_string else address

@@ -72,7 +72,7 @@ class Exporter:
             self._loop = None
 
     async def _send_on(self, client: aiohttp.ClientSession, destination: Destination) -> None:
-        failures = told = 0
+        failures = reported = 0
         while True:
             if await self._empty(client, destination, await self._due(failures)):
                 if failures:
@@ -82,9 +82,9 @@ class Exporter:
                 if not failures:
                     logger.warning("Cannot send traces to %s, trying again", destination.shown)
                 failures += 1
-            if self.dropped > told:
-                logger.warning("Dropped %d spans", self.dropped - told)
-                told = self.dropped
+            if self.dropped > reported:
+                logger.warning("Dropped %d spans", self.dropped - reported)
+                reported = self.dropped
 
     async def flush(self, seconds: float = 5.0) -> None:
         """Send what waits, once, for at most ``seconds``; what is left then is dropped. For the end."""

@@ -33,9 +33,9 @@ class _Durations:
     def add(self, seconds: float) -> None:
         self.total += seconds
         self.count += 1
-        place = bisect_left(BUCKETS, seconds)
-        if place < len(BUCKETS):
-            self.buckets[place] += 1
+        bucket = bisect_left(BUCKETS, seconds)
+        if bucket < len(BUCKETS):
+            self.buckets[bucket] += 1
 
 
 class RunMetrics:
@@ -48,7 +48,7 @@ class RunMetrics:
     def __init__(self, *, project: str = "", environment: str = "") -> None:
         self.runs: Counter[tuple[Kind, str, Outcome]] = Counter()
         self._durations: defaultdict[tuple[Kind, str], _Durations] = defaultdict(_Durations)
-        self._place = _labels(project=project, environment=environment)
+        self._environment_labels = _labels(project=project, environment=environment)
 
     def add(self, kind: Kind, task: str, outcome: Outcome, seconds: float) -> None:
         """One run more."""
@@ -65,16 +65,16 @@ class RunMetrics:
         yield from _head("tieline_runs_total", "counter", "Runs that have ended.")
         for (kind, task, outcome), count in sorted(self.runs.items()):
             labels = _labels(kind=kind, task=task, outcome=outcome)
-            yield f"tieline_runs_total{{{self._place},{labels}}} {count}"
+            yield f"tieline_runs_total{{{self._environment_labels},{labels}}} {count}"
         durations = sorted(self._durations.items())
         yield from _head("tieline_run_seconds_total", "counter", "Seconds that runs took.")
         for (kind, task), taken in durations:
             labels = _labels(kind=kind, task=task)
-            yield f"tieline_run_seconds_total{{{self._place},{labels}}} {taken.total:.6f}"
+            yield f"tieline_run_seconds_total{{{self._environment_labels},{labels}}} {taken.total:.6f}"
         name = "tieline_run_duration_seconds"
         yield from _head(name, "histogram", "Durations of runs.")
         for (kind, task), taken in durations:
-            labels = f"{self._place},{_labels(kind=kind, task=task)}"
+            labels = f"{self._environment_labels},{_labels(kind=kind, task=task)}"
             for limit, count in zip(BUCKETS, accumulate(taken.buckets), strict=True):
                 yield f'{name}_bucket{{{labels},le="{limit:g}"}} {count}'
             yield f'{name}_bucket{{{labels},le="+Inf"}} {taken.count}'
@@ -82,7 +82,7 @@ class RunMetrics:
             yield f"{name}_count{{{labels}}} {taken.count}"
         for name, (meaning, read) in gauges.items():
             yield from _head(name, "counter" if name.endswith("_total") else "gauge", meaning)
-            yield f"{name}{{{self._place}}} {read():g}"
+            yield f"{name}{{{self._environment_labels}}} {read():g}"
 
 
 def _head(name: str, sort: str, meaning: str) -> Iterator[str]:

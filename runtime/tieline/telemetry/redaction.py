@@ -217,30 +217,30 @@ class _Matcher:
         return [span for span in found if text[slice(*span)] not in self._words or _stands_alone(text, span)]
 
     def _candidates(self, text: str, pattern: re.Pattern[str]) -> Iterator[Span]:
-        place = 0
-        while found := pattern.search(text, place):
+        offset = 0
+        while found := pattern.search(text, offset):
             begin = found.start()
             for length, only, forms in self._by_prefix[found[0]]:
                 # Comparing in place ends at the first letter that differs; several are looked up at once.
                 if text.startswith(only, begin) if only else text[begin : begin + length] in forms:
                     yield begin, begin + length
-            place = begin + 1
+            offset = begin + 1
 
 
 def _occurrences(text: str, form: str) -> Iterator[Span]:
-    place = text.find(form)
-    while place >= 0:
-        yield place, place + len(form)
-        place = text.find(form, place + 1)
+    offset = text.find(form)
+    while offset >= 0:
+        yield offset, offset + len(form)
+        offset = text.find(form, offset + 1)
 
 
 def _begun(text: str, form: str) -> int:
     """Where ``text`` ends with the beginning of ``form``; its length when it does not."""
-    place = text.find(form[:_SHORTEST], max(0, len(text) - len(form)))
-    while place >= 0:
-        if form.startswith(text[place:]):
-            return place
-        place = text.find(form[:_SHORTEST], place + 1)
+    offset = text.find(form[:_SHORTEST], max(0, len(text) - len(form)))
+    while offset >= 0:
+        if form.startswith(text[offset:]):
+            return offset
+        offset = text.find(form[:_SHORTEST], offset + 1)
     return len(text)
 
 
@@ -296,24 +296,24 @@ def _expression(prefixes: Iterable[str]) -> str:
 
 
 def _branches(node: Mapping[str, Any]) -> str:
-    ways = [re.escape(letter) + _branches(further) for letter, further in sorted(node.items()) if letter]
-    if not ways:
+    variants = [re.escape(letter) + _branches(further) for letter, further in sorted(node.items()) if letter]
+    if not variants:
         return ""
     if "" in node:
-        return f"(?:{'|'.join(ways)})?"
-    return ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})"
+        return f"(?:{'|'.join(variants)})?"
+    return variants[0] if len(variants) == 1 else f"(?:{'|'.join(variants)})"
 
 
 def jwts(text: str) -> list[Span]:
     """Where JWTs are: three parts in base64url, the first of which begins with ``eyJ`` somewhere."""
     spans: list[Span] = []
-    place = text.find(_JWT_BEGIN)
-    while place >= 0:
-        run = _JWT_RUN.match(text, place)
-        end = run.end() if run else place
-        spans += _jwts_of_run(text[place:end], place)
+    offset = text.find(_JWT_BEGIN)
+    while offset >= 0:
+        run = _JWT_RUN.match(text, offset)
+        end = run.end() if run else offset
+        spans += _jwts_of_run(text[offset:end], offset)
         # The run is as long as can be, so no later token begins within it.
-        place = text.find(_JWT_BEGIN, end)
+        offset = text.find(_JWT_BEGIN, end)
     return spans
 
 
@@ -340,14 +340,14 @@ def replaced(text: str, spans: Sequence[Span]) -> str:
     spans = sorted(spans)
     parts: list[str] = []
     begin, end = spans[0]
-    place = 0
+    offset = 0
     for span in spans:
         if span[0] > end:
-            parts += (text[place:begin], MASK)
-            place, (begin, end) = end, span
+            parts += (text[offset:begin], MASK)
+            offset, (begin, end) = end, span
         elif span[1] > end:
             end = span[1]
-    parts += (text[place:begin], MASK, text[end:])
+    parts += (text[offset:begin], MASK, text[end:])
     return "".join(parts)
 
 
@@ -366,11 +366,11 @@ def _forms(secret: _Secret) -> _Forms:
         if not secret.word:
             # Of a JSON text in base64 the secret is what JSON makes of it.
             inner = (
-                {way.encode() for way in (_escaped(value), json.dumps(value)[1:-1])}
+                {variant.encode() for variant in (_escaped(value), json.dumps(value)[1:-1])}
                 if "\\" in json.dumps(value)
                 else ()
             )
-            encoded = (form for way in inner for form in _encoded(way))
+            encoded = (form for variant in inner for form in _encoded(variant))
             anywhere, words = {*anywhere, *words, *encoded, *_of_lines(value)}, set()
     forms = sorted(anywhere | words, key=len)
     telling: list[str] = []
@@ -399,7 +399,7 @@ def _of_lines(text: str) -> Iterator[str]:
 def _written(text: str) -> Iterator[str]:
     """``text`` as it is, and as JSON, Python, HTML and URLs write it."""
     path = quote(text, safe="")
-    ways = {
+    variants = {
         text,
         _escaped(text),
         json.dumps(text)[1:-1],
@@ -419,10 +419,10 @@ def _written(text: str) -> Iterator[str]:
         quote(path, safe=""),  # OAuth 1.0's PLAINTEXT signatures
     }
     # Log lines are JSON themselves: each form also as it looks within a line.
-    for way in ways:
-        yield way
-        yield _escaped(way)
-        yield _escaped(_escaped(way))
+    for variant in variants:
+        yield variant
+        yield _escaped(variant)
+        yield _escaped(_escaped(variant))
 
 
 def _encoded(content: bytes) -> Iterator[str]:

@@ -23,8 +23,8 @@ class SpanContext(NamedTuple):
 
 def incoming(headers: Mapping[str, str]) -> SpanContext | None:
     """The caller's span, or None when it tells none (or one that cannot be: then a trace begins anew)."""
-    told = headers.get(TRACEPARENT)
-    found = _PARENT.fullmatch(told.strip()) if told else None
+    header = headers.get(TRACEPARENT)
+    found = _PARENT.fullmatch(header.strip()) if header else None
     if found is None or not found["trace"].strip("0") or not found["span"].strip("0"):
         return None
     if found["more"] and found[0].startswith("00"):

@@ -156,7 +156,7 @@ class FakeConnection:
         self.requests.append(request)
         script = next((item for item in reversed(self._scripts) if item.matches(request)), None)
         if script is None:
-            return self._unexpected(f"{self._told(request)}")
+            return self._unexpected(f"{self._description(request)}")
         try:
             said = script.next(request)
         except Exception as error:
@@ -167,11 +167,11 @@ class FakeConnection:
             return web.Response()
         return web.Response(status=said.status, headers=said.headers, body=said.body)
 
-    def _unexpected(self, told: str) -> web.Response:
-        self.unexpected.append(told)
-        return web.Response(status=501, text=told)
+    def _unexpected(self, description: str) -> web.Response:
+        self.unexpected.append(description)
+        return web.Response(status=501, text=description)
 
-    def _told(self, request: SeenRequest) -> str:
+    def _description(self, request: SeenRequest) -> str:
         known = "".join(f"\n  {script}" for script in self._scripts) or " nothing"
         body = f"\nIts body: {request.text[:500]}" if request.body else ""
         return (

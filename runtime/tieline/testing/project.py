@@ -266,11 +266,11 @@ class Project:
 
     def check(self) -> None:
         """Raise UnexpectedRequestError for requests that no fake had an answer for; ``request`` does it too."""
-        told = [text for fake in self._fakes.values() for text in fake.unexpected]
+        unexpected = [text for fake in self._fakes.values() for text in fake.unexpected]
         for fake in self._fakes.values():
             fake.unexpected.clear()
-        if told:
-            raise UnexpectedRequestError("\n\n".join(told))
+        if unexpected:
+            raise UnexpectedRequestError("\n\n".join(unexpected))
 
     async def _send(
         self, method: str, path: str, user: str | None, caller: str | None, options: dict[str, Any]

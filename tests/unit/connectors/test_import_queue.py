@@ -61,7 +61,7 @@ class Jobs:
             await self.cancel(name)
 
     async def _run(self, name: str, memory: int) -> None:
-        async with self.queue.place(name[0], memory):
+        async with self.queue.slot(name[0], memory):
             self.running.append(name)
             try:
                 await self._ends[name].wait()

@@ -54,7 +54,7 @@ def test_names_and_methods_that_are_computed_are_told() -> None:
     code = b'@i.webhook(NAME)\ndef a(): ...\n@i.webhook("b", methods=[M])\ndef b(): ...\n'
     found = interface_of({"shop/more.py": code})
     assert [(webhook.name, webhook.methods) for webhook in found.webhooks] == [("b", ("POST",))]
-    assert [finding.place for finding in found.findings] == ["shop/more.py line 1", "shop/more.py line 3"]
+    assert [finding.location for finding in found.findings] == ["shop/more.py line 1", "shop/more.py line 3"]
 
 
 def test_what_does_not_parse_or_is_no_webhook_offers_nothing() -> None:

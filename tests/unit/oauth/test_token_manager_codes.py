@@ -199,9 +199,9 @@ async def test_a_state_of_nothing_is_free_again(provider: Provider, token_manage
     with pytest.raises(UnreachableError):
         await kept(token_manager, shop)
     with pytest.raises(RefusedError):
-        await shop.states.look(state, namespace="acme")
-    await token_manager.give_up(shop.connection, "main")
-    assert (await shop.states.look(state, namespace="acme")).client_id == "app"
+        await shop.states.peek(state, namespace="acme")
+    await token_manager.abandon(shop.connection, "main")
+    assert (await shop.states.peek(state, namespace="acme")).client_id == "app"
 
 
 @pytest.mark.parametrize("step", ["exchange", "refresh"])

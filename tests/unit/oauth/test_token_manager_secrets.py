@@ -62,7 +62,7 @@ async def test_a_secret_of_the_name_that_the_platform_has_not_made_is_left_alone
     assert "delete it" in str(caught.value)
     assert shop.tokens_secret == before
     assert provider.asked == []
-    assert (await shop.states.look(state, namespace="acme")).client_id == "app", "and may be used afterwards"
+    assert (await shop.states.peek(state, namespace="acme")).client_id == "app", "and may be used afterwards"
 
 
 async def test_a_stranger_who_is_first_by_a_moment_is_left_alone_too(

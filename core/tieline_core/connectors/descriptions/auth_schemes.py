@@ -24,14 +24,14 @@ def auth_schemes(document: Document) -> list[Json]:
     authentication is optional.
     """
     steps = ("securityDefinitions",) if document.is_swagger else ("components", "securitySchemes")
-    declared, place = document.part(*steps)
+    declared, location = document.part(*steps)
     result: list[Json] = []
     if len(declared) > _MAX_SCHEMES:
         document.findings.warning(
-            f"Of {len(declared)} security schemes the first {_MAX_SCHEMES} are taken", place
+            f"Of {len(declared)} security schemes the first {_MAX_SCHEMES} are taken", location
         )
     for name, node in list(declared.items())[:_MAX_SCHEMES]:
-        at = f"{place}/{escaped(name)}"
+        at = f"{location}/{escaped(name)}"
         scheme, _ = document.mapping(node, at)
         result += _items(document, name[:_MAX_ID] or "scheme", scheme, at)
     if not declared or {} in list_of(document.root, "security"):
@@ -39,12 +39,12 @@ def auth_schemes(document: Document) -> list[Json]:
     return result
 
 
-def _items(document: Document, name: str, scheme: Json, place: str) -> Iterator[Json]:
+def _items(document: Document, name: str, scheme: Json, location: str) -> Iterator[Json]:
     kind, http = scheme.get("type"), text_of(scheme, "scheme").lower()
     common = {"id": name, "description": text_of(scheme, "description", 2048)}
     match kind, http:
         case "apiKey", _:
-            yield from _api_key(document, scheme, common, place)
+            yield from _api_key(document, scheme, common, location)
         case ("http", "basic") | ("basic", _):
             yield {**common, "type": "basic-auth", "basicAuth": {}, "validationMessages": []}
         case "http", "bearer":
@@ -56,17 +56,17 @@ def _items(document: Document, name: str, scheme: Json, place: str) -> Iterator[
                 "validationMessages": [ImportFinding(text, Severity.INFO).message()],
             }
         case "oauth2", _:
-            yield from _oauth2(document, scheme, common, place)
+            yield from _oauth2(document, scheme, common, location)
         case "openIdConnect", _:
-            yield _open_id(document, scheme, common, place)
+            yield _open_id(document, scheme, common, location)
         case "mutualTLS", _:
             yield {**common, "type": "certificate", "certificate": {}, "validationMessages": []}
         case _:
             shown = cut(f"{kind} {http}".strip(), 60)
-            document.findings.warning(f'The security scheme "{name}" ({shown}) is not supported', place)
+            document.findings.warning(f'The security scheme "{name}" ({shown}) is not supported', location)
 
 
-def _api_key(document: Document, scheme: Json, common: Json, place: str) -> Iterator[Json]:
+def _api_key(document: Document, scheme: Json, common: Json, location: str) -> Iterator[Json]:
     key, where = scheme.get("name"), scheme.get("in")
     problem = ""
     if not isinstance(key, str) or not key:
@@ -76,12 +76,12 @@ def _api_key(document: Document, scheme: Json, common: Json, place: str) -> Iter
     elif where not in ("query", "header", "cookie"):
         problem = "it does not say where the key is sent; set in: to query, header or cookie"
     if problem:
-        document.findings.warning(f'The API key "{common["id"]}" was left out: {problem}', place)
+        document.findings.warning(f'The API key "{common["id"]}" was left out: {problem}', location)
         return
     yield {**common, "type": "api-key", "apiKey": {"name": key, "in": where}, "validationMessages": []}
 
 
-def _oauth2(document: Document, scheme: Json, common: Json, place: str) -> Iterator[Json]:
+def _oauth2(document: Document, scheme: Json, common: Json, location: str) -> Iterator[Json]:
     if document.is_swagger:
         only = text_of(scheme, "flow")
         flows: dict[str, Json] = {_FLOWS_2.get(only, only): scheme}
@@ -89,25 +89,25 @@ def _oauth2(document: Document, scheme: Json, common: Json, place: str) -> Itera
         flows = {name: flow for name, flow in map_of(scheme, "flows").items() if isinstance(flow, dict)}
     if not flows:
         document.findings.warning(
-            f'The OAuth 2.0 scheme "{common["id"]}" has no flow and was left out', place
+            f'The OAuth 2.0 scheme "{common["id"]}" has no flow and was left out', location
         )
     for name, flow in flows.items():
         grant = "authorizationCode" if name == "implicit" else name
         if grant not in _GRANTS:
-            document.findings.warning(f'The OAuth 2.0 flow "{cut(name, 60)}" is not supported', place)
+            document.findings.warning(f'The OAuth 2.0 flow "{cut(name, 60)}" is not supported', location)
             continue
         findings: list[ImportFinding] = []
         if name == "implicit":
             text = "The implicit flow became authorisation code, which replaces it; add tokenUrl"
-            findings.append(ImportFinding(text, Severity.WARNING, place))
+            findings.append(ImportFinding(text, Severity.WARNING, location))
         fields = _flow(flow, grant)
         if "tokenUrl" not in fields and name != "implicit":
             findings.append(
-                ImportFinding("tokenUrl is missing or no http(s) URL: add it", Severity.ERROR, place)
+                ImportFinding("tokenUrl is missing or no http(s) URL: add it", Severity.ERROR, location)
             )
         if grant == "authorizationCode" and "authorizeUrl" not in fields:
             findings.append(
-                ImportFinding("authorizeUrl is missing or no http(s) URL: add it", Severity.ERROR, place)
+                ImportFinding("authorizeUrl is missing or no http(s) URL: add it", Severity.ERROR, location)
             )
         yield _with(document, findings, _named(common, name, flows), fields)
 
@@ -134,17 +134,17 @@ def _named(common: Json, flow: str, flows: Json) -> Json:
     return {**common, "id": f"{common['id'][: _MAX_ID - len(suffix)]}{suffix}"}
 
 
-def _open_id(document: Document, scheme: Json, common: Json, place: str) -> Json:
+def _open_id(document: Document, scheme: Json, common: Json, location: str) -> Json:
     url = cut(text_of(scheme, "openIdConnectUrl"), 200)
     text = f"Add tokenUrl and authorizeUrl: they stand in the discovery document {url}, which is not fetched"
     fields: Json = {"scopes": [], "grant": {"type": "authorizationCode", "authorizationCode": {}}}
-    return _with(document, [ImportFinding(text, Severity.WARNING, place)], common, fields)
+    return _with(document, [ImportFinding(text, Severity.WARNING, location)], common, fields)
 
 
 def _with(document: Document, findings: list[ImportFinding], common: Json, fields: Json) -> Json:
     for finding in findings:
         document.findings.add(
-            ImportFinding(f"{common['id']}: {finding.text}", finding.severity, finding.place)
+            ImportFinding(f"{common['id']}: {finding.text}", finding.severity, finding.location)
         )
     messages = [finding.message() for finding in findings]
     return {**common, "type": "oauth2", "oauth2": fields, "validationMessages": messages}

@@ -143,8 +143,8 @@ def _yaml_reason(error: Exception) -> str:
     first, *rest = str(error).splitlines()
     if first.startswith("alias "):
         return "its aliases repeat too much; write the parts once and refer to them by $ref"
-    place = first.removeprefix("YAML parse error at ")
-    return cut(f"{place}: {rest[-1]}" if rest else place, 200)
+    location = first.removeprefix("YAML parse error at ")
+    return cut(f"{location}: {rest[-1]}" if rest else location, 200)
 
 
 def _plain(value: Any, findings: ImportFindings) -> Any:

@@ -58,12 +58,12 @@ class Document:
                 "for each operation: many operations share large parts by reference; split it, or share less"
             )
 
-    def id_of(self, place: str) -> str:
+    def id_of(self, location: str) -> str:
         """A ULID-shaped id for a place: the same bytes have the same ids for ever.
 
         Its first ten letters come from the description's digest; they are no time.
         """
-        random = hashlib.sha256(self._seed + place.encode("utf-8", "surrogatepass")).digest()[:10]
+        random = hashlib.sha256(self._seed + location.encode("utf-8", "surrogatepass")).digest()[:10]
         return self._first + _letters(random)
 
     def find(self, reference: str) -> Any:
@@ -99,28 +99,28 @@ class Document:
                 return None
         return node
 
-    def resolved(self, node: Any, place: str) -> tuple[Any, str]:
+    def resolved(self, node: Any, location: str) -> tuple[Any, str]:
         """``node`` with references followed, and where that stands; (None, …) when one leads nowhere."""
         seen: set[str] = set()
         while isinstance(node, dict) and isinstance(node.get("$ref"), str):
             reference = node["$ref"]
             if reference in seen or len(seen) > _MAX_HOPS:
-                self.findings.error("The reference leads to itself and was left out", place)
-                return None, place
+                self.findings.error("The reference leads to itself and was left out", location)
+                return None, location
             seen.add(reference)
-            node, place = self.find(reference), self.canonical(reference)
-        return node, place
+            node, location = self.find(reference), self.canonical(reference)
+        return node, location
 
-    def mapping(self, node: Any, place: str) -> tuple[Json, str]:
+    def mapping(self, node: Any, location: str) -> tuple[Json, str]:
         """A resolved object; empty where there is none."""
         if not isinstance(node, dict):
-            return {}, place
+            return {}, location
         reference = node.get("$ref")
         if not isinstance(reference, str):
-            return node, place
+            return node, location
         known = self._mappings.get(reference)
         if known is None:
-            found, where = self.resolved(node, place)
+            found, where = self.resolved(node, location)
             if not isinstance(found, dict):
                 return {}, where
             known = self._mappings[reference] = found, where

@@ -26,13 +26,13 @@ class ImportFinding:
 
     text: str
     severity: Severity
-    place: str = ""
+    location: str = ""
 
     def message(self) -> Message:
         """The finding as a ValidationMessage; the place is its first detail."""
         result: Message = {"text": cut(self.text), "severity": self.severity.value}
-        if self.place:
-            result["detail"] = [f"at {cut(self.place)}"]
+        if self.location:
+            result["detail"] = [f"at {cut(self.location)}"]
         return result
 
 
@@ -43,17 +43,17 @@ class ImportFindings:
         self._found: dict[ImportFinding, None] = {}
         self._more = 0
 
-    def info(self, text: str, place: str = "") -> None:
+    def info(self, text: str, location: str = "") -> None:
         """Something worth knowing."""
-        self.add(ImportFinding(text, Severity.INFO, place))
+        self.add(ImportFinding(text, Severity.INFO, location))
 
-    def warning(self, text: str, place: str = "") -> None:
+    def warning(self, text: str, location: str = "") -> None:
         """Something is wrong; what was imported can be used."""
-        self.add(ImportFinding(text, Severity.WARNING, place))
+        self.add(ImportFinding(text, Severity.WARNING, location))
 
-    def error(self, text: str, place: str = "") -> None:
+    def error(self, text: str, location: str = "") -> None:
         """Something is wrong, and a part was left out or cannot be used."""
-        self.add(ImportFinding(text, Severity.ERROR, place))
+        self.add(ImportFinding(text, Severity.ERROR, location))
 
     def add(self, finding: ImportFinding) -> None:
         """Adds a finding; the same one twice counts once."""

@@ -60,9 +60,9 @@ def _collect(document: Document, validator: Any) -> None:
         more = shown + len(deviations) - MAX_DEVIATIONS
         shown = min(shown + len(deviations), MAX_DEVIATIONS)
         if more > 0 or (shown == MAX_DEVIATIONS and next(slices, None) is not None):
-            told = f"{more} more deviations were seen" if more > 0 else "what follows was not checked"
+            summary = f"{more} more deviations were seen" if more > 0 else "what follows was not checked"
             document.findings.warning(
-                f"Only the first {MAX_DEVIATIONS} deviations from OpenAPI {document.version} are shown: {told}"
+                f"Only the first {MAX_DEVIATIONS} deviations from OpenAPI {document.version} are shown: {summary}"
             )
             return
 
@@ -122,32 +122,33 @@ def _deviations(validator: Any, part: Json, *, all_of_them: bool) -> list[Any]:
 def _slices(document: Document) -> Iterator[tuple[Json, bool]]:
     """Parts of the description as descriptions of their own, and whether each is small enough to be collected."""
     root = document.root
-    places = _PARTS_2 if document.is_swagger else _PARTS_3
+    locations = _PARTS_2 if document.is_swagger else _PARTS_3
     top = dict(root)
     if isinstance(top.get("components"), dict):
         top["components"] = dict(top["components"])
     large: list[tuple[tuple[str, ...], Json]] = []
-    for place in places:
-        owner = top if len(place) == 1 else top.get(place[0])
-        found = owner.get(place[-1]) if isinstance(owner, dict) else None
+    for location in locations:
+        owner = top if len(location) == 1 else top.get(location[0])
+        found = owner.get(location[-1]) if isinstance(owner, dict) else None
         if isinstance(owner, dict) and isinstance(found, dict) and found:
-            large.append((place, found))
-            owner[place[-1]] = {}
+            large.append((location, found))
+            owner[location[-1]] = {}
     yield top, _size(top) <= _SLICE_BYTES
     yield from chain.from_iterable(
-        _entries(_bare(document), place, entries, items=place == ("paths",)) for place, entries in large
+        _entries(_bare(document), location, entries, items=location == ("paths",))
+        for location, entries in large
     )
 
 
 def _entries(
-    bare: Json, place: tuple[str, ...], entries: Json, *, items: bool
+    bare: Json, location: tuple[str, ...], entries: Json, *, items: bool
 ) -> Iterator[tuple[Json, bool]]:
     group: Json = {}
     room = _SLICE_BYTES
     for key, entry in entries.items():
         size = _size(entry)
         if group and size > room:
-            yield _at(bare, place, group), True
+            yield _at(bare, location, group), True
             group, room = {}, _SLICE_BYTES
         if size <= _SLICE_BYTES:
             group[key] = entry
@@ -155,17 +156,17 @@ def _entries(
         elif items and isinstance(entry, dict):
             # A large path item: its operations one by one.
             for name, operation in entry.items():
-                yield _at(bare, place, {key: {name: operation}}), _size(operation) <= _SLICE_BYTES
+                yield _at(bare, location, {key: {name: operation}}), _size(operation) <= _SLICE_BYTES
         else:
-            yield _at(bare, place, {key: entry}), False
+            yield _at(bare, location, {key: entry}), False
     if group:
-        yield _at(bare, place, group), True
+        yield _at(bare, location, group), True
 
 
-def _at(bare: Json, place: tuple[str, ...], group: Json) -> Json:
-    if len(place) == 1:
-        return {**bare, place[0]: group}
-    return {**bare, place[0]: {place[1]: group}}
+def _at(bare: Json, location: tuple[str, ...], group: Json) -> Json:
+    if len(location) == 1:
+        return {**bare, location[0]: group}
+    return {**bare, location[0]: {location[1]: group}}
 
 
 def _bare(document: Document) -> Json:
@@ -184,9 +185,9 @@ def _size(value: Any) -> int:
 def _meta_schema(version: str) -> Json:
     """The meta-schema as openapi-spec-validator ships it (that package itself is not imported: it is slow)."""
     spec = find_spec("openapi_spec_validator")
-    places = spec.submodule_search_locations if spec else None
-    if not places:
+    locations = spec.submodule_search_locations if spec else None
+    if not locations:
         raise RuntimeError("openapi-spec-validator is not installed: its meta-schemas are needed")
-    path = Path(places[0]) / "resources" / "schemas" / f"v{version}" / "schema.json"
+    path = Path(locations[0]) / "resources" / "schemas" / f"v{version}" / "schema.json"
     found: Json = orjson.loads(path.read_bytes())
     return found

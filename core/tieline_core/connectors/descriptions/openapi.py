@@ -12,7 +12,7 @@ from tieline_core.connectors.descriptions.findings import escaped
 from tieline_core.connectors.descriptions.operations import (
     CALLBACK,
     Names,
-    Place,
+    OperationLocation,
     bodies,
     in_paths,
     operations_of,
@@ -28,26 +28,28 @@ _SCHEMAS = ("schema", "itemSchema")
 def operations(document: Document, definitions: Definitions) -> tuple[list[Json], list[Json]]:
     """Actions and triggers, in the order in which they stand in the description."""
     names = Names(document)
-    declared: deque[Place] = deque()
-    actions = [_operation(document, definitions, names, place, declared) for place in in_paths(document)]
+    declared: deque[OperationLocation] = deque()
+    actions = [
+        _operation(document, definitions, names, location, declared) for location in in_paths(document)
+    ]
     triggers: list[Json] = []
     seen: set[str] = set()
     # Each webhook, and each action's callback, is a trigger of its own, also where several share one by reference.
     # Callbacks of callbacks may lead back to themselves: they are taken once.
-    nested: deque[Place] = deque()
-    for place in (*_in_webhooks(document), *declared):
-        shared = replace(place, is_shared=place.at in seen)
-        seen.add(place.at)
+    nested: deque[OperationLocation] = deque()
+    for location in (*_in_webhooks(document), *declared):
+        shared = replace(location, is_shared=location.at in seen)
+        seen.add(location.at)
         triggers.append(_operation(document, definitions, names, shared, nested))
     while nested:
-        place = nested.popleft()
-        if place.at not in seen:
-            seen.add(place.at)
-            triggers.append(_operation(document, definitions, names, place, nested))
+        location = nested.popleft()
+        if location.at not in seen:
+            seen.add(location.at)
+            triggers.append(_operation(document, definitions, names, location, nested))
     return actions, triggers
 
 
-def _in_webhooks(document: Document) -> Iterator[Place]:
+def _in_webhooks(document: Document) -> Iterator[OperationLocation]:
     for key in ("webhooks", "x-webhooks"):
         webhooks, at = document.part(key)
         for name, node in webhooks.items():
@@ -56,9 +58,11 @@ def _in_webhooks(document: Document) -> Iterator[Place]:
             yield from operations_of(item, item_at, fallback=name[:128] or "webhook", owner=owner)
 
 
-def _in_callbacks(document: Document, place: Place, identity: str, name_of_owner: str) -> Iterator[Place]:
-    for name, node in map_of(place.node, "callbacks").items():
-        callback, at = document.mapping(node, f"{place.at}/callbacks/{escaped(name)}")
+def _in_callbacks(
+    document: Document, location: OperationLocation, identity: str, name_of_owner: str
+) -> Iterator[OperationLocation]:
+    for name, node in map_of(location.node, "callbacks").items():
+        callback, at = document.mapping(node, f"{location.at}/callbacks/{escaped(name)}")
         owner = f"{identity}/callbacks/{escaped(name)}"
         for expression, raw in callback.items():
             if expression.startswith("x-"):
@@ -69,35 +73,39 @@ def _in_callbacks(document: Document, place: Place, identity: str, name_of_owner
 
 
 def _operation(
-    document: Document, definitions: Definitions, names: Names, place: Place, callbacks: deque[Place]
+    document: Document,
+    definitions: Definitions,
+    names: Names,
+    location: OperationLocation,
+    callbacks: deque[OperationLocation],
 ) -> Json:
     errors: list[Json] = []
-    name = names.name(place, errors)
+    name = names.name(location, errors)
     # A path item may be shared by reference: the path keeps its operations apart, and its owner a trigger.
-    identity = f"{place.at} {place.path}" if place.path else place.at
-    if place.is_shared:
-        identity = f"{place.at} {place.owner}"
-    callbacks.extend(_in_callbacks(document, place, identity, name))
+    identity = f"{location.at} {location.path}" if location.path else location.at
+    if location.is_shared:
+        identity = f"{location.at} {location.owner}"
+    callbacks.extend(_in_callbacks(document, location, identity, name))
     result: Json = {
         "id": document.id_of(identity),
         "errors": errors,
         "type": "http",
         "name": name,
-        "summary": text_of(place.node, "summary"),
-        "description": text_of(place.node, "description"),
-        "method": place.method.upper(),
+        "summary": text_of(location.node, "summary"),
+        "description": text_of(location.node, "description"),
+        "method": location.method.upper(),
     }
-    if place.path:
-        result["path"] = place.path
+    if location.path:
+        result["path"] = location.path
     parameters = [
-        parameter(document, node, _schema(node), at, complete=bool(place.path))
-        for node, at in parameters_of(document, place, errors)
+        parameter(document, node, _schema(node), at, complete=bool(location.path))
+        for node, at in parameters_of(document, location, errors)
     ]
-    result["parameters"] = parameters + undeclared(place, parameters, errors)
-    body = _request(document, definitions, place, name)
+    result["parameters"] = parameters + undeclared(location, parameters, errors)
+    body = _request(document, definitions, location, name)
     if body is not None:
         result["requestBody"] = body
-    result["responses"] = list(_responses(document, definitions, place, name))
+    result["responses"] = list(_responses(document, definitions, location, name))
     document.spend(len(orjson.dumps(result)))
     return result
 
@@ -111,10 +119,12 @@ def _schema(node: Json) -> object:
     return None
 
 
-def _request(document: Document, definitions: Definitions, place: Place, name: str) -> Json | None:
-    if "requestBody" not in place.node:
+def _request(
+    document: Document, definitions: Definitions, location: OperationLocation, name: str
+) -> Json | None:
+    if "requestBody" not in location.node:
         return None
-    body, at = document.mapping(place.node["requestBody"], f"{place.at}/requestBody")
+    body, at = document.mapping(location.node["requestBody"], f"{location.at}/requestBody")
     content = map_of(body, "content")
     return {
         "required": body.get("required") is True,
@@ -122,9 +132,11 @@ def _request(document: Document, definitions: Definitions, place: Place, name: s
     }
 
 
-def _responses(document: Document, definitions: Definitions, place: Place, name: str) -> Iterator[Json]:
-    for key, node in map_of(place.node, "responses").items():
-        at = f"{place.at}/responses/{escaped(key)}"
+def _responses(
+    document: Document, definitions: Definitions, location: OperationLocation, name: str
+) -> Iterator[Json]:
+    for key, node in map_of(location.node, "responses").items():
+        at = f"{location.at}/responses/{escaped(key)}"
         status = status_of(key, at, document)
         if status is None:
             continue

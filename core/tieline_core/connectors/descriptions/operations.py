@@ -26,7 +26,7 @@ CALLBACK = 256
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class OperationLocation:
     """An operation where it stands in the description."""
 
     node: Json
@@ -52,37 +52,37 @@ class Names:
     taken: set[str] = field(default_factory=set)
     _next: dict[str, int] = field(default_factory=dict)
 
-    def name(self, place: Place, errors: list[Json]) -> str:
+    def name(self, location: OperationLocation, errors: list[Json]) -> str:
         """The operationId, or one that is made."""
-        found = text_of(place.node, "operationId", _MAX_NAME).strip()
-        if found and place.is_shared:
-            found = _made(place)
+        found = text_of(location.node, "operationId", _MAX_NAME).strip()
+        if found and location.is_shared:
+            found = _made(location)
             note = f'Several operations share this one by reference; here it is called "{cut(found, 100)}"'
-            self._tell(errors, note, Severity.INFO, place)
+            self._tell(errors, note, Severity.INFO, location)
         elif not found:
-            found = _made(place)
+            found = _made(location)
             note = f'The operation has no operationId; it is called "{cut(found, 100)}"'
-            self._tell(errors, note, Severity.INFO, place)
+            self._tell(errors, note, Severity.INFO, location)
         if found in self.taken:
             number = self._next.get(found, 2)
             while f"{found}_{number}" in self.taken:
                 number += 1
             self._next[found] = number + 1
             note = f'The operationId "{cut(found, 100)}" is there twice; this one is "{cut(found, 100)}_{number}"'
-            self._tell(errors, note, Severity.WARNING, place)
+            self._tell(errors, note, Severity.WARNING, location)
             found = f"{found}_{number}"
         self.taken.add(found)
         return found
 
-    def _tell(self, errors: list[Json], note: str, severity: Severity, place: Place) -> None:
+    def _tell(self, errors: list[Json], note: str, severity: Severity, location: OperationLocation) -> None:
         errors.append({"field": "operationId", "message": note, "severity": severity.value})
         add = self.document.findings.info if severity is Severity.INFO else self.document.findings.warning
-        add(note, place.at)
+        add(note, location.at)
 
 
 def operations_of(
     item: Json, item_at: str, *, path: str = "", fallback: str = "", owner: str = ""
-) -> Iterator[Place]:
+) -> Iterator[OperationLocation]:
     """The operations of a path item, also the additional ones of OpenAPI 3.2."""
     extra = map_of(item, "additionalOperations")
     pairs = [(method, item.get(method), f"{item_at}/{method}") for method in METHODS]
@@ -93,7 +93,7 @@ def operations_of(
     ]
     for method, node, at in pairs:
         if isinstance(node, dict):
-            yield Place(
+            yield OperationLocation(
                 node=node,
                 at=at,
                 item=item,
@@ -105,7 +105,7 @@ def operations_of(
             )
 
 
-def in_paths(document: Document) -> Iterator[Place]:
+def in_paths(document: Document) -> Iterator[OperationLocation]:
     """The operations of all paths, in the order in which they stand in the description."""
     paths, at = document.part("paths")
     for path, node in paths.items():
@@ -115,13 +115,15 @@ def in_paths(document: Document) -> Iterator[Place]:
         yield from operations_of(item, item_at, path=path[:2048])
 
 
-def parameters_of(document: Document, place: Place, errors: list[Json]) -> list[tuple[Json, str]]:
+def parameters_of(
+    document: Document, location: OperationLocation, errors: list[Json]
+) -> list[tuple[Json, str]]:
     """The operation's parameters and those of its path item that it does not override.
 
     ``errors`` gets one for each that was left out.
     """
     found: dict[tuple[str, str], tuple[Json, str]] = {}
-    for owner, at in ((place.item, place.item_at), (place.node, place.at)):
+    for owner, at in ((location.item, location.item_at), (location.node, location.at)):
         parameters = list_of(owner, "parameters")
         document.spend(_VISIT * len(parameters))
         for index, node in enumerate(parameters):
@@ -148,9 +150,9 @@ def _parameter_name(parameter: Json) -> str:
     return str(name) if isinstance(name, int | float) else text_of(parameter, "name")
 
 
-def parameter(document: Document, node: Json, schema: Any, place: str, *, complete: bool) -> Json:
+def parameter(document: Document, node: Json, schema: Any, location: str, *, complete: bool) -> Json:
     """A parameter in the contract's form; ``schema`` says its type (in Swagger 2.0 it is the node)."""
-    described, _ = document.mapping(schema, place)
+    described, _ = document.mapping(schema, location)
     result: Json = {
         "name": text_of(node, "name", _MAX_NAME),
         "in": text_of(node, "in", 32),
@@ -163,7 +165,7 @@ def parameter(document: Document, node: Json, schema: Any, place: str, *, comple
         result["default"] = described["default"]
     if complete:
         choices = described.get("enum")
-        items, _ = document.mapping(described.get("items"), place)
+        items, _ = document.mapping(described.get("items"), location)
         if not isinstance(choices, list):
             choices = items.get("enum")
         result["completion"] = [
@@ -173,10 +175,10 @@ def parameter(document: Document, node: Json, schema: Any, place: str, *, comple
     return result
 
 
-def undeclared(place: Place, parameters: list[Json], errors: list[Json]) -> list[Json]:
+def undeclared(location: OperationLocation, parameters: list[Json], errors: list[Json]) -> list[Json]:
     """Variables of the path that no parameter declares: they are needed all the same."""
     declared = {item["name"] for item in parameters if item["in"] == "path"}
-    missing = [name for name in dict.fromkeys(_VARIABLE.findall(place.path)) if name not in declared]
+    missing = [name for name in dict.fromkeys(_VARIABLE.findall(location.path)) if name not in declared]
     for name in missing:
         note = f"The path holds {{{name}}}, which no parameter declares; it was added as a string"
         errors.append({"field": "parameters", "message": note, "severity": Severity.WARNING.value})
@@ -185,13 +187,15 @@ def undeclared(place: Place, parameters: list[Json], errors: list[Json]) -> list
     ]
 
 
-def status_of(key: str, place: str, document: Document) -> int | None:
+def status_of(key: str, location: str, document: Document) -> int | None:
     """A response's status: ``default`` is 0, a range is its lowest."""
     if key == "default":
         return 0
     if not _STATUS.match(key):
         if not key.startswith("x-"):
-            document.findings.warning(f'"{cut(key, 40)}" is no HTTP status; the response was left out', place)
+            document.findings.warning(
+                f'"{cut(key, 40)}" is no HTTP status; the response was left out', location
+            )
         return None
     return int(key.upper().replace("X", "0"))
 
@@ -225,9 +229,9 @@ def _type(schema: Json) -> str:
     return "array" if "items" in schema else "string"
 
 
-def _made(place: Place) -> str:
+def _made(location: OperationLocation) -> str:
     """``GET /pets/{id}`` becomes ``get_pets_id``."""
-    if place.fallback:
-        return f"{place.fallback}_{place.method}"[:_MAX_NAME]
-    words = _NOT_IN_NAMES.sub("_", place.path).strip("_")
-    return f"{place.method}_{words}".rstrip("_")[:_MAX_NAME]
+    if location.fallback:
+        return f"{location.fallback}_{location.method}"[:_MAX_NAME]
+    words = _NOT_IN_NAMES.sub("_", location.path).strip("_")
+    return f"{location.method}_{words}".rstrip("_")[:_MAX_NAME]

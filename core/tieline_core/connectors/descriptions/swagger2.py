@@ -9,7 +9,7 @@ from tieline_core.connectors.descriptions.document import Document, Json, list_o
 from tieline_core.connectors.descriptions.findings import escaped
 from tieline_core.connectors.descriptions.operations import (
     Names,
-    Place,
+    OperationLocation,
     in_paths,
     parameter,
     parameters_of,
@@ -26,41 +26,47 @@ _IN_PROPERTIES = ("type", "format", "items", "enum", "default", "description", "
 def operations(document: Document, definitions: Definitions) -> list[Json]:
     """The actions, in the order in which they stand in the description."""
     names = Names(document)
-    return [_operation(document, definitions, names, place) for place in in_paths(document)]
+    return [_operation(document, definitions, names, location) for location in in_paths(document)]
 
 
-def _operation(document: Document, definitions: Definitions, names: Names, place: Place) -> Json:
+def _operation(
+    document: Document, definitions: Definitions, names: Names, location: OperationLocation
+) -> Json:
     errors: list[Json] = []
-    name = names.name(place, errors)
-    declared = parameters_of(document, place, errors)
+    name = names.name(location, errors)
+    declared = parameters_of(document, location, errors)
     parameters = [
         parameter(document, node, node, at, complete=True)
         for node, at in declared
         if node.get("in") not in ("body", "formData")
     ]
     result: Json = {
-        "id": document.id_of(f"{place.at} {place.path}"),
+        "id": document.id_of(f"{location.at} {location.path}"),
         "errors": errors,
         "type": "http",
         "name": name,
-        "summary": text_of(place.node, "summary"),
-        "description": text_of(place.node, "description"),
-        "method": place.method.upper(),
-        "path": place.path,
-        "parameters": parameters + undeclared(place, parameters, errors),
+        "summary": text_of(location.node, "summary"),
+        "description": text_of(location.node, "description"),
+        "method": location.method.upper(),
+        "path": location.path,
+        "parameters": parameters + undeclared(location, parameters, errors),
     }
-    body = _request(document, definitions, place, name, declared)
+    body = _request(document, definitions, location, name, declared)
     if body is not None:
         result["requestBody"] = body
-    result["responses"] = list(_responses(document, definitions, place, name))
+    result["responses"] = list(_responses(document, definitions, location, name))
     document.spend(len(orjson.dumps(result)))
     return result
 
 
 def _request(
-    document: Document, definitions: Definitions, place: Place, name: str, declared: list[tuple[Json, str]]
+    document: Document,
+    definitions: Definitions,
+    location: OperationLocation,
+    name: str,
+    declared: list[tuple[Json, str]],
 ) -> Json | None:
-    accepted = _media_types(document, place, "consumes")
+    accepted = _media_types(document, location, "consumes")
     fields = [node for node, _ in declared if node.get("in") == "formData"]
     found = []
     required = False
@@ -74,7 +80,7 @@ def _request(
         upload = any(node.get("type") == "file" for node in fields)
         forms = [kind for kind in accepted if kind in (_FORM, _MULTIPART)]
         kinds = forms or [_MULTIPART if upload else _FORM]
-        found += _bodies(definitions, _form(fields), f"{place.at}/formData", kinds, f"{name} request")
+        found += _bodies(definitions, _form(fields), f"{location.at}/formData", kinds, f"{name} request")
     if not found and not any(node.get("in") == "body" for node, _ in declared):
         return None
     return {"required": required, "definitions": found}
@@ -90,10 +96,12 @@ def _form(fields: list[Json]) -> Json:
     return {"type": "object", "properties": properties, **({"required": required} if required else {})}
 
 
-def _responses(document: Document, definitions: Definitions, place: Place, name: str) -> Iterator[Json]:
-    produced = _media_types(document, place, "produces") or [_JSON]
-    for key, node in map_of(place.node, "responses").items():
-        at = f"{place.at}/responses/{escaped(key)}"
+def _responses(
+    document: Document, definitions: Definitions, location: OperationLocation, name: str
+) -> Iterator[Json]:
+    produced = _media_types(document, location, "produces") or [_JSON]
+    for key, node in map_of(location.node, "responses").items():
+        at = f"{location.at}/responses/{escaped(key)}"
         status = status_of(key, at, document)
         if status is None:
             continue
@@ -112,7 +120,7 @@ def _bodies(
     return [reference for reference in found[:1] if reference]
 
 
-def _media_types(document: Document, place: Place, key: str) -> list[str]:
-    own = place.node.get(key)
+def _media_types(document: Document, location: OperationLocation, key: str) -> list[str]:
+    own = location.node.get(key)
     types = own if isinstance(own, list) else list_of(document.root, key)
     return [kind for kind in types if isinstance(kind, str)]

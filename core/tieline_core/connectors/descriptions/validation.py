@@ -39,14 +39,15 @@ def check(document: Document, text: bytes) -> None:
         _tell(document, pointer(steps), key, value)
 
 
-def _tell(document: Document, place: str, key: str, value: str) -> None:
+def _tell(document: Document, location: str, key: str, value: str) -> None:
     if key == "pattern":
-        document.findings.warning(f'"{cut(value, 100)}" is no valid regular expression', place)
+        document.findings.warning(f'"{cut(value, 100)}" is no valid regular expression', location)
     elif value.startswith("#"):
-        document.findings.warning(f'"{cut(value, 200)}" refers to nothing that is there', place)
+        document.findings.warning(f'"{cut(value, 200)}" refers to nothing that is there', location)
     else:
         document.findings.warning(
-            f'"{cut(value, 200)}" lies outside of the description: it is not fetched; join the files', place
+            f'"{cut(value, 200)}" lies outside of the description: it is not fetched; join the files',
+            location,
         )
 
 

@@ -168,8 +168,8 @@ def _in_headers(scheme: AuthSchemeConfig) -> frozenset[str]:
     """The keys whose value travels in a header as it is."""
     if scheme.oauth2:
         return frozenset({"accessToken", "tokenType"})
-    place = str(scheme.api_key.in_) if scheme.api_key else str(scheme.secret.in_) if scheme.secret else ""
-    return frozenset({"value"}) if place in ("header", "cookie") else frozenset()
+    location = str(scheme.api_key.in_) if scheme.api_key else str(scheme.secret.in_) if scheme.secret else ""
+    return frozenset({"value"}) if location in ("header", "cookie") else frozenset()
 
 
 def _certificate(values: ValueFacts, now: datetime) -> Iterator[CredentialFinding]:

@@ -82,8 +82,8 @@ def resolve_references(
     problems = [one for one in resolved.problems if one.reason != _CERTIFICATE_WRONG]
     if len(problems) < len(resolved.problems):
         problems += _certificate(directory, facts, connection, item, scheme)
-    made_of = (resolved.source, resolved.asked_as, sorted(lookups.consulted))
-    mark = hashlib.sha256(repr(made_of).encode()).hexdigest()[:32]
+    content = (resolved.source, resolved.asked_as, sorted(lookups.consulted))
+    mark = hashlib.sha256(repr(content).encode()).hexdigest()[:32]
     return ResolvedReferences(
         grant=resolved.grant,
         problems=tuple(problems),

@@ -82,7 +82,7 @@ def _findings(known: KnownScheme) -> Iterator[SchemeFinding]:
         yield from oauth1_findings(scheme.oauth1)
     for carried in (scheme.api_key, scheme.hmac, scheme.secret):
         if carried:
-            yield from _place(carried)
+            yield from _location_findings(carried)
     if scheme.hmac:
         yield from _hmac(scheme.hmac)
     if scheme.jwt_bearer:
@@ -90,16 +90,16 @@ def _findings(known: KnownScheme) -> Iterator[SchemeFinding]:
     yield from _alike(known)
 
 
-def _place(carried: ApiKey | Hmac | SharedSecret) -> Iterator[SchemeFinding]:
-    place = str(carried.in_)
-    if place == "header" and carried.name.lower() in _NOT_OURS:
+def _location_findings(carried: ApiKey | Hmac | SharedSecret) -> Iterator[SchemeFinding]:
+    location = str(carried.in_)
+    if location == "header" and carried.name.lower() in _NOT_OURS:
         yield error(
             "NameReserved",
             f"the header {carried.name} is the HTTP client's own; choose the one that is asked for",
         )
-    if place == "cookie" and not set(carried.name).isdisjoint("[]"):
+    if location == "cookie" and not set(carried.name).isdisjoint("[]"):
         yield error("NameReserved", f'a cookie cannot be named "{carried.name}"; take the brackets out')
-    if place == "query" and not isinstance(carried, Hmac):
+    if location == "query" and not isinstance(carried, Hmac):
         yield info(
             "SecretInUrl", "a secret in the URL ends up in logs on its way; prefer a header where you can"
         )

@@ -75,12 +75,12 @@ async def test_requests_at_once_tell_their_own_writes_only() -> None:
 
 async def test_a_request_knows_what_it_wrote_for_its_log_line() -> None:
     writes = revisions.recording()
-    assert writes.told() == {}
+    assert writes.log_fields() == {}
     revisions.wrote("systems", shop("811", generation=2))
     revisions.wrote("systems", shop("812", generation=3))
     revisions.wrote("secrets", shop("813", name="login"))
     revisions.deleted("connections", shop(name="old"))
-    assert writes.told() == {
+    assert writes.log_fields() == {
         "wrote": {"systems/acme/shop": 3},
         "changes": [f"{ID}.3", f"{ID}.813"],
         "deleted": {"connections/acme/old": ID},
@@ -93,7 +93,7 @@ async def test_the_line_of_a_request_that_writes_very_much_stays_short() -> None
         revisions.wrote("systems", shop(name=f"shop-{number}", generation=1))
         revisions.deleted("systems", shop(name=f"shop-{number}"))
     revisions.wrote("systems", shop(name="shop-0", generation=2))
-    told = writes.told()
+    told = writes.log_fields()
     assert {len(told[key]) for key in ("wrote", "changes", "deleted")} == {50}
     assert told["wrote"]["systems/acme/shop-0"] == 2, "the last change of each"
 

@@ -11,7 +11,7 @@ from tests.unit.oauth.memory_kube import MemoryKube
 from tieline_api.cache.organisations import Organisation
 from tieline_api.errors import ApiError
 from tieline_api.schemas.credential_data import CredentialData, OAuth2CodeData
-from tieline_api.use_cases.authorization_completion import complete, give_up
+from tieline_api.use_cases.authorization_completion import abandon, complete
 from tieline_core.identity.ids import new_id
 from tieline_core.kubernetes import Forbidden, Resource
 from tieline_core.oauth.state_store import OAuthStateStore, new_state
@@ -50,8 +50,8 @@ async def test_a_made_up_state_is_answered_alike_whether_there_is_the_organisati
         state = new_state(identifier)
         brought = CredentialData(oauth2_code=OAuth2CodeData(code="c", state=state))
         with pytest.raises(ApiError) as caught:
-            await complete(_platform(kube), state=state, brought=brought)
-        await give_up(_platform(kube), state)
+            await complete(_platform(kube), state=state, credential_data=brought)
+        await abandon(_platform(kube), state)
         told.append((caught.value.status, caught.value.body()))
         asked.append(len(kube.asked))
         assert all(kube.asked), "each in a namespace"
