@@ -76,9 +76,10 @@ def _auth_schemes(body: Any) -> list[Any]:
 
 
 def _has_foreign_sub_object(scheme: Any) -> bool:
-    if not isinstance(scheme, dict) or scheme.get("type") not in SUB_OBJECTS:
+    own = scheme.get("type") if isinstance(scheme, dict) else None
+    if not isinstance(own, str) or own not in SUB_OBJECTS:
         return False
-    return any(scheme.get(name) is not None for kind, name in SUB_OBJECTS.items() if kind != scheme["type"])
+    return any(scheme.get(name) is not None for kind, name in SUB_OBJECTS.items() if kind != own)
 
 
 @schemathesis.hook
