@@ -1,17 +1,18 @@
 """Schemas of variables as text, with what can be known of them without a validator."""
 
-from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
+
+from cachetools import LRUCache
 
 from tieline_protocol.schema_limits import is_linear
 from tieline_protocol.variables import InvalidSchema, text_of
 
 MAX_LINEAR_BYTES = 2 * 1024
 """Bytes of the largest schema of which small values are checked on the event loop."""
-_PREPARED = 512
 _PREPARED_BYTES = 4 * 1024 * 1024
 
 
@@ -31,22 +32,22 @@ class PreparedSchemas:
     """Schemas as text, with what can be said of them at once; those that were asked for last."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[int, PreparedSchema] = OrderedDict()
-        self._bytes = 0
+        self._kept: LRUCache[int, PreparedSchema] = LRUCache(_PREPARED_BYTES, _size)
 
     def of(self, schema: Mapping[str, Any]) -> PreparedSchema:
         found = self._kept.get(id(schema))
         # The object is kept with it, so its id is not another one's.
         if found is not None and found.source is schema:
-            self._kept.move_to_end(id(schema))
             return found
         found = _prepare(schema)
-        self._kept[id(schema)] = found
-        self._bytes += len(found.text)
-        while len(self._kept) > _PREPARED or self._bytes > _PREPARED_BYTES:
-            _, gone = self._kept.popitem(last=False)
-            self._bytes -= len(gone.text)
+        with suppress(ValueError):  # larger than the cache
+            self._kept[id(schema)] = found
         return found
+
+
+def _size(prepared: PreparedSchema) -> int:
+    # The object is kept too: small ones cost more than their text.
+    return len(prepared.text) + 8 * 1024
 
 
 def _prepare(schema: Mapping[str, Any]) -> PreparedSchema:

@@ -7,12 +7,12 @@ came out is remembered: a verdict costs a lookup from then on, and what took too
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+from cachetools import LRUCache
 
 from tieline_core.evaluation.busy import EvaluationBusy
 from tieline_core.evaluation.pool import Pool
@@ -71,10 +71,10 @@ class VariablesChecker:
         self._clock = clock
         self._condemned = condemned
         self._prepared = PreparedSchemas()
-        self._schemas: OrderedDict[bytes, tuple[Verdict, float | None]] = OrderedDict()
+        self._schemas: LRUCache[bytes, tuple[Verdict, float | None]] = LRUCache(_REMEMBERED_SCHEMAS)
         self._verdicts = VerdictCache()
         # Per organisation: the values of one do not count against the same schema in another.
-        self._strikes: OrderedDict[tuple[str, bytes], tuple[set[bytes], float]] = OrderedDict()
+        self._strikes: LRUCache[tuple[str, bytes], tuple[set[bytes], float]] = LRUCache(_REMEMBERED_SCHEMAS)
         self._groups: dict[tuple[str, bytes], _Group] = {}
         self._waiting: dict[str, _Load] = {}
         self._bytes = 0
@@ -236,9 +236,6 @@ class VariablesChecker:
         """A process said whether a schema can be used, or failed to."""
         until = self._clock() + _COSTLY_SECONDS if verdict.costly else None
         self._schemas[group.prepared.digest] = verdict, until
-        self._schemas.move_to_end(group.prepared.digest)
-        if len(self._schemas) > _REMEMBERED_SCHEMAS:
-            self._schemas.popitem(last=False)
         if verdict.costly:
             self._condemned(group.tenant)
 
@@ -254,8 +251,6 @@ class VariablesChecker:
         struck = struck if held > now else set()
         struck.add(digest)
         self._strikes[key] = struck, now + _COSTLY_SECONDS
-        if len(self._strikes) > _REMEMBERED_SCHEMAS:
-            self._strikes.popitem(last=False)
         if len(struck) == _STRIKES:
             self._condemned(group.tenant)
 

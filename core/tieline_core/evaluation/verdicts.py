@@ -1,12 +1,13 @@
 """Verdicts about variables, and the cache of those that were asked for last."""
 
-from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
+
+from cachetools import LRUCache
 
 from tieline_protocol.variables import VariableError
 
-_REMEMBERED = 20_000
-_REMEMBERED_BYTES = 8 * 1024 * 1024
+_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -30,30 +31,25 @@ FIT = Verdict()
 
 
 class VerdictCache:
-    """Verdicts about values, the most recently used ones, within a number and a size."""
+    """Verdicts about values, the most recently used ones, within a size."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[bytes, bytes], tuple[Verdict, float | None, int]] = OrderedDict()
-        self._bytes = 0
+        self._kept: LRUCache[tuple[bytes, bytes], tuple[Verdict, float | None]] = LRUCache(_BYTES, _size)
 
     def get(self, key: tuple[bytes, bytes], now: float) -> Verdict | None:
         found = self._kept.get(key)
         if found is None:
             return None
-        verdict, until, size = found
+        verdict, until = found
         if until is not None and now >= until:
             del self._kept[key]
-            self._bytes -= size
             return None
-        self._kept.move_to_end(key)
         return verdict
 
     def put(self, key: tuple[bytes, bytes], verdict: Verdict, until: float | None) -> None:
-        size = sum(len(error.path) + len(error.message) + 200 for error in verdict.errors)
-        if (before := self._kept.pop(key, None)) is not None:
-            self._bytes -= before[2]
-        self._kept[key] = verdict, until, size
-        self._bytes += size
-        while len(self._kept) > _REMEMBERED or self._bytes > _REMEMBERED_BYTES:
-            _, gone = self._kept.popitem(last=False)
-            self._bytes -= gone[2]
+        with suppress(ValueError):  # larger than the cache
+            self._kept[key] = verdict, until
+
+
+def _size(entry: tuple[Verdict, float | None]) -> int:
+    return 400 + sum(len(error.path) + len(error.message) + 200 for error in entry[0].errors)
