@@ -72,7 +72,7 @@ class ConnectionCredential(Shape):
     secret_ref: Reference | None = None
     """A Secret of type tieline.dev/credential with the values (value; username and password; accessToken; …)."""
     expires_at: Timestamp | None = None
-    """When the credential is deleted by the service."""
+    """When the credential expires: the platform stops using it and deletes what it stored for it."""
 
 
 Credentials = Annotated[list[ConnectionCredential], Field(max_length=16, json_schema_extra=list_map("id"))]
