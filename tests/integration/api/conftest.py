@@ -122,6 +122,10 @@ class Server:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
 
+    def let_tokens_age(self) -> None:
+        """Half a minute passes for what the replica knows of new tokens (tests/unit/api/cache/test_token_ages.py)."""
+        self._loop.call_soon_threadsafe(self.platform.token_ages._changed.clear)
+
     async def _start(self) -> None:
         self._kube = await Kube.connect(kubeconfig=self._kubeconfig)
         chosen = {

@@ -13,11 +13,10 @@ import pytest
 
 from tests.harness.cluster.kubectl import Kubectl, Organisation
 from tests.harness.session.waiting import eventually
-from tests.integration.api.conftest import Answer, Client
+from tests.integration.api.conftest import Answer, Client, Server
 from tests.integration.api.oauth_provider import CLIENT_ID, CLIENT_SECRET, Provider
 from tests.integration.api.objects import make_project, make_system, make_template
 from tests.integration.api.pods import account_token
-from tieline_api.cache.token_ages import YOUNG_SECONDS
 from tieline_core.identity.ids import new_id
 
 pytestmark = pytest.mark.cluster
@@ -227,7 +226,13 @@ def test_a_borrower_cannot_have_the_secret_sent_to_a_server_of_its_own(
 
 
 def test_with_the_grant_the_use_ends_at_once(
-    borrower: Client, owner: Organisation, org: Organisation, login: Provider, kubectl: Kubectl, lent: None
+    borrower: Client,
+    owner: Organisation,
+    org: Organisation,
+    login: Provider,
+    kubectl: Kubectl,
+    lent: None,
+    reaching: tuple[Server, Server],
 ) -> None:
     borrowing = Borrowing(borrower, owner, login)
     first, second = borrowing.begun(), borrowing.begun()
@@ -243,14 +248,13 @@ def test_with_the_grant_the_use_ends_at_once(
         return pod.at(path, method="POST", body={"rejected": credential["data"]["accessToken"]})
 
     def refreshed() -> bool:
-        # A token that has come just now is not replaced for half a minute.
+        reaching[0].let_tokens_age()
         assert another_token().status == 200
         return bool(login.requests[-1]["grant_type"] == "refresh_token")
 
     eventually("the token refreshed", refreshed)
-    time.sleep(
-        YOUNG_SECONDS + 1
-    )  # as long as it is new, a pod is told the same one without anybody being asked
+    time.sleep(1)  # the cache hears of the new one
+    reaching[0].let_tokens_age()
     asked = len(login.requests)
     kubectl("delete", "credentialgrant", "lent", namespace=owner.namespace)
     eventually("the grant gone", lambda: borrowing.initialise().status != 200)
