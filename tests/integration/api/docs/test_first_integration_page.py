@@ -81,7 +81,10 @@ def reader(kubectl: Kubectl, crds_installed: None, server: Server, tmp_path: Pat
 @pytest.fixture
 def operator(reader: Reader, operator_kubeconfig: Path, tmp_path: Path) -> Iterator[RunningOperator]:
     running = RunningOperator(
-        kubeconfig=operator_kubeconfig, namespaces=(reader.namespace,), log=tmp_path / "operator.log"
+        kubeconfig=operator_kubeconfig,
+        namespaces=(reader.namespace,),
+        log=tmp_path / "operator.log",
+        variables={"TIELINE_EGRESS_ALLOWED": "*.svc,*.svc.cluster.local"},  # as the demo has it
     )
     yield running
     running.stop()
