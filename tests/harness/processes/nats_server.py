@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import subprocess
 import time
@@ -22,13 +21,13 @@ from tests.harness.cluster.kubectl import ROOT
 from tests.harness.processes.ports import free_ports
 from tieline_cluster.definition.go_modules import ensure_built
 from tieline_cluster.progress import Progress, Silence
-from tieline_core.engine.claims import Permissions, account_jwt, operator_jwt, user_jwt
-from tieline_core.engine.nkeys import KeyKind, KeyPair
+from tieline_core.engine.claims import Permissions
+from tieline_core.engine.credentials import Credentials
 from tieline_core.engine.server_config import EngineConfig
+from tieline_core.engine.trust import EngineTrust, new_encryption_key
 from tieline_protocol.event_streams import EventStreams
 
 _START_SECONDS = 30.0
-_ENCRYPTION_KEY = "0123456789abcdef0123456789abcdef"
 
 
 def nats_server_program(progress: Progress) -> Path:
@@ -50,10 +49,8 @@ class NatsServer:
     port: int
     monitoring_port: int
     sync_interval: str = "always"
-    operator: KeyPair = field(default_factory=lambda: KeyPair.generate(KeyKind.OPERATOR))
-    system: KeyPair = field(default_factory=lambda: KeyPair.generate(KeyKind.ACCOUNT))
-    account: KeyPair = field(default_factory=lambda: KeyPair.generate(KeyKind.ACCOUNT))
-    signer: KeyPair = field(default_factory=lambda: KeyPair.generate(KeyKind.ACCOUNT))
+    encryption_key: str = field(default_factory=new_encryption_key)
+    trust: EngineTrust = field(default_factory=EngineTrust)
     _process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -72,7 +69,7 @@ class NatsServer:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", str(program), "-c", str(file)],
-                env={**os.environ, "ENCRYPTION_KEY": _ENCRYPTION_KEY},
+                env={**os.environ, "ENCRYPTION_KEY": self.encryption_key},
                 stdout=log,
                 stderr=log,
             )
@@ -107,40 +104,23 @@ class NatsServer:
         self, permissions: Permissions | None, *, expires: datetime | None = None, **options: Any
     ) -> Client:
         """A client of a user who is made for it."""
-        user = KeyPair.generate(KeyKind.USER)
-        jwt = user_jwt(
-            self.signer,
-            user.public_key,
-            name="test",
-            account=self.account.public_key,
-            at=datetime.now(UTC),
-            expires=expires,
-            permissions=permissions,
-        )
+        text = self.trust.credentials("test", at=datetime.now(UTC), expires=expires, permissions=permissions)
+        user = Credentials.parse(text)
         chosen = {
             "max_reconnect_attempts": -1,
             "reconnect_time_wait": 0.1,
-            "user_jwt_cb": lambda: bytearray(jwt.encode()),
-            "signature_cb": lambda nonce: base64.b64encode(user.sign(nonce.encode())),
+            "user_jwt_cb": user.user_jwt_cb,
+            "signature_cb": user.signature_cb,
             **options,
         }
         return await nats.connect(self.url, **chosen)
 
     def _config(self) -> EngineConfig:
         now = datetime.now(UTC)
-        platform = account_jwt(
-            self.operator,
-            self.account.public_key,
-            name="tieline",
-            jetstream=True,
-            at=now,
-            signing_keys=[self.signer.public_key],
-        )
-        system = account_jwt(self.operator, self.system.public_key, name="SYS", jetstream=False, at=now)
         return EngineConfig(
-            operator=operator_jwt(self.operator, system_account=self.system.public_key, at=now),
-            system_account=self.system.public_key,
-            accounts={self.system.public_key: system, self.account.public_key: platform},
+            operator=self.trust.operator_jwt(now),
+            system_account=self.trust.system.public_key,
+            accounts=self.trust.accounts(now),
             storage=str(self.folder / "data"),
             encryption_key="$ENCRYPTION_KEY",
             host="127.0.0.1",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,6 +16,8 @@ from nats.aio.client import Client
 
 from tests.harness.processes.nats_server import NatsServer
 from tieline_core.engine.claims import Permissions
+from tieline_core.engine.credentials import Credentials
+from tieline_core.engine.nkeys import KeyKind, KeyPair
 from tieline_core.engine.streams import create_environment
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import PODS, EventStreams
@@ -184,21 +186,47 @@ async def test_an_expired_user_is_refused(engine: NatsServer, admin: Client) -> 
 
 
 async def test_a_user_whom_nobody_trusted_has_signed_is_refused(engine: NatsServer, admin: Client) -> None:
-    trusted, engine.signer = engine.signer, type(engine.signer).generate(engine.signer.kind)
-    try:
-        with pytest.raises(nats.errors.Error):
-            await engine.client(None, allow_reconnect=False)
-    finally:
-        engine.signer = trusted
+    stranger = replace(engine.trust, signer=KeyPair.generate(KeyKind.ACCOUNT))
+    user = Credentials.parse(stranger.credentials("stranger", at=datetime.now(UTC)))
+    with pytest.raises(nats.errors.Error):
+        await engine.client(
+            None, allow_reconnect=False, user_jwt_cb=user.user_jwt_cb, signature_cb=user.signature_cb
+        )
 
 
 async def test_another_users_token_is_worth_nothing_without_its_key(
     engine: NatsServer, admin: Client
 ) -> None:
-    other = type(engine.signer).generate(engine.signer.kind)
+    other = Credentials.parse(engine.trust.credentials("other", at=datetime.now(UTC)))
     with pytest.raises(nats.errors.Error):
-        await engine.client(
+        await engine.client(None, allow_reconnect=False, signature_cb=other.signature_cb)
+
+
+async def test_pods_connect_with_a_credentials_file_until_it_expires(
+    engine: NatsServer, admin: Client
+) -> None:
+    now = datetime.now(UTC)
+    for seconds, accepted in ((60, True), (-5, False)):
+        text = engine.trust.pod_credentials(OWN, at=now, expires=now + timedelta(seconds=seconds))
+        user = Credentials.parse(text)
+        connecting = engine.client(
             None,
             allow_reconnect=False,
-            signature_cb=lambda nonce: base64.b64encode(other.sign(nonce.encode())),
+            inbox_prefix=OWN.inbox,
+            user_jwt_cb=user.user_jwt_cb,
+            signature_cb=user.signature_cb,
         )
+        if accepted:
+            pod = await connecting
+            await pod.jetstream().publish(OWN.event("orders"), b"one")
+            await pod.close()
+        else:
+            with pytest.raises(nats.errors.Error):
+                await connecting
+
+
+async def test_what_is_stored_cannot_be_read_from_the_disk(engine: NatsServer, pod: Pod) -> None:
+    await pod.client.jetstream().publish(OWN.event("orders"), b"a-secret-order-number")
+    files = [path for path in (engine.folder / "data").rglob("*") if path.is_file()]
+    assert any(path.suffix == ".blk" for path in files)
+    assert [path for path in files if b"a-secret-order-number" in path.read_bytes()] == []

@@ -1,0 +1,116 @@
+"""What the engine's server trusts: the keys of operator, accounts and signer, and what is signed with them."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Self
+
+from tieline_core.engine.claims import Permissions, account_jwt, credentials_file, operator_jwt, user_jwt
+from tieline_core.engine.nkeys import InvalidSeedError, KeyKind, KeyPair
+from tieline_protocol.event_streams import EventStreams
+
+_ACCOUNT = "tieline"
+_ENCRYPTION_KEY_BYTES = 32
+
+
+class InvalidTrustError(ValueError):
+    """A Secret does not hold the engine's keys; the message names the wrong key and no value."""
+
+
+def _account_key() -> KeyPair:
+    return KeyPair.generate(KeyKind.ACCOUNT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineTrust:
+    """The private keys. Whoever has the signer's makes users of the platform's account."""
+
+    operator: KeyPair = field(default_factory=lambda: KeyPair.generate(KeyKind.OPERATOR))
+    system: KeyPair = field(default_factory=_account_key)
+    """The server's system account."""
+    account: KeyPair = field(default_factory=_account_key)
+    """The platform's account."""
+    signer: KeyPair = field(default_factory=_account_key)
+    """Signs users of the platform's account. It can be replaced without a new account."""
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, bytes]) -> Self:
+        """From the values of a Secret. Raises InvalidTrustError."""
+        keys = {}
+        for one in fields(cls):
+            name = _value_name(one.name)
+            try:
+                keys[one.name] = KeyPair.from_seed(values[name].decode("ascii"))
+            except KeyError:
+                raise InvalidTrustError(f"The value {name} is missing") from None
+            except (InvalidSeedError, UnicodeDecodeError):
+                raise InvalidTrustError(f"The value {name} is no seed of an NKey") from None
+        wrong = [name for name, key in keys.items() if key.kind is not _KINDS[name]]
+        if wrong:
+            raise InvalidTrustError(f"The value {_value_name(wrong[0])} is a seed of another kind of NKey")
+        return cls(**keys)
+
+    def to_values(self) -> dict[str, str]:
+        """The values of a Secret that holds the keys."""
+        return {_value_name(one.name): getattr(self, one.name).seed for one in fields(self)}
+
+    def operator_jwt(self, at: datetime) -> str:
+        """The trust root of the server."""
+        return operator_jwt(self.operator, system_account=self.system.public_key, at=at)
+
+    def accounts(self, at: datetime) -> dict[str, str]:
+        """The accounts' JWTs, by public key."""
+        system = account_jwt(self.operator, self.system.public_key, name="SYS", jetstream=False, at=at)
+        platform = account_jwt(
+            self.operator,
+            self.account.public_key,
+            name=_ACCOUNT,
+            jetstream=True,
+            at=at,
+            signing_keys=[self.signer.public_key],
+        )
+        return {self.system.public_key: system, self.account.public_key: platform}
+
+    def pod_credentials(self, streams: EventStreams, *, at: datetime, expires: datetime) -> str:
+        """A credentials file for the pods of an environment, with a new key. A secret."""
+        rights = Permissions(publish=streams.pods_publish(), subscribe=streams.pods_subscribe())
+        return self.credentials(streams.environment, at=at, expires=expires, permissions=rights)
+
+    def credentials(
+        self,
+        name: str,
+        *,
+        at: datetime,
+        expires: datetime | None = None,
+        permissions: Permissions | None = None,
+    ) -> str:
+        """A credentials file for a user of the platform's account, with a new key. A secret."""
+        user = KeyPair.generate(KeyKind.USER)
+        jwt = user_jwt(
+            self.signer,
+            user.public_key,
+            name=name,
+            account=self.account.public_key,
+            at=at,
+            expires=expires,
+            permissions=permissions,
+        )
+        return credentials_file(jwt, user.seed)
+
+
+_KINDS = {
+    "operator": KeyKind.OPERATOR,
+    "system": KeyKind.ACCOUNT,
+    "account": KeyKind.ACCOUNT,
+    "signer": KeyKind.ACCOUNT,
+}
+
+
+def new_encryption_key() -> str:
+    """A key with which a server encrypts what it stores."""
+    return secrets.token_hex(_ENCRYPTION_KEY_BYTES)
+
+
+def _value_name(name: str) -> str:
+    return f"{name}-seed"

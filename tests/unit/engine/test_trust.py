@@ -1,0 +1,84 @@
+"""The engine's keys in a Secret, and users that are signed with them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tieline_core.engine.credentials import Credentials, InvalidCredentialsError
+from tieline_core.engine.nkeys import KeyKind, KeyPair
+from tieline_core.engine.trust import EngineTrust, InvalidTrustError, new_encryption_key
+from tieline_protocol.event_streams import EventStreams
+
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+def _values(trust: EngineTrust) -> dict[str, bytes]:
+    return {name: seed.encode() for name, seed in trust.to_values().items()}
+
+
+def test_the_keys_come_back_from_their_secret() -> None:
+    trust = EngineTrust()
+    again = EngineTrust.from_values(_values(trust))
+    assert again.to_values() == trust.to_values()
+    assert again.accounts(NOW) == trust.accounts(NOW)
+    assert len(set(trust.to_values().values())) == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda values: values.pop("signer-seed"), "signer-seed is missing"),
+        (lambda values: values.update({"account-seed": b"SAsecret"}), "account-seed is no seed"),
+        (lambda values: values.update({"system-seed": b"\xff\xfe"}), "system-seed is no seed"),
+        (
+            lambda values: values.update({"signer-seed": KeyPair.generate(KeyKind.USER).seed.encode()}),
+            "signer-seed is a seed of another kind",
+        ),
+    ],
+)
+def test_a_secret_that_does_not_hold_the_keys_is_refused_by_name(
+    change: Callable[[dict[str, bytes]], object], problem: str
+) -> None:
+    values = _values(EngineTrust())
+    change(values)
+    with pytest.raises(InvalidTrustError, match=problem) as refused:
+        EngineTrust.from_values(values)
+    assert not any(value.decode("latin-1") in str(refused.value) for value in values.values())
+
+
+def test_pods_get_a_key_of_their_own_with_the_rights_of_their_environment() -> None:
+    trust, streams = EngineTrust(), EventStreams("01M8743MD3AGAY7RWRREVWA5PZ")
+    text = trust.pod_credentials(streams, at=NOW, expires=NOW + timedelta(days=1))
+    user = Credentials.parse(text)
+    claims = json.loads(base64.urlsafe_b64decode(user.jwt.split(".")[1] + "=="))
+    assert claims["sub"] == user.key.public_key
+    assert claims["iss"] == trust.signer.public_key
+    assert claims["nats"]["issuer_account"] == trust.account.public_key
+    assert claims["exp"] == int((NOW + timedelta(days=1)).timestamp())
+    assert claims["nats"]["sub"]["allow"] == ["_INBOX.01M8743MD3AGAY7RWRREVWA5PZ.>"]
+    assert all("01M8743MD3AGAY7RWRREVWA5PZ" in subject for subject in claims["nats"]["pub"]["allow"])
+    assert trust.pod_credentials(streams, at=NOW, expires=NOW) != text
+
+
+@pytest.mark.parametrize("text", ["", "-----BEGIN NATS USER JWT-----\nx", "secret"])
+def test_what_is_no_credentials_file_is_refused(text: str) -> None:
+    with pytest.raises(InvalidCredentialsError):
+        Credentials.parse(text)
+
+
+def test_neither_trust_nor_credentials_show_a_seed() -> None:
+    trust = EngineTrust()
+    user = Credentials.parse(trust.credentials("one", at=NOW))
+    shown = f"{trust!r} {user!r}"
+    assert user.key.seed not in shown
+    assert not any(seed in shown for seed in trust.to_values().values())
+
+
+def test_encryption_keys_differ_and_have_256_bits() -> None:
+    assert len({new_encryption_key() for _ in range(10)}) == 10
+    assert len(bytes.fromhex(new_encryption_key())) == 32
