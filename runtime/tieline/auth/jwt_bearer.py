@@ -4,7 +4,6 @@ import hashlib
 import json
 import time
 import uuid
-from collections import OrderedDict
 from collections.abc import Callable
 
 import jwt
@@ -12,6 +11,7 @@ import jwt
 from tieline.auth.credential_values import raw
 from tieline.auth.prepared_request import InvalidCredentialError, PreparedRequest
 from tieline.configuration.snapshot import Credential
+from tieline_common.bounded_dict import BoundedDict
 
 _DEFAULT_LIFETIME = 300
 _ALGORITHMS = frozenset(f"{family}{size}" for family in ("HS", "RS", "ES") for size in (256, 384, 512))
@@ -23,7 +23,7 @@ class JwtCache:
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
-        self._tokens: OrderedDict[bytes, tuple[float, str]] = OrderedDict()
+        self._tokens: BoundedDict[bytes, tuple[float, str]] = BoundedDict(_REMEMBERED)
 
     def token(self, credential: Credential) -> str:
         """A valid token of the credential; raises InvalidCredentialError."""
@@ -34,8 +34,6 @@ class JwtCache:
             lifetime = int(credential.options.get("expiresIn") or _DEFAULT_LIFETIME)
             token = _signed(credential, issued=int(now), lifetime=lifetime)
             self._tokens[key] = (int(now) + lifetime * 0.8, token)
-            if len(self._tokens) > _REMEMBERED:
-                self._tokens.popitem(last=False)
         self._tokens.move_to_end(key)
         return token
 

@@ -1,16 +1,16 @@
 """Configuration from the API's internal endpoint, by long poll with the pod's own token."""
 
 import asyncio
-import json
 import logging
-import random
 from pathlib import Path
 
 import aiohttp
 
 from tieline.configuration.current import Publish
+from tieline.configuration.pod_api import UNREACHABLE, PodApi
 from tieline.configuration.snapshot import parse
 from tieline.errors import ConfigurationError, reason
+from tieline_common.backoff import exponential, jitter
 
 logger = logging.getLogger("tieline.configuration")
 
@@ -48,8 +48,7 @@ class ApiSource:
         self, *, api_url: str, token_file: Path, version: str = "", first_backoff: float = _FIRST_BACKOFF
     ) -> None:
         self._asked = {"wait": str(_WAIT), **({"version": version} if version else {})}
-        self._url = f"{api_url}{PATH}"
-        self._token_file = token_file
+        self._url, self._token_file = api_url, token_file
         self._first_backoff = first_backoff
         self._etag: str | None = None
 
@@ -57,11 +56,12 @@ class ApiSource:
         """Poll until cancelled."""
         loop = asyncio.get_running_loop()
         failures = 0
-        async with aiohttp.ClientSession(timeout=_TIMEOUT, cookie_jar=aiohttp.DummyCookieJar()) as client:
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as client:
+            api = PodApi(client, self._url, self._token_file)
             while True:
                 asked = loop.time()
                 try:
-                    await self._poll(client, publish)
+                    await self._poll(api, publish)
                 except _NotObtainedError as error:
                     if not failures:
                         logger.warning("Lost the API, serving with the last configuration: %s", reason(error))
@@ -73,37 +73,25 @@ class ApiSource:
                     failures = 0
                 await asyncio.sleep(max(0.0, asked + _SHORTEST_INTERVAL - loop.time()))
 
-    async def _poll(self, client: aiohttp.ClientSession, publish: Publish) -> None:
-        headers = {"Authorization": f"Bearer {self._token()}"}
-        if self._etag:
-            headers["If-None-Match"] = self._etag
+    async def _poll(self, api: PodApi, publish: Publish) -> None:
+        url = f"{self._url}{PATH}"
         try:
-            # No redirects: the token is for this address alone.
-            async with client.get(
-                self._url, params=self._asked, headers=headers, allow_redirects=False
-            ) as response:
-                if response.status == 304:
-                    return
-                if response.status != 200:
-                    hint = _HINTS.get(response.status, "unexpected")
-                    raise _NotObtainedError(f"{self._url} answered {response.status}: {hint}")
-                snapshot = parse(json.loads(await response.read()))
-                etag = response.headers.get("ETag")
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _NotObtainedError(f"{self._url}: {str(error) or type(error).__name__}") from error
+            answer = await api.request("GET", PATH, query=self._asked, etag=self._etag, limits=_TIMEOUT)
+            if answer.status == 304:
+                return
+            if answer.status != 200:
+                hint = _HINTS.get(answer.status, "unexpected")
+                raise _NotObtainedError(f"{url} answered {answer.status}: {hint}")
+            snapshot = parse(answer.json())
+        except UNREACHABLE as error:
+            if isinstance(error, OSError) and error.filename:
+                raise _NotObtainedError(f"{error.filename} cannot be read: {error.strerror}") from error
+            raise _NotObtainedError(f"{url}: {str(error) or type(error).__name__}") from error
         except (ConfigurationError, ValueError) as error:
-            raise _NotObtainedError(f"{self._url} answered with what is no configuration: {error}") from error
+            raise _NotObtainedError(f"{url} answered with what is no configuration: {error}") from error
         publish(snapshot)
-        self._etag = etag
-
-    def _token(self) -> str:
-        """Read anew for each request: the kubelet replaces the file before the token expires."""
-        try:
-            return self._token_file.read_text().strip()
-        except OSError as error:
-            raise _NotObtainedError(f"{self._token_file} cannot be read: {error.strerror}") from error
+        self._etag = answer.etag
 
     def _backoff(self, failures: int) -> float:
-        most = _LONGEST_BACKOFF if self._etag else _LONGEST_BEFORE_THE_FIRST
-        longest = min(self._first_backoff * 2 ** (min(failures, 16) - 1), most)
-        return random.uniform(longest / 2, longest)  # noqa: S311  (spreads retries, hides nothing)
+        cap = _LONGEST_BACKOFF if self._etag else _LONGEST_BEFORE_THE_FIRST
+        return jitter(exponential(failures, first=self._first_backoff, cap=cap), 0.5, 1.0)

@@ -4,21 +4,18 @@ What the platform refreshes by itself comes with the configuration. This is for 
 knows: revoked ones, and those whose provider does not say how long they hold.
 """
 
-import asyncio
-import json
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
 import aiohttp
-from yarl import URL
 
-from tieline.configuration.api_headers import api_headers
+from tieline.configuration.pod_api import UNREACHABLE, ApiAnswer, PodApi
 from tieline.configuration.snapshot import Connection, Credential
+from tieline_common.bounded_dict import BoundedDict
+from tieline_common.single_flight import SingleFlight
 
 logger = logging.getLogger("tieline.configuration")
 
@@ -51,15 +48,13 @@ class AccessTokens(Protocol):
 class ApiAccessTokens:
     """Asks the API, once for all runs that want the same token replaced."""
 
-    client: aiohttp.ClientSession
-    api_url: str
-    token_file: Path
+    api: PodApi
     learn: Callable[[Iterable[str]], None]
     """Told each new token before anybody uses it, so that it never shows in a log."""
     now: Callable[[], float]
-    _newer: "OrderedDict[Key, Mapping[str, Any]]" = field(default_factory=OrderedDict)
-    _asking: "dict[Key, asyncio.Task[None]]" = field(default_factory=dict)
-    _pauses: "OrderedDict[Key, float]" = field(default_factory=OrderedDict)
+    _newer: BoundedDict[Key, Mapping[str, Any]] = field(default_factory=lambda: BoundedDict(_REMEMBERED))
+    _requests: SingleFlight[Key, None] = field(default_factory=SingleFlight)
+    _pauses: BoundedDict[Key, float] = field(default_factory=lambda: BoundedDict(_REMEMBERED))
 
     def newest(self, connection: Connection) -> Connection:
         """See AccessTokens."""
@@ -80,7 +75,7 @@ class ApiAccessTokens:
         """See AccessTokens."""
         for credential in connection.credentials:
             if key := _rejected(credential):
-                await self._ask_once(connection.id, key)
+                await self._replace(connection.id, key)
         found = self.newest(connection)
         return None if found is connection else found
 
@@ -89,47 +84,34 @@ class ApiAccessTokens:
         newer = self._newer.get(key) if key else None
         return credential if newer is None else replace(credential, data=newer)
 
-    async def _ask_once(self, connection_id: str, key: Key) -> None:
-        if key in self._newer or self._pauses.get(key, 0.0) > self.now():
-            return
-        task = self._asking.get(key)
-        if task is None:
-            task = asyncio.create_task(self._ask(connection_id, key))
-            self._asking[key] = task
-            task.add_done_callback(lambda _: self._asking.pop(key, None))
-        # The others' request goes on when this run is cancelled.
-        await asyncio.shield(task)
+    async def _replace(self, connection_id: str, key: Key) -> None:
+        if key not in self._newer and self._pauses.get(key, 0.0) <= self.now():
+            await self._requests.run(key, lambda: self._request(connection_id, key))
 
-    async def _ask(self, connection_id: str, key: Key) -> None:
+    async def _request(self, connection_id: str, key: Key) -> None:
         try:
             data = await self._get(connection_id, key)
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+        except (*UNREACHABLE, ValueError) as error:
             logger.warning(
                 "Could not ask the API for another access token: %s", error or type(error).__name__
             )
             data = None
         if data is None or data.get("accessToken") in (None, key[1]):
-            _remember(self._pauses, key, self.now() + _PAUSE)
+            self._pauses[key] = self.now() + _PAUSE
             return
         self.learn([str(data["accessToken"])])
-        _remember(self._newer, key, data)
+        self._newer[key] = data
 
     async def _get(self, connection_id: str, key: Key) -> dict[str, Any] | None:
         credential_id, rejected = key
         parts = (quote(connection_id, safe=""), "credentials", quote(credential_id, safe=""), "token")
-        url = URL(f"{self.api_url}{PATH}/{'/'.join(parts)}", encoded=True)
-        headers = api_headers(self.token_file)
-        # No redirects: the pod's token is for this address alone.
-        async with self.client.post(
-            url, json={"rejected": rejected}, headers=headers, timeout=_TIMEOUT, allow_redirects=False
-        ) as response:
-            body = await response.read()
-            if response.status == 200:
-                found = json.loads(body)
-                return found if isinstance(found, dict) else None
-            extra = {"credential": credential_id, "status": response.status}
-            logger.warning("There is no other access token: %s", _message(body), extra=extra)
-            return None
+        path = f"{PATH}/{'/'.join(parts)}"
+        answer = await self.api.request("POST", path, body={"rejected": rejected}, limits=_TIMEOUT)
+        if answer.status == 200:
+            return answer.json()
+        extra = {"credential": credential_id, "status": answer.status}
+        logger.warning("There is no other access token: %s", _message(answer), extra=extra)
+        return None
 
 
 def _rejected(credential: Credential) -> Key | None:
@@ -138,14 +120,8 @@ def _rejected(credential: Credential) -> Key | None:
     return (credential.id, token) if credential.scheme == "oauth2" and isinstance(token, str) else None
 
 
-def _remember(known: "OrderedDict[Key, Any]", key: Key, value: Any) -> None:
-    known[key] = value
-    if len(known) > _REMEMBERED:
-        known.popitem(last=False)
-
-
-def _message(body: bytes) -> str:
+def _message(answer: ApiAnswer) -> str:
     try:
-        return str(json.loads(body)["message"])
-    except (ValueError, KeyError, TypeError):
+        return str(answer.json()["message"])
+    except (ValueError, KeyError):
         return "the API gave no reason"

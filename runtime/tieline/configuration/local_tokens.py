@@ -4,11 +4,9 @@ Client credentials, a user's name and password, and refresh tokens (RFC 6749, se
 consent and mutual TLS towards the token URL need the platform. oauthlib writes and reads the requests, as there.
 """
 
-import asyncio
 import hashlib
 import json
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,6 +19,8 @@ from oauthlib.oauth2.rfc6749.parameters import parse_token_response, prepare_tok
 from tieline.configuration.snapshot import Connection, Credential
 from tieline.errors import CredentialError
 from tieline.telemetry.client_spans import shown
+from tieline_common.bounded_dict import BoundedDict
+from tieline_common.single_flight import SingleFlight
 
 _TIMEOUT = aiohttp.ClientTimeout(total=20, connect=5)
 _MAX_ANSWER = 256 * 1024
@@ -99,8 +99,8 @@ class LocalAccessTokens:
     learn: Callable[[Iterable[str]], None]
     """Told each token before anybody uses it, so that it never shows in a log."""
     now: Callable[[], float] = time.monotonic
-    _tokens: "OrderedDict[str, _Token]" = field(default_factory=OrderedDict)
-    _asking: "dict[str, asyncio.Task[None]]" = field(default_factory=dict)
+    _tokens: BoundedDict[str, _Token] = field(default_factory=lambda: BoundedDict(_REMEMBERED))
+    _requests: SingleFlight[str, None] = field(default_factory=SingleFlight)
 
     def newest(self, connection: Connection) -> Connection:
         """The connection with the tokens that are known."""
@@ -111,7 +111,7 @@ class LocalAccessTokens:
         """The connection with tokens that hold; raises CredentialError where there are none to be had."""
         for credential in connection.credentials:
             if credential.scheme == "oauth2" and not self._holds(credential):
-                await self._ask_once(connection, credential)
+                await self._obtain(connection, credential)
         return self.newest(connection)
 
     async def instead_of(self, connection: Connection) -> Connection | None:
@@ -125,7 +125,7 @@ class LocalAccessTokens:
             if known is not None and self.now() - known.asked_at < _PAUSE:
                 continue
             try:
-                await self._ask_once(connection, credential)
+                await self._obtain(connection, credential)
             except CredentialError:
                 continue
             found = True
@@ -142,22 +142,16 @@ class LocalAccessTokens:
             return bool(credential.data.get("accessToken"))
         return known.ends_at is None or self.now() < known.ends_at - _EARLY
 
-    async def _ask_once(self, connection: Connection, credential: Credential) -> None:
+    async def _obtain(self, connection: Connection, credential: Credential) -> None:
         key = _key(credential)
-        task = self._asking.get(key)
-        if task is None:
-            task = asyncio.create_task(self._ask(key, credential))
-            self._asking[key] = task
-            task.add_done_callback(lambda _: self._asking.pop(key, None))
         try:
-            # The others' request goes on when this run is cancelled.
-            await asyncio.shield(task)
+            await self._requests.run(key, lambda: self._request(key, credential))
         except _NoTokenError as error:
             raise CredentialError(
                 template=connection.template, credential=credential.id, problem=str(error)
             ) from None
 
-    async def _ask(self, key: str, credential: Credential) -> None:
+    async def _request(self, key: str, credential: Credential) -> None:
         if problem := problem_of(credential):
             raise _NoTokenError(problem)
         asked_at = self.now()
@@ -170,8 +164,6 @@ class LocalAccessTokens:
         lifetime = found.get("expires_in")
         ends_at = asked_at + lifetime if isinstance(lifetime, int | float) and lifetime > 0 else None
         self._tokens[key] = _Token(data=data, asked_at=asked_at, ends_at=ends_at)
-        if len(self._tokens) > _REMEMBERED:
-            self._tokens.popitem(last=False)
 
     async def _send(self, request: _Request) -> Mapping[str, Any]:
         try:

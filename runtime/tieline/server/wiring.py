@@ -9,6 +9,7 @@ from tieline.configuration.api_source import ApiSource
 from tieline.configuration.api_tokens import AccessTokens, ApiAccessTokens
 from tieline.configuration.current import Configuration, Source
 from tieline.configuration.file_source import FileSource
+from tieline.configuration.pod_api import PodApi
 from tieline.configuration.users import ApiUsers, ConfiguredUsers, Users
 from tieline.context import Named, RunMetadata
 from tieline.server.settings import Settings
@@ -36,7 +37,7 @@ def users_of(settings: Settings, configuration: Configuration, client: aiohttp.C
     """Where users' activations come from."""
     if settings.connections_file is not None or settings.api_url is None:
         return ConfiguredUsers(configuration)
-    return ApiUsers(client, settings.api_url, settings.token_file, time.monotonic)
+    return ApiUsers(PodApi(client, settings.api_url, settings.token_file), time.monotonic)
 
 
 def tokens_of(
@@ -50,7 +51,9 @@ def tokens_of(
         return LocalAccessTokens(client, redactor.learn)
     if settings.api_url is None:
         return None
-    return ApiAccessTokens(to_api, settings.api_url, settings.token_file, redactor.learn, time.monotonic)
+    return ApiAccessTokens(
+        PodApi(to_api, settings.api_url, settings.token_file), redactor.learn, time.monotonic
+    )
 
 
 def documents_of(settings: Settings, client: aiohttp.ClientSession) -> Documents:
@@ -59,7 +62,7 @@ def documents_of(settings: Settings, client: aiohttp.ClientSession) -> Documents
         return FileDocuments(settings.state_file)
     if settings.connections_file is not None or settings.api_url is None:
         return MemoryDocuments()
-    return ApiDocuments(client, settings.api_url, settings.token_file)
+    return ApiDocuments(PodApi(client, settings.api_url, settings.token_file))
 
 
 def limits_of(settings: Settings) -> Limits:

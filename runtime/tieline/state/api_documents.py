@@ -1,17 +1,14 @@
 """Documents that the API keeps for the pod's environment; asked for with the pod's own token."""
 
 import asyncio
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import aiohttp
-from yarl import URL
 
-from tieline.configuration.api_headers import api_headers
+from tieline.configuration.pod_api import UNREACHABLE, PodApi
 from tieline.state.documents import (
     AnyVersion,
     Document,
@@ -34,9 +31,7 @@ _REFUSED = frozenset({400, 403, 404, 413, 422})
 class ApiDocuments:
     """See Documents. What is safe to repeat is tried three times."""
 
-    client: aiohttp.ClientSession
-    api_url: str
-    token_file: Path
+    api: PodApi
 
     async def get(self, shelf: DocumentScope, key: str) -> Document | None:
         """See Documents."""
@@ -74,19 +69,14 @@ class ApiDocuments:
 
         With an expected version a second try could only find that the first one had done it.
         """
-        url = URL(f"{self.api_url}{_PATH}{_path(shelf, key)}", encoded=True)
+        path = f"{_PATH}{_path(shelf, key)}"
         for pause in (*(_PAUSES if repeat else ()), None):
             try:
-                headers = api_headers(self.token_file)
-                # No redirects: the token is for this address alone.
-                async with self.client.request(
-                    method, url, json=body, headers=headers, timeout=_TIMEOUT, allow_redirects=False
-                ) as response:
-                    content = await response.read()
-                    if response.status not in _TRANSIENT:
-                        return response.status, _parsed(content)
-                    reason = f"the API answered {response.status}"
-            except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+                answer = await self.api.request(method, path, body=body, limits=_TIMEOUT)
+                if answer.status not in _TRANSIENT:
+                    return answer.status, answer.json()
+                reason = f"the API answered {answer.status}"
+            except (*UNREACHABLE, ValueError) as error:
                 reason = str(error) or type(error).__name__
             if pause is not None:
                 await asyncio.sleep(pause)
@@ -96,13 +86,6 @@ class ApiDocuments:
 def _path(shelf: DocumentScope, key: str) -> str:
     user = f"/users/{quote(shelf.external_id, safe='')}" if shelf.external_id is not None else ""
     return f"{user}/{shelf.kind}/{quote(key, safe='')}"
-
-
-def _parsed(content: bytes) -> dict[str, Any]:
-    body = json.loads(content) if content else {}
-    if not isinstance(body, dict):
-        raise ValueError("the API's answer is no object")
-    return body
 
 
 def _refuse(status: int, body: Mapping[str, Any]) -> None:

@@ -9,13 +9,14 @@ import html
 import json
 import re
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus
+
+from tieline_common.bounded_dict import BoundedDict
 
 MASK = "***"
 
@@ -75,7 +76,7 @@ class Redactor:
 
     def __init__(self) -> None:
         self._current: dict[str, frozenset[_Secret]] = {}
-        self._former: OrderedDict[_Secret, None] = OrderedDict()
+        self._former: BoundedDict[_Secret, None] = BoundedDict(_REMEMBERED)
         self._known: frozenset[_Secret] = frozenset()
         self._matcher = _Matcher((), (), ())
 
@@ -97,9 +98,6 @@ class Redactor:
     def _remember(self, secrets: Iterable[_Secret]) -> None:
         for secret in secrets:
             self._former[secret] = None
-            self._former.move_to_end(secret)
-        while len(self._former) > _REMEMBERED:
-            self._former.popitem(last=False)
 
     def _refresh(self) -> None:
         known = frozenset(self._former).union(*self._current.values())

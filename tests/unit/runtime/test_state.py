@@ -10,6 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from tieline import State, StateChangedError, StateRefusedError, StateUnavailableError
+from tieline.configuration.pod_api import PodApi
 from tieline.state.api_documents import ApiDocuments
 from tieline.state.documents import SCHEDULES, Document, DocumentChangedError, DocumentScope, MemoryDocuments
 
@@ -97,7 +98,7 @@ async def api(
     application.router.add_route("*", "/{path:.*}", found.handle)
     server = TestServer(application)
     await server.start_server()
-    found.documents = ApiDocuments(client, str(server.make_url("")).rstrip("/"), tmp_path / "token")
+    found.documents = ApiDocuments(PodApi(client, str(server.make_url("")).rstrip("/"), tmp_path / "token"))
     yield found
     await server.close()
 

@@ -15,6 +15,7 @@ from pytest_aiohttp import AiohttpClient
 
 from tests.unit.runtime.external_systems import RUN_METADATA, External, api_key, configured, environment
 from tieline import Context, Integration
+from tieline.configuration.pod_api import PodApi
 from tieline.configuration.users import ApiUsers
 from tieline.server.applications import webhook_application
 from tieline.server.responses import EXECUTION_ID_HEADER
@@ -125,7 +126,7 @@ async def place(
         configuration=configured(environment("http://unused", **TEMPLATES)),
         client=client,
         run_metadata=RUN_METADATA,
-        users=ApiUsers(client, url, token, lambda: found.now),
+        users=ApiUsers(PodApi(client, url, token), lambda: found.now),
     )
     found.client = await aiohttp_client(webhook_application(integration.webhooks, runner, max_body=1000))
     yield found
@@ -213,7 +214,9 @@ async def test_the_memory_for_users_is_bounded(client: aiohttp.ClientSession, tm
     api = Api(users={f"user-{number}": {"id": str(number)} for number in range(1100)})
     await api.start()
     (tmp_path / "token").write_text("pods-token")
-    users = ApiUsers(client, str(api.server.make_url("")).rstrip("/"), tmp_path / "token", lambda: 1.0)
+    users = ApiUsers(
+        PodApi(client, str(api.server.make_url("")).rstrip("/"), tmp_path / "token"), lambda: 1.0
+    )
     for name in api.users:
         await users.find(name)
     assert len(users._known) == 1000

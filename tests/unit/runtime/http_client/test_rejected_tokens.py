@@ -17,6 +17,7 @@ from aiohttp.test_utils import TestServer
 from tests.unit.runtime.external_systems import configured, context, environment, scheme_credential
 from tieline import Context, CredentialError
 from tieline.configuration.api_tokens import ApiAccessTokens
+from tieline.configuration.pod_api import PodApi
 
 
 @dataclass
@@ -76,7 +77,7 @@ async def there(tmp_path: Path) -> AsyncIterator[There]:
     learnt: list[str] = []
     now = [0.0]
     async with aiohttp.ClientSession() as client:
-        tokens = ApiAccessTokens(client, urls[1], tmp_path / "token", learnt.extend, lambda: now[0])
+        tokens = ApiAccessTokens(PodApi(client, urls[1], tmp_path / "token"), learnt.extend, lambda: now[0])
         configuration.tokens = tokens
         yield There(shop, api, context(client, configuration), tokens, learnt, now)
     for server in servers:

@@ -14,6 +14,7 @@ from tests.harness.session.waiting import until
 from tests.unit.runtime.external_systems import configured, environment
 from tieline.configuration.api_source import ApiSource
 from tieline.configuration.current import Configuration
+from tieline.configuration.pod_api import PodApi
 from tieline.configuration.snapshot import parse
 from tieline.configuration.users import ApiUsers
 from tieline.telemetry.redaction import Redactor
@@ -137,7 +138,7 @@ async def test_a_users_activation_is_told_when_it_is_taken_up_and_when_it_has_ch
     (tmp_path / "token").write_text("pods-token")
     async with TestServer(application) as server:
         url = str(server.make_url("")).rstrip("/")
-        users = ApiUsers(client, url, tmp_path / "token", lambda: now)
+        users = ApiUsers(PodApi(client, url, tmp_path / "token"), lambda: now)
         for _ in range(2):
             await users.find("ann")
             now += 2
