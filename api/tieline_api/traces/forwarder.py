@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import aiohttp
 
-from tieline_common.backoff import jitter
+from tieline_common.backoff import exponential, jitter
 
 logger = logging.getLogger("tieline.traces")
 
@@ -82,7 +82,7 @@ class Forwarder:
                     if not failures:
                         logger.warning("Cannot send traces to %s (%d), trying again", self._url, status)
                     failures += 1
-                    longest = min(_FIRST_PAUSE * 2 ** min(failures, 10), _LONGEST_PAUSE)
+                    longest = exponential(failures + 1, first=_FIRST_PAUSE, cap=_LONGEST_PAUSE)
                     await asyncio.sleep(jitter(longest, 0.5, 1.0))
                     continue
                 if failures:

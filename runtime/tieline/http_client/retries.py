@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import parsedate_to_datetime
@@ -10,6 +9,7 @@ from typing import Any
 
 import aiohttp
 
+from tieline_common.backoff import exponential, jitter
 from tieline_protocol.egress import EgressRefusedError
 
 RETRIES = 2
@@ -19,7 +19,6 @@ RETRIES = 2
 _IDEMPOTENT = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PUT"})
 _TEMPORARY = frozenset({429, 502, 503, 504})
 _FIRST_WAIT = 0.25
-_DOUBLED = 10
 _PLAIN = (str, bytes, int, float)
 # What asks for more patience than this is for the code to decide about: a run has a time-out.
 _LONGEST_WAIT = 10.0
@@ -100,9 +99,7 @@ def _repeatable(options: Mapping[str, Any]) -> bool:
 
 
 def _backoff(attempt: int) -> float:
-    doubled: float = 2 ** min(attempt, _DOUBLED)
-    wait = doubled * _FIRST_WAIT * random.uniform(0.5, 1.5)  # noqa: S311  (spreads retries, hides nothing)
-    return min(wait, _LONGEST_WAIT)
+    return min(jitter(exponential(attempt + 1, first=_FIRST_WAIT, cap=_LONGEST_WAIT)), _LONGEST_WAIT)
 
 
 def _seconds(text: str) -> float:

@@ -22,6 +22,7 @@ from tieline.state.documents import (
     StateRefusedError,
     StateUnavailableError,
 )
+from tieline_common.backoff import exponential
 
 logger = logging.getLogger("tieline.schedules")
 
@@ -97,7 +98,7 @@ class Scheduler:
                         "Schedule %s cannot be claimed, trying again: %s", schedule.name, reason(error)
                     )
                 failures += 1
-                pause = min(_FIRST_BACKOFF * 2 ** min(failures - 1, 10), _LONGEST_BACKOFF)
+                pause = exponential(failures, first=_FIRST_BACKOFF, cap=_LONGEST_BACKOFF)
                 # What was seen before says nothing about the time in which nobody could renew a claim.
                 seen.version = ""
             except Exception:

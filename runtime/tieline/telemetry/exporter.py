@@ -3,7 +3,6 @@
 import asyncio
 import gzip
 import logging
-import random
 from collections import deque
 from collections.abc import Mapping
 
@@ -12,6 +11,7 @@ import aiohttp
 from tieline.telemetry.otlp_json import Redact, encode
 from tieline.telemetry.spans import Span, Value
 from tieline.telemetry.trace_endpoint import Destination
+from tieline_common.backoff import exponential, jitter
 
 logger = logging.getLogger("tieline.tracing")
 
@@ -144,8 +144,8 @@ class Exporter:
     async def _due(self, failures: int) -> int:
         """Wait until it is time to send, and tell how many spans: all after a while, or whole batches earlier."""
         if failures:
-            longest = min(self._interval * 2 ** min(failures, 10), _LONGEST_BACKOFF)
-            await asyncio.sleep(random.uniform(longest / 2, longest))  # noqa: S311  (spreads retries, hides nothing)
+            longest = exponential(failures + 1, first=self._interval, cap=_LONGEST_BACKOFF)
+            await asyncio.sleep(jitter(longest, 0.5, 1.0))
             return len(self._waiting)
         try:
             async with asyncio.timeout(self._interval):
