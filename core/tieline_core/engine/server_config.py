@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tieline_protocol.event_streams import MAX_MESSAGE_BYTES
+
 
 @dataclass(frozen=True, kw_only=True)
 class EngineConfig:
@@ -25,7 +27,7 @@ class EngineConfig:
     server_name: str = "$TIELINE_SERVER_NAME"
     routes: Sequence[str] = ()
     """URLs of all servers of the cluster; none for a server of its own."""
-    max_payload: int = 1024 * 1024
+    max_payload: int = MAX_MESSAGE_BYTES
     """Bytes."""
     sync_interval: str = "always"
     """When stored events are synced to the disk: before they are acknowledged."""

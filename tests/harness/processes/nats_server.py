@@ -94,9 +94,8 @@ class NatsServer:
         """A client with all rights in the platform's account."""
         return await self.client(None, **options)
 
-    async def pod(self, environment: str, **options: Any) -> Client:
+    async def pod(self, streams: EventStreams, **options: Any) -> Client:
         """A client with the rights of an environment's pods."""
-        streams = EventStreams(environment)
         rights = Permissions(publish=streams.pods_publish(), subscribe=streams.pods_subscribe())
         return await self.client(rights, inbox_prefix=streams.inbox, **options)
 
