@@ -64,6 +64,8 @@ class EventMetadata:
     replay_of: str | None = None
     """The run that is run again."""
     request: WebhookRequest | None = None
+    has_steps: bool = False
+    """Whether results of steps may be kept for it."""
     interruptions: int = 0
     """How often the run's pod ended in its middle, since an attempt last ended by itself."""
 

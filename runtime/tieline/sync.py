@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
 from http.cookies import SimpleCookie
 from typing import Any, Generic, TypeVar
 
@@ -332,11 +333,49 @@ class SyncContext(Generic[V]):
         return SyncState(self._context.state, self._loop)
 
     def background(self, work: Work, *args: Any, **kwargs: Any) -> None:
-        """Do ``work`` after the answer; see Context.background."""
+        """Do ``work`` after the answer, in this pod's memory; see Context.background."""
         _wait(self._start(work, args, kwargs), self._loop)
 
     async def _start(self, work: Work, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._context.background(work, *args, **kwargs)
+
+    def publish(
+        self,
+        task: str,
+        payload: Any,
+        *,
+        key: str | None = None,
+        id: str | None = None,
+        delay: float | timedelta | None = None,
+        at: datetime | None = None,
+        user: str | None = None,
+    ) -> str:
+        """Have ``@integration.event(task)`` run with ``payload``; see Context.publish."""
+        call = self._context.publish(task, payload, key=key, id=id, delay=delay, at=at, user=user)
+        return _wait(call, self._loop)
+
+    def step(self, name: str, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """The result of ``work(*args, **kwargs)``, which a retry does not do again; see Context.step."""
+        steps = self._context.steps
+        step = _wait(steps.begin(name), self._loop)
+        value = None
+        if step.result is None:
+            try:
+                with step.current():
+                    value = work(*args, **kwargs)
+            except Exception as error:
+                steps.failed(step, error)
+                raise
+        return _wait(steps.finish(step, value), self._loop)
+
+    def sleep(self, name: str, duration: float | timedelta) -> None:
+        """End the run, and go on here after ``duration``; see Context.sleep."""
+        _wait(self._context.sleep(name, duration), self._loop)
+
+    @property
+    def idempotency_key(self) -> str:
+        """A text that is the same in all attempts; see Context.idempotency_key."""
+        return self._context.idempotency_key
 
     def trace(self, name: str, **attributes: Value) -> AbstractContextManager[Span]:
         """A span of one's own in the run's trace; see Context.trace."""

@@ -29,6 +29,8 @@ class EngineConfig:
     """URLs of all servers of the cluster; none for a server of its own."""
     max_payload: int = MAX_MESSAGE_BYTES
     """Bytes."""
+    ping_interval: str = "10s"
+    """A client that does not answer two pings is disconnected: a pod that hangs gets no more events then."""
     sync_interval: str = "always"
     """When stored events are synced to the disk: before they are acknowledged."""
 
@@ -44,7 +46,8 @@ class EngineConfig:
             "resolver: MEMORY\n"
             f"resolver_preload {{\n{accounts}\n}}\n"
             f"max_payload: {self.max_payload}\n"
-            'ping_interval: "20s"\n'
+            f"ping_interval: {json.dumps(self.ping_interval)}\n"
+            "ping_max: 2\n"
             'write_deadline: "10s"\n'
             "jetstream {\n"
             f"  store_dir: {json.dumps(self.storage)}\n"

@@ -7,9 +7,8 @@ from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
 from nats.js.errors import BadRequestError, NotFoundError
 
-from tieline_protocol.event_streams import PODS, EventStreams, history_stream
+from tieline_protocol.event_streams import LEASE_SECONDS, PODS, EventStreams, history_stream
 
-_ACK_WAIT = timedelta(seconds=30)
 _DUPLICATES = timedelta(minutes=2)
 _MAX_ACK_PENDING = 10_000
 
@@ -26,6 +25,8 @@ class StreamLimits:
     """Of the run history of an organisation."""
     history_age: timedelta = timedelta(days=30)
     replicas: int = 1
+    lease: timedelta = timedelta(seconds=LEASE_SECONDS)
+    """After this long without a sign of life, a pod's events are handed to another one."""
 
 
 async def ensure_environment(
@@ -73,12 +74,12 @@ async def ensure_environment(
             discard=DiscardPolicy.NEW,
             max_msgs_per_subject=1,
             max_bytes=limits.runs_bytes,
-            allow_rollup_hdrs=True,
+            allow_msg_ttl=True,
         ),
         limits,
     )
-    await jetstream.add_consumer(streams.queue, _consumer(f"ev.{environment}.>"))
-    await jetstream.add_consumer(streams.later, _consumer(f"due.{environment}.>"))
+    await jetstream.add_consumer(streams.queue, _consumer(f"ev.{environment}.>", limits))
+    await jetstream.add_consumer(streams.later, _consumer(f"due.{environment}.>", limits))
 
 
 async def ensure_history(jetstream: JetStreamContext, organisation: str, limits: StreamLimits) -> None:
@@ -118,10 +119,10 @@ async def ensure_stream(jetstream: JetStreamContext, config: StreamConfig, limit
         await jetstream.update_stream(wanted)
 
 
-def _consumer(filter_subject: str) -> ConsumerConfig:
+def _consumer(filter_subject: str, limits: StreamLimits) -> ConsumerConfig:
     return ConsumerConfig(
         durable_name=PODS,
         filter_subject=filter_subject,
-        ack_wait=_ACK_WAIT.total_seconds(),
+        ack_wait=limits.lease.total_seconds(),
         max_ack_pending=_MAX_ACK_PENDING,
     )

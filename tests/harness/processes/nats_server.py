@@ -22,9 +22,9 @@ from tests.harness.processes.ports import free_ports
 from tieline_cluster.definition.go_modules import ensure_built
 from tieline_cluster.progress import Progress, Silence
 from tieline_core.engine.claims import Permissions
-from tieline_core.engine.credentials import Credentials
 from tieline_core.engine.server_config import EngineConfig
 from tieline_core.engine.trust import EngineTrust, new_encryption_key
+from tieline_protocol.engine_credentials import Credentials
 from tieline_protocol.event_streams import EventStreams
 
 _START_SECONDS = 30.0
@@ -127,6 +127,7 @@ class NatsServer:
             monitoring_port=self.monitoring_port,
             server_name="test",
             sync_interval=self.sync_interval,
+            ping_interval="1s",
         )
 
     def _is_ready(self) -> bool:

@@ -16,11 +16,11 @@ from nats.aio.client import Client
 
 from tests.harness.processes.nats_server import NatsServer
 from tieline_core.engine.claims import Permissions
-from tieline_core.engine.credentials import Credentials
-from tieline_core.engine.nkeys import KeyKind, KeyPair
 from tieline_core.engine.streams import StreamLimits, ensure_environment, ensure_history
 from tieline_core.identity.ids import new_id
+from tieline_protocol.engine_credentials import Credentials
 from tieline_protocol.event_streams import PODS, EventStreams, hashed, history_stream
+from tieline_protocol.nkeys import KeyKind, KeyPair
 
 ORGANISATION = new_id()
 OWN, OTHER = EventStreams(ORGANISATION, new_id()), EventStreams(ORGANISATION, new_id())
