@@ -129,20 +129,12 @@ def rollout_complete(deployment: Object | None, replicas: int) -> bool:
 
 def deployed_version(deployment: Object | None) -> str | None:
     """The version that the Deployment's pod template names."""
-    return _template_annotation(deployment, VERSION_ANNOTATION)
-
-
-def deployed_revision(deployment: Object | None) -> str | None:
-    """The revision that the Deployment's pod template names."""
-    return _template_annotation(deployment, REVISION_ANNOTATION)
-
-
-def _template_annotation(deployment: Object | None, name: str) -> str | None:
     if deployment is None:
         return None
-    annotations = deployment["spec"]["template"]["metadata"].get("annotations", {})
-    value: str | None = annotations.get(name)
-    return value
+    version: str | None = (
+        deployment["spec"]["template"]["metadata"].get("annotations", {}).get(VERSION_ANNOTATION)
+    )
+    return version
 
 
 def _failure(obj: Object) -> Failure | None:
