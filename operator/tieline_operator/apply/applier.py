@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol, Required, TypedDict, Unpack
 
@@ -90,25 +90,17 @@ class LiveLister(Protocol):
     ) -> Sequence[Object]: ...
 
 
+@dataclass(eq=False)
 class Applier:
     """Carries out plans."""
 
-    def __init__(
-        self,
-        kube: Writer,
-        live: LiveLister,
-        observer: WriteObserver,
-        events: EventRecorder,
-        drifts: DriftReporter,
-        wrote: Callable[[Resource, Object, Object], None] = lambda _resource, _planned, _written: None,
-    ) -> None:
-        """``wrote`` is called with each object that a plan was for: as it was planned on, and as it is written."""
-        self._kube = kube
-        self._live_lister = live
-        self._wrote = wrote
-        self._observer = observer
-        self._events = events
-        self._drifts = drifts
+    kube: Writer
+    live: LiveLister
+    observer: WriteObserver
+    events: EventRecorder
+    drifts: DriftReporter
+    wrote: Callable[[Resource, Object, Object], None] = lambda _resource, _planned, _written: None
+    """Called with each object that a plan was for: as it was planned on, and as it is written."""
 
     async def carry_out(
         self,
@@ -127,9 +119,9 @@ class Applier:
         """
         refusals, any_written = await self._children(resource, obj, plan)
         for deletion in plan.deletions:
-            self._drifts.deleting(deletion.uid)
+            self.drifts.deleting(deletion.uid)
             with suppress(NotFound, Conflict):
-                await self._kube.delete(
+                await self.kube.delete(
                     deletion.resource,
                     deletion.name,
                     deletion.namespace,
@@ -165,7 +157,7 @@ class Applier:
             if refusals:
                 break  # the rest refers to it
             if drift:
-                await self._drifts.report(resource, obj, drift)
+                await self.drifts.report(resource, obj, drift)
         without = set()
         for child in plan.children:
             part = part_of(child)
@@ -177,7 +169,7 @@ class Applier:
             if len(refusals) > before:
                 without.add(part)
             if drift:
-                await self._drifts.report(resource, obj, drift)
+                await self.drifts.report(resource, obj, drift)
         return refusals, written
 
     async def _write_or_refusal(
@@ -197,16 +189,14 @@ class Applier:
 
     async def _create(self, creation: Creation) -> Drift | Refusal | None:
         resource, desired = creation.resource, creation.desired
-        drift = self._drifts.missing(resource, desired)
+        drift = self.drifts.missing(resource, desired)
         try:
-            self._observer.observe(
-                resource, await self._kube.create(resource, desired, field_manager=MANAGER)
-            )
+            self.observer.observe(resource, await self.kube.create(resource, desired, field_manager=MANAGER))
         except AlreadyExists:
             existing = await self._live(resource, desired)
             refusal = creation_refusal(creation, existing) if existing is not None else None
             if existing is not None and refusal is None:
-                self._observer.observe(resource, existing)
+                self.observer.observe(resource, existing)
             return refusal
         return drift
 
@@ -218,29 +208,29 @@ class Applier:
         """
         resource, actual = child.resource, child.actual
         if actual is None:
-            drift = self._drifts.missing(resource, child.desired)
+            drift = self.drifts.missing(resource, child.desired)
         else:
-            drift = await self._drifts.changed(resource, child.desired, actual)
+            drift = await self.drifts.changed(resource, child.desired, actual)
         for attempt in range(1, _TRIES + 1):
             if actual is not None and (refusal := child_refusal(child, actual)):
                 return refusal
             expected = {"resourceVersion": _NEW} if actual is None else {"uid": actual["metadata"]["uid"]}
             desired = {**child.desired, "metadata": {**child.desired["metadata"], **expected}}
             try:
-                applied = await self._kube.apply(resource, desired, field_manager=MANAGER, force=True)
+                applied = await self.kube.apply(resource, desired, field_manager=MANAGER, force=True)
             except Conflict:
                 if attempt == _TRIES:
                     raise
                 actual = await self._live(resource, child.desired)
                 continue
-            self._observer.observe(resource, applied.object)
+            self.observer.observe(resource, applied.object)
             break
         return drift
 
     async def _live(self, resource: Resource, desired: Mapping[str, Any]) -> Object | None:
         """The object of a child's name, read from the API server."""
         metadata = desired["metadata"]
-        found = await self._live_lister.list(
+        found = await self.live.list(
             resource, metadata["namespace"], field_selector=f"metadata.name={metadata['name']}"
         )
         return next(iter(found), None)
@@ -256,7 +246,7 @@ class Applier:
         labelled = _identified(resource, obj)
         labelled["metadata"]["labels"] = {ID_LABEL: object_id(obj)}
         try:
-            applied = await self._kube.apply(resource, labelled, field_manager=MANAGER, force=True)
+            applied = await self.kube.apply(resource, labelled, field_manager=MANAGER, force=True)
         except Forbidden as error:
             more = {
                 "kind": resource.kind,
@@ -264,8 +254,8 @@ class Applier:
             }
             logger.debug("The label with the id cannot be written: %s", error, extra=more)
             return False
-        self._wrote(resource, obj, applied.object)
-        self._observer.observe(resource, applied.object)
+        self.wrote(resource, obj, applied.object)
+        self.observer.observe(resource, applied.object)
         return True
 
     async def _status(self, resource: Resource, obj: Object, plan: Plan, now: datetime) -> None:
@@ -273,15 +263,15 @@ class Applier:
         if status == obj.get("status"):
             return
         before = find_condition(obj)
-        applied = await self._kube.apply(
+        applied = await self.kube.apply(
             resource,
             {**_identified(resource, obj), "status": status},
             field_manager=MANAGER,
             force=True,
             subresource="status",
         )
-        self._wrote(resource, obj, applied.object)
-        self._observer.observe(resource, applied.object)
+        self.wrote(resource, obj, applied.object)
+        self.observer.observe(resource, applied.object)
         after = find_condition(applied.object)
         posted_reason = ""
         turned = after is not None and (
@@ -304,11 +294,11 @@ class Applier:
             )
         if after and turned:
             posted_reason = after["reason"]
-            await self._events.post(resource, applied.object, after)
+            await self.events.post(resource, applied.object, after)
         already_posted = bool(plan.events) and plan.events[0].reason == posted_reason
         for planned_event in plan.events[1 if already_posted else 0 :]:
             warning = {"status": "False", "reason": planned_event.reason, "message": planned_event.message}
-            await self._events.post(resource, applied.object, warning)
+            await self.events.post(resource, applied.object, warning)
 
 
 def part_of(child: Child | Creation) -> str | None:

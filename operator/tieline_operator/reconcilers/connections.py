@@ -76,17 +76,13 @@ class ObservedConnection:
     """The Secrets to delete."""
 
 
+@dataclass(eq=False)
 class ConnectionReconciler:
     """Reconciles connections."""
 
-    def __init__(
-        self,
-        token_problems: TokenProblems = lambda _namespace, _name: {},
-        egress: Egress = PUBLIC_ONLY,
-    ) -> None:
-        """``egress`` is what the administrator lets connections reach."""
-        self._token_problems = token_problems
-        self._egress = egress
+    token_problems: TokenProblems = lambda _namespace, _name: {}
+    egress: Egress = PUBLIC_ONLY
+    """What the administrator lets connections reach."""
 
     async def reconcile(self, cache: ClusterCache, obj: Object, now: datetime) -> Plan:
         """Observes the Connection and plans."""
@@ -100,7 +96,7 @@ class ConnectionReconciler:
         tokens = {item.id: tokens_facts(secrets, obj, item.id) for item in spec.credentials}
         observed = ObservedConnection(
             connection=connection,
-            egress=self._egress,
+            egress=self.egress,
             id_conflict=id_conflict(obj, cache[CONNECTIONS]),
             older_holder=older_claimant(obj, cache[CONNECTIONS].by_index("name", key)),
             system=system,
@@ -118,7 +114,7 @@ class ConnectionReconciler:
                 for item in spec.credentials
                 if not has_expired(item, now)
             },
-            token_problems=self._token_problems(namespace, connection.name),
+            token_problems=self.token_problems(namespace, connection.name),
             reported_errors={
                 one["id"]: frozenset(one.get("errors") or ())
                 for one in obj.get("status", {}).get("credentials", [])
