@@ -166,15 +166,8 @@ def _sign_in(
 
 def _service(kubectl: Kubectl, project: str) -> str:
     """The name of the environment's Service."""
-    return _run(
-        kubectl,
-        "get",
-        "services",
-        "-l",
-        f"tieline.dev/project={project}",
-        "-o",
-        "jsonpath={.items[0].metadata.name}",
-    ).strip()
+    label, name = f"tieline.dev/project={project}", "jsonpath={.items[0].metadata.name}"
+    return _run(kubectl, "get", "services", "-l", label, "-o", name).strip()
 
 
 def _running(kubectl: Kubectl, project: str) -> dict[str, Any] | None:
@@ -260,11 +253,7 @@ Done in {elapsed:.0f} s."""
 
 
 def _run(kubectl: Kubectl, *arguments: str) -> str:
-    return (
-        kubectl(*arguments, "-n", ORGANISATION)
-        if "--" not in arguments
-        else kubectl("-n", ORGANISATION, *arguments)
-    )
+    return kubectl("-n", ORGANISATION, *arguments)
 
 
 def main() -> int:

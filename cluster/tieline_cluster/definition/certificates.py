@@ -102,24 +102,11 @@ def _encoded(path: Path) -> str:
 
 
 def _client(name: str, user: str, group: str | None = None) -> dict[str, Any]:
-    return _request(name, user, client=True) | {"organisations": [group] if group else []}
+    organisations = [group] if group else []
+    empty: dict[str, Any] = {"dnsNames": [], "addresses": [], "server": False}
+    return {"name": name, "commonName": user, "organisations": organisations, **empty, "client": True}
 
 
 def _server(name: str, names: list[str], addresses: list[str], *, client: bool = False) -> dict[str, Any]:
-    return _request(name, names[0], client=client) | {
-        "server": True,
-        "dnsNames": names,
-        "addresses": addresses,
-    }
-
-
-def _request(name: str, common_name: str, *, client: bool) -> dict[str, Any]:
-    return {
-        "name": name,
-        "commonName": common_name,
-        "organisations": [],
-        "dnsNames": [],
-        "addresses": [],
-        "server": False,
-        "client": client,
-    }
+    subject = {"name": name, "commonName": names[0], "organisations": []}
+    return {**subject, "dnsNames": names, "addresses": addresses, "server": True, "client": client}

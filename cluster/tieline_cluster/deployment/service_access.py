@@ -1,6 +1,5 @@
 """Addresses by which this machine reaches a cluster's Services: their own, or ports that kubectl forwards."""
 
-import os
 import re
 import socket
 import time
@@ -73,18 +72,9 @@ class Forwarded:
         name = f"{namespace}.{service}"
         log = self._folder / f"{name}.log"
         if self._records.find(name) is None:
-            context = ("--context", self._kubectl.context) if self._kubectl.context else ()
-            argv = (
-                *self._kubectl.argv,
-                *context,
-                "port-forward",
-                "-n",
-                namespace,
-                f"service/{service}",
-                f"{self._port(name)}:80",
-            )
-            environment = {**os.environ, "KUBECONFIG": str(self._kubectl.kubeconfig)}
-            self._records.start(name, argv, fingerprint="", log=log, env=environment)
+            ports = f"{self._port(name)}:80"
+            argv = self._kubectl.command("port-forward", "-n", namespace, f"service/{service}", ports)
+            self._records.start(name, argv, fingerprint="", log=log, env=self._kubectl.environment)
         until = time.monotonic() + _PATIENCE
         while time.monotonic() < until:
             found = _FORWARDING.search(log.read_text())
