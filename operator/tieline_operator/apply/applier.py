@@ -20,7 +20,7 @@ from tieline_core.kubernetes import (
 )
 from tieline_operator.apply.conditions import find_condition, full_status
 from tieline_operator.apply.diff import contained
-from tieline_operator.apply.drift import Drift, DriftReporter
+from tieline_operator.apply.drift import Drift, DriftReporter, LiveReader
 from tieline_operator.apply.event_recorder import EventRecorder
 from tieline_operator.apply.ownership import child_refusal, creation_refusal
 from tieline_operator.apply.plan import (
@@ -82,20 +82,12 @@ class WriteObserver(Protocol):
     def observe(self, resource: Resource, obj: Mapping[str, Any]) -> None: ...
 
 
-class LiveLister(Protocol):
-    """Reads an object with the name of a child from the API server: caches hold labelled objects only."""
-
-    async def list(
-        self, resource: Resource, namespace: str | None = None, *, field_selector: str | None = None
-    ) -> Sequence[Object]: ...
-
-
 @dataclass(eq=False)
 class Applier:
     """Carries out plans."""
 
     kube: Writer
-    live: LiveLister
+    live: LiveReader
     observer: WriteObserver
     events: EventRecorder
     drifts: DriftReporter

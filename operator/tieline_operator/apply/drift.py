@@ -7,7 +7,7 @@ operator did not delete it. What the API server and controllers add is no differ
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -34,9 +34,13 @@ ChildKey = tuple[Resource, str, str]
 
 
 class LiveReader(Protocol):
-    """Reads an object with its managed fields, which caches drop."""
+    """Reads objects from the API server: caches drop managed fields, and hold labelled objects only."""
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Mapping[str, Any]: ...
+
+    async def list(
+        self, resource: Resource, namespace: str | None = None, *, field_selector: str | None = None
+    ) -> Sequence[Object]: ...
 
 
 @dataclass(frozen=True)

@@ -28,12 +28,7 @@ class ConnectionsFileError(ConfigurationError):
         self.line = line
 
 
-def no_stand_in(_name: str) -> str | None:
-    """What is missing is an error."""
-    return None
-
-
-def read(path: Path, env: Mapping[str, str], *, missing: Missing = no_stand_in) -> dict[str, Any]:
+def read(path: Path, env: Mapping[str, str], *, missing: Missing = lambda _name: None) -> dict[str, Any]:
     """The body that ``configuration.snapshot.parse`` takes; raises ConnectionsFileError."""
     text = text_of(path)
     body = _resolved(parsed(path, text), path, text, env, missing)

@@ -62,35 +62,6 @@ class _Token:
     ends_at: float | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Request:
-    """What a token is asked for with."""
-
-    grant: str
-    url: str
-    client_id: str
-    client_secret: str = field(repr=False)
-    in_body: bool
-    parameters: Mapping[str, str] = field(repr=False)
-    additional: str = field(repr=False)
-
-    def written(self) -> tuple[str, dict[str, str]]:
-        """Body and headers."""
-        given: dict[str, Any] = dict(self.parameters)
-        headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
-        if self.client_secret and not self.in_body:
-            # Both are form-encoded before they are joined (RFC 6749, section 2.3.1).
-            headers["Authorization"] = aiohttp.encode_basic_auth(
-                quote_plus(self.client_id), quote_plus(self.client_secret)
-            )
-        else:
-            given["client_id"] = self.client_id
-            if self.client_secret:
-                given["client_secret"] = self.client_secret
-        body: str = prepare_token_request(self.grant, body=self.additional, **given)
-        return body, headers
-
-
 @dataclass
 class LocalAccessTokens:
     """See configuration.tokens.AccessTokens. One request at a time for each credential, however many want its token."""
@@ -156,7 +127,7 @@ class LocalAccessTokens:
             raise _NoTokenError(problem)
         asked_at = self.now()
         known = self._tokens.get(key)
-        found = await self._send(_request_of(credential, known.data if known else {}))
+        found = await self._send(*_request_of(credential, known.data if known else {}))
         data = {"accessToken": found["access_token"], "tokenType": found.get("token_type") or "Bearer"}
         if found.get("refresh_token"):
             data["refreshToken"] = found["refresh_token"]
@@ -165,19 +136,16 @@ class LocalAccessTokens:
         ends_at = asked_at + lifetime if isinstance(lifetime, int | float) and lifetime > 0 else None
         self._tokens[key] = _Token(data=data, asked_at=asked_at, ends_at=ends_at)
 
-    async def _send(self, request: _Request) -> Mapping[str, Any]:
+    async def _send(self, url: str, body: str, headers: Mapping[str, str]) -> Mapping[str, Any]:
         try:
-            body, headers = request.written()
             async with self.client.post(
-                request.url, data=body.encode(), headers=headers, timeout=_TIMEOUT, allow_redirects=False
+                url, data=body.encode(), headers=headers, timeout=_TIMEOUT, allow_redirects=False
             ) as response:
                 answer = bytearray()
                 async for chunk in response.content.iter_chunked(16 * 1024):
                     answer += chunk
                     if len(answer) > _MAX_ANSWER:
-                        raise _NoTokenError(
-                            f"the answer of the token URL {request.url} is too long for a token's"
-                        )
+                        raise _NoTokenError(f"the answer of the token URL {url} is too long for a token's")
                 where = shown(response.url)
                 return _read(where, response.status, bytes(answer))
         except aiohttp.InvalidURL:
@@ -255,29 +223,31 @@ def _token_url(credential: Credential) -> str:
     return str(credential.data.get("tokenUrl") or credential.options.get("tokenUrl") or "")
 
 
-def _request_of(credential: Credential, known: Mapping[str, Any]) -> _Request:
+def _request_of(credential: Credential, known: Mapping[str, Any]) -> tuple[str, str, dict[str, str]]:
+    """URL, body and headers of the request for a token."""
     data, options, kind = credential.data, credential.options, _kind(credential)
     scopes = data.get("scopes") or options.get("defaultScopes") or ()
     scope = scopes if isinstance(scopes, str) else " ".join(map(str, scopes))
-    grant = _GRANTS[kind]
     url = _token_url(credential)
-    parameters = {"scope": scope} if scope else {}
+    parameters: dict[str, Any] = {"scope": scope} if scope else {}
     match kind:
         case "oauth2-password":
             parameters |= {"username": str(data["username"]), "password": str(data["password"])}
         case "oauth2-token":
             url = str(options.get("refreshUrl") or url)
             parameters = {"refresh_token": str(known.get("refreshToken") or data["refreshToken"])}
+    headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
     client_id, client_secret = _client(credential)
-    return _Request(
-        grant=grant,
-        url=url,
-        client_id=client_id,
-        client_secret=client_secret,
-        in_body=options.get("clientAuthentication") == "body",
-        parameters=parameters,
-        additional=str(data.get("additionalParams") or options.get("additionalTokenParams") or ""),
-    )
+    if client_secret and options.get("clientAuthentication") != "body":
+        # Both are form-encoded before they are joined (RFC 6749, section 2.3.1).
+        headers["Authorization"] = aiohttp.encode_basic_auth(quote_plus(client_id), quote_plus(client_secret))
+    else:
+        parameters["client_id"] = client_id
+        if client_secret:
+            parameters["client_secret"] = client_secret
+    additional = str(data.get("additionalParams") or options.get("additionalTokenParams") or "")
+    body: str = prepare_token_request(_GRANTS[kind], body=additional, **parameters)
+    return url, body, headers
 
 
 def _read(where: str, status: int, answer: bytes) -> Mapping[str, Any]:
