@@ -145,37 +145,35 @@ class Applier:
         written = False
         for creation in plan.creations:
             written = True
-            drift = await self._write_or_refusal(creation, self._create(creation), refusals)
-            if refusals:
+            if refusal := await self._refusal(resource, obj, creation, self._create(creation)):
+                refusals.append(refusal)
                 break  # the rest refers to it
-            if drift:
-                await self.drifts.report(resource, obj, drift)
         without = set()
         for child in plan.children:
             part = part_of(child)
             if part in without or (child.actual is not None and contained(child.desired, child.actual)):
                 continue
             written = True
-            before = len(refusals)
-            drift = await self._write_or_refusal(child, self._apply_child(child), refusals)
-            if len(refusals) > before:
+            if refusal := await self._refusal(resource, obj, child, self._apply_child(child)):
+                refusals.append(refusal)
                 without.add(part)
-            if drift:
-                await self.drifts.report(resource, obj, drift)
         return refusals, written
 
-    async def _write_or_refusal(
-        self, child: Child | Creation, write: Awaitable[Drift | Refusal | None], refusals: list[Refusal]
-    ) -> Drift | None:
-        """Waits for a write, and adds its refusal to ``refusals``."""
+    async def _refusal(
+        self,
+        resource: Resource,
+        obj: Object,
+        child: Child | Creation,
+        write: Awaitable[Drift | Refusal | None],
+    ) -> Refusal | None:
+        """Waits for a write, and reports the drift that it reverts. Returns why it was refused, if it was."""
         try:
             result = await write
         except (Invalid, Forbidden) as error:
             message = f"Kubernetes refuses a part of the workload: {error.message[:1024]}"
-            refusals.append(Refusal(child=child, reason=REFUSED, message=message))
-            return None
-        if isinstance(result, Refusal):
-            refusals.append(result)
+            return Refusal(child=child, reason=REFUSED, message=message)
+        if isinstance(result, Drift):
+            await self.drifts.report(resource, obj, result)
             return None
         return result
 
@@ -265,7 +263,6 @@ class Applier:
         self.wrote(resource, obj, applied.object)
         self.observer.observe(resource, applied.object)
         after = find_condition(applied.object)
-        posted_reason = ""
         turned = after is not None and (
             before is None or _status_and_reason(before) != _status_and_reason(after)
         )
@@ -284,11 +281,12 @@ class Applier:
                     "change": change_id(obj),
                 },
             )
+        events = plan.events
         if after and turned:
-            posted_reason = after["reason"]
             await self.events.post(resource, applied.object, after)
-        already_posted = bool(plan.events) and plan.events[0].reason == posted_reason
-        for planned_event in plan.events[1 if already_posted else 0 :]:
+            if events and events[0].reason == after["reason"]:
+                events = events[1:]
+        for planned_event in events:
             warning = {"status": "False", "reason": planned_event.reason, "message": planned_event.message}
             await self.events.post(resource, applied.object, warning)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from tieline.configuration.api_tokens import AccessTokens
-from tieline.configuration.snapshot import Snapshot
+from tieline.configuration.snapshot import Snapshot, learn_secrets
 from tieline.telemetry.redaction import Redactor
 
 logger = logging.getLogger("tieline.configuration")
@@ -46,7 +46,7 @@ class Configuration:
 
     def publish(self, snapshot: Snapshot) -> None:
         """Make ``snapshot`` the current one; its secrets are redacted before any run can use them."""
-        self.redactor.replace("configuration", snapshot.secrets(), snapshot.user_names())
+        learn_secrets(self.redactor, "configuration", snapshot.connections.values())
         before, self.current = self.current, snapshot
         self.arrived.set()
         log_changes(before.changes, snapshot.changes)
