@@ -23,15 +23,19 @@ def certificate_requests(plan: Plan) -> list[dict[str, Any]]:
     The API server's names include the Service address, so that pods can use the in-cluster configuration. Users and
     groups are those that Kubernetes' own RBAC rules and the Node authoriser know.
     """
-    clients = [
+    node = [
+        _client("kubelet", f"system:node:{plan.node_name}", "system:nodes"),
+        _client("proxy", "system:kube-proxy"),
+        _client("dns", "tieline:dns"),
+        _server("kubelet-server", [plan.node_name], [plan.node_address]),
+    ]
+    local = ["localhost"], ["127.0.0.1"]
+    return [
         _client("admin", "tieline-admin", "system:masters"),
         _client("apiserver-kubelet", "kube-apiserver-kubelet", "system:masters"),
         _client("apiserver-etcd", "kube-apiserver-etcd"),
         _client("controller-manager", "system:kube-controller-manager"),
         _client("scheduler", "system:kube-scheduler"),
-    ]
-    local = ["localhost"], ["127.0.0.1"]
-    servers = [
         _server("etcd", *local, client=True),
         _server("control-plane", *local),
         _server(
@@ -45,16 +49,7 @@ def certificate_requests(plan: Plan) -> list[dict[str, Any]]:
             ],
             list(dict.fromkeys([str(plan.api_service), "127.0.0.1", plan.node_address])),
         ),
-    ]
-    if not plan.options.node:
-        return clients + servers
-    return [
-        *clients,
-        *servers,
-        _client("kubelet", f"system:node:{plan.node_name}", "system:nodes"),
-        _client("proxy", "system:kube-proxy"),
-        _client("dns", "tieline:dns"),
-        _server("kubelet-server", [plan.node_name], [plan.node_address]),
+        *(node if plan.options.node else ()),
     ]
 
 
