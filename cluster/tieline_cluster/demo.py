@@ -180,22 +180,16 @@ def _running(kubectl: Kubectl, project: str) -> dict[str, Any] | None:
 
 def _token(kubectl: Kubectl) -> str:
     """A token of an administrator of the demo's organisation."""
+    account = {"name": "demo", "namespace": ORGANISATION}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "tieline-admin"}
     manifests = [
-        {
-            "apiVersion": "v1",
-            "kind": "ServiceAccount",
-            "metadata": {"name": "demo", "namespace": ORGANISATION},
-        },
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account},
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "RoleBinding",
             "metadata": {"name": "demo-admin", "namespace": ORGANISATION},
-            "roleRef": {
-                "apiGroup": "rbac.authorization.k8s.io",
-                "kind": "ClusterRole",
-                "name": "tieline-admin",
-            },
-            "subjects": [{"kind": "ServiceAccount", "name": "demo", "namespace": ORGANISATION}],
+            "roleRef": role,
+            "subjects": [{"kind": "ServiceAccount", **account}],
         },
     ]
     kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}))

@@ -136,40 +136,39 @@ class TokenRefresher:
     async def _ask(self, key: CredentialKey, obj: Object, at: datetime) -> tuple[str, float | None]:
         try:
             fresh = await self.token_manager.fresh(obj, key.item_id)
-        except RefusedError as error:
-            # The TokenManager has recorded it: the connection's status follows from that, and nothing is retried.
-            self._log_failure(key, "refused", error)
-            self._clear_problem(key)
-            return "refused", None
-        except SecretTakenError as error:
-            # Retried: Secrets of other types are not watched, so no event says when it is gone.
-            self._log_failure(key, "unresolved", error)
-            self._record_problem(key, error.problems[0].reason, error)
-            return "unresolved", self._backoff(key, least=_SECRET_TAKEN_BACKOFF)
-        except UnresolvedError as error:
-            self._log_failure(key, "unresolved", error)
-            self._record_problem(key, error.problems[0].reason, error)
-            return "unresolved", None
-        except MisconfiguredError as error:
-            self._log_failure(key, "misconfigured", error)
-            self._record_problem(key, TOKEN_URL_WRONG, error)
-            return "misconfigured", self._backoff(key, least=_MISCONFIGURED_BACKOFF)
-        except UnreachableError as error:
-            self._log_failure(key, "unreachable", error)
-            self._record_problem(key, UNAVAILABLE, error)
-            wait = max(self._backoff(key), error.retry_after or 0.0)
-            if error.retry_after:
-                self.queue.pause(self._host(key), min(error.retry_after, 60.0))
-            return "unreachable", wait
-        except KubeError as error:
-            self._log_failure(key, "kubernetes", error)
-            return "kubernetes", self._backoff(key)
+        except (RefusedError, UnresolvedError, MisconfiguredError, UnreachableError, KubeError) as error:
+            outcome, again = self._failed(key, error)
+            extra: Mapping[str, Any] = {"kind": "Connection", "object": str(key), "outcome": outcome}
+            logger.info("No tokens for a credential: %s", error, extra=extra)
+            return outcome, again
         self._failures.pop(key, None)
         self._clear_problem(key)
         if fresh is None or fresh.due_at is None:
             return "nothing", None
         outcome = "renewed" if fresh.tokens.issued_at >= at else "good"
         return outcome, self._until(key, due=fresh.due_at, ends=fresh.tokens.expires_at)
+
+    def _failed(self, key: CredentialKey, error: Exception) -> tuple[str, float | None]:
+        """Records why there are no tokens; returns the outcome, and the seconds after which to try again."""
+        match error:
+            case RefusedError():
+                # The TokenManager has recorded it: the connection's status follows from that. It is not retried.
+                self._clear_problem(key)
+                return "refused", None
+            case UnresolvedError():
+                self._record_problem(key, error.problems[0].reason, error)
+                # Secrets of other types are not watched, so no event says when such a one is gone.
+                taken = isinstance(error, SecretTakenError)
+                return "unresolved", self._backoff(key, least=_SECRET_TAKEN_BACKOFF) if taken else None
+            case MisconfiguredError():
+                self._record_problem(key, TOKEN_URL_WRONG, error)
+                return "misconfigured", self._backoff(key, least=_MISCONFIGURED_BACKOFF)
+            case UnreachableError():
+                self._record_problem(key, UNAVAILABLE, error)
+                if error.retry_after:
+                    self.queue.pause(self._host(key), min(error.retry_after, 60.0))
+                return "unreachable", max(self._backoff(key), error.retry_after or 0.0)
+        return "kubernetes", self._backoff(key)
 
     def _refreshable(self, obj: Object) -> set[CredentialKey]:
         """The credentials whose tokens are kept fresh, each in the queue."""
@@ -276,7 +275,3 @@ class TokenRefresher:
         self._failures.pop(key, None)
         self._token_problems.pop(key, None)
         self.queue.forget(key)
-
-    def _log_failure(self, key: CredentialKey, outcome: str, error: Exception) -> None:
-        extra: Mapping[str, Any] = {"kind": "Connection", "object": str(key), "outcome": outcome}
-        logger.info("No tokens for a credential: %s", error, extra=extra)

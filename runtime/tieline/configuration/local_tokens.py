@@ -16,6 +16,7 @@ import aiohttp
 from oauthlib.oauth2.rfc6749.errors import OAuth2Error
 from oauthlib.oauth2.rfc6749.parameters import parse_token_response, prepare_token_request
 
+from tieline.configuration.connections_file import object_of
 from tieline.configuration.snapshot import Connection, Credential
 from tieline.errors import CredentialError
 from tieline.telemetry.client_spans import shown
@@ -204,13 +205,13 @@ def _kind(credential: Credential) -> str:
         return credential.type
     if credential.data.get("accessToken") or credential.data.get("refreshToken"):
         return "oauth2-token"
-    return _TYPES.get(str(_mapping(credential.options, "grant").get("type")), "")
+    return _TYPES.get(str(object_of(credential.options.get("grant")).get("type")), "")
 
 
 def _client(credential: Credential) -> tuple[str, str]:
     """The client's id and secret: the credential's own, or else those of the scheme's grant."""
-    grant = _mapping(credential.options, "grant")
-    named = _mapping(grant, str(grant.get("type")))
+    grant = object_of(credential.options.get("grant"))
+    named = object_of(grant.get(str(grant.get("type"))))
     sources = (credential.data, named)
     found = [
         next((str(source[name]) for source in sources if source.get(name)), "")
@@ -272,8 +273,3 @@ def _key(credential: Credential) -> str:
         return str(key)
     inputs = [credential.id, credential.type, credential.options, credential.data]
     return hashlib.sha256(json.dumps(inputs, default=str, sort_keys=True).encode()).hexdigest()
-
-
-def _mapping(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = body.get(key)
-    return found if isinstance(found, Mapping) else {}
