@@ -53,8 +53,10 @@ def ensure_built(
 def sources_of(module: str, required_in: Path, progress: Progress) -> Path:
     """The folder with a module's files, in the version (and with the checksum) that ``required_in``/go.mod says."""
     command: list[str | Path] = [_go(progress), "mod", "download", "-json", module]
-    told = run(command, cwd=required_in, timeout=DOWNLOAD_TIMEOUT, env={**os.environ, "GOTOOLCHAIN": "local"})
-    return Path(json.loads(told)["Dir"])
+    described = run(
+        command, cwd=required_in, timeout=DOWNLOAD_TIMEOUT, env={**os.environ, "GOTOOLCHAIN": "local"}
+    )
+    return Path(json.loads(described)["Dir"])
 
 
 def _build(go: Path, sources: Path, folder: Path, packages: Sequence[str], flags: str) -> None:

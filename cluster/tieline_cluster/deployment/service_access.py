@@ -12,7 +12,7 @@ from tieline_cluster.interface import Cluster
 from tieline_cluster.processes import ProcessRecords, end
 
 _FORWARDING = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+)")
-_PATIENCE = 30.0
+_FORWARD_TIMEOUT = 30.0
 
 
 class ServiceAccess(Protocol):
@@ -75,7 +75,7 @@ class Forwarded:
             ports = f"{self._port(name)}:80"
             argv = self._kubectl.command("port-forward", "-n", namespace, f"service/{service}", ports)
             self._records.start(name, argv, fingerprint="", log=log, env=self._kubectl.environment)
-        until = time.monotonic() + _PATIENCE
+        until = time.monotonic() + _FORWARD_TIMEOUT
         while time.monotonic() < until:
             found = _FORWARDING.search(log.read_text())
             if found:

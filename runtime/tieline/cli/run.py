@@ -22,7 +22,7 @@ from tieline.cli.written_files import RECORD, WrittenFiles
 from tieline.configuration.project_folder import Folder, FolderError
 from tieline.server.write_watcher import WHAT_TO_DO, is_visible
 
-_LOOK_EVERY = 0.3
+_POLL_SECONDS = 0.3
 _RESTART_AFTER = 1.0
 STATE = ".tieline/state.json"
 """Where ctx.state is kept; hidden, so that it is neither deployed nor watched."""
@@ -33,7 +33,7 @@ FindFolder = Callable[[], Folder]
 
 
 def run(find_folder: FindFolder, *, host: str, port: int, modules: Collection[str] = ()) -> int:
-    """Serve what ``look`` finds until Ctrl-C; 1 when the project cannot be served at all.
+    """Serve the project that ``find_folder`` finds until Ctrl-C; 1 when the project cannot be served at all.
 
     ``modules`` are those of the project's own image.
     """
@@ -51,17 +51,17 @@ def run(find_folder: FindFolder, *, host: str, port: int, modules: Collection[st
         record = Path(scratch, "outputs")
         # For all processes that run the code.
         os.environ[RECORD] = str(record)
-        desk = DevServer(
+        server = DevServer(
             find_folder,
             listener=listener,
             env=os.environ,
             say=lambda text: print(text, flush=True),
             # Without a terminal something reads the lines, so they stay what pods write.
-            show=_shown if terminal else _as_it_is,
+            show=_print_readable if terminal else _print,
             outputs=WrittenFiles(record),
             modules=modules,
         )
-        return asyncio.run(desk.serve())
+        return asyncio.run(server.serve())
 
 
 def once(folder: Folder, schedule: str, *, user: str | None, modules: Collection[str] = ()) -> int:
@@ -73,7 +73,7 @@ def once(folder: Folder, schedule: str, *, user: str | None, modules: Collection
         return 1
     command = [sys.executable, "-m", "tieline.cli.run_once", schedule, *([user] if user is not None else [])]
     env = {**environment(folder, os.environ), "TIELINE_CODE_DIR": str(folder.code.resolve()), **SAFE_PATH}
-    show = _shown if sys.stdout.isatty() else _as_it_is
+    show = _print_readable if sys.stdout.isatty() else _print
     with subprocess.Popen(  # noqa: S603  (this very package)
         command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
@@ -107,7 +107,7 @@ class DevServer:
     show: Say
     outputs: WrittenFiles
     modules: Collection[str] = ()
-    _restless: SelfModifiedFiles = field(default_factory=SelfModifiedFiles)
+    _self_modified: SelfModifiedFiles = field(default_factory=SelfModifiedFiles)
     _deployed_at: float = 0.0
     _version: int = 0
     _worker: ServerProcess | None = None
@@ -134,13 +134,13 @@ class DevServer:
                 return 1
             while not stop.is_set():
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), _LOOK_EVERY)
-                await self._look_after(stop)
+                    await asyncio.wait_for(stop.wait(), _POLL_SECONDS)
+                await self._restart_ended(stop)
                 with contextlib.suppress(FolderError):
                     # A connections file may have come, or gone.
                     self._folder = self.find_folder()
                 now = stamp(self._folder)
-                self._tell_outputs(self.outputs.refresh())
+                self._report_outputs(self.outputs.refresh())
                 if self._has_changes(seen, now) and not stop.is_set():
                     await self._deploy()
                 seen = now
@@ -154,12 +154,12 @@ class DevServer:
         paths = changed(seen, now, outputs=self.outputs.paths)
         if not paths:
             return False
-        restless = self._restless.found(paths, seconds=time.monotonic() - self._deployed_at)
-        self.outputs.paths |= restless
-        self._tell_outputs(restless)
-        return bool(paths - restless)
+        self_modified = self._self_modified.found(paths, seconds=time.monotonic() - self._deployed_at)
+        self.outputs.paths |= self_modified
+        self._report_outputs(self_modified)
+        return bool(paths - self_modified)
 
-    def _tell_outputs(self, paths: Collection[str]) -> None:
+    def _report_outputs(self, paths: Collection[str]) -> None:
         root = os.path.join(self._folder.code.resolve(), "")
         for path in sorted(paths):
             if is_visible(path, self._folder.code):
@@ -188,10 +188,10 @@ class DevServer:
         old, self._worker = self._worker, worker
         if old is not None:
             await old.stop()
-        self._tell(report)
+        self._report(report)
         return True
 
-    async def _look_after(self, stop: asyncio.Event) -> None:
+    async def _restart_ended(self, stop: asyncio.Event) -> None:
         """A server that ended by itself is started again, as a pod's would be; requests wait meanwhile."""
         if self._worker is None or self._worker.exit_code is None:
             return
@@ -216,7 +216,7 @@ class DevServer:
         )
         return False
 
-    def _tell(self, report: CheckReport) -> None:
+    def _report(self, report: CheckReport) -> None:
         self.say(f"Serving {self._folder.name} (version {self._version})")
         for webhook in report.loaded.webhooks if report.loaded else ():
             self.say(f"  {_methods(webhook):<8} {self.url}/{webhook['name']}{_users(webhook)}")
@@ -237,9 +237,9 @@ def _users(webhook: Mapping[str, Any]) -> str:
     return f"  (callers show the credential of {connection})" if connection else ""
 
 
-def _shown(line: str) -> None:
+def _print_readable(line: str) -> None:
     print(readable(line, colour="NO_COLOR" not in os.environ), flush=True)
 
 
-def _as_it_is(line: str) -> None:
+def _print(line: str) -> None:
     print(line, flush=True)

@@ -13,7 +13,7 @@ from typing import Any
 from tieline.errors import ConfigurationError
 
 NAMES = tuple(f"connections.{ending}" for ending in ("yaml", "yml", "json"))
-_PLACE = re.compile(r"\$(?P<escaped>\$\{)|\$\{(?P<file>file:)?(?P<name>[^}]*)\}")
+_PLACEHOLDER = re.compile(r"\$(?P<escaped>\$\{)|\$\{(?P<file>file:)?(?P<name>[^}]*)\}")
 
 Missing = Callable[[str], str | None]
 """Stands in for an environment variable or file that is not there; None: it is an error."""
@@ -81,7 +81,7 @@ def _resolved(
             return {str(key): resolve(item) for key, item in value.items()}
         if isinstance(value, list):
             return [resolve(item) for item in value]
-        return _PLACE.sub(put_in, value) if isinstance(value, str) else value
+        return _PLACEHOLDER.sub(put_in, value) if isinstance(value, str) else value
 
     def put_in(found: re.Match[str]) -> str:
         if found["escaped"]:

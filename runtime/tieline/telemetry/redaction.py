@@ -30,7 +30,7 @@ _LONGEST_JWT = 8192
 _SHORTEST = 4
 # The same for a line of a longer secret, and for what is left of an encoded one between its neighbours.
 _SHORTEST_PART = 8
-_MOST_LINES = 1000
+_MAX_LINES = 1000
 _COMPARED = 300
 _LINE_BREAKS = re.compile(r"\r\n|\r|\n|\\r\\n|\\n")
 # Rotated values stay known for a while: what uses the old one may still log it.
@@ -365,7 +365,7 @@ def _of_lines(text: str) -> Iterator[str]:
 
     Line breaks may be escaped already, as in a JSON file that holds such a key.
     """
-    lines = [line.strip() for line in _LINE_BREAKS.split(text, maxsplit=_MOST_LINES)[:_MOST_LINES]]
+    lines = [line.strip() for line in _LINE_BREAKS.split(text, maxsplit=_MAX_LINES)[:_MAX_LINES]]
     if len(lines) < 2:
         return
     # What stands around a key in PEM is no secret.
