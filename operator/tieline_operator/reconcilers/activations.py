@@ -17,11 +17,10 @@ from tieline_core.kubernetes.resources import (
 from tieline_core.resources import Activation, ConnectionTemplate, Project
 from tieline_core.resources.activations import ActivationConnection
 from tieline_core.resources.parsed_cache import PROJECT, TEMPLATE
-from tieline_operator.apply.conditions import find_condition, has_failed
 from tieline_operator.apply.plan import Deferred, Key, Object, Outcome, Plan, failed, ready
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined, ref
-from tieline_operator.reconcilers.references import environment_status, not_found
+from tieline_operator.reconcilers.references import environment_status, not_found, not_ready
 from tieline_operator.reconcilers.uniqueness import id_conflict, older_claimant
 
 
@@ -189,12 +188,7 @@ def _connection_problems(item: ActivationConnection, observed: ObservedActivatio
             "ConnectionOfAnotherUser",
             f'Connection "{item.connection_ref.name}" belongs to the EndUser "{owner}"; use one of this user\'s',
         )
-    condition = find_condition(connection)
-    if has_failed(connection) and condition:
-        yield failed(
-            "ConnectionNotReady",
-            f'Connection "{item.connection_ref.name}" cannot be used: {condition["message"][:1024]}',
-        )
+    yield from not_ready(connection)
 
 
 def _missing_connections(observed: ObservedActivation) -> Iterator[Outcome]:

@@ -7,11 +7,10 @@ from datetime import datetime
 from tieline_core.kubernetes.resources import CONNECTION_TEMPLATES, CONNECTIONS, PROJECTS, SYSTEMS
 from tieline_core.resources import ConnectionTemplate, Project
 from tieline_core.resources.parsed_cache import PROJECT
-from tieline_operator.apply.conditions import find_condition, has_failed
 from tieline_operator.apply.plan import Object, Outcome, Plan, failed, ready
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined, ref
-from tieline_operator.reconcilers.references import environment_status, not_found
+from tieline_operator.reconcilers.references import environment_status, not_found, not_ready
 from tieline_operator.reconcilers.uniqueness import id_conflict, older_claimant
 
 UNUSABLE = frozenset(
@@ -109,11 +108,7 @@ def _link_problems(observed: ObservedTemplate) -> Iterator[Outcome]:
             f'Connection "{name}" is for the system "{system}", the template for "{spec.system_ref.name}"; '
             "link a connection of that system",
         )
-    condition = find_condition(observed.connection)
-    if has_failed(observed.connection) and condition:
-        yield failed(
-            "ConnectionNotReady", f'Connection "{name}" cannot be used: {condition["message"][:1024]}'
-        )
+    yield from not_ready(observed.connection)
 
 
 def _usable(template: ConnectionTemplate) -> Outcome:

@@ -1,8 +1,11 @@
-"""References to other objects: what to do about those that do not exist."""
+"""References to other objects: the outcomes for those that do not exist, or cannot be used."""
+
+from collections.abc import Iterator
 
 from tieline_core.identity.ids import environment_id
 from tieline_core.resources import Project
-from tieline_operator.apply.plan import Outcome, failed
+from tieline_operator.apply.conditions import find_condition, has_failed
+from tieline_operator.apply.plan import Object, Outcome, failed
 
 
 def not_found(reason: str, name: str, namespace: str, this: str, other: str) -> Outcome:
@@ -17,6 +20,14 @@ def not_found(reason: str, name: str, namespace: str, this: str, other: str) -> 
         f'{kind} "{name}" does not exist in namespace {namespace}; '
         f"create it, or delete this {this} and create one {other}",
     )
+
+
+def not_ready(connection: Object) -> Iterator[Outcome]:
+    """The outcome for a reference to a connection that cannot be used."""
+    condition = find_condition(connection)
+    if has_failed(connection) and condition:
+        name, message = connection["metadata"]["name"], condition["message"][:1024]
+        yield failed("ConnectionNotReady", f'Connection "{name}" cannot be used: {message}')
 
 
 def environment_status(project: Project | None, environment: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ import html
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from itertools import chain
@@ -78,7 +78,7 @@ class Redactor:
         self._current: dict[str, frozenset[_Secret]] = {}
         self._former: BoundedDict[_Secret, None] = BoundedDict(_REMEMBERED)
         self._known: frozenset[_Secret] = frozenset()
-        self._matcher = _Matcher((), (), ())
+        self._matcher = _Matcher(())
 
     def learn(self, secrets: Iterable[str | bytes]) -> None:
         """Remember ``secrets``, with the 1,000 last ones that came this way."""
@@ -103,12 +103,7 @@ class Redactor:
         known = frozenset(self._former).union(*self._current.values())
         if known == self._known:
             return
-        forms = [_forms(secret) for secret in known]
-        self._matcher = _Matcher(
-            frozenset(chain.from_iterable(each.anywhere for each in forms)),
-            frozenset(chain.from_iterable(each.words for each in forms)),
-            frozenset(chain.from_iterable(each.minimal for each in forms)),
-        )
+        self._matcher = _Matcher([_forms(secret) for secret in known])
         self._known = known
 
     def __call__(self, text: str) -> str:
@@ -166,13 +161,14 @@ class Redactor:
 class _Matcher:
     """Finds all occurrences of texts, overlapping ones too, in time proportional to the text."""
 
-    def __init__(self, anywhere: Collection[str], words: Collection[str], minimal: Collection[str]) -> None:
-        self._words = frozenset(words).difference(anywhere)
+    def __init__(self, known: Sequence[_Forms]) -> None:
+        anywhere = frozenset[str]().union(*(forms.anywhere for forms in known))
+        self._words = frozenset[str]().union(*(forms.words for forms in known)) - anywhere
         self.forms = (*anywhere, *self._words)
         """All texts that are looked for."""
         self.longest = max(map(len, self.forms), default=0)
         # By length: a short text, such as a path, is compared with those alone that fit into it.
-        self._minimal = sorted(minimal, key=len)
+        self._minimal = sorted({form for forms in known for form in forms.minimal}, key=len)
         self._lengths = [len(form) for form in self._minimal]
         self._pattern: re.Pattern[str] | None = None
         self._by_prefix: dict[str, list[_SameLength]] = {}
