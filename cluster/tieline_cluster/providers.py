@@ -22,7 +22,9 @@ from tieline_cluster.interface import Cluster, ClusterProvider
 from tieline_cluster.paths import clusters_folder
 from tieline_cluster.progress import Progress
 
-__all__ = ["Cluster", "ClusterProvider", "choose_provider"]
+__all__ = ["PROVIDERS", "Cluster", "ClusterProvider", "choose_provider"]
+
+PROVIDERS = ("auto", "builtin", "kind", "existing")
 
 
 def choose_provider(
