@@ -40,9 +40,7 @@ class Direct:
         )
         return f"http://{address.strip()}"
 
-    def address(self, namespace: str, service: str) -> str:
-        """The Service's cluster IP."""
-        return self.url(namespace, service)
+    address = url
 
 
 class Forwarded:
