@@ -7,6 +7,7 @@ from typing import Any
 from tieline.events.publisher import Publisher
 from tieline.events.steps import RunSteps, StepsNotAvailableError, current_step
 from tieline.telemetry.spans import current_span
+from tieline.telemetry.trace_context import traceparent
 
 
 class RunEvents:
@@ -48,7 +49,7 @@ class RunEvents:
         if self._steps is not None:
             # What an attempt published already, the next one does not publish again, while the engine remembers it.
             self._published += 1
-        span = current_span()
+        span = current_span.get()
         return await self._publisher.publish(
             task,
             payload,
@@ -57,7 +58,7 @@ class RunEvents:
             delay=delay,
             at=at,
             user=self._user if user is None else user,
-            traceparent=f"00-{span.trace_id}-{span.span_id}-01" if span else None,
+            traceparent=traceparent(span.context) if span else None,
         )
 
     async def step(self, name: str, call: Callable[[], Any]) -> Any:

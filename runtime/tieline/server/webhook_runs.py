@@ -230,7 +230,7 @@ class Runner:
             queued_at=time.time(),
             user=activation.user.external_id if activation.user else None,
             event_id=next((one[:_MAX_EVENT_ID] for one in identifiers if one), None),
-            traceparent=traceparent(span.trace_id, span.span_id),
+            traceparent=traceparent(span.context),
             request=kept(request, redact),
         )
         try:

@@ -5,7 +5,7 @@ import logging
 import threading
 import time
 import warnings
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import ExitStack
 from datetime import datetime, timedelta
 from functools import partial
@@ -33,17 +33,16 @@ from tieline.server.run_now import run_now, settled
 from tieline.server.scheduled_runs import ScheduledRuns
 from tieline.server.webhook_runs import Limits, Runner
 from tieline.server.write_watcher import WHAT_TO_DO, is_visible, watch_writes
-from tieline.state.documents import MemoryDocuments
+from tieline.state.activation_state import State
+from tieline.state.documents import Documents, MemoryDocuments
 from tieline.telemetry.redaction import Redactor
 from tieline.telemetry.spans import Span, Tracer
 from tieline.testing import project_configuration as made
 from tieline.testing.answer import Answer
 from tieline.testing.event_attempt import DeadLetter, EventAttempt, is_outcome
 from tieline.testing.fake_connections import FakeConnection, UnexpectedRequestError
+from tieline.testing.isolation import LoopThread, loaded
 from tieline.testing.log_capture import LogCapture, LogEntry
-from tieline.testing.loop_thread import LoopThread
-from tieline.testing.project_module import loaded
-from tieline.testing.project_state import ProjectState
 
 T = TypeVar("T")
 
@@ -379,6 +378,22 @@ class Project:
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         return self._threads.run(work, timeout=_LONGEST)
+
+
+class ProjectState:
+    """``project.state.get("cursor")``; with ``user``, the state of that user's activation."""
+
+    def __init__(self, documents: Documents, wait: Callable[[Any], Any]) -> None:
+        self._documents = documents
+        self._wait = wait
+
+    def get(self, key: str, default: Any = None, *, user: str | None = None) -> Any:
+        """The value of ``key``, or ``default``."""
+        return self._wait(State(self._documents, user).get(key, default))
+
+    def set(self, key: str, value: Any, *, user: str | None = None) -> None:
+        """Keep ``value``, as a run before would have."""
+        self._wait(State(self._documents, user).set(key, value))
 
 
 async def _listen(server: web.AppRunner) -> str:

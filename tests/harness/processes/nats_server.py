@@ -20,7 +20,7 @@ import nats
 from tests.harness.cluster.kubectl import ROOT
 from tests.harness.processes.ports import free_ports
 from tieline_cluster.definition.go_modules import ensure_built
-from tieline_cluster.progress import Progress, Silence
+from tieline_cluster.progress import Progress
 from tieline_core.engine.claims import Permissions
 from tieline_core.engine.server_config import EngineConfig
 from tieline_core.engine.trust import EngineTrust, new_encryption_key
@@ -63,7 +63,7 @@ class NatsServer:
 
     def start(self) -> None:
         """Starts it, and returns once it takes connections."""
-        program = nats_server_program(Silence()) / "nats-server"
+        program = nats_server_program(Progress()) / "nats-server"
         file = self.folder / "nats.conf"
         file.write_text(self._config().text())
         with self.log.open("ab") as log:
