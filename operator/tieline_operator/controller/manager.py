@@ -104,7 +104,7 @@ class Manager:
         metrics.watch(
             depth=lambda: len(self.queue),
             oldest=lambda: self.queue.oldest,
-            ages=lambda: {resource.plural: store.age() for resource, store in self.cache.items()},
+            ages=self._watch_ages,
             requests=lambda: kube.requests,
         )
         metrics.watch_objects(lambda: {kind: self.cache[kind].list() for kind in PRIMARY_RESOURCES})
@@ -161,6 +161,13 @@ class Manager:
             self._pending_events.add(key)
         known = self.cache[resource].get(key.namespace, key.name)
         self._enqueue(key, debounce=known is not None and _is_reconciled(known))
+
+    def _watch_ages(self) -> Mapping[str, float]:
+        """Of each resource; of Secrets, which are watched by type, the largest."""
+        ages: dict[str, float] = {}
+        for resource, store in self.cache.items():
+            ages[resource.plural] = max(store.age(), ages.get(resource.plural, 0.0))
+        return ages
 
     def dead(self) -> list[str]:
         """The resources whose watch is dead."""
