@@ -26,7 +26,7 @@ class Metrics:
     def __init__(self, *, object_names: bool = False) -> None:
         """``object_names``: whether series name objects and namespaces, readable by all who reach the port."""
         self.registry = CollectorRegistry()
-        self._object_names = object_names
+        self.object_names = object_names
         self.reconciles = Counter(
             "tieline_operator_reconciles",
             "Reconciles by kind and outcome (ready, failed, in_progress, error, gone)",
@@ -88,11 +88,11 @@ class Metrics:
 
     def watch_objects(self, objects: Callable[[], Mapping[Resource, Sequence[Object]]]) -> None:
         """Registers what is read at each scrape: the objects and the environments."""
-        self.registry.register(_Objects(objects, names=self._object_names))
+        self.registry.register(_Objects(objects, names=self.object_names))
 
     def watch_organisations(self, duplicates: Callable[[], Mapping[str, OrganisationClaim]]) -> None:
         """Registers what is read at each scrape: the namespaces that carry the id of an older one."""
-        self.registry.register(_Duplicates(duplicates, names=self._object_names))
+        self.registry.register(_Duplicates(duplicates, names=self.object_names))
 
     def watch_refreshes(self, *, waiting: Callable[[], float], late: Callable[[], float]) -> None:
         """Registers what is read at each scrape: the tokens that are kept fresh."""

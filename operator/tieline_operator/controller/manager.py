@@ -38,6 +38,7 @@ from tieline_operator.cache.organisations import DuplicateOrganisationLog, dupli
 from tieline_operator.config import Config
 from tieline_operator.controller.controller import Controller, reconcilers
 from tieline_operator.controller.self_writes import SelfWriteFilter
+from tieline_operator.engine.service import EngineService
 from tieline_operator.metrics import Metrics
 from tieline_operator.queues.workqueue import WorkQueue
 from tieline_operator.reconcilers.project.files import ProjectFiles
@@ -74,6 +75,11 @@ class Manager:
         self._drifts = DriftReporter(
             kube, self._events, lambda kind, what: metrics.drifts.labels(kind, what).inc()
         )
+        self._engine = (
+            EngineService(config, kube, writes, self.cache, metrics, self._enqueue_all_projects)
+            if config.engine_url
+            else None
+        )
         controller = Controller(
             self.cache,
             Applier(writes, kube, self.cache, self._events, self._drifts, self._self_writes.note),
@@ -85,6 +91,7 @@ class Manager:
                 lambda outcome: metrics.imports.labels(outcome).inc(),
                 checker=self._checker,
                 enqueue=self._enqueue,
+                engine_signer=lambda: self._engine.signer if self._engine else None,
             ),
         )
         self._controller = controller
@@ -124,6 +131,8 @@ class Manager:
         for resource, store in self.cache.items():
             store.subscribe(partial(self._changed, resource))
         self.cache[NAMESPACES].subscribe(self._duplicates.changed)
+        if self._engine:
+            self._engine.follow()
         if self._config.exposure.mode is not ExposureMode.HTTP_ROUTE:
             # Earlier settings may have left some; many clusters do not have the resource.
             await self.cache.skip_unserved(HTTP_ROUTES)
@@ -210,6 +219,10 @@ class Manager:
         for project in self.cache[PROJECTS].list(namespace):
             self._enqueue(key_of(PROJECTS, project))
 
+    def _enqueue_all_projects(self) -> None:
+        for project in self.cache[PROJECTS].list():
+            self._enqueue(key_of(PROJECTS, project))
+
     async def _lead(self) -> None:
         if self._lease is None:
             await self._work_on()
@@ -220,6 +233,8 @@ class Manager:
         return self._lease.left if self._lease else math.inf
 
     async def _work_on(self) -> None:
+        if self._engine:
+            await self._engine.start()
         self.leading = True
         self._metrics.leading.set(1)
         # What the previous leader may have left undone comes first.
@@ -243,6 +258,8 @@ class Manager:
             stops = [self.queue.stop()]
             if self._tokens:
                 stops.append(self._tokens.refresher.queue.stop())
+            if self._engine:
+                stops.append(self._engine.stop())
             await asyncio.gather(*stops)
             # While the Lease is still held: no other replica posts these Events.
             await self._events.stop()
