@@ -12,6 +12,7 @@ from tieline_core.kubernetes.interner import Interner
 from tieline_core.oauth.token_secrets import holds_tokens
 from tieline_core.systems import filled
 from tieline_operator.apply.plan import MANAGER
+from tieline_operator.workload.manifests import ENGINE_CREDENTIALS
 
 _SECRET_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "ownerReferences")
 FOREIGN_DATA = "foreignData"
@@ -59,11 +60,14 @@ def _strip_pod(obj: dict[str, Any]) -> dict[str, Any]:
 def _strip_engine_secret(obj: dict[str, Any]) -> dict[str, Any]:
     """A Secret of the engine: it is watched without its value, and managedFields say who wrote that."""
     foreign = any(
-        entry.get("manager") != MANAGER and "f:data" in (entry.get("fieldsV1") or {})
+        entry.get("manager") != MANAGER
+        and f"f:{ENGINE_CREDENTIALS}" in (entry.get("fieldsV1") or {}).get("f:data", {})
         for entry in obj["metadata"].get("managedFields", ())
     )
     metadata = strip_managed_fields(obj)["metadata"]
-    return {"metadata": metadata, **({FOREIGN_DATA: True} if foreign else {})}
+    # A watch without values brings another kind.
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+    return {**secret, FOREIGN_DATA: True} if foreign else secret
 
 
 _TRANSFORMS: Mapping[Resource, Callable[[dict[str, Any]], dict[str, Any]]] = {
