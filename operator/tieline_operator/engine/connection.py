@@ -113,6 +113,7 @@ class EngineConnection:
             ping_interval=PING_SECONDS,
             max_outstanding_pings=_UNANSWERED_PINGS,
             reconnect_time_wait=1,
+            max_reconnect_attempts=1,
             closed_cb=on_closed,
             error_cb=self._on_error,
         )

@@ -25,6 +25,7 @@ SURVEY_SECONDS = 900.0
 SCRAPE_SECONDS = 15.0
 """Between two surveys that scrapes ask for."""
 _FIRST_KEYS_SECONDS = 15.0
+_STOP_SECONDS = 2.0
 
 
 class EngineService:
@@ -112,10 +113,11 @@ class EngineService:
     async def stop(self) -> None:
         """Ends the work, and the connection."""
         self._loop = None
+        # Before the connection: a request on a closed one waits for its time-out.
+        await self._streams.queue.stop(_STOP_SECONDS)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._streams.queue.stop()
 
     def _changed(self, change: Change) -> None:
         if self._tasks:

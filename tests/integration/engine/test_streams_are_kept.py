@@ -73,10 +73,10 @@ class Operator:
         try:
             yield self
         finally:
+            await self.streams.queue.stop(1)
             running.cancel()
             with suppress(asyncio.CancelledError):
                 await running
-            await self.streams.queue.stop()
 
     def deploy(self, name: str = PROJECT) -> EventStreams:
         """An environment gets its credentials."""

@@ -158,6 +158,26 @@ def test_credentials_go_with_the_project(with_engine: tuple[NamespacedKubectl, R
     eventually("no Secret is left", lambda: not acting.workload("secrets", "leaving"), within=60)
 
 
+def test_an_engine_that_is_away_delays_no_deploy(
+    with_engine: tuple[NamespacedKubectl, RunningOperator], engine: NatsServer
+) -> None:
+    acting, operator = with_engine
+    engine.kill()
+    try:
+        eventually("noticed", lambda: "tieline_operator_engine_connected 0.0" in operator.metrics())
+        acting.apply("Project", "unhindered", project_spec())
+        secret = credentials(acting, "unhindered")
+        deployment(acting, "unhindered")
+        assert operator.healthy()
+    finally:
+        engine.start()
+    environment = secret["metadata"]["labels"]["tieline.dev/environment-id"]
+    eventually(
+        "its streams", lambda: set(EventStreams("", environment).names) <= streams_in(engine), within=60
+    )
+    assert "tieline_operator_engine_connected 1.0" in operator.metrics()
+
+
 def test_another_signer_renews_credentials_and_the_log_has_no_secret(
     with_engine: tuple[NamespacedKubectl, RunningOperator], engine: NatsServer
 ) -> None:
