@@ -45,9 +45,15 @@ class EngineCollector(Collector):
     def collect(self) -> Iterable[GaugeMetricFamily]:
         survey = self._state.survey()
         yield _gauge(
-            "connected", "Whether the operator is connected to the event engine", self._state.connected
+            "tieline_operator_engine_connected",
+            "Whether the operator is connected to the event engine",
+            self._state.connected,
         )
-        yield _gauge("keys_usable", "Whether the engine's Secrets can be used", self._state.keys_usable)
+        yield _gauge(
+            "tieline_operator_engine_keys_usable",
+            "Whether the engine's Secrets can be used",
+            self._state.keys_usable,
+        )
         streams = GaugeMetricFamily(
             "tieline_operator_engine_streams",
             "Streams by state: present, missing, and foreign (of other installations, or of nobody)",
@@ -61,19 +67,24 @@ class EngineCollector(Collector):
             streams.add_metric((state,), count)
         yield streams
         yield _gauge(
-            "failed", "Environments and organisations whose streams the engine refuses", self._state.failed
+            "tieline_operator_engine_failed",
+            "Environments and organisations whose streams the engine refuses",
+            self._state.failed,
         )
         yield from self._readings(survey)
 
     def _readings(self, survey: Survey) -> Iterable[GaugeMetricFamily]:
         labels = ("object_namespace", "project", "environment") if self._names else ()
         queued, waiting, dead, oldest = (
-            GaugeMetricFamily(f"tieline_operator_engine_{name}", documentation, labels=labels)
+            GaugeMetricFamily(name, documentation, labels=labels)
             for name, documentation in (
-                ("queued", "Messages in the queues of environments, a token for each key included"),
-                ("waiting", "Events that wait for a time"),
-                ("dead_letters", "Dead letters"),
-                ("oldest_seconds", "Age of the oldest message in a queue"),
+                (
+                    "tieline_operator_engine_queued",
+                    "Messages in the queues of environments, a token for each key included",
+                ),
+                ("tieline_operator_engine_waiting", "Events that wait for a time"),
+                ("tieline_operator_engine_dead_letters", "Dead letters"),
+                ("tieline_operator_engine_oldest_seconds", "Age of the oldest message in a queue"),
             )
         )
         readings = list(survey.environments.items())
@@ -100,4 +111,4 @@ def _most_first(item: tuple[StreamKey, EnvironmentReading]) -> tuple[int, Stream
 
 
 def _gauge(name: str, documentation: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"tieline_operator_engine_{name}", documentation, value=value)
+    return GaugeMetricFamily(name, documentation, value=value)
