@@ -45,7 +45,9 @@ class EngineCollector(Collector):
     def collect(self) -> Iterable[GaugeMetricFamily]:
         survey = self._state.survey()
         yield _gauge(
-            "connected", "Whether the operator is connected to the event engine", self._state.connected
+            "tieline_operator_engine_connected",
+            "Whether the operator is connected to the event engine",
+            self._state.connected,
         )
         yield _gauge(
             "tieline_operator_engine_keys_usable",
