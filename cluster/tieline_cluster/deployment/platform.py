@@ -1,4 +1,4 @@
-"""Deploying the platform of this checkout on a cluster: images, definitions, operator and API."""
+"""Deploying the platform of this checkout on a cluster: images, definitions, engine, operator and API."""
 
 import json
 import os
@@ -19,7 +19,12 @@ from tieline_cluster.progress import Progress
 NAMESPACE = "tieline-system"
 OVERLAY = Path("deploy/overlays/local")
 _ROLLOUT = 300
-_IMAGES = {"platform": "localhost/tieline-platform", "runtime": "localhost/tieline-runtime"}
+_IMAGES = {
+    "platform": "localhost/tieline-platform",
+    "runtime": "localhost/tieline-runtime",
+    "engine": "localhost/tieline-engine",
+}
+_WORKLOADS = ("deployment/tieline-operator", "deployment/tieline-api")
 
 
 @dataclass(frozen=True)
@@ -45,8 +50,8 @@ def deploy(
 
     ``work`` is a folder for what is generated on the way. Raises ClusterError.
     """
-    images = provider.build_images(context=checkout, targets=["platform", "runtime"])
-    with progress.step("Installing definitions, operator and API"):
+    images = all_images(provider, checkout)
+    with progress.step("Installing definitions, engine, operator and API"):
         kubectl("apply", "--server-side", "--force-conflicts", "-k", str(checkout / "crds"))
         overlay = with_images(checkout / OVERLAY, images=images, work=work / "platform", configure=True)
         kubectl("apply", "--server-side", "--force-conflicts", "-k", str(overlay))
@@ -58,11 +63,17 @@ def deploy(
         )
         kubectl("apply", "--server-side", "--force-conflicts", "-k", str(overlay))
     with progress.step("Waiting until operator and API are ready"):
-        for deployment in ("tieline-operator", "tieline-api"):
-            _rolled_out(kubectl, deployment)
+        for workload in _WORKLOADS:
+            _rolled_out(kubectl, workload)
         url = reach.url(NAMESPACE, "tieline-api")
         until("the API is ready", lambda: _get(f"{url}/readyz"), within=120)
     return Deployed(kubectl=kubectl, url=url, images=images, reach=reach)
+
+
+def all_images(provider: ClusterProvider, checkout: Path) -> dict[str, str]:
+    """Builds the images of a checkout; their names by what they are: ``platform``, ``runtime`` and ``engine``."""
+    built = provider.build_images(context=checkout, targets=["platform", "runtime"])
+    return {**built, "engine": provider.engine_image()}
 
 
 def with_images(
@@ -156,12 +167,12 @@ def _get(url: str) -> bool:
     return True
 
 
-def _rolled_out(kubectl: Kubectl, deployment: str) -> None:
+def _rolled_out(kubectl: Kubectl, workload: str) -> None:
     try:
         kubectl(
             "rollout",
             "status",
-            f"deployment/{deployment}",
+            workload,
             f"--timeout={_ROLLOUT}s",
             "-n",
             NAMESPACE,
@@ -169,5 +180,9 @@ def _rolled_out(kubectl: Kubectl, deployment: str) -> None:
         )
     except ClusterError as error:
         pods = kubectl("get", "pods", "-n", NAMESPACE, "-o", "wide")
-        logs = kubectl("logs", f"deployment/{deployment}", "-n", NAMESPACE, "--tail=20")
-        raise ClusterError(f"{deployment} does not become ready: {error}\n{pods}\n{logs}") from error
+        try:
+            logs = kubectl("logs", workload, "-n", NAMESPACE, "--tail=20")
+        except ClusterError as unavailable:
+            # A pod that waits for a Secret has no logs.
+            logs = str(unavailable)
+        raise ClusterError(f"{workload} does not become ready: {error}\n{pods}\n{logs}") from error

@@ -31,7 +31,7 @@ HELMS_LABELS = {
     "app.kubernetes.io/managed-by": "Helm",
     "helm.sh/chart": "tieline-0.1.0",
 }
-TWO_OF_EACH = ("--set", "api.replicas=2,operator.replicas=2")
+HIGHLY_AVAILABLE = ("--set", "api.replicas=2,operator.replicas=2,engine.replicas=3")
 ONE_ORGANISATION = ("--set", "organisation=acme")
 # kustomize does not know that these have no namespace, and Kubernetes ignores one.
 WITHOUT_NAMESPACE = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
@@ -70,7 +70,7 @@ def without_helms_own(found: Objects) -> Objects:
     """Definitions are marked for helm to keep, pods with what they are told, and the rest with the release."""
     for document in found.values():
         marked = [] if document["kind"] == "CustomResourceDefinition" else [document["metadata"]]
-        if document["kind"] == "Deployment":
+        if document["kind"] in ("Deployment", "StatefulSet"):
             marked.append(document["spec"]["template"]["metadata"])
         for metadata in marked:
             assert {label: metadata["labels"].pop(label, None) for label in HELMS_LABELS} == HELMS_LABELS
@@ -88,7 +88,7 @@ def without_helms_own(found: Objects) -> Objects:
     [
         ("base", (), NAMESPACE),
         ("overlays/one-replica", (), NAMESPACE),
-        ("overlays/highly-available", TWO_OF_EACH, NAMESPACE),
+        ("overlays/highly-available", HIGHLY_AVAILABLE, NAMESPACE),
         ("overlays/one-organisation", ONE_ORGANISATION, "acme"),
     ],
 )
@@ -107,7 +107,7 @@ def test_chart_and_kustomization_are_the_same_objects(
 
 @pytest.mark.parametrize(
     ("folder", "more"),
-    [("base", ()), ("overlays/one-replica", ()), ("overlays/highly-available", TWO_OF_EACH)],
+    [("base", ()), ("overlays/one-replica", ()), ("overlays/highly-available", HIGHLY_AVAILABLE)],
 )
 def test_an_overlay_installs_it_in_another_namespace(
     tools: ManifestTools, tmp_path: Path, folder: str, more: tuple[str, ...]
@@ -287,6 +287,9 @@ def test_every_setting_of_operator_and_api_can_be_configured_and_no_other() -> N
     } | set(re.findall(r"^\| (TIELINE_[A-Z_]+) \|", exposure.__doc__ or "", re.MULTILINE))
     by_the_chart = {
         "TIELINE_API_URL",
+        "TIELINE_ENGINE_CREDENTIALS_FILE",
+        "TIELINE_ENGINE_REPLICAS",
+        "TIELINE_ENGINE_URL",
         "TIELINE_PREVIOUS_API_URL",
         "TIELINE_RUNTIME_IMAGE",
         "TIELINE_IMAGE_PULL_SECRETS",
@@ -351,7 +354,7 @@ def test_kubernetes_knows_every_field(tools: ManifestTools, kubectl: Kubectl, tm
     schemas = tmp_path / "schemas"
     write_schemas(json.loads(kubectl("get", "--raw", "/openapi/v2").stdout), schemas)
     for name, text in (
-        ("chart.yaml", helm(tools, *TWO_OF_EACH).stdout),
+        ("chart.yaml", helm(tools, *HIGHLY_AVAILABLE).stdout),
         ("base.yaml", kustomized(tools, "base")),
         ("local.yaml", kustomized(tools, "overlays/local")),
         ("available.yaml", kustomized(tools, "overlays/highly-available")),
@@ -370,7 +373,7 @@ def test_kubernetes_would_take_every_object(
     tools: ManifestTools, kubectl: Kubectl, namespace: str, tmp_path: Path
 ) -> None:
     manifest = tmp_path / "chart.yaml"
-    manifest.write_text(helm(tools, *TWO_OF_EACH, namespace=namespace).stdout)
+    manifest.write_text(helm(tools, *HIGHLY_AVAILABLE, namespace=namespace).stdout)
     arguments = ("--server-side", "--dry-run=server", "--force-conflicts", "--validate=strict")
     done = kubectl("apply", *arguments, "-f", str(manifest))
     assert len(done.stdout.splitlines()) == len(objects(manifest.read_text()))
@@ -431,7 +434,7 @@ def test_what_the_configuration_opens_is_open_for_the_platform_too(tools: Manife
     )
     assert done.returncode == 0, done.stderr
     policy = objects(done.stdout)["NetworkPolicy", NAMESPACE, "tieline-egress"]
-    names, kubernetes, public, more = policy["spec"]["egress"]
+    names, kubernetes, _engine, public, more = policy["spec"]["egress"]
     assert names["to"] == [_namespace("dns"), {"ipBlock": {"cidr": "169.254.169.254/32"}}]
     assert kubernetes == {"ports": [{"port": 7443, "protocol": "TCP"}]}
     assert public["to"][3:] == [
