@@ -144,6 +144,9 @@ def test_an_overlay_installs_it_in_another_namespace(
         ("images.platform=", "platform"),
         ("organisation=Acme Ltd", "organisation"),
         ("organisation=acme,configuration.TIELINE_NAMESPACES=other", "not both"),
+        ("engine.replicas=2", "replicas"),
+        ("engine.external.url=http://elsewhere", "external"),
+        ("engine.persistence.size=plenty", "size"),
     ],
 )
 def test_values_that_nothing_reads_are_refused(tools: ManifestTools, setting: str, named: str) -> None:
@@ -274,8 +277,12 @@ def test_the_charts_monitors_are_those_of_the_folder(tools: ManifestTools, tmp_p
 def test_a_selector_never_changes(tools: ManifestTools) -> None:
     """Kubernetes refuses to change a Deployment's selector, so an upgrade would fail."""
     found = objects(helm(tools, "--set", "api.podLabels.zone=inner").stdout)
-    for part in ("tieline-operator", "tieline-api"):
-        selector = found["Deployment", NAMESPACE, part]["spec"]["selector"]
+    for kind, part in (
+        ("Deployment", "tieline-operator"),
+        ("Deployment", "tieline-api"),
+        ("StatefulSet", "tieline-engine"),
+    ):
+        selector = found[kind, NAMESPACE, part]["spec"]["selector"]
         assert selector == {"matchLabels": {"app.kubernetes.io/name": part}}
 
 
@@ -300,15 +307,22 @@ def test_every_setting_of_operator_and_api_can_be_configured_and_no_other() -> N
     assert schema["additionalProperties"] is False
 
 
-@pytest.mark.parametrize("part", ["tieline-operator", "tieline-api"])
-def test_two_of_a_part_are_kept_apart_and_one_of_them_from_being_drained(
-    tools: ManifestTools, part: str
+@pytest.mark.parametrize(
+    ("kind", "part", "replicas"),
+    [
+        ("Deployment", "tieline-operator", 2),
+        ("Deployment", "tieline-api", 2),
+        ("StatefulSet", "tieline-engine", 3),
+    ],
+)
+def test_replicas_of_a_part_are_kept_apart_and_one_at_a_time_is_drained(
+    tools: ManifestTools, kind: str, part: str, replicas: int
 ) -> None:
     """One node cannot show it: here the constraint must count this part's pods, and the budget protect them."""
     found = objects(kustomized(tools, "overlays/highly-available"))
-    deployment = found["Deployment", NAMESPACE, part]["spec"]
-    labels, pod = deployment["template"]["metadata"]["labels"], deployment["template"]["spec"]
-    assert deployment["replicas"] == 2
+    workload = found[kind, NAMESPACE, part]["spec"]
+    labels, pod = workload["template"]["metadata"]["labels"], workload["template"]["spec"]
+    assert workload["replicas"] == replicas
     (spread,) = pod["topologySpreadConstraints"]
     assert (spread["topologyKey"], spread["maxSkew"]) == ("kubernetes.io/hostname", 1)
     budget = found["PodDisruptionBudget", NAMESPACE, part]["spec"]
@@ -317,7 +331,7 @@ def test_two_of_a_part_are_kept_apart_and_one_of_them_from_being_drained(
         assert selector["matchLabels"]
         assert selector["matchLabels"].items() <= labels.items()
 
-    alone = objects(kustomized(tools, "overlays/one-replica"))["Deployment", NAMESPACE, part]["spec"]
+    alone = objects(kustomized(tools, "overlays/one-replica"))[kind, NAMESPACE, part]["spec"]
     assert alone["replicas"] == 1
     assert "topologySpreadConstraints" not in alone["template"]["spec"]
 
