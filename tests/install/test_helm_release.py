@@ -81,6 +81,11 @@ def test_a_release_is_installed_upgraded_under_load_removed_and_brought_back_wit
         world.until("orders", "running")
         settled(kubectl)
 
+        # A cluster of engines would delete the streams of a single one.
+        three = {**_values(this, this), "engine": {**_values(this, this)["engine"], "replicas": 3}}
+        said = helm(*_release("upgrade", this), values=three, check=False)
+        assert "The engine has 1 replicas, and engine.replicas is 3: see docs/operations.md" in said
+
         # Removed: what was made stays, and serves.
         before = written(kubectl, world.namespace)
         said = helm("uninstall", "tieline", "-n", PLATFORM_NAMESPACE, "--wait")
