@@ -155,6 +155,19 @@ class Empty(Rest):
     """An empty object."""
 
 
+class Page(Rest):
+    """A part of a list."""
+
+    total_count: int
+    """How many there are in all."""
+    items: list[Any]
+    """The items, of the list's own type."""
+    next: str | None = None
+    """Pass it as ``after`` for the next page; absent on the last."""
+    prev: str | None = None
+    """Pass it as ``before`` for the page before; absent on the first."""
+
+
 class Query(BaseModel):
     """Parameters of a query string; their names are as written, unknown ones are ignored."""
 
