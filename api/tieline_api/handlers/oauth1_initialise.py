@@ -10,8 +10,8 @@ from tieline_api.handlers.systems import SYSTEM
 from tieline_api.http.operation import Call, Operation, Reply
 from tieline_api.oauth.authorization_request import AuthorizationRequest
 from tieline_api.oauth.oauth1_schemes import choose
+from tieline_api.schemas import authorisations as rest
 from tieline_api.schemas import examples
-from tieline_api.schemas import oauth1_initialise as rest
 from tieline_core.oauth.oauth1_requests import (
     TEMPORARY,
     TOKEN,

@@ -7,8 +7,8 @@ from tieline_api.http.operation import Call, Operation, Reply
 from tieline_api.oauth.authorization_request import AuthorizationRequest
 from tieline_api.oauth.authorize_url import AuthorizeUrlError, AuthorizeUrlParameters, authorize_url, scopes
 from tieline_api.oauth.pkce import requires_pkce
+from tieline_api.schemas import authorisations as rest
 from tieline_api.schemas import examples
-from tieline_api.schemas import oauth2_initialise as rest
 from tieline_core.credentials.linker import Problem, client_of
 from tieline_core.oauth.state_store import new_verifier
 from tieline_core.resources.auth_schemes import OAuth2Client

@@ -9,7 +9,7 @@ from tieline_api.conversion.connections import scheme_item
 from tieline_api.conversion.systems import auth_scheme_items, scheme_owner
 from tieline_api.oauth.authorization_request import HeldCredential, Obj
 from tieline_api.schemas.auth_schemes import AuthSchemeConfig
-from tieline_api.schemas.oauth1_initialise import OAuth1Initialise
+from tieline_api.schemas.authorisations import OAuth1Initialise
 from tieline_core.credentials.linker import Directory, LinkedCredential, Lookups, Problem, canonical
 from tieline_core.credentials.oauth1_consumers import consumer_credential, consumer_of
 from tieline_core.identity.ids import client_credential_id, object_id

@@ -6,7 +6,7 @@ from tieline_api import errors
 from tieline_api.conversion.connections import scheme_item
 from tieline_api.conversion.systems import auth_scheme_items
 from tieline_api.oauth.authorization_request import HeldCredential, Obj
-from tieline_api.schemas.oauth2_initialise import OAuth2Initialise
+from tieline_api.schemas.authorisations import OAuth2Initialise
 from tieline_core.credentials.linker import canonical
 from tieline_core.identity.ids import client_credential_id, object_id
 from tieline_core.resources.auth_schemes import AuthSchemeType, OAuth2GrantType

@@ -6,8 +6,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from tieline_api.schemas import (
+    authorisations,
     connections,
-    oauth2_initialise,
     project_logs,
     projects,
     systems,
@@ -217,5 +217,5 @@ EXAMPLES: Mapping[type[BaseModel], Any] = {
     users.ActivationList: [ACTIVATION],
     users.Variables: {"region": "eu"},
     users.VariableValue: {"value": "eu"},
-    oauth2_initialise.OAuth2Initialise: OAUTH2_INITIALISE,
+    authorisations.OAuth2Initialise: OAUTH2_INITIALISE,
 }
