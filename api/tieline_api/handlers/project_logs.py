@@ -114,10 +114,8 @@ OPERATIONS = (
         method="GET",
         path=f"{PROJECT}/logs",
         summary="Get project logs",
-        tag="Projects",
         handler=get_logs,
         permissions=permission("get", "projects"),
-        query=rest.LogsQuery,
         response=rest.LogPage,
     ),
 )
