@@ -27,10 +27,15 @@ from tieline_api.dependencies import Dependencies
 from tieline_api.handlers import OPERATIONS
 from tieline_api.http.dispatcher import Dispatcher
 from tieline_api.http.metrics import Metrics
-from tieline_api.http.middleware import cors, error_handling, failure_limiting, request_log
+from tieline_api.http.middleware import (
+    add_standard_headers,
+    cors,
+    error_handling,
+    failure_limiting,
+    request_log,
+)
 from tieline_api.http.openapi import document
 from tieline_api.http.operation import Operation
-from tieline_api.http.security_headers import add_standard_headers
 from tieline_api.internal.documents import add_documents
 from tieline_api.internal.environment import LEGACY_PODS, add_internal
 from tieline_api.internal.legacy_pods import LegacyPods

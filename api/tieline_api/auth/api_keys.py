@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from tieline_api.auth.authentication import Caller
-from tieline_api.auth.key_format import KEY, PREFIX
+from tieline_api.auth.authentication import KEY, KEY_PREFIX, Caller
 from tieline_core.identity.ids import format_time, parse_id, parse_time
 from tieline_core.identity.names import API_KEY_TYPE
 from tieline_core.kubernetes import Informer
@@ -31,7 +30,7 @@ Obj = Mapping[str, Any]
 
 def new_key(organisation_id: str) -> str:
     """A new key of an organisation."""
-    return f"{PREFIX}_{organisation_id.lower()}_{secrets.token_urlsafe(_RANDOM_BYTES)}"
+    return f"{KEY_PREFIX}_{organisation_id.lower()}_{secrets.token_urlsafe(_RANDOM_BYTES)}"
 
 
 def digest(key: str) -> str:

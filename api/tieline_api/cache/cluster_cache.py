@@ -197,6 +197,17 @@ class ClusterCache:
         found = self.find(self.users, namespace, identifier)
         return found or _oldest(self.users.by_index("external", indexes.key(namespace, identifier)))
 
+    def user_activation(self, namespace: str, project: str, environment: str, external_id: str) -> Obj | None:
+        """The oldest activation of the user with this external id in an environment; None when there is none."""
+        users = self.referring(self.users, "external", namespace, external_id)
+        if not users:
+            return None
+        for activation in self.referring(self.activations, "user", namespace, users[0]["metadata"]["name"]):
+            spec = activation["spec"]
+            if spec["projectRef"]["name"] == project and spec["environment"] == environment:
+                return activation
+        return None
+
     def static_activation(self, namespace: str, project: str, environment: str) -> Obj | None:
         """The activation of an environment itself, if there is an object for it: the oldest one."""
         return _oldest(self.activations.by_index("static", indexes.key(namespace, project, environment)))

@@ -15,11 +15,11 @@ from tieline_api.http.operation import Call
 from tieline_api.schemas import users as rest
 from tieline_api.schemas.projects import Environment
 from tieline_api.use_cases.project_lookup import versions_of
-from tieline_core.evaluation.busy import EvaluationBusy
+from tieline_core.evaluation.pool import EvaluationBusy
 from tieline_core.evaluation.variables_checker import check_all
 from tieline_core.evaluation.verdicts import Verdict
 from tieline_core.identity.ids import environment_id, object_id, parse_id, static_activation_id
-from tieline_core.variables import in_effect
+from tieline_core.resources.activations import in_effect
 
 Obj = dict[str, Any]
 # How long a write waits for its verdict, and how long a read does, which else shows what the operator has found.

@@ -6,8 +6,7 @@ from typing import Any
 from tieline_api import errors
 from tieline_api.auth.permissions import Permission, permission
 from tieline_api.handlers.activation_lookup import check_variables, environment_in_path, find_activation
-from tieline_api.handlers.activation_upsert import create_or_change, environment_spec
-from tieline_api.handlers.activations import ACTIVATION
+from tieline_api.handlers.activations import ACTIVATION, create_or_change, environment_spec
 from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.schemas import users as rest
 from tieline_api.store.etags import etag

@@ -1,6 +1,7 @@
 """Operations on activations: an environment for one user, and its variables."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tieline_api import errors
@@ -21,14 +22,13 @@ from tieline_api.handlers.activation_lookup import (
     unusable_warnings,
     verdicts_about,
 )
-from tieline_api.handlers.activation_upsert import create_or_change, environment_spec
 from tieline_api.handlers.connections import connection_reply
 from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.schemas import users as rest
 from tieline_api.schemas.base import Empty
 from tieline_api.schemas.connections import Connection
 from tieline_api.store.etags import etag
-from tieline_api.store.writer import set_or_drop
+from tieline_api.store.writer import Change, IdTakenError, set_or_drop
 from tieline_api.use_cases.connection_create import (
     CreatedConnections,
     PlannedConnection,
@@ -36,7 +36,7 @@ from tieline_api.use_cases.connection_create import (
     delete_created,
     plan_connection,
 )
-from tieline_core.identity.ids import child_id, object_id
+from tieline_core.identity.ids import child_id, object_id, object_name
 from tieline_core.kubernetes import KubeError, Unavailable
 
 Obj = dict[str, Any]
@@ -248,6 +248,35 @@ def _existing(
     if owner and owner["name"] != user["metadata"]["name"]:
         raise errors.invalid(field, "belongs to another user")
     return found
+
+
+async def create_or_change(
+    call: Call[Any, Any],
+    obj: Obj | None,
+    identifier: str,
+    *,
+    spec: Obj,
+    change: Change,
+    if_match: str | None = None,
+    prepare: Callable[[], Awaitable[None]] | None = None,
+) -> Obj:
+    """Changes the activation, or creates it; where another replica has just done so, changes that one.
+
+    ``prepare`` is called after each computation of the change, before it is applied.
+    """
+    writer, cache = call.platform.writer, call.platform.world.activations
+    name = obj["metadata"]["name"] if obj else object_name(identifier)
+    if obj is None:
+        if if_match is not None:
+            raise errors.precondition_failed()
+        with suppress(IdTakenError):
+            return await writer.create(cache, call.namespace, identifier, spec, chosen_by_client=True)
+    return await writer.change(cache, call.namespace, name, change, if_match=if_match, prepare=prepare)
+
+
+def environment_spec(environment: EnvironmentRef) -> Obj:
+    """The part of an activation's spec that says where it is."""
+    return {"projectRef": {"name": environment.project["metadata"]["name"]}, "environment": environment.name}
 
 
 OPERATIONS = (

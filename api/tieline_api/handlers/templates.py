@@ -7,8 +7,7 @@ from tieline_api.auth.permissions import permission
 from tieline_api.cache.cluster_cache import ClusterCache
 from tieline_api.cache.sorted_lists import position
 from tieline_api.conversion.lists import readable
-from tieline_api.conversion.systems import auth_scheme_items
-from tieline_api.conversion.templates import template_to_rest
+from tieline_api.conversion.systems import auth_scheme_items, template_to_rest
 from tieline_api.handlers.connections import page_of_connections
 from tieline_api.handlers.projects import PROJECT
 from tieline_api.http.operation import Call, Operation, Reply

@@ -7,7 +7,6 @@ from typing import Any
 from tieline_api.cache.cluster_cache import ClusterCache
 from tieline_api.cache.indexes import environment_names
 from tieline_api.cache.organisations import Organisation
-from tieline_api.cache.user_activations import activation_of_user
 from tieline_api.conversion.connections import scheme_item
 from tieline_api.conversion.projects import environment_status
 from tieline_api.internal import configuration_changes
@@ -15,8 +14,8 @@ from tieline_api.internal.pod_credentials import credential
 from tieline_core.identity.ids import environment_id, object_id, static_activation_id
 from tieline_core.identity.names import possible_workloads, recorded_workload
 from tieline_core.kubernetes import resources as r
+from tieline_core.resources.activations import in_effect
 from tieline_core.systems import connection_base_url
-from tieline_core.variables import in_effect
 
 Obj = Mapping[str, Any]
 Json = dict[str, Any]
@@ -113,7 +112,7 @@ def user_activation(
 ) -> Json | None:
     """What code in this environment may know when it runs for a user: the oldest activation of that user."""
     namespace, project_name = organisation.namespace, project["metadata"]["name"]
-    activation = activation_of_user(world, namespace, project_name, environment, external_id)
+    activation = world.user_activation(namespace, project_name, environment, external_id)
     user = world.referred(world.users, activation, "endUserRef") if activation else None
     if activation is None or user is None:
         return None

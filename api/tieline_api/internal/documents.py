@@ -20,7 +20,6 @@ from aiohttp import web
 from tieline_api import errors
 from tieline_api.auth.authentication import Caller
 from tieline_api.cache.indexes import key as index_key
-from tieline_api.cache.user_activations import activation_of_user
 from tieline_api.dependencies import Dependencies
 from tieline_api.http.dispatcher import OPERATION, USER
 from tieline_api.http.request_body import parse_json, read_body
@@ -104,8 +103,8 @@ async def _document_key(request: web.Request, platform: Dependencies) -> Documen
     }
     external_id = request.match_info.get("external_id")
     if external_id is not None:
-        found = activation_of_user(
-            platform.world, namespace, project["metadata"]["name"], environment, external_id
+        found = platform.world.user_activation(
+            namespace, project["metadata"]["name"], environment, external_id
         )
         if found is None:
             raise errors.not_found("activation of the user", external_id)

@@ -16,7 +16,6 @@ from aiohttp import web
 from tieline_api import errors
 from tieline_api.auth.authentication import bearer_token
 from tieline_api.cache.organisations import Organisation
-from tieline_api.cache.user_activations import activation_of_user
 from tieline_api.dependencies import Dependencies
 from tieline_api.http.dispatcher import OPERATION, ORGANISATION, USER
 from tieline_api.internal.configuration import configuration, environment_of_workload, user_activation
@@ -76,7 +75,7 @@ async def answer_user(request: web.Request, platform: Dependencies) -> web.Respo
     external_id = request.match_info["external_id"]
     await platform.secret_reads.fetch(namespace, secrets_of_user(platform.world, namespace, external_id))
     project_name = project["metadata"]["name"]
-    activation = activation_of_user(platform.world, namespace, project_name, name, external_id)
+    activation = platform.world.user_activation(namespace, project_name, name, external_id)
     await _check_variables(platform, project, activation)
     found = user_activation(
         platform.world, organisation, project, name, external_id, fits=platform.checker.fits

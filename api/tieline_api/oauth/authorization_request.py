@@ -8,13 +8,15 @@ from urllib.parse import urlsplit
 from tieline_api import errors
 from tieline_api.auth.permissions import Permission
 from tieline_api.http.operation import Call
-from tieline_api.oauth.callback_path import CALLBACK
 from tieline_api.schemas.authorisations import Initialise
 from tieline_api.settings import Settings
 from tieline_core.credentials.linker import canonical
 from tieline_core.identity.ids import credential_id, object_id
 from tieline_core.oauth.state_store import PendingAuthorization, new_state
 from tieline_core.resources.connections import CredentialType
+
+CALLBACK = "/oauth2/callback"
+"""Where providers send users back to: a path below the API's public address."""
 
 Obj = Mapping[str, Any]
 _LOOPBACK_NAMES = ("127.0.0.1", "::1", "localhost")

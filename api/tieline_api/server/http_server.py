@@ -8,7 +8,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 
 from tieline_api import errors
-from tieline_api.http.security_headers import STANDARD, complete
+from tieline_api.http.middleware import STANDARD_HEADERS, set_standard_headers
 from tieline_protocol import http_server
 
 logger = logging.getLogger("tieline_api.requests")
@@ -23,7 +23,7 @@ class _Connection(http_server.RequestHandlerWithTimeout):
 
     __slots__ = ()
 
-    late_headers = STANDARD
+    late_headers = STANDARD_HEADERS
 
     def handle_error(
         self,
@@ -44,7 +44,7 @@ class _Connection(http_server.RequestHandlerWithTimeout):
         response = web.Response(
             status=error.status, body=orjson.dumps(error.body()), content_type="application/json"
         )
-        complete(response)
+        set_standard_headers(response)
         response.force_close()
         return response
 
@@ -64,7 +64,7 @@ class _Connection(http_server.RequestHandlerWithTimeout):
             resp = web.Response(
                 status=error.status, body=orjson.dumps(error.body()), content_type="application/json"
             )
-            complete(resp)
+            set_standard_headers(resp)
         return await super().finish_response(request, resp, start_time)
 
 

@@ -11,7 +11,7 @@ from tieline_api.errors import FieldError
 from tieline_api.schemas import projects as rest
 from tieline_api.store.field_managers import other_managers
 from tieline_api.store.writer import refuse_removal, set_or_drop
-from tieline_core.evaluation.busy import EvaluationBusy
+from tieline_core.evaluation.pool import EvaluationBusy
 from tieline_core.project_files.deploy_findings import MAIN, check_files, missing_templates
 from tieline_core.resources.project_versions import FileFinding
 from tieline_core.severity import Severity

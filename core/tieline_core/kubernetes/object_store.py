@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tieline_core.kubernetes.resource_versions import is_covered, is_older
-
 logger = logging.getLogger(__name__)
 
 Object = dict[str, Any]
@@ -20,6 +18,20 @@ Indexer = Callable[[Object], Iterable[str]]
 MergeFunction = Callable[[Object, Object], Object]
 
 _MAX_TOMBSTONES = 4096
+
+
+def is_older(version: str, than: str) -> bool:
+    """Whether ``version`` is known to be older than the other.
+
+    resourceVersions are integers that grow within a resource (KEP-5504). An aggregated API server may hand out
+    something else; then nothing is known but whether two are equal.
+    """
+    return version.isdecimal() and than.isdecimal() and int(version) < int(than)
+
+
+def is_covered(version: str, by: str) -> bool:
+    """Whether who has seen all changes up to ``by`` is known to have seen ``version``."""
+    return version == by or is_older(version, by)
 
 
 def no_transform(obj: Object) -> Object:

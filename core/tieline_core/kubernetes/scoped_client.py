@@ -13,8 +13,7 @@ from typing import Any, Self
 
 from tieline_core.kubernetes.client import TIMEOUT, Kube, Object, Objects, WatchEvent
 from tieline_core.kubernetes.errors import Invalid, NotFound
-from tieline_core.kubernetes.object_store import no_transform
-from tieline_core.kubernetes.resource_versions import is_older
+from tieline_core.kubernetes.object_store import is_older, no_transform
 from tieline_core.kubernetes.resources import NAMESPACES, Resource
 from tieline_core.kubernetes.selectors import selects
 

@@ -12,8 +12,7 @@ import pytest
 
 from tieline_core.connectors.webhooks import interface_of
 from tieline_core.evaluation import files_jobs
-from tieline_core.evaluation.busy import EvaluationBusy
-from tieline_core.evaluation.pool import Pool
+from tieline_core.evaluation.pool import EvaluationBusy, Pool
 from tieline_core.evaluation.worker import MIB, Limits
 from tieline_core.project_files.checker import FilesChecker
 from tieline_core.project_files.deploy_findings import check_files, named_templates
