@@ -8,10 +8,9 @@ from urllib.parse import urlsplit
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from tieline_core.objects import Json
 from tieline_core.resources.auth_schemes import AuthSchemeConfig
 from tieline_core.resources.fields import Url
-
-Json = dict[str, Any]
 
 MAX_SCHEMES = 20
 MAX_BYTES = 256 * 1024

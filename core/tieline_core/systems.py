@@ -5,10 +5,8 @@ reads Systems reads them ``filled``: what the spec says wins, for auth schemes b
 """
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
-Json = dict[str, Any]
+from tieline_core.objects import Json, ObjectView
 
 _PLACEHOLDER = re.compile(r"\{([^{}]{1,256})\}")
 
@@ -33,13 +31,13 @@ def filled(obj: Json) -> Json:
     return obj
 
 
-def is_from_connector(obj: Mapping[str, Any], scheme: str) -> bool:
+def is_from_connector(obj: ObjectView, scheme: str) -> bool:
     """Whether the System's connector brings an auth scheme of this id."""
     found = (obj.get("status") or {}).get("fromConnector") or {}
     return any(item["id"] == scheme for item in found.get("authSchemeConfigs") or ())
 
 
-def connection_base_url(connection: Mapping[str, Any], system: Mapping[str, Any]) -> str:
+def connection_base_url(connection: ObjectView, system: ObjectView) -> str:
     """The base URL of a connection, from both specs.
 
     The connection's own counts; else the system's, in which parts in curly braces are filled with the
@@ -52,7 +50,7 @@ def connection_base_url(connection: Mapping[str, Any], system: Mapping[str, Any]
     return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), url)
 
 
-def missing_variables(connection: Mapping[str, Any], system: Mapping[str, Any]) -> list[str]:
+def missing_variables(connection: ObjectView, system: ObjectView) -> list[str]:
     """The parts of a connection's base URL in curly braces that have no value."""
     if connection.get("baseUrl"):
         return []

@@ -19,13 +19,12 @@ from tieline_api.auth.authentication import KEY, KEY_PREFIX, Caller
 from tieline_core.identity.ids import format_time, parse_id, parse_time
 from tieline_core.identity.names import API_KEY_TYPE
 from tieline_core.kubernetes import Informer
+from tieline_core.objects import ObjectView
 
 USER_PREFIX = "tieline:api-key:"
 """What stands before the users and groups of API keys in RBAC."""
 _RANDOM_BYTES = 32
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._@-]{0,126}[A-Za-z0-9])?")
-
-Obj = Mapping[str, Any]
 
 
 def new_key(organisation_id: str) -> str:
@@ -120,7 +119,7 @@ class ApiKeys:
             return True
 
 
-def _data(secret: Obj) -> dict[str, str]:
+def _data(secret: ObjectView) -> dict[str, str]:
     try:
         return {
             name: base64.b64decode(value).decode().strip()

@@ -18,9 +18,8 @@ from tieline_core.identity.organisations import holder, labelled_id
 from tieline_core.kubernetes import Change, Informer, Kube, KubeError, Resource
 from tieline_core.kubernetes import resources as kube
 from tieline_core.kubernetes.informer import strip_managed_fields
+from tieline_core.objects import Object
 from tieline_core.systems import filled
-
-Obj = dict[str, Any]
 
 WORDS: Mapping[str, str] = {
     "System": "system",
@@ -178,26 +177,28 @@ class ClusterCache:
     def _holder(self, organisation: str) -> str | None:
         return holder(self.namespaces.by_index("organisation", organisation))
 
-    def find(self, cache: Informer, namespace: str, identifier: str) -> Obj | None:
+    def find(self, cache: Informer, namespace: str, identifier: str) -> Object | None:
         """The object with this id in a namespace; where two have one id, the oldest has it."""
         canonical = parse_id(identifier)
         if canonical is None:
             return None
         return _oldest(cache.by_index("id", indexes.key(namespace, canonical)))
 
-    def need(self, cache: Informer, namespace: str, identifier: str) -> Obj:
+    def need(self, cache: Informer, namespace: str, identifier: str) -> Object:
         """The object with this id; ApiError 404 when there is none."""
         found = self.find(cache, namespace, identifier)
         if found is None:
             raise errors.not_found(WORDS[cache.resource.kind], identifier)
         return found
 
-    def user(self, namespace: str, identifier: str) -> Obj | None:
+    def user(self, namespace: str, identifier: str) -> Object | None:
         """The end user with this id, or else with this external id."""
         found = self.find(self.users, namespace, identifier)
         return found or _oldest(self.users.by_index("external", indexes.key(namespace, identifier)))
 
-    def user_activation(self, namespace: str, project: str, environment: str, external_id: str) -> Obj | None:
+    def user_activation(
+        self, namespace: str, project: str, environment: str, external_id: str
+    ) -> Object | None:
         """The oldest activation of the user with this external id in an environment; None when there is none."""
         users = self.referring(self.users, "external", namespace, external_id)
         if not users:
@@ -208,21 +209,21 @@ class ClusterCache:
                 return activation
         return None
 
-    def static_activation(self, namespace: str, project: str, environment: str) -> Obj | None:
+    def static_activation(self, namespace: str, project: str, environment: str) -> Object | None:
         """The activation of an environment itself, if there is an object for it: the oldest one."""
         return _oldest(self.activations.by_index("static", indexes.key(namespace, project, environment)))
 
-    def referred(self, cache: Informer, obj: Mapping[str, Any], field: str) -> Obj | None:
+    def referred(self, cache: Informer, obj: Mapping[str, Any], field: str) -> Object | None:
         """The object that ``spec.<field>`` names, if it is there."""
         name = (obj["spec"].get(field) or {}).get("name")
         return cache.get(obj["metadata"]["namespace"], name) if name else None
 
-    def referring(self, cache: Informer, index: str, namespace: str, *parts: str) -> list[Obj]:
+    def referring(self, cache: Informer, index: str, namespace: str, *parts: str) -> list[Object]:
         """The objects that an index has under a key, oldest first."""
-        found: Iterable[Obj] = cache.by_index(index, indexes.key(namespace, *parts))
+        found: Iterable[Object] = cache.by_index(index, indexes.key(namespace, *parts))
         return sorted(found, key=position)
 
-    async def referring_now(self, cache: Informer, field: str, namespace: str, name: str) -> list[Obj]:
+    async def referring_now(self, cache: Informer, field: str, namespace: str, name: str) -> list[Object]:
         """The objects whose ``spec.<field>`` names this one, as Kubernetes has them, oldest first.
 
         For what a deletion takes along or is refused for: a cache may not know yet what another replica has made.
@@ -240,11 +241,11 @@ class ClusterCache:
         return sorted(named, key=position)
 
 
-def _remembered(obj: Obj) -> Obj:
+def _remembered(obj: Object) -> Object:
     return strip_managed_fields(remember_update(obj))
 
 
-def _oldest(found: Iterable[Obj]) -> Obj | None:
+def _oldest(found: Iterable[Object]) -> Object | None:
     return min(
         found, key=lambda obj: (obj["metadata"]["creationTimestamp"], obj["metadata"]["name"]), default=None
     )

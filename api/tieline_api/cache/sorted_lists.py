@@ -5,17 +5,15 @@ environment. Each is sorted by position; a page begins where a binary search say
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
 
 from tieline_api.cache.indexes import by_environment, by_reference, key
 from tieline_api.cursors import Position, Slice, cut_sorted
 from tieline_core.identity.ids import object_id
 from tieline_core.kubernetes import Change, Informer
-
-Obj = dict[str, Any]
+from tieline_core.objects import Object, ObjectView
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +25,7 @@ class Row:
     """Tells those of one position apart."""
     text: str
     """What a search looks into."""
-    obj: Obj
+    obj: Object
 
 
 Rows = list[Row]
@@ -41,7 +39,7 @@ class SortedList:
     def __init__(
         self,
         cache: Informer,
-        groups: Callable[[Obj], Iterable[str]],
+        groups: Callable[[Object], Iterable[str]],
         *,
         searched: tuple[str, ...] = (),
     ) -> None:
@@ -58,7 +56,7 @@ class SortedList:
         needle = (search or "").casefold()
         return [row for row in found if needle in row.text] if needle else found
 
-    def objects(self, group: str) -> Iterator[Obj]:
+    def objects(self, group: str) -> Iterator[Object]:
         """A group's objects, oldest first."""
         return (row.obj for row in self._rows.get(group, ()))
 
@@ -116,20 +114,20 @@ class SortedLists:
 
 def page(
     rows: Rows, *, kind: str, first: int, after: str | None = None, before: str | None = None
-) -> Slice[Obj]:
+) -> Slice[Object]:
     """The page of ``rows`` after (or before) a cursor of the list ``kind``. ApiError 400 for other cursors."""
     found = cut_sorted(rows, kind=kind, position=_POSITION, first=first, after=after, before=before)
     return Slice(items=[row.obj for row in found.items], total=found.total, next=found.next, prev=found.prev)
 
 
-def position(obj: Mapping[str, Any]) -> Position:
+def position(obj: ObjectView) -> Position:
     """Where an object stands in lists: creation time and id."""
     return obj["metadata"]["creationTimestamp"], object_id(obj)
 
 
-def _namespace(obj: Obj) -> tuple[str]:
+def _namespace(obj: Object) -> tuple[str]:
     return (key(obj["metadata"]["namespace"]),)
 
 
-def _environment_of_user(activation: Obj) -> Iterable[str]:
+def _environment_of_user(activation: Object) -> Iterable[str]:
     return by_environment(activation) if activation["spec"].get("endUserRef") else ()

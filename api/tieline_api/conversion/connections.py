@@ -26,10 +26,10 @@ from tieline_core.identity.ids import (
 from tieline_core.oauth import token_secret_codec
 from tieline_core.oauth.refresh_coordinator import refusal_message
 from tieline_core.oauth.token_client import Tokens
+from tieline_core.objects import ObjectView
 from tieline_core.resources.auth_schemes import AuthSchemeType
 from tieline_core.resources.connections import CredentialType
 
-Obj = Mapping[str, Any]
 Item = dict[str, Any]
 
 _SHOWN_AS_TOKENS = (CredentialType.OAUTH2_CODE, CredentialType.OAUTH2_TOKEN)
@@ -57,12 +57,12 @@ class PlannedCredential:
 
 
 def connection_to_rest(
-    obj: Obj,
+    obj: ObjectView,
     *,
     organisation: str,
-    system: Obj | None,
-    template: Obj | None,
-    tokens: Callable[[str], Obj | None] = lambda _: None,
+    system: ObjectView | None,
+    template: ObjectView | None,
+    tokens: Callable[[str], ObjectView | None] = lambda _: None,
 ) -> rest.Connection:
     """The REST form of a Connection; ``system`` and ``template`` are what it refers to, where they exist.
 
@@ -93,7 +93,7 @@ def connection_to_rest(
     )
 
 
-def scheme_item(item: Mapping[str, Any], system: Obj | None) -> Mapping[str, Any] | None:
+def scheme_item(item: Mapping[str, Any], system: ObjectView | None) -> Mapping[str, Any] | None:
     """The auth scheme that a credential is for: its own, or one of the system's."""
     inline: Mapping[str, Any] | None = item.get("authSchemeConfig")
     if inline:
@@ -106,7 +106,7 @@ def plan_credential(
     *,
     live: Mapping[str, Any] | None,
     mine: Mapping[str, Any] | None,
-    system: Obj,
+    system: ObjectView,
     connection: str,
     organisation: str,
     path: str,
@@ -155,7 +155,11 @@ def stored_item(
 
 
 def _stands_for_missing(
-    config: AuthSchemeConfig, live: Mapping[str, Any] | None, system: Obj, *, owner: auth_schemes.SchemeOwner
+    config: AuthSchemeConfig,
+    live: Mapping[str, Any] | None,
+    system: ObjectView,
+    *,
+    owner: auth_schemes.SchemeOwner,
 ) -> bool:
     """Whether ``config`` is what answers show in place of a scheme that is not there, or cannot be read."""
     if live is None or config.type is not AuthSchemeType.NONE:
@@ -171,7 +175,7 @@ def _plan_scheme(
     item: Item,
     config: AuthSchemeConfig,
     *,
-    system: Obj,
+    system: ObjectView,
     connection: str,
     owner: auth_schemes.SchemeOwner,
 ) -> list[PlannedSecret]:
@@ -238,13 +242,13 @@ def _type_of(given: rest.Credential, *, old: CredentialType | None, path: str) -
 
 
 def _credential_to_rest(
-    obj: Obj,
+    obj: ObjectView,
     item: Mapping[str, Any],
     *,
     identifier: str,
     organisation: str,
-    system: Obj | None,
-    held: Obj | None,
+    system: ObjectView | None,
+    held: ObjectView | None,
 ) -> rest.ConnectionCredential:
     kind, tokens = CredentialType(item["type"]), token_secret_codec.read(held) if held else None
     exchanged = tokens is not None and bool(tokens.tokens.access_token) and kind in _SHOWN_AS_TOKENS
@@ -264,7 +268,7 @@ def _credential_to_rest(
 
 
 def _scheme_to_rest(
-    obj: Obj, item: Mapping[str, Any], *, system: Obj | None, organisation: str
+    obj: ObjectView, item: Mapping[str, Any], *, system: ObjectView | None, organisation: str
 ) -> AuthSchemeConfig:
     scheme = scheme_item(item, system)
     if scheme is None:
@@ -287,18 +291,20 @@ def _token_data(tokens: Tokens) -> CredentialData:
     return CredentialData(oauth2_token=data)
 
 
-def _told_of(obj: Obj, identifier: str) -> Mapping[str, Any]:
+def _told_of(obj: ObjectView, identifier: str) -> Mapping[str, Any]:
     """What the status has about a credential."""
     statuses = (obj.get("status") or {}).get("credentials") or ()
     return next((one for one in statuses if one["id"] == identifier), {})
 
 
-def linked_certificate(obj: Obj, identifier: str) -> str:
+def linked_certificate(obj: ObjectView, identifier: str) -> str:
     """The certificate credential that was found for a credential's mutual TLS; "" where none is needed."""
     return str(_told_of(obj, identifier).get("mtlsCredentialId") or "")
 
 
-def _errors_of(obj: Obj, identifier: str, tokens: token_secret_codec.StoredTokens | None) -> list[str] | None:
+def _errors_of(
+    obj: ObjectView, identifier: str, tokens: token_secret_codec.StoredTokens | None
+) -> list[str] | None:
     if tokens is not None and tokens.refusal is not None:
         return [refusal_message(tokens.refusal)]
     for found in (obj.get("status") or {}).get("credentials") or ():

@@ -11,8 +11,8 @@ from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.schemas import users as rest
 from tieline_api.store.etags import etag
 from tieline_core.identity.ids import static_activation_id
+from tieline_core.objects import Object
 
-Obj = dict[str, Any]
 _VARIABLE = re.compile(r"[^\x00-\x1f]{1,256}")
 
 
@@ -39,9 +39,9 @@ async def _merge(call: Call[Any, Any], identifier: str, variables: dict[str, Any
     obj = find_activation(call, environment, identifier)
     if obj is None:
         await check_variables(call, environment.project, variables)
-    merged: Obj = {}
+    merged: Object = {}
 
-    def change(live: Obj, mine: Obj) -> None:
+    def change(live: Object, mine: Object) -> None:
         nonlocal merged
         merged = {**(live["spec"].get("variables") or {}), **variables}
         mine["spec"]["variables"] = merged

@@ -38,8 +38,8 @@ from tieline_api.use_cases.connection_create import (
 )
 from tieline_core.identity.ids import child_id, object_id, object_name
 from tieline_core.kubernetes import KubeError, Unavailable
+from tieline_core.objects import Object
 
-Obj = dict[str, Any]
 ACTIVATIONS = f"{ORGANISATION}/environments/{{environment_id}}/activations"
 ACTIVATION = f"{ACTIVATIONS}/{{activation_id}}"
 
@@ -72,7 +72,7 @@ async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
     set_or_drop(spec, "connections", connections)
     set_or_drop(spec, "variables", body.dynamic_variables)
 
-    def change(_live: Obj, mine: Obj) -> None:
+    def change(_live: Object, mine: Object) -> None:
         kept = {item["connectionTemplate"]: item for item in mine["spec"].get("connections") or ()}
         kept.update({item["connectionTemplate"]: item for item in connections})
         set_or_drop(mine["spec"], "connections", list(kept.values()))
@@ -130,7 +130,7 @@ async def list_user_activations(call: Call[None, None]) -> Reply:
     )
 
 
-def _with_users(call: Call[Any, Any], activations: Iterable[Obj]) -> list[Obj]:
+def _with_users(call: Call[Any, Any], activations: Iterable[Object]) -> list[Object]:
     """Without those whose user does not exist (any more): every activation in a list has a user."""
     world = call.platform.world
     return [one for one in activations if world.referred(world.users, one, "endUserRef") is not None]
@@ -178,11 +178,13 @@ async def get_activation_connection(call: Call[None, None]) -> Reply:
 class _Wanted(NamedTuple):
     """A connection that an activation is to have for a template: one that is there, or a new one."""
 
-    template: Obj
-    connection: Obj | PlannedConnection
+    template: Object
+    connection: Object | PlannedConnection
 
 
-def _wanted(call: Call[Any, rest.ActivationCreate], environment: EnvironmentRef, user: Obj) -> list[_Wanted]:
+def _wanted(
+    call: Call[Any, rest.ActivationCreate], environment: EnvironmentRef, user: Object
+) -> list[_Wanted]:
     """All that is asked for. ApiError where something of it cannot be; nothing has been written by then."""
     wanted: dict[str, _Wanted] = {}
     for index, given in enumerate(call.body.connections):
@@ -197,7 +199,7 @@ def _wanted(call: Call[Any, rest.ActivationCreate], environment: EnvironmentRef,
                     f"{path}.connection.externalId",
                     "is another user than the one who is activated: leave it out",
                 )
-            connection: Obj | PlannedConnection = plan_connection(
+            connection: Object | PlannedConnection = plan_connection(
                 call.platform,
                 given.connection,
                 organisation=call.organisation,
@@ -211,7 +213,7 @@ def _wanted(call: Call[Any, rest.ActivationCreate], environment: EnvironmentRef,
     return list(wanted.values())
 
 
-def _found(connection: Obj | PlannedConnection, created: CreatedConnections) -> Obj | None:
+def _found(connection: Object | PlannedConnection, created: CreatedConnections) -> Object | None:
     return (
         created.connections.get(connection.path) if isinstance(connection, PlannedConnection) else connection
     )
@@ -219,7 +221,7 @@ def _found(connection: Obj | PlannedConnection, created: CreatedConnections) -> 
 
 def _dynamic_template(
     call: Call[Any, Any], environment: EnvironmentRef, given: rest.GivenConnection, *, field: str
-) -> Obj:
+) -> Object:
     world = call.platform.world
     template = world.find(world.templates, call.namespace, given.connection_template_id)
     project = environment.project["metadata"]["name"]
@@ -235,8 +237,8 @@ def _dynamic_template(
 
 
 def _existing(
-    call: Call[Any, Any], given: rest.GivenConnection, *, template: Obj, user: Obj, path: str
-) -> Obj:
+    call: Call[Any, Any], given: rest.GivenConnection, *, template: Object, user: Object, path: str
+) -> Object:
     world = call.platform.world
     found = world.find(world.connections, call.namespace, given.existing_connection_id or "")
     field = f"{path}.existingConnectionId"
@@ -252,14 +254,14 @@ def _existing(
 
 async def create_or_change(
     call: Call[Any, Any],
-    obj: Obj | None,
+    obj: Object | None,
     identifier: str,
     *,
-    spec: Obj,
+    spec: Object,
     change: Change,
     if_match: str | None = None,
     prepare: Callable[[], Awaitable[None]] | None = None,
-) -> Obj:
+) -> Object:
     """Changes the activation, or creates it; where another replica has just done so, changes that one.
 
     ``prepare`` is called after each computation of the change, before it is applied.
@@ -274,7 +276,7 @@ async def create_or_change(
     return await writer.change(cache, call.namespace, name, change, if_match=if_match, prepare=prepare)
 
 
-def environment_spec(environment: EnvironmentRef) -> Obj:
+def environment_spec(environment: EnvironmentRef) -> Object:
     """The part of an activation's spec that says where it is."""
     return {"projectRef": {"name": environment.project["metadata"]["name"]}, "environment": environment.name}
 

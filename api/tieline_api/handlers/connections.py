@@ -24,13 +24,13 @@ from tieline_api.use_cases.connection_update import (
 )
 from tieline_api.use_cases.status_overlay import connection_with_findings, system_with_findings
 from tieline_api.use_cases.user_create import resolve_user
+from tieline_core.objects import Object
 
 CONNECTION = f"{ORGANISATION}/connections/{{connection_id}}"
-Obj = dict[str, Any]
 
 
 def connection_reply(
-    world: ClusterCache, obj: Obj, *, organisation: str, template: Obj | None = None
+    world: ClusterCache, obj: Object, *, organisation: str, template: Object | None = None
 ) -> rest.Connection:
     """The REST form of a connection, with what it refers to looked up.
 
@@ -46,7 +46,7 @@ def connection_reply(
     )
 
 
-def page_of_connections(world: ClusterCache, page: Slice[Obj], *, organisation: str) -> Reply:
+def page_of_connections(world: ClusterCache, page: Slice[Object], *, organisation: str) -> Reply:
     """A page of connections, oldest first."""
     shown = readable(page.items, lambda obj: connection_reply(world, obj, organisation=organisation))
     body = rest.ConnectionPage(total_count=page.total, items=shown.items, next=page.next, prev=page.prev)
@@ -146,7 +146,7 @@ async def link_connection(call: Call[None, rest.LinkBody]) -> Reply:
     if template["spec"]["systemRef"] != obj["spec"]["systemRef"]:
         raise errors.invalid("connectionTemplateId", "is a template of another system than the connection's")
 
-    def change(live: Obj, mine: Obj) -> None:
+    def change(live: Object, mine: Object) -> None:
         if live["spec"].get("dynamic"):
             raise errors.invalid(
                 "connectionTemplateId",
@@ -169,8 +169,8 @@ async def unlink_connection(call: Call[None, rest.LinkBody]) -> Reply:
     return Reply()
 
 
-async def _unlink(call: Call[Any, Any], template: Obj, connection: Obj) -> None:
-    def change(live: Obj, mine: Obj) -> None:
+async def _unlink(call: Call[Any, Any], template: Object, connection: Object) -> None:
+    def change(live: Object, mine: Object) -> None:
         if not _refers(live, "connectionRef", connection):
             return
         refuse_removal(live, ("connectionRef",), what=f'The link of the template "{live["spec"]["name"]}"')
@@ -195,11 +195,11 @@ def _chosen(call: Call[rest.ConnectionsQuery, None]) -> sorted_lists.Rows:
     return world.ordered.connections.rows(namespace)
 
 
-def _refers(obj: Obj, field: str, target: Obj) -> bool:
+def _refers(obj: Object, field: str, target: Object) -> bool:
     return bool((obj["spec"].get(field) or {}).get("name") == target["metadata"]["name"])
 
 
-def _reply(call: Call[Any, Any], obj: Obj) -> Reply:
+def _reply(call: Call[Any, Any], obj: Object) -> Reply:
     world = call.platform.world
     body = connection_reply(world, obj, organisation=call.organisation.id)
     held = [token_secret_of(world, obj, item) for item in obj["spec"].get("credentials") or ()]

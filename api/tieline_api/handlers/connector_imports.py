@@ -24,9 +24,8 @@ from tieline_core.connectors.import_process import ImportQueueFull
 from tieline_core.connectors.packing import Map, array_of, head_of
 from tieline_core.connectors.storage import RESERVED, version_id
 from tieline_core.identity.ids import parse_id
+from tieline_core.objects import Object
 from tieline_core.severity import Severity
-
-Obj = dict[str, Any]
 
 IMPORT = "/api/connect/v1/o/{organisation_id}/connector/{connector_id}/http/import"
 
@@ -77,7 +76,7 @@ async def import_description(call: Call[None, rest.ImportMetadata]) -> Reply:
     return Reply(parts=await _whole(call, connector, version, head, maps))
 
 
-async def _created(call: Call[Any, Any], identifier: str, head: Obj) -> Obj:
+async def _created(call: Call[Any, Any], identifier: str, head: Object) -> Object:
     platform = call.platform
     spec = convert.new_connector_spec(head)
     try:
@@ -93,7 +92,7 @@ async def _created(call: Call[Any, Any], identifier: str, head: Obj) -> Obj:
 
 
 async def _whole(
-    call: Call[Any, Any], connector: Obj, version: Obj, head: Obj, maps: list[Map]
+    call: Call[Any, Any], connector: Object, version: Object, head: Object, maps: list[Map]
 ) -> list[bytes]:
     """The import result, put together from the items as they are stored: no model is made of 20,000 actions."""
     shown = convert.connector_to_rest(

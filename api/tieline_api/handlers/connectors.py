@@ -21,8 +21,7 @@ from tieline_api.use_cases.connector_lookup import (
 )
 from tieline_core.connectors import version_order
 from tieline_core.identity.ids import object_id, parse_id
-
-Obj = dict[str, Any]
+from tieline_core.objects import Object
 
 _ALL = 1_000_000
 
@@ -142,7 +141,7 @@ def _number(name: str, cursor: str, version: str) -> int:
     return int(number)
 
 
-async def _connector(call: Call[Any, Any], obj: Obj) -> rest.Connector:
+async def _connector(call: Call[Any, Any], obj: Object) -> rest.Connector:
     versions = versions_of(call, obj)
     shown = convert.default_of(obj, versions)
     head = await call.platform.connectors.head(shown) if shown else None

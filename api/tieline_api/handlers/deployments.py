@@ -1,6 +1,5 @@
 """Files, versions, deploying, suspending: what changes what runs."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from tieline_api import cursors, errors
@@ -29,9 +28,8 @@ from tieline_api.use_cases.project_lookup import (
 )
 from tieline_core.identity.ids import new_id, object_id
 from tieline_core.identity.owner_references import owner_reference
+from tieline_core.objects import Object, ObjectView
 from tieline_core.project_files.config_maps import files_digest
-
-Obj = dict[str, Any]
 
 VERSIONS = f"{PROJECT}/versions"
 
@@ -52,7 +50,7 @@ async def put_files(call: Call[None, rest.FilesBody]) -> Reply:
     references = await platform.files.store(obj, dict(files))
     labels = call.body.labels
 
-    def change(live: Obj, mine: Obj) -> None:
+    def change(live: Object, mine: Object) -> None:
         set_files(live, mine, references=references, labels=labels)
 
     name = obj["metadata"]["name"]
@@ -79,7 +77,7 @@ async def deploy(call: Call[rest.DeployQuery, rest.DeployBody]) -> Reply:
         files = given_files(body.files)
     await refuse_unrunnable(platform, obj, environment, files, labels)
     references = await platform.files.store(obj, dict(files))
-    spec: Obj = {
+    spec: Object = {
         "projectRef": {"name": obj["metadata"]["name"]},
         "digest": files_digest(dict(files)),
         "labels": labels,
@@ -93,7 +91,7 @@ async def deploy(call: Call[rest.DeployQuery, rest.DeployBody]) -> Reply:
         platform.world.versions, call.namespace, new_id(), spec, owner=owner_reference(obj)
     )
 
-    def change(live: Obj, mine: Obj) -> None:
+    def change(live: Object, mine: Object) -> None:
         if body.files is not None:
             set_files(live, mine, references=references, labels=labels)
         elif body.labels is not None:
@@ -112,7 +110,7 @@ async def suspend(call: Call[rest.SuspendQuery, None]) -> Reply:
     obj = need_project(call)
     environment = environment_by_name_or_id(obj, call.query.environment)
 
-    def change(live: Obj, mine: Obj) -> None:
+    def change(live: Object, mine: Object) -> None:
         set_environment(live, mine, environment, suspended=True)
 
     name = obj["metadata"]["name"]
@@ -156,7 +154,7 @@ async def deploy_version(call: Call[rest.DeployQuery, None]) -> Reply:
     labels = version["spec"].get("labels") or {}
     await refuse_unrunnable(platform, obj, environment, files, labels)
 
-    def change(live: Obj, mine: Obj) -> None:
+    def change(live: Object, mine: Object) -> None:
         set_environment(live, mine, environment, version=version["metadata"]["name"], suspended=False)
 
     name = obj["metadata"]["name"]
@@ -166,7 +164,7 @@ async def deploy_version(call: Call[rest.DeployQuery, None]) -> Reply:
     return await project_reply(platform, changed)
 
 
-def _need_version(call: Call[Any, Any], project: Mapping[str, Any]) -> Obj:
+def _need_version(call: Call[Any, Any], project: ObjectView) -> Object:
     world, identifier = call.platform.world, call.path["version_id"]
     version = world.need(world.versions, call.namespace, identifier)
     if version["spec"]["projectRef"]["name"] != project["metadata"]["name"]:

@@ -1,7 +1,5 @@
 """Operations on projects as records."""
 
-from typing import Any
-
 from tieline_api.auth.permissions import permission
 from tieline_api.conversion import projects as convert
 from tieline_api.conversion.lists import readable
@@ -9,9 +7,9 @@ from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.schemas import projects as rest
 from tieline_api.use_cases.project_lookup import need_project, project_reply, versions_of
 from tieline_core.identity.ids import new_id
+from tieline_core.objects import Object
 
 PROJECT = f"{ORGANISATION}/projects/{{project_id}}"
-Obj = dict[str, Any]
 
 
 async def list_projects(call: Call[None, None]) -> Reply:
@@ -44,7 +42,7 @@ async def update_project(call: Call[None, rest.ProjectUpdate]) -> Reply:
     """Updates name and settings. Files and running environments stay as they are."""
     body = call.body
 
-    def change(_live: Obj, mine: Obj) -> None:
+    def change(_live: Object, mine: Object) -> None:
         if body.name is not None:
             mine["spec"]["name"] = body.name
         accepts = body.settings.accept_code_changes_automatically if body.settings else None

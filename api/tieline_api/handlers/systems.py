@@ -20,6 +20,7 @@ from tieline_api.store.writer import refuse_removal, set_or_drop
 from tieline_api.use_cases.status_overlay import system_with_findings
 from tieline_core.identity.ids import new_id, object_id, object_name
 from tieline_core.kubernetes import KubeError
+from tieline_core.objects import Object
 from tieline_core.systems import filled, is_from_connector
 
 SYSTEM = f"{ORGANISATION}/systems/{{system_id}}"
@@ -73,7 +74,7 @@ async def update_system(call: Call[None, rest.SystemUpdate]) -> Reply:
     obj = world.need(world.systems, call.namespace, call.path["system_id"])
     changes = convert.system_changes(call.body)
 
-    def change(_live: dict[str, Any], mine: dict[str, Any]) -> None:
+    def change(_live: Object, mine: Object) -> None:
         mine["spec"].update(changes)
 
     name = obj["metadata"]["name"]
@@ -105,7 +106,7 @@ async def delete_system(call: Call[None, None]) -> Reply:
     return Reply()
 
 
-def _distinction(call: Call[Any, Any], user: dict[str, Any]) -> str:
+def _distinction(call: Call[Any, Any], user: Object) -> str:
     """What tells a template or connection from others of its name: its environment, and its id."""
     identifier, spec = f"id {object_id(user)}", user["spec"]
     if "environment" not in spec:
@@ -132,7 +133,7 @@ async def put_auth_scheme(call: Call[None, AuthSchemeConfig]) -> Reply:
     before: set[str] = set()
     sent: list[str] = []
 
-    def change(live: dict[str, Any], mine: dict[str, Any]) -> None:
+    def change(live: Object, mine: Object) -> None:
         before.update(secret_references(live))
         items = mine["spec"].setdefault("authSchemeConfigs", [])
         stored = next((item for item in items if item["id"] == identifier), None)
@@ -174,7 +175,7 @@ async def delete_auth_scheme(call: Call[None, None]) -> Reply:
     name = obj["metadata"]["name"]
     removed: list[str] = []
 
-    def change(live: dict[str, Any], mine: dict[str, Any]) -> None:
+    def change(live: Object, mine: Object) -> None:
         item = convert.auth_scheme_item(live, identifier)
         if item is None and is_from_connector(live, identifier):
             raise errors.conflict(
@@ -196,9 +197,7 @@ async def delete_auth_scheme(call: Call[None, None]) -> Reply:
     return Reply()
 
 
-def _plan_secret(
-    owner: str, config: AuthSchemeConfig, item: dict[str, Any], edition: str
-) -> list[PlannedSecret]:
+def _plan_secret(owner: str, config: AuthSchemeConfig, item: Object, edition: str) -> list[PlannedSecret]:
     """The Secret for a scheme's secret, to which ``item`` refers from now on; none when it brings none."""
     secret = schemes.secret_of(config)
     if secret is None:
@@ -221,7 +220,7 @@ def _refuse_duplicates(configs: list[AuthSchemeConfig]) -> None:
         seen.add(config.id)
 
 
-def _system(call: Call[Any, Any], obj: dict[str, Any]) -> Reply:
+def _system(call: Call[Any, Any], obj: Object) -> Reply:
     judged = system_with_findings(call.platform.world, obj)
     return Reply(body=convert.system_to_rest(judged, organisation=call.organisation.id), etag=etag(obj))
 

@@ -19,8 +19,8 @@ from tieline_api.store.writer import set_or_drop
 from tieline_api.use_cases.project_lookup import need_environment, need_project
 from tieline_api.use_cases.status_overlay import system_with_findings
 from tieline_core.identity.ids import new_id, object_id
+from tieline_core.objects import Object
 
-Obj = dict[str, Any]
 TEMPLATES = f"{PROJECT}/connection-templates"
 TEMPLATE = f"{TEMPLATES}/{{template_id}}"
 SYSTEMS = f"{PROJECT}/systems"
@@ -86,7 +86,7 @@ async def update_template(call: Call[None, rest.TemplateUpdate]) -> Reply:
     offered = list(dict.fromkeys(body.auth_scheme_config_ids or ()))
     _refuse_unknown_schemes(world, template, offered)
 
-    def change(live: Obj, mine: Obj) -> None:
+    def change(live: Object, mine: Object) -> None:
         if body.name is not None:
             mine["spec"]["name"] = body.name
         if body.dynamic is not None:
@@ -132,7 +132,7 @@ async def remove_system(call: Call[None, rest.TemplateCreate]) -> Reply:
     )
 
 
-async def _create(call: Call[None, rest.TemplateCreate]) -> tuple[Obj, Obj]:
+async def _create(call: Call[None, rest.TemplateCreate]) -> tuple[Object, Object]:
     world, body = call.platform.world, call.body
     project = need_project(call)
     environment = need_environment(
@@ -157,12 +157,12 @@ async def _create(call: Call[None, rest.TemplateCreate]) -> tuple[Obj, Obj]:
     return template, system
 
 
-def _shown(call: Call[Any, Any], template: Obj, system: Obj) -> rest.ConnectionTemplate:
+def _shown(call: Call[Any, Any], template: Object, system: Object) -> rest.ConnectionTemplate:
     judged = system_with_findings(call.platform.world, system)
     return template_to_rest(template, judged, organisation=call.organisation.id)
 
 
-def _refuse_unknown_schemes(world: ClusterCache, template: Obj, offered: list[str]) -> None:
+def _refuse_unknown_schemes(world: ClusterCache, template: Object, offered: list[str]) -> None:
     if not offered:
         return
     known = {item["id"] for item in auth_scheme_items(_system_of(world, template))}
@@ -173,7 +173,7 @@ def _refuse_unknown_schemes(world: ClusterCache, template: Obj, offered: list[st
             )
 
 
-def _need_template(call: Call[Any, Any], project: Obj) -> Obj:
+def _need_template(call: Call[Any, Any], project: Object) -> Object:
     world, identifier = call.platform.world, call.path["template_id"]
     template = world.need(world.templates, call.namespace, identifier)
     if template["spec"]["projectRef"]["name"] != project["metadata"]["name"]:
@@ -181,7 +181,7 @@ def _need_template(call: Call[Any, Any], project: Obj) -> Obj:
     return template
 
 
-def _templates(call: Call[Any, Any], env_id: str | None) -> list[Obj]:
+def _templates(call: Call[Any, Any], env_id: str | None) -> list[Object]:
     world = call.platform.world
     project = need_project(call)
     if env_id:
@@ -189,21 +189,21 @@ def _templates(call: Call[Any, Any], env_id: str | None) -> list[Obj]:
     return world.referring(world.templates, "project", call.namespace, project["metadata"]["name"])
 
 
-def _in_environment(world: ClusterCache, project: Obj, environment: str) -> list[Obj]:
+def _in_environment(world: ClusterCache, project: Object, environment: str) -> list[Object]:
     metadata = project["metadata"]
     return world.referring(
         world.templates, "environment", metadata["namespace"], metadata["name"], environment
     )
 
 
-def _system_of(world: ClusterCache, template: Obj) -> Obj:
+def _system_of(world: ClusterCache, template: Object) -> Object:
     system = world.referred(world.systems, template, "systemRef")
     if system is None:
         raise errors.conflict("The template's system does not exist (any more): create it first")
     return system
 
 
-def _refuse_taken_name(world: ClusterCache, project: Obj, environment: str, name: str) -> None:
+def _refuse_taken_name(world: ClusterCache, project: Object, environment: str, name: str) -> None:
     if any(template["spec"]["name"] == name for template in _in_environment(world, project, environment)):
         raise errors.conflict(f'The environment has a template named "{name}" already: choose another name')
 

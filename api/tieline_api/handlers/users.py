@@ -13,8 +13,8 @@ from tieline_api.schemas import users as rest
 from tieline_api.store.etags import etag
 from tieline_api.store.writer import set_or_drop
 from tieline_api.use_cases.user_create import create_user as store_user
+from tieline_core.objects import Object
 
-Obj = dict[str, Any]
 USERS = f"{ORGANISATION}/users"
 
 
@@ -59,7 +59,7 @@ async def delete_user(call: Call[None, None]) -> Reply:
     return Reply()
 
 
-def need_user(call: Call[Any, Any], identifier: str) -> Obj:
+def need_user(call: Call[Any, Any], identifier: str) -> Object:
     """The user with this id or external id."""
     found = call.platform.world.user(call.namespace, identifier)
     if found is None:
@@ -79,7 +79,7 @@ def _activated(call: Call[Any, Any], environment: str | None) -> set[str]:
     return {row.obj["spec"]["endUserRef"]["name"] for row in activations_at(call, ref)}
 
 
-def _user(call: Call[Any, Any], obj: Obj) -> Reply:
+def _user(call: Call[Any, Any], obj: Object) -> Reply:
     return Reply(body=user_to_rest(obj, organisation=call.organisation.id), etag=etag(obj))
 
 

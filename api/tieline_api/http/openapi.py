@@ -9,8 +9,8 @@ from pydantic.json_schema import models_json_schema
 from tieline_api.http.openapi_links import links, parameters
 from tieline_api.http.operation import Operation
 from tieline_core.identity.ids import ULID_PATTERN
+from tieline_core.objects import Json
 
-Json = dict[str, Any]
 References = Mapping[tuple[Any, Any], Json]
 
 _REFERENCE = "#/components/schemas/{model}"

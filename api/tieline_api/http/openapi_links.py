@@ -2,11 +2,9 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from tieline_api.http.operation import Operation
-
-Json = dict[str, Any]
+from tieline_core.objects import Json
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
 

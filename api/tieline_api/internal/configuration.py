@@ -14,22 +14,23 @@ from tieline_api.internal.pod_credentials import credential
 from tieline_core.identity.ids import environment_id, object_id, static_activation_id
 from tieline_core.identity.names import possible_workloads, recorded_workload
 from tieline_core.kubernetes import resources as r
+from tieline_core.objects import Json, ObjectView
 from tieline_core.resources.activations import in_effect
 from tieline_core.systems import connection_base_url
 
-Obj = Mapping[str, Any]
-Json = dict[str, Any]
 Fits = Callable[[Mapping[str, Any] | None, Mapping[str, Any]], bool]
 """Whether variables are known to follow a schema."""
 
 
-def environment_of_workload(world: ClusterCache, namespace: str, workload: str) -> tuple[Obj, str] | None:
+def environment_of_workload(
+    world: ClusterCache, namespace: str, workload: str
+) -> tuple[ObjectView, str] | None:
     """The project and the environment that a workload (and its ServiceAccount) belongs to.
 
     What the operator has recorded decides. A name that nothing recorded has, and two environments may get, is of
     neither: a pod is told nothing about another project.
     """
-    may: list[tuple[Obj, str]] = []
+    may: list[tuple[ObjectView, str]] = []
     for project in world.referring(world.projects, "workload", namespace, workload):
         for name in environment_names(project):
             if recorded_workload(project, name) == workload:
@@ -42,7 +43,7 @@ def environment_of_workload(world: ClusterCache, namespace: str, workload: str) 
 def configuration(
     world: ClusterCache,
     organisation: Organisation,
-    project: Obj,
+    project: ObjectView,
     environment: str,
     *,
     fits: Fits,
@@ -104,7 +105,7 @@ def configuration(
 def user_activation(
     world: ClusterCache,
     organisation: Organisation,
-    project: Obj,
+    project: ObjectView,
     environment: str,
     external_id: str,
     *,
@@ -139,14 +140,18 @@ def user_activation(
     }
 
 
-def _variables(project: Obj, activation: Obj, fits: Fits) -> Json:
+def _variables(project: ObjectView, activation: ObjectView, fits: Fits) -> Json:
     schema = project["spec"].get("dynamicVariablesSchema")
     return in_effect(activation, fit=fits(schema, activation["spec"].get("variables") or {}))
 
 
 def connection_in_use(
-    world: ClusterCache, organisation: Organisation, project: Obj, environment: str, identifier: str
-) -> Obj | None:
+    world: ClusterCache,
+    organisation: Organisation,
+    project: ObjectView,
+    environment: str,
+    identifier: str,
+) -> ObjectView | None:
     """The connection with this id, if code in this environment may use it: linked, or a user's."""
     namespace, project_name = organisation.namespace, project["metadata"]["name"]
     connection = world.find(world.connections, namespace, identifier)
@@ -166,7 +171,9 @@ def connection_in_use(
     return None
 
 
-def _links(world: ClusterCache, activation: Obj, user: Obj) -> Iterator[tuple[Obj, Obj]]:
+def _links(
+    world: ClusterCache, activation: ObjectView, user: ObjectView
+) -> Iterator[tuple[ObjectView, ObjectView]]:
     """The activation's connections with their templates: dynamic ones of its own environment only.
 
     A connection that belongs to another user is left out, whatever the activation says.
@@ -184,7 +191,7 @@ def _links(world: ClusterCache, activation: Obj, user: Obj) -> Iterator[tuple[Ob
             yield template, connection
 
 
-def _connection(world: ClusterCache, connection: Obj, template: Obj) -> Json:
+def _connection(world: ClusterCache, connection: ObjectView, template: ObjectView) -> Json:
     spec = connection["spec"]
     system = world.referred(world.systems, connection, "systemRef")
     identifier = object_id(connection)

@@ -1,7 +1,6 @@
 """Which changes a pod's configuration is made of: pods log them, so that a change can be followed to its end."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from tieline_api.cache.cluster_cache import ClusterCache
 from tieline_api.conversion.projects import environment_status
@@ -10,11 +9,10 @@ from tieline_core.identity.ids import change_id
 from tieline_core.identity.names import CREDENTIAL_TYPE
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as r
+from tieline_core.objects import ObjectView
 
-Obj = Mapping[str, Any]
 
-
-def of_objects(objects: Iterable[tuple[Resource, Obj | None]]) -> dict[str, str]:
+def of_objects(objects: Iterable[tuple[Resource, ObjectView | None]]) -> dict[str, str]:
     """The changes by the objects' names, as ``connections/shop``; those that are not there are left out."""
     return {
         f"{resource.plural}/{obj['metadata']['name']}": change_id(obj)
@@ -23,7 +21,7 @@ def of_objects(objects: Iterable[tuple[Resource, Obj | None]]) -> dict[str, str]
     }
 
 
-def of_project(world: ClusterCache, project: Obj, environment: str, version: str) -> dict[str, str]:
+def of_project(world: ClusterCache, project: ObjectView, environment: str, version: str) -> dict[str, str]:
     """The ``version`` that a pod says it runs, and the project's change where that one asks for this version.
 
     It is the generation that the operator has got to: before that nobody knows which version a newer one asks for.
@@ -39,7 +37,9 @@ def of_project(world: ClusterCache, project: Obj, environment: str, version: str
     return found
 
 
-def behind(world: ClusterCache, connections: Iterable[Obj]) -> Iterator[tuple[Resource, Obj | None]]:
+def behind(
+    world: ClusterCache, connections: Iterable[ObjectView]
+) -> Iterator[tuple[Resource, ObjectView | None]]:
     """What connections are made of. Secrets of tokens are not among it: nobody changes them by hand."""
     for connection in connections:
         yield r.CONNECTIONS, connection

@@ -1,15 +1,15 @@
 """Which Secrets an environment's configuration is made of, so that they can be read before it is."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from tieline_api.cache.cluster_cache import ClusterCache
 from tieline_api.store.credential_secrets import secret_references
+from tieline_core.objects import ObjectView
 
-Obj = Mapping[str, Any]
 
-
-def secrets_of_environment(world: ClusterCache, namespace: str, project: Obj, environment: str) -> set[str]:
+def secrets_of_environment(
+    world: ClusterCache, namespace: str, project: ObjectView, environment: str
+) -> set[str]:
     """The names of the Secrets behind an environment's static connections."""
     templates = world.referring(
         world.templates, "environment", namespace, project["metadata"]["name"], environment
@@ -29,7 +29,7 @@ def secrets_of_user(world: ClusterCache, namespace: str, external_id: str) -> se
     return found
 
 
-def secrets_of_connection(world: ClusterCache, connection: Obj) -> Iterator[str]:
+def secrets_of_connection(world: ClusterCache, connection: ObjectView) -> Iterator[str]:
     """The names of the Secrets that a connection, or its system, refers to."""
     yield from secret_references(connection)
     system = world.referred(world.systems, connection, "systemRef")

@@ -5,9 +5,7 @@ never what it was asked with.
 """
 
 import logging
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 from aiohttp import web
 
@@ -25,14 +23,13 @@ from tieline_core.credentials.validation.credential_findings import OAUTH2
 from tieline_core.identity.ids import credential_id, object_id
 from tieline_core.oauth import token_secret_codec
 from tieline_core.oauth.token_client import RefusedError, TokenError, Tokens, UnreachableError
+from tieline_core.objects import ObjectView
 
 logger = logging.getLogger(__name__)
 
 PATH = "/internal/v1/connections/{connection_id}/credentials/{credential_id}/token"
 _MAX_BODY = 128 * 1024
 _RETRY_SECONDS = 10.0
-
-Obj = Mapping[str, Any]
 
 
 def add_internal_tokens(app: web.Application, platform: Dependencies) -> None:
@@ -72,7 +69,7 @@ async def answer(request: web.Request, platform: Dependencies) -> web.Response:
 
 def _credential(
     request: web.Request, platform: Dependencies, namespace: str, workload: str
-) -> tuple[Obj, Obj]:
+) -> tuple[ObjectView, ObjectView]:
     organisation, project, name = workload_environment(request, platform, namespace, workload)
     world, wanted = platform.world, request.match_info["credential_id"]
     connection = connection_in_use(world, organisation, project, name, request.match_info["connection_id"])
@@ -118,5 +115,5 @@ def _as_answer(error: TokenError) -> errors.ApiError:
     return errors.unavailable(str(error), retry_after=_RETRY_SECONDS)
 
 
-def _name(connection: Obj) -> str:
+def _name(connection: ObjectView) -> str:
     return f"{connection['metadata']['namespace']}/{connection['metadata']['name']}"

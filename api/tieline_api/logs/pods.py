@@ -6,7 +6,7 @@ these is reached with ``asc``).
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,8 +15,7 @@ from tieline_api.logs.paging import LogFilter, Reading
 from tieline_core.identity.names import ENVIRONMENT_ID_LABEL, VERSION_ANNOTATION
 from tieline_core.kubernetes import KubeError, Resource, Unavailable
 from tieline_core.kubernetes.resources import PODS
-
-Obj = Mapping[str, Any]
+from tieline_core.objects import ObjectView
 
 RUNTIME = "runtime"
 """The name of the container that runs a project's code."""
@@ -106,20 +105,20 @@ async def read(
     return readings, warnings
 
 
-def sources(pods: Iterable[Obj]) -> list[Source]:
+def sources(pods: Iterable[ObjectView]) -> list[Source]:
     """The runs whose logs are kept, of the newest pods first."""
     newest = sorted(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
     return [source for pod in newest for source in _runs(pod)]
 
 
-def _runs(pod: Obj) -> list[Source]:
+def _runs(pod: ObjectView) -> list[Source]:
     statuses = (pod.get("status") or {}).get("containerStatuses") or []
     status = next((one for one in statuses if one["name"] == RUNTIME), None)
     if status is None:
         return []
     metadata, restarts = pod["metadata"], int(status.get("restartCount", 0))
 
-    def run(number: int, state: Obj, *, previous: bool) -> Source:
+    def run(number: int, state: ObjectView, *, previous: bool) -> Source:
         ended = state.get("terminated") or {}
         return Source(
             namespace=metadata["namespace"],
@@ -184,6 +183,6 @@ async def _text(kube: Logs, source: Source, *, since: str, tail: int | None, lim
     return text, len(text.encode()) < limit
 
 
-def _version(pod: Obj) -> str | None:
+def _version(pod: ObjectView) -> str | None:
     found: str | None = (pod["metadata"].get("annotations") or {}).get(VERSION_ANNOTATION)
     return found

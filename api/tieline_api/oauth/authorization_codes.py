@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from tieline_api import errors
 from tieline_api.conversion.connections import PlannedSecret
@@ -19,8 +18,8 @@ from tieline_core.credentials.linker import Lookups
 from tieline_core.credentials.live_lookups import DelegatingDirectory
 from tieline_core.credentials.resolver import resolve
 from tieline_core.oauth.token_client import TokenError
+from tieline_core.objects import ObjectView
 
-Obj = Mapping[str, Any]
 Values = Mapping[str, Mapping[str, bytes]]
 """What is to be in Secrets, by their names."""
 
@@ -69,11 +68,11 @@ class CodeChecks:
     async def check(
         self,
         given: Sequence[rest.ConnectionCredential],
-        planned: Obj,
+        planned: ObjectView,
         secrets: Iterable[PlannedSecret],
         *,
         path: str,
-        live: Obj | None = None,
+        live: ObjectView | None = None,
     ) -> None:
         """ApiError 422 where a code that ``live`` does not have yet cannot be exchanged.
 
@@ -109,7 +108,9 @@ class CodeChecks:
             raise errors.invalid(f"{field}.state", "is given twice, and good for one credential only")
         self._states.add(state)
 
-    async def _check(self, lookups: Lookups, planned: Obj, item_id: str, result: AuthorizationResult) -> None:
+    async def _check(
+        self, lookups: Lookups, planned: ObjectView, item_id: str, result: AuthorizationResult
+    ) -> None:
         """TokenError where there is nothing to ask the provider with."""
         namespace = planned["metadata"]["namespace"]
         pending = await self.platform.oauth_states.peek(result.values["state"], namespace=namespace)
@@ -123,7 +124,7 @@ class CodeChecks:
             raise UnresolvedError(resolved.problems)
         check_begun_with(pending, resolved)
 
-    async def _is_stored(self, live: Obj | None, item_id: str, result: AuthorizationResult) -> bool:
+    async def _is_stored(self, live: ObjectView | None, item_id: str, result: AuthorizationResult) -> bool:
         """Whether this very thing is stored already: the request is repeated, and does no harm."""
         items = live["spec"].get("credentials") or () if live else ()
         reference = next((item.get("secretRef") for item in items if item["id"] == item_id), None)

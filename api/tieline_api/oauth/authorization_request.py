@@ -1,6 +1,6 @@
 """What the beginnings of authorisations share: where users come back to, for which credential, and what is kept."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
@@ -13,20 +13,20 @@ from tieline_api.settings import Settings
 from tieline_core.credentials.linker import canonical
 from tieline_core.identity.ids import credential_id, object_id
 from tieline_core.oauth.state_store import PendingAuthorization, new_state
+from tieline_core.objects import ObjectView
 from tieline_core.resources.connections import CredentialType
 
 CALLBACK = "/oauth2/callback"
 """Where providers send users back to: a path below the API's public address."""
 
-Obj = Mapping[str, Any]
 _LOOPBACK_NAMES = ("127.0.0.1", "::1", "localhost")
 
 
 class HeldCredential(NamedTuple):
     """A Connection, and the credential of it that is meant."""
 
-    connection: Obj
-    item: Obj
+    connection: ObjectView
+    item: ObjectView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class AuthorizationRequest:
     """An authorisation that is about to begin."""
 
     call: Call[Any, Initialise]
-    system: Obj
+    system: ObjectView
     redirect_uri: str
     """Where the provider sends the user back to."""
     state: str
@@ -125,7 +125,7 @@ def _redirect_uri(settings: Settings, given: str | None) -> str:
 
 
 def _holders(
-    call: Call[Any, Any], system: Obj, credential: str, kinds: Collection[CredentialType]
+    call: Call[Any, Any], system: ObjectView, credential: str, kinds: Collection[CredentialType]
 ) -> list[HeldCredential]:
     wanted = canonical(credential)
     return [

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import logging
 import secrets as random_secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -23,10 +23,10 @@ from tieline_core.identity.names import CREDENTIAL_TYPE
 from tieline_core.identity.owner_references import is_owned, owner_reference
 from tieline_core.kubernetes import Conflict, Informer, Invalid, Kube, KubeError, NotFound, Unavailable
 from tieline_core.kubernetes.resources import SECRETS
+from tieline_core.objects import ObjectView
 
 logger = logging.getLogger(__name__)
 
-Obj = Mapping[str, Any]
 
 MADE_FOR = "tieline.dev/made-for"
 """Annotation of a Secret that REST has made: kind and name of the object that refers to it."""
@@ -46,7 +46,7 @@ def secret_name(kind: str, owner: str, part: str, edition: str) -> str:
     return f"{owner[:_READABLE].rstrip('-.')}-{digest}-{edition}"
 
 
-def secret_references(obj: Obj) -> set[str]:
+def secret_references(obj: ObjectView) -> set[str]:
     """The names of all Secrets that a System or a Connection refers to."""
     spec = obj.get("spec") or {}
     return set(_references(spec.get("authSchemeConfigs") or (), spec.get("credentials") or ()))
@@ -60,7 +60,12 @@ class CredentialStore:
         self._cache = cache
 
     async def stage(
-        self, namespace: str, made_for: str, secrets: Iterable[PlannedSecret], *, owner: Obj | None = None
+        self,
+        namespace: str,
+        made_for: str,
+        secrets: Iterable[PlannedSecret],
+        *,
+        owner: ObjectView | None = None,
     ) -> None:
         """Writes ``secrets``, to which nothing refers yet; those with a base take over its other values.
 
@@ -69,12 +74,12 @@ class CredentialStore:
         """
         await asyncio.gather(*(self._stage(namespace, made_for, secret, owner) for secret in secrets))
 
-    async def adopt(self, owner: Obj, secrets: Iterable[PlannedSecret]) -> None:
+    async def adopt(self, owner: ObjectView, secrets: Iterable[PlannedSecret]) -> None:
         """Makes ``secrets`` go when ``owner`` goes. What cannot be done now, the sweep does."""
         with suppress(KubeError):
             await asyncio.gather(*(self.adopt_one(owner, secret.name) for secret in secrets))
 
-    async def adopt_one(self, owner: Obj, name: str) -> None:
+    async def adopt_one(self, owner: ObjectView, name: str) -> None:
         """Makes a Secret go when ``owner`` goes."""
         metadata = {"ownerReferences": [owner_reference(owner)]}
         adopted = await self._kube.patch(
@@ -94,7 +99,7 @@ class CredentialStore:
             with suppress(KubeError):
                 await self._delete(namespace, name)
 
-    async def remove(self, owner: Obj, names: Iterable[str]) -> None:
+    async def remove(self, owner: ObjectView, names: Iterable[str]) -> None:
         """Deletes the Secrets of ``owner`` among ``names``; those of others stay.
 
         The owner is as it shall be by now: what cannot be deleted now is swept.
@@ -109,7 +114,7 @@ class CredentialStore:
             except KubeError as error:
                 logger.warning("Cannot delete a replaced Secret, the sweep will: %s", error.reason)
 
-    async def remove_unchanged(self, secrets: Iterable[Obj]) -> None:
+    async def remove_unchanged(self, secrets: Iterable[ObjectView]) -> None:
         """Deletes ``secrets`` as they are; one that was written since stays, as does what cannot be deleted now."""
         for secret in secrets:
             try:
@@ -117,7 +122,7 @@ class CredentialStore:
             except KubeError as error:
                 logger.info("A Secret is left to the operator's clean-up: %s", error.reason)
 
-    async def delete_unchanged(self, secret: Obj) -> bool:
+    async def delete_unchanged(self, secret: ObjectView) -> bool:
         """Deletes a Secret unless it was written since; False where it was, or is gone. Raises KubeError."""
         metadata = secret["metadata"]
         try:
@@ -142,7 +147,9 @@ class CredentialStore:
             self._cache.forget(found)
             revisions.deleted(SECRETS.plural, found)
 
-    async def _stage(self, namespace: str, made_for: str, secret: PlannedSecret, owner: Obj | None) -> None:
+    async def _stage(
+        self, namespace: str, made_for: str, secret: PlannedSecret, owner: ObjectView | None
+    ) -> None:
         data = {key: base64.b64encode(value).decode() for key, value in secret.values.items()}
         if secret.base is not None:
             data = {**await self._values(secret.base, namespace), **data}
@@ -183,12 +190,12 @@ def made_for(kind: str, name: str) -> str:
     return f"{kind}/{name}"
 
 
-def _uid(found: Obj | None) -> str | None:
+def _uid(found: ObjectView | None) -> str | None:
     uid: str | None = found["metadata"]["uid"] if found else None
     return uid
 
 
-def _references(schemes: Iterable[Obj], credentials: Iterable[Obj]) -> Iterator[str]:
+def _references(schemes: Iterable[ObjectView], credentials: Iterable[ObjectView]) -> Iterator[str]:
     inline = [item["authSchemeConfig"] for item in credentials if item.get("authSchemeConfig")]
     for scheme in (*schemes, *inline):
         name = auth_schemes.secret_name_of(scheme)

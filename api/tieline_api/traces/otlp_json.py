@@ -29,8 +29,8 @@ from tieline_api.traces.spans import (
     make_resource,
     make_span,
 )
+from tieline_core.objects import Json
 
-Json = dict[str, Any]
 _MAX_DIGITS = 20
 
 

@@ -21,8 +21,8 @@ from tieline_api.store.credential_secrets import made_for, new_edition, secret_n
 from tieline_api.store.writer import refuse_removal, set_or_drop
 from tieline_core.identity.ids import object_id
 from tieline_core.kubernetes import KubeError
+from tieline_core.objects import Object, ObjectView
 
-Obj = dict[str, Any]
 CONNECTION_KIND = "Connection"
 
 
@@ -30,12 +30,12 @@ async def update_connection_object(
     platform: Dependencies,
     body: rest.ConnectionUpdate,
     *,
-    obj: Mapping[str, Any],
-    system: Mapping[str, Any] | None,
+    obj: ObjectView,
+    system: ObjectView | None,
     organisation: str,
     caller: Caller | None = None,
     if_match: str | None = None,
-) -> Obj:
+) -> Object:
     """Writes new Secrets, then the Connection that refers to them, then exchanges its codes.
 
     ``caller`` must be allowed to get or use each Secret of others that the change sends elsewhere. It is None where
@@ -86,8 +86,8 @@ class _Change:
         self,
         body: rest.ConnectionUpdate,
         *,
-        obj: Mapping[str, Any],
-        system: Mapping[str, Any],
+        obj: ObjectView,
+        system: ObjectView,
         organisation: str,
     ) -> None:
         self._body = body
@@ -101,19 +101,19 @@ class _Change:
         """The ids of its credentials, in the order of the request."""
         self.referred: set[str] = set()
         """The names of the Secrets that were referred to before."""
-        self.before: Sequence[Obj] = ()
+        self.before: Sequence[Object] = ()
         """The credentials that there were before."""
         self.sent: Sequence[str] = ()
         """The names of the Secrets whose values go elsewhere from now on."""
 
-    def __call__(self, live: Obj, mine: Obj) -> None:
+    def __call__(self, live: Object, mine: Object) -> None:
         owned = copy.deepcopy(mine["spec"])
         self._apply(live, mine)
         bases = [secret.base for secret in self.secrets if secret.base]
         after = merged(live["spec"], mine["spec"])
         self.sent = [*secrets_sent(live["spec"], after), *secrets_sent(owned, mine["spec"]), *bases]
 
-    def _apply(self, live: Obj, mine: Obj) -> None:
+    def _apply(self, live: Object, mine: Object) -> None:
         body = self._body
         if body.name is not None:
             mine["spec"]["name"] = body.name
@@ -127,7 +127,7 @@ class _Change:
             self.before = live["spec"].get("credentials") or ()
             set_or_drop(mine["spec"], "credentials", self.plan(live, mine))
 
-    def plan(self, live: Mapping[str, Any], mine: Mapping[str, Any]) -> list[Obj]:
+    def plan(self, live: ObjectView, mine: ObjectView) -> list[Object]:
         """The credentials as they will be; ``mine`` is what the API owns of the connection."""
         items, self.secrets = plan_credentials(
             self._body.credentials or [],
@@ -143,22 +143,22 @@ class _Change:
         return items
 
 
-def _tokens_of_removed(world: ClusterCache, before: Sequence[Obj], after: Obj) -> list[Mapping[str, Any]]:
+def _tokens_of_removed(
+    world: ClusterCache, before: Sequence[Object], after: Object
+) -> list[Mapping[str, Any]]:
     """The Secrets with tokens of the credentials ``before`` that a connection has no more."""
     left = {item["id"] for item in after["spec"].get("credentials") or ()}
     gone = [item for item in before if item["id"] not in left]
     return [found for item in gone if (found := token_secret_of(world, after, item))]
 
 
-async def link_if_free(
-    platform: Dependencies, template: Mapping[str, Any], connection: Mapping[str, Any]
-) -> None:
+async def link_if_free(platform: Dependencies, template: ObjectView, connection: ObjectView) -> None:
     """Links a static template that has no connection yet."""
     reference = {"name": connection["metadata"]["name"]}
     if template["spec"].get("dynamic") or template["spec"].get("connectionRef"):
         return
 
-    def change(live: Obj, mine: Obj) -> None:
+    def change(live: Object, mine: Object) -> None:
         if not live["spec"].get("dynamic") and not live["spec"].get("connectionRef"):
             mine["spec"]["connectionRef"] = reference
 
@@ -169,15 +169,15 @@ async def link_if_free(
 def plan_credentials(
     given: Sequence[rest.ConnectionCredential],
     *,
-    system: Mapping[str, Any],
+    system: ObjectView,
     owner: str,
     connection: str,
     organisation: str,
     edition: str,
-    live: Mapping[str, Any] | None = None,
-    mine: Mapping[str, Any] | None = None,
+    live: ObjectView | None = None,
+    mine: ObjectView | None = None,
     path: str = "credentials",
-) -> tuple[list[Obj], list[PlannedSecret]]:
+) -> tuple[list[Object], list[PlannedSecret]]:
     """All credentials of a connection in their order, and the Secrets for the values that were given.
 
     ``owner`` is the connection's name, ``connection`` its id, ``organisation`` its organisation's, ``edition`` the
@@ -186,7 +186,7 @@ def plan_credentials(
     """
     stored = {item["id"]: item for item in ((live or {}).get("spec") or {}).get("credentials") or ()}
     ours = {item["id"]: item for item in ((mine or {}).get("spec") or {}).get("credentials") or ()}
-    items: list[Obj] = []
+    items: list[Object] = []
     secrets: list[PlannedSecret] = []
     seen: set[str] = set()
     for index, one in enumerate(given):
@@ -221,7 +221,7 @@ def plan_credentials(
 
 
 def refuse_taken_name(
-    world: ClusterCache, system: str, name: str, *, namespace: str, user: Mapping[str, Any] | None
+    world: ClusterCache, system: str, name: str, *, namespace: str, user: ObjectView | None
 ) -> None:
     """409 when a connection of the system has the name; users' connections are told apart by user."""
     for other in world.referring(world.connections, "system", namespace, system):
@@ -229,7 +229,7 @@ def refuse_taken_name(
             raise errors.conflict(f'The system has a connection named "{name}" already: choose another name')
 
 
-def _refer(item: Obj, secret: PlannedSecret) -> None:
+def _refer(item: Object, secret: PlannedSecret) -> None:
     if secret.part.startswith("scheme/"):
         auth_schemes.refer_to_secret(item["authSchemeConfig"], secret.name)
     else:

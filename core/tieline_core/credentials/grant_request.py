@@ -8,7 +8,6 @@ from datetime import datetime
 from tieline_core.credentials.linker import (
     LinkedCredential,
     Lookups,
-    Object,
     Problem,
     canonical,
     client_of,
@@ -22,6 +21,7 @@ from tieline_core.oauth.refresh_coordinator import TokenRequirement, not_renewab
 from tieline_core.oauth.state_store import OAuthStateStore, PendingAuthorization, StateRefusedError
 from tieline_core.oauth.token_client import Endpoint, RefusedError, TokenClient, TokenError, Tokens
 from tieline_core.oauth.token_secrets import secret_key_of
+from tieline_core.objects import ObjectView
 from tieline_core.resources.auth_schemes import AuthSchemeConfig, OAuth2Client
 from tieline_core.resources.parsed_cache import CONNECTION
 
@@ -58,7 +58,7 @@ class GrantRequest:
         client: TokenClient,
         lookups: Lookups,
         states: OAuthStateStore,
-        connection: Object,
+        connection: ObjectView,
         item_id: str,
         resolved: Resolved,
         wanted: TokenRequirement,
@@ -178,7 +178,7 @@ def holder_of(name: str, source: str) -> str:
 
 
 def client_begun_with(
-    lookups: Lookups, connection: Object, item_id: str, pending: PendingAuthorization
+    lookups: Lookups, connection: ObjectView, item_id: str, pending: PendingAuthorization
 ) -> OAuth2Client | None:
     """The client of an authorisation, where that is not the one of the credential's auth scheme.
 
@@ -191,7 +191,7 @@ def client_begun_with(
 
 
 def _begun_with(
-    lookups: Lookups, connection: Object, item_id: str, pending: PendingAuthorization
+    lookups: Lookups, connection: ObjectView, item_id: str, pending: PendingAuthorization
 ) -> OAuth2Client | None:
     read = CONNECTION.of(connection)
     system = lookups.system(read.namespace, read.spec.system_ref.name)
@@ -237,7 +237,7 @@ def _client_named(scheme: AuthSchemeConfig | None) -> OAuth2Client | None:
 
 
 def oauth1_begun_for(
-    lookups: Lookups, connection: Object, item_id: str, pending: PendingAuthorization, *, token: str
+    lookups: Lookups, connection: ObjectView, item_id: str, pending: PendingAuthorization, *, token: str
 ) -> None:
     """StateRefusedError where an authorisation by OAuth 1.0 is not for this credential, or not with this token."""
     ours = pending.oauth1_token and hmac.compare_digest(pending.oauth1_token.encode(), token.encode())

@@ -4,10 +4,11 @@ from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from tieline_core.credentials.linker import Directory, Object
+from tieline_core.credentials.linker import Directory
 from tieline_core.identity.names import CREDENTIAL_TYPE
 from tieline_core.kubernetes.errors import NotFound
 from tieline_core.kubernetes.resources import SECRETS, Resource
+from tieline_core.objects import ObjectView
 
 
 class Reads(Protocol):
@@ -22,19 +23,19 @@ class DelegatingDirectory:
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
 
-    def system(self, namespace: str, name: str) -> Object | None:
+    def system(self, namespace: str, name: str) -> ObjectView | None:
         return self._directory.system(namespace, name)
 
-    def connection(self, namespace: str, name: str) -> Object | None:
+    def connection(self, namespace: str, name: str) -> ObjectView | None:
         return self._directory.connection(namespace, name)
 
-    def certificate_holders(self, namespace: str, system: str) -> Sequence[Object]:
+    def certificate_holders(self, namespace: str, system: str) -> Sequence[ObjectView]:
         return self._directory.certificate_holders(namespace, system)
 
-    def holders(self, namespace: str, credential_id: str) -> Sequence[Object]:
+    def holders(self, namespace: str, credential_id: str) -> Sequence[ObjectView]:
         return self._directory.holders(namespace, credential_id)
 
-    def grants(self, namespace: str) -> Sequence[Object]:
+    def grants(self, namespace: str) -> Sequence[ObjectView]:
         return self._directory.grants(namespace)
 
     def organisation_of(self, namespace: str) -> str | None:

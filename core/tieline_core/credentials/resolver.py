@@ -16,7 +16,6 @@ from typing import Literal, cast
 from tieline_core.credentials.linker import (
     LinkedCredential,
     Lookups,
-    Object,
     Problem,
     certificate_of,
     client_for,
@@ -25,6 +24,7 @@ from tieline_core.credentials.linker import (
 from tieline_core.credentials.oauth1_consumers import OAuth1Target, consumer_of
 from tieline_core.oauth.endpoint_urls import url_problem
 from tieline_core.oauth.token_client import Endpoint, MisconfiguredError, client_certificate
+from tieline_core.objects import ObjectView
 from tieline_core.resources import Connection
 from tieline_core.resources.auth_schemes import OAuth1, OAuth2, OAuth2Client, OAuth2GrantType
 from tieline_core.resources.connections import ConnectionCredential, CredentialType
@@ -92,7 +92,7 @@ _NEEDED = {Grant.AUTHORIZATION_CODE: ("code",), Grant.PASSWORD: ("username",)}
 
 
 async def resolve(
-    lookups: Lookups, connection: Object, item_id: str, *, client: OAuth2Client | None = None
+    lookups: Lookups, connection: ObjectView, item_id: str, *, client: OAuth2Client | None = None
 ) -> Resolved:
     """What the tokens of a connection's credential (by its id in the connection) need.
 

@@ -13,10 +13,11 @@ from tieline_common.backoff import jitter
 from tieline_core.kubernetes import errors, safe_json
 from tieline_core.kubernetes.apply_body import apply_body
 from tieline_core.kubernetes.kubeconfig import ClusterConnection, connection
-from tieline_core.kubernetes.object_store import Object, Objects, no_transform
+from tieline_core.kubernetes.object_store import Objects, no_transform
 from tieline_core.kubernetes.resources import PODS, Resource
 from tieline_core.kubernetes.transport import Call, Transport
 from tieline_core.kubernetes.watch_stream import WatchEvent, events
+from tieline_core.objects import Object
 
 __all__ = ["Applied", "Kube", "Object", "Objects", "WatchEvent"]
 

@@ -10,16 +10,16 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
-from typing import Any
 
 import orjson
 
 from tieline_common.backoff import exponential, jitter
 from tieline_core.kubernetes.client import Kube, WatchEvent
 from tieline_core.kubernetes.errors import Gone, Invalid, KubeError, NotFound, TooManyRequests, Unavailable
-from tieline_core.kubernetes.object_store import Change, Indexer, MergeFunction, Object, Objects, Store
+from tieline_core.kubernetes.object_store import Change, Indexer, MergeFunction, Objects, Store
 from tieline_core.kubernetes.resources import Resource
 from tieline_core.kubernetes.selectors import selects
+from tieline_core.objects import Object, ObjectView
 
 __all__ = [
     "Change",
@@ -182,7 +182,7 @@ class Informer:
 
     # --- one's own writes -------------------------------------------------------------------------------
 
-    def observe(self, obj: Mapping[str, Any]) -> None:
+    def observe(self, obj: ObjectView) -> None:
         """Put in what a write has just returned; older news of it are ignored from then on.
 
         ``obj`` is copied. What the cache's namespace and selectors do not cover is not put in.
@@ -200,7 +200,7 @@ class Informer:
         copied: Object = orjson.loads(orjson.dumps({key: obj[key] for key in kept if key in obj}))
         self._tell(self._store.observe(self._transform(copied)))
 
-    def forget(self, obj: Mapping[str, Any]) -> None:
+    def forget(self, obj: ObjectView) -> None:
         """Take out what was just deleted; late news of it are ignored."""
         self._tell(self._store.forget(obj))
 

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tieline_core.objects import Object
+
 logger = logging.getLogger(__name__)
 
-Object = dict[str, Any]
 Objects = list[Object]
 Key = tuple[str, str]
 Indexer = Callable[[Object], Iterable[str]]

@@ -18,6 +18,7 @@ from tieline_core.kubernetes.errors import AlreadyExists, Conflict, NotFound, Un
 from tieline_core.kubernetes.resources import SECRETS, Resource
 from tieline_core.oauth import token_secret_codec
 from tieline_core.oauth.token_client import LONGEST_PAUSE, RefusedError, TokenError, Tokens, UnreachableError
+from tieline_core.objects import Object
 
 CLAIM = timedelta(seconds=60)
 """Three times what a token request may take (``tokens.TIMEOUT``): the rest is for writes."""
@@ -30,7 +31,6 @@ NOT_RENEWABLE = "not_renewable"
 # Refusals of the client, not of what the user or the token brought: the provider's side can mend them.
 _OF_THE_CLIENT = frozenset({"", "invalid_client", "unauthorized_client", "incorrect_client_credentials"})
 
-Object = dict[str, Any]
 Ask = Callable[[Tokens], Awaitable[Tokens]]
 """Makes the token request. Gets the tokens so far, without any where there are none of the wanted source."""
 

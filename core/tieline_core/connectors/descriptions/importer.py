@@ -6,11 +6,12 @@ from tieline_core.connectors.descriptions import openapi, swagger2
 from tieline_core.connectors.descriptions.auth_schemes import auth_schemes
 from tieline_core.connectors.descriptions.decoding import read
 from tieline_core.connectors.descriptions.definitions import Definitions
-from tieline_core.connectors.descriptions.document import Document, Json, list_of, map_of, text_of
+from tieline_core.connectors.descriptions.document import Document, list_of, map_of, text_of
 from tieline_core.connectors.descriptions.findings import DescriptionTooLarge, ImportFindings
 from tieline_core.connectors.descriptions.import_result import ImportResult
 from tieline_core.connectors.descriptions.validation import check
 from tieline_core.identity.display_names import cleaned
+from tieline_core.objects import Json
 
 MAX_BYTES = 64 * 1024 * 1024
 """The largest description that is read."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 import orjson
 
 from tieline_core.connectors.descriptions.definitions import Definitions
-from tieline_core.connectors.descriptions.document import Document, Json, map_of, text_of
+from tieline_core.connectors.descriptions.document import Document, map_of, text_of
 from tieline_core.connectors.descriptions.findings import escaped
 from tieline_core.connectors.descriptions.operations import (
     CALLBACK,
@@ -21,6 +21,7 @@ from tieline_core.connectors.descriptions.operations import (
     status_of,
     undeclared,
 )
+from tieline_core.objects import Json
 
 _SCHEMAS = ("schema", "itemSchema")
 

@@ -8,8 +8,9 @@ from typing import Any
 import orjson
 
 from tieline_core.connectors.descriptions.definitions import Definitions
-from tieline_core.connectors.descriptions.document import Document, Json, list_of, map_of, text_of
+from tieline_core.connectors.descriptions.document import Document, list_of, map_of, text_of
 from tieline_core.connectors.descriptions.findings import cut, escaped
+from tieline_core.objects import Json
 from tieline_core.severity import Severity
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import orjson
 
 from tieline_core.connectors.descriptions.definitions import Definitions
-from tieline_core.connectors.descriptions.document import Document, Json, list_of, map_of, text_of
+from tieline_core.connectors.descriptions.document import Document, list_of, map_of, text_of
 from tieline_core.connectors.descriptions.findings import escaped
 from tieline_core.connectors.descriptions.operations import (
     Names,
@@ -16,6 +16,7 @@ from tieline_core.connectors.descriptions.operations import (
     status_of,
     undeclared,
 )
+from tieline_core.objects import Json
 
 _JSON = "application/json"
 _FORM = "application/x-www-form-urlencoded"
