@@ -1,12 +1,12 @@
 """What resolving and linking of credentials ask of the API's caches."""
 
-from base64 import b64decode
 from collections.abc import Mapping, Sequence
 
 from tieline_api.cache import indexes
 from tieline_api.cache.cluster_cache import ClusterCache
 from tieline_api.cache.secret_reader import SecretReader
 from tieline_core.kubernetes import Informer
+from tieline_core.kubernetes.reading import secret_values
 from tieline_core.objects import ObjectView
 
 
@@ -53,6 +53,4 @@ class CredentialLookups(CredentialDirectory):
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
         """The data of a Secret of the credential type."""
         found = await self._secrets.get(namespace, name)
-        if found is None:
-            return None
-        return {key: b64decode(value) for key, value in (found.get("data") or {}).items()}
+        return secret_values(found) if found is not None else None

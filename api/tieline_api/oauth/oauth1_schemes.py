@@ -13,6 +13,7 @@ from tieline_api.schemas.authorisations import OAuth1Initialise
 from tieline_core.credentials.linker import Directory, LinkedCredential, Lookups, Problem, canonical
 from tieline_core.credentials.oauth1_consumers import consumer_credential, consumer_of
 from tieline_core.identity.ids import client_credential_id, object_id
+from tieline_core.kubernetes.reading import texts_of
 from tieline_core.oauth.oauth1_requests import Consumer
 from tieline_core.objects import ObjectView
 from tieline_core.resources.auth_schemes import AuthSchemeType, OAuth1, OAuth1Endpoint
@@ -63,7 +64,7 @@ class ChosenScheme:
         """Who signs; what the credential's own Secret says goes first. ApiError 422 where something is missing."""
         reference = (candidates[0].item.get("secretRef") or {}) if len(candidates) == 1 else {}
         data = await lookups.secret(namespace, reference["name"]) if reference else None
-        own = {key: value.decode("utf-8", "replace") for key, value in (data or {}).items()}
+        own = texts_of(data or {})
         if self.secret and not own.get("consumerSecret"):
             own["consumerSecret"] = self.secret
         found = await consumer_of(lookups, namespace, self.oauth1, own, scheme_of=self.scheme_of)

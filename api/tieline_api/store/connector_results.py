@@ -13,7 +13,8 @@ from tieline_api.store.field_managers import MANAGER
 from tieline_core.connectors import storage
 from tieline_core.connectors.packing import Map, head_of, lines_of, runs, runs_between
 from tieline_core.identity.ids import object_name
-from tieline_core.kubernetes import AlreadyExists, Informer, Kube, KubeError, NotFound
+from tieline_core.kubernetes import AlreadyExists, Informer, Kube, KubeError
+from tieline_core.kubernetes.reading import find
 from tieline_core.kubernetes.resources import CONFIG_MAPS, CONNECTOR_VERSIONS, CONNECTORS
 from tieline_core.objects import Object
 
@@ -64,10 +65,7 @@ class ConnectorResults:
 
     async def connector(self, namespace: str, identifier: str) -> Object | None:
         """The connector that REST made with this id, also when the cache does not know it yet."""
-        try:
-            return await self._kube.get(CONNECTORS, object_name(identifier), namespace)
-        except NotFound:
-            return None
+        return await find(self._kube, CONNECTORS, object_name(identifier), namespace)
 
     async def head(self, version: Object) -> dict[str, Any]:
         """A version's summary, with the index of its lists."""
@@ -91,13 +89,12 @@ class ConnectorResults:
         if kept is not None:
             return kept
         async with self._gate:
-            try:
-                obj = await self._kube.get(CONFIG_MAPS, name, namespace)
-            except NotFound:
-                raise errors.conflict(
-                    f'The ConfigMap "{name}" with a part of the result is not there: import the description '
-                    "again under another version name"
-                ) from None
+            obj = await find(self._kube, CONFIG_MAPS, name, namespace)
+        if obj is None:
+            raise errors.conflict(
+                f'The ConfigMap "{name}" with a part of the result is not there: import the description '
+                "again under another version name"
+            )
         return self._keep(namespace, obj)
 
     async def _write(self, version: Object, name: str, content: Map) -> None:

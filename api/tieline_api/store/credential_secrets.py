@@ -22,6 +22,7 @@ from tieline_api.store.field_managers import MANAGER
 from tieline_core.identity.names import CREDENTIAL_TYPE
 from tieline_core.identity.owner_references import is_owned, owner_reference
 from tieline_core.kubernetes import Conflict, Informer, Invalid, Kube, KubeError, NotFound, Unavailable
+from tieline_core.kubernetes.reading import find
 from tieline_core.kubernetes.resources import SECRETS
 from tieline_core.objects import ObjectView
 
@@ -178,11 +179,8 @@ class CredentialStore:
         revisions.wrote(SECRETS.plural, applied.object)
 
     async def _values(self, name: str, namespace: str) -> dict[str, str]:
-        try:
-            found = await self._kube.get(SECRETS, name, namespace)
-        except NotFound:
-            return {}
-        return dict(found.get("data") or {}) if found.get("type") == CREDENTIAL_TYPE else {}
+        found = await find(self._kube, SECRETS, name, namespace)
+        return dict(found.get("data") or {}) if found and found.get("type") == CREDENTIAL_TYPE else {}
 
 
 def made_for(kind: str, name: str) -> str:

@@ -20,6 +20,7 @@ from tieline_core.identity.ids import format_time
 from tieline_core.identity.names import STATE_LABEL
 from tieline_core.identity.owner_references import controller_of, is_owned
 from tieline_core.kubernetes import AlreadyExists, Conflict, Kube, NotFound
+from tieline_core.kubernetes.reading import find
 from tieline_core.kubernetes.resources import CONFIG_MAPS, PROJECTS
 from tieline_core.objects import ObjectView
 
@@ -126,9 +127,8 @@ class Documents:
         await self._kube.patch(CONFIG_MAPS, ref.name, ref.namespace, patch, field_manager=MANAGER)
 
     async def _config_map(self, ref: DocumentKey) -> ObjectView | None:
-        try:
-            found = await self._kube.get(CONFIG_MAPS, ref.name, ref.namespace)
-        except NotFound:
+        found = await find(self._kube, CONFIG_MAPS, ref.name, ref.namespace)
+        if found is None:
             return None
         controller = controller_of(found)
         restored = controller is None or controller.get("kind") == PROJECTS.kind

@@ -11,7 +11,8 @@ from tieline_api import errors
 from tieline_api.store.field_managers import MANAGER
 from tieline_core.identity.names import PROJECT_LABEL
 from tieline_core.identity.owner_references import owner_reference
-from tieline_core.kubernetes import Kube, NotFound
+from tieline_core.kubernetes import Kube
+from tieline_core.kubernetes.reading import find
 from tieline_core.kubernetes.resources import CONFIG_MAPS
 from tieline_core.objects import ObjectView
 from tieline_core.project_files import config_maps as core
@@ -66,11 +67,9 @@ class ProjectFiles:
             if kept is not None:
                 return kept
             async with gate:
-                try:
-                    found = await self._kube.get(CONFIG_MAPS, name, namespace)
-                except NotFound:
-                    return None
-            self._keep(found)
+                found = await find(self._kube, CONFIG_MAPS, name, namespace)
+            if found is not None:
+                self._keep(found)
             return found
 
         found = await asyncio.gather(*(one(name) for name in names))

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from tieline_api.cache.cluster_cache import ClusterCache
 from tieline_api.store.credential_secrets import MADE_FOR, CredentialStore, secret_references
 from tieline_core.identity.owner_references import is_owned
-from tieline_core.kubernetes import Informer, Kube, NotFound
+from tieline_core.kubernetes import Informer, Kube
 from tieline_core.kubernetes.periodic_gc import run_periodically
+from tieline_core.kubernetes.reading import find
 from tieline_core.kubernetes.resources import CONNECTIONS, SYSTEMS, Resource
 from tieline_core.objects import ObjectView
 
@@ -72,7 +73,7 @@ class SecretCollector:
         metadata = secret["metadata"]
         kind, name = _made_for(secret)
         resource, _ = self._owners[kind]
-        owner = await self._live(resource, metadata["namespace"], name)
+        owner = await find(self._kube, resource, name, metadata["namespace"])
         if owner is not None and metadata["name"] in secret_references(owner):
             if not is_owned(secret, owner["metadata"]["uid"]):
                 await self._store.adopt_one(owner, metadata["name"])
@@ -80,12 +81,6 @@ class SecretCollector:
         if self._serves_another(secret):
             return False
         return await self._store.delete_unchanged(secret)
-
-    async def _live(self, resource: Resource, namespace: str, name: str) -> ObjectView | None:
-        try:
-            return await self._kube.get(resource, name, namespace)
-        except NotFound:
-            return None
 
     def _serves_another(self, secret: ObjectView) -> bool:
         """Whether somebody has made another object refer to it."""

@@ -1,20 +1,12 @@
 """Look-ups over a directory that is known, with the values of Secrets as the API server has them now."""
 
-from base64 import b64decode
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
 
 from tieline_core.credentials.linker import Directory
 from tieline_core.identity.names import CREDENTIAL_TYPE
-from tieline_core.kubernetes.errors import NotFound
-from tieline_core.kubernetes.resources import SECRETS, Resource
+from tieline_core.kubernetes.reading import Reader, find, secret_values
+from tieline_core.kubernetes.resources import SECRETS
 from tieline_core.objects import ObjectView
-
-
-class Reads(Protocol):
-    """Reading one object from the API server."""
-
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> dict[str, Any]: ...
 
 
 class DelegatingDirectory:
@@ -48,16 +40,11 @@ class DelegatingDirectory:
 class LiveCredentialLookups(DelegatingDirectory):
     """``linking.Lookups`` that trust no cache for values, and need none that keeps them."""
 
-    def __init__(self, directory: Directory, kube: Reads) -> None:
+    def __init__(self, directory: Directory, kube: Reader) -> None:
         super().__init__(directory)
         self._kube = kube
 
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
         """The data of a Secret of the credential type; KubeError where the API server is away."""
-        try:
-            found = await self._kube.get(SECRETS, name, namespace)
-        except NotFound:
-            return None
-        if found.get("type") != CREDENTIAL_TYPE:
-            return None
-        return {key: b64decode(value) for key, value in (found.get("data") or {}).items()}
+        found = await find(self._kube, SECRETS, name, namespace)
+        return secret_values(found) if found and found.get("type") == CREDENTIAL_TYPE else None

@@ -22,6 +22,7 @@ from tieline_core.credentials.linker import (
     scheme_of,
 )
 from tieline_core.credentials.oauth1_consumers import OAuth1Target, consumer_of
+from tieline_core.kubernetes.reading import texts_of
 from tieline_core.oauth.endpoint_urls import url_problem
 from tieline_core.oauth.token_client import Endpoint, MisconfiguredError, client_certificate
 from tieline_core.objects import ObjectView
@@ -254,7 +255,7 @@ class _Request:
         namespace = self._connection.namespace
         if client.secret_ref:
             stored = await self._lookups.secret(namespace, client.secret_ref.name)
-            values = _texts(stored or {})
+            values = texts_of(stored or {})
             if not values.get("clientSecret"):
                 self._add(
                     "SecretNotFound",
@@ -336,11 +337,7 @@ async def _values(lookups: Lookups, namespace: str, item: ConnectionCredential) 
             "SecretNotFound",
             f'Secret "{name}" does not exist, or is not of type tieline.dev/credential; create it',
         )
-    return _texts(data)
-
-
-def _texts(data: Mapping[str, bytes]) -> dict[str, str]:
-    return {key: value.decode("utf-8", "replace") for key, value in data.items()}
+    return texts_of(data)
 
 
 def _fingerprint(*parts: object) -> str:

@@ -25,7 +25,8 @@ from tieline_core.credentials.grant_request import (
 from tieline_core.credentials.linker import Lookups
 from tieline_core.credentials.live_lookups import LiveCredentialLookups
 from tieline_core.credentials.resolver import Grant, Resolved, resolve
-from tieline_core.kubernetes.errors import KubeError, NotFound
+from tieline_core.kubernetes.errors import KubeError
+from tieline_core.kubernetes.reading import find
 from tieline_core.kubernetes.resources import CONNECTIONS, SECRETS
 from tieline_core.oauth import refresh_coordinator, token_secret_codec
 from tieline_core.oauth.refresh_coordinator import RefreshCoordinator, TokenRequirement, not_renewable
@@ -163,11 +164,9 @@ class TokenManager:
         return FreshTokens(tokens=tokens, due_at=tokens.expires_at)
 
     async def _read(self, connection: ObjectView, namespace: str, name: str) -> dict[str, Any] | None:
-        try:
-            found = await self._secrets.get(SECRETS, name, namespace)
-        except NotFound:
-            return None
-        _check_owner(found, connection)
+        found = await find(self._secrets, SECRETS, name, namespace)
+        if found is not None:
+            _check_owner(found, connection)
         return found
 
     async def _chosen(
