@@ -12,11 +12,10 @@ from aiohttp.typedefs import Middleware
 from tieline_api.auth.access import Access
 from tieline_api.auth.api_keys import ApiKeys
 from tieline_api.auth.authentication import AuthenticatorChain
-from tieline_api.auth.failure_limit import FailureLimiter
 from tieline_api.auth.issuers import IssuersFile
 from tieline_api.auth.jwks import JwksCache
 from tieline_api.auth.jwts import JwtAuthenticator
-from tieline_api.auth.rate_limit import RateLimiter
+from tieline_api.auth.rate_limits import FailureLimiter, RateLimiter
 from tieline_api.auth.secret_access import SecretAccess
 from tieline_api.auth.token_review import TokenReviewer
 from tieline_api.cache.cluster_cache import ClusterCache

@@ -5,13 +5,12 @@ from dataclasses import replace
 from tieline_api.handlers import (
     activation_variables,
     activations,
+    authorisations,
     connections,
     connector_imports,
     connector_systems,
     connectors,
     deployments,
-    oauth1_initialise,
-    oauth2_initialise,
     project_logs,
     projects,
     systems,
@@ -25,8 +24,7 @@ from tieline_api.schemas import examples
 
 _ROWS = (
     ("Systems", systems.OPERATIONS),
-    ("Systems", oauth2_initialise.OPERATIONS),
-    ("Systems", oauth1_initialise.OPERATIONS),
+    ("Systems", authorisations.OPERATIONS),
     ("Connections", connections.OPERATIONS),
     ("Projects", projects.OPERATIONS),
     ("Projects", deployments.OPERATIONS),

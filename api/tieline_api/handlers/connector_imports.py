@@ -10,7 +10,6 @@ from tieline_api.auth.permissions import Permission
 from tieline_api.body_limits import BodyKind
 from tieline_api.conversion import connectors as convert
 from tieline_api.http.operation import Call, Operation, Reply
-from tieline_api.schemas import connector_examples as examples
 from tieline_api.schemas import connectors as rest
 from tieline_api.store.connector_results import version_exists
 from tieline_api.store.writer import IdTakenError
@@ -123,7 +122,5 @@ OPERATIONS = (
         success=201,
         response=rest.ImportResult,
         errors=(409,),
-        example=examples.METADATA,
-        response_example=examples.RESULT,
     ),
 )

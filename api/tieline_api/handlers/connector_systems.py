@@ -6,7 +6,6 @@ from tieline_api import errors
 from tieline_api.auth.permissions import Permission
 from tieline_api.conversion import systems as convert
 from tieline_api.http.operation import Call, Operation, Reply
-from tieline_api.schemas import connector_examples as examples
 from tieline_api.schemas import systems as rest
 from tieline_api.store.etags import etag
 from tieline_api.use_cases.connector_lookup import VERSION, need_connector, need_version
@@ -76,6 +75,5 @@ OPERATIONS = (
             "domain": "shop.example",
             "templateBaseUrl": "https://api.shop.example/v1",
         },
-        response_example=examples.SYSTEM_FROM_VERSION,
     ),
 )

@@ -8,7 +8,6 @@ from tieline_api.auth.permissions import permission
 from tieline_api.cache.sorted_lists import position
 from tieline_api.conversion import connectors as convert
 from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
-from tieline_api.schemas import connector_examples as examples
 from tieline_api.schemas import connectors as rest
 from tieline_api.schemas.base import PageQuery, SearchQuery
 from tieline_api.use_cases.connector_lookup import (
@@ -166,7 +165,6 @@ OPERATIONS = (
         handler=list_connectors,
         permissions=permission("list", "connectors"),
         response=rest.ConnectorPage,
-        response_example=examples.page(examples.CONNECTOR),
     ),
     Operation(
         id="getConnector",
@@ -176,7 +174,6 @@ OPERATIONS = (
         handler=get_connector,
         permissions=permission("get", "connectors"),
         response=rest.Connector,
-        response_example=examples.CONNECTOR,
     ),
     Operation(
         id="deleteConnector",
@@ -196,7 +193,6 @@ OPERATIONS = (
         handler=list_versions,
         permissions=permission("list", "connectorversions"),
         response=rest.ConnectorVersionPage,
-        response_example=examples.page(examples.VERSION),
     ),
     Operation(
         id="getConnectorVersion",
@@ -206,7 +202,6 @@ OPERATIONS = (
         handler=get_version,
         permissions=_READ,
         response=rest.ConnectorVersion,
-        response_example=examples.VERSION,
     ),
     *(
         Operation(
@@ -217,12 +212,11 @@ OPERATIONS = (
             handler=handler,
             permissions=_READ,
             response=response,
-            response_example=examples.page(example),
         )
-        for words, handler, response, example in (
-            ("actions", list_actions, rest.ActionPage, examples.ACTION),
-            ("triggers", list_triggers, rest.TriggerPage, examples.TRIGGER),
-            ("definitions", list_definitions, rest.DefinitionPage, examples.DEFINITION),
+        for words, handler, response in (
+            ("actions", list_actions, rest.ActionPage),
+            ("triggers", list_triggers, rest.TriggerPage),
+            ("definitions", list_definitions, rest.DefinitionPage),
         )
     ),
     Operation(
@@ -233,6 +227,5 @@ OPERATIONS = (
         handler=get_definition,
         permissions=_READ,
         response=rest.DefinitionWithSchema,
-        response_example=examples.DEFINITION_WITH_SCHEMA,
     ),
 )

@@ -18,7 +18,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
 from tieline_api import errors
-from tieline_api.auth.failure_limit import FailureLimiter, credential_of
+from tieline_api.auth.rate_limits import FailureLimiter, credential_of
 from tieline_api.client_address import Network, origin
 from tieline_api.http.dispatcher import OPERATION, ORGANISATION, USER, WRITES
 from tieline_api.http.metrics import Metrics

@@ -9,7 +9,7 @@ from tieline_api.cache.indexes import environment_names
 from tieline_api.cache.organisations import Organisation
 from tieline_api.conversion.connections import scheme_item
 from tieline_api.conversion.projects import environment_status
-from tieline_api.internal import configuration_changes
+from tieline_api.internal import configuration_sources
 from tieline_api.internal.pod_credentials import credential
 from tieline_core.identity.ids import environment_id, object_id, static_activation_id
 from tieline_core.identity.names import possible_workloads, recorded_workload
@@ -82,12 +82,12 @@ def configuration(
             for name, (template, connection) in sorted(static.items())
         },
         "changes": {
-            **configuration_changes.of_project(world, project, environment, version),
-            **configuration_changes.of_objects(
+            **configuration_sources.of_project(world, project, environment, version),
+            **configuration_sources.of_objects(
                 [
                     (r.ACTIVATIONS, activation),
                     *((r.CONNECTION_TEMPLATES, template) for template in named.values()),
-                    *configuration_changes.behind(world, (connection for _, connection in static.values())),
+                    *configuration_sources.behind(world, (connection for _, connection in static.values())),
                 ]
             ),
         },
@@ -122,7 +122,7 @@ def user_activation(
         (r.ACTIVATIONS, activation),
         (r.END_USERS, user),
         *((r.CONNECTION_TEMPLATES, template) for template, _ in links),
-        *configuration_changes.behind(world, (connection for _, connection in links)),
+        *configuration_sources.behind(world, (connection for _, connection in links)),
     ]
     return {
         "id": object_id(activation),
@@ -136,7 +136,7 @@ def user_activation(
             template["spec"]["name"]: _connection(world, connection, template)
             for template, connection in links
         },
-        "changes": configuration_changes.of_objects(objects),
+        "changes": configuration_sources.of_objects(objects),
     }
 
 

@@ -19,8 +19,8 @@ from tieline_api.cache.organisations import Organisation
 from tieline_api.dependencies import Dependencies
 from tieline_api.http.dispatcher import OPERATION, ORGANISATION, USER
 from tieline_api.internal.configuration import configuration, environment_of_workload, user_activation
+from tieline_api.internal.configuration_sources import secrets_of_environment, secrets_of_user
 from tieline_api.internal.legacy_pods import LegacyPods
-from tieline_api.internal.secret_names import secrets_of_environment, secrets_of_user
 from tieline_api.store.etags import unchanged
 
 LONGEST_WAIT = 30.0

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from tieline_api import errors
 from tieline_api.dependencies import Dependencies
-from tieline_api.oauth.authorization_codes import AuthorizationResult, authorization_result
-from tieline_api.oauth.token_errors import token_error
+from tieline_api.oauth.authorization_codes import AuthorizationResult, authorization_result, token_error
 from tieline_api.schemas import connections as rest
 from tieline_core.credentials.grant_request import UnresolvedError
 from tieline_core.credentials.token_manager import FreshTokens

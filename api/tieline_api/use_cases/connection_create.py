@@ -17,9 +17,8 @@ from tieline_api import errors
 from tieline_api.cache.organisations import Organisation
 from tieline_api.conversion.connections import PlannedSecret
 from tieline_api.dependencies import Dependencies
-from tieline_api.oauth.authorization_codes import CodeChecks
+from tieline_api.oauth.authorization_codes import CodeChecks, combined_error
 from tieline_api.oauth.code_exchange import Exchanges, exchange_codes
-from tieline_api.oauth.token_errors import combined_error
 from tieline_api.schemas import connections as rest
 from tieline_api.store.credential_secrets import made_for, new_edition
 from tieline_api.use_cases.connection_update import CONNECTION_KIND, plan_credentials, refuse_taken_name

@@ -13,9 +13,8 @@ from tieline_api.conversion import auth_schemes
 from tieline_api.conversion.connections import PlannedSecret, linked_certificate, plan_credential, stored_item
 from tieline_api.dependencies import Dependencies
 from tieline_api.internal.pod_credentials import token_secret_of
-from tieline_api.oauth.authorization_codes import CodeChecks
+from tieline_api.oauth.authorization_codes import CodeChecks, combined_error
 from tieline_api.oauth.code_exchange import exchange_codes
-from tieline_api.oauth.token_errors import combined_error
 from tieline_api.schemas import connections as rest
 from tieline_api.store.credential_secrets import made_for, new_edition, secret_name, secret_references
 from tieline_api.store.writer import refuse_removal, set_or_drop
