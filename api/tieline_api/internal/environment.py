@@ -7,11 +7,12 @@ workload's, so the token itself says which environment it is, and there is nothi
 import hashlib
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import orjson
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from tieline_api import errors
 from tieline_api.auth.authentication import bearer_token
@@ -32,19 +33,24 @@ ACCOUNT_UID = web.RequestKey("account_uid", str)
 _ACCOUNT = re.compile(r"system:serviceaccount:(?P<namespace>[^:]+):(?P<name>[^:]+)")
 
 
+Respond = Callable[[web.Request, Dependencies], Awaitable[web.Response]]
+
+
 def add_internal(app: web.Application, platform: Dependencies) -> None:
     """Adds the endpoint."""
+    users = "/internal/v1/environment/users/{external_id}"
+    app.router.add_get("/internal/v1/environment", endpoint("internalEnvironment", answer, platform))
+    app.router.add_get(users, endpoint("internalUser", answer_user, platform))
 
-    async def environment(request: web.Request) -> web.Response:
-        request[OPERATION] = "internalEnvironment"
-        return await answer(request, platform)
 
-    async def user(request: web.Request) -> web.Response:
-        request[OPERATION] = "internalUser"
-        return await answer_user(request, platform)
+def endpoint(operation: str, respond: Respond, platform: Dependencies) -> Handler:
+    """What serves an endpoint; log lines and metrics know it as ``operation``."""
 
-    app.router.add_get("/internal/v1/environment", environment)
-    app.router.add_get("/internal/v1/environment/users/{external_id}", user)
+    async def handle(request: web.Request) -> web.Response:
+        request[OPERATION] = operation
+        return await respond(request, platform)
+
+    return handle
 
 
 async def answer(request: web.Request, platform: Dependencies) -> web.Response:

@@ -13,10 +13,9 @@ from tieline_api import errors
 from tieline_api.conversion.connections import scheme_item
 from tieline_api.conversion.times import expired
 from tieline_api.dependencies import Dependencies
-from tieline_api.http.dispatcher import OPERATION
 from tieline_api.http.request_body import parse_json, read_body
 from tieline_api.internal.configuration import connection_in_use
-from tieline_api.internal.environment import authenticated_workload, workload_environment
+from tieline_api.internal.environment import authenticated_workload, endpoint, workload_environment
 from tieline_api.internal.pod_credentials import token_secret_of
 from tieline_core.credentials.grant_request import UnresolvedError
 from tieline_core.credentials.validation.credential_findings import OAUTH2
@@ -34,12 +33,7 @@ _RETRY_SECONDS = 10.0
 
 def add_internal_tokens(app: web.Application, platform: Dependencies) -> None:
     """Adds the endpoint."""
-
-    async def token(request: web.Request) -> web.Response:
-        request[OPERATION] = "internalToken"
-        return await answer(request, platform)
-
-    app.router.add_post(PATH, token)
+    app.router.add_post(PATH, endpoint("internalToken", answer, platform))
 
 
 async def answer(request: web.Request, platform: Dependencies) -> web.Response:
