@@ -156,7 +156,7 @@ def make_apps(
     """The aiohttp applications."""
     table, settings = tuple(operations), platform.settings
     metrics = Metrics(kube)
-    metrics.add_traces(platform.traces)
+    metrics.add_traces(platform.traces.counts)
     failures = FailureLimiter(settings.failed_limit)
 
     def application(*more: Middleware) -> web.Application:

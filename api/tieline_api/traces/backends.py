@@ -29,20 +29,25 @@ _SMALL = 64 * 1024
 _MIB = 1024 * 1024
 
 
+class SpanCounts(Protocol):
+    """What became of the spans that were handed in."""
+
+    written: int
+    """Those that were stored, or sent on."""
+    dropped: Counter[str]
+    """Those that were not, by reason."""
+
+    @property
+    def queued(self) -> int:
+        """Those that wait."""
+
+
 class Traces(Protocol):
     """Takes spans of environments, and answers questions about them."""
 
     @property
-    def written(self) -> int:
-        """Spans that were kept."""
-
-    @property
-    def dropped(self) -> Counter[str]:
-        """Spans that were not, by reason."""
-
-    @property
-    def queued(self) -> int:
-        """Spans that wait to be kept."""
+    def counts(self) -> SpanCounts:
+        """What became of the spans."""
 
     async def start(self) -> None:
         """Begin to keep."""
@@ -67,22 +72,7 @@ class EmbeddedTraces:
     """In a file of this replica's."""
 
     def __init__(self, path: Path, limits: Limits) -> None:
-        self.store = TraceStore(path, limits)
-
-    @property
-    def written(self) -> int:
-        """Spans that were stored."""
-        return self.store.written
-
-    @property
-    def dropped(self) -> Counter[str]:
-        """Spans that were not, by reason."""
-        return self.store.dropped
-
-    @property
-    def queued(self) -> int:
-        """Spans that wait to be written."""
-        return self.store.queued
+        self.store = self.counts = TraceStore(path, limits)
 
     async def start(self) -> None:
         """Begin to write."""
@@ -123,25 +113,10 @@ class RemoteTraces:
     """In Tempo or Jaeger: sent on by OTLP with whose they are, and asked for there."""
 
     def __init__(self, *, forwarder: Forwarder, source: Callable[[aiohttp.ClientSession], Source]) -> None:
-        self._forwarder = forwarder
+        self._forwarder = self.counts = forwarder
         self._make_source = source
         self._client: aiohttp.ClientSession | None = None
         self._source: Source | None = None
-
-    @property
-    def written(self) -> int:
-        """Spans that were sent on."""
-        return self._forwarder.written
-
-    @property
-    def dropped(self) -> Counter[str]:
-        """Spans that were not, by reason."""
-        return self._forwarder.dropped
-
-    @property
-    def queued(self) -> int:
-        """Spans that wait to be sent."""
-        return self._forwarder.queued
 
     async def start(self) -> None:
         """Begin to send."""

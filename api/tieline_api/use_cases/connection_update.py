@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tieline_api import errors
@@ -43,7 +43,7 @@ async def update_connection_object(
     and is tried again where that can help.
     """
     metadata, given = obj["metadata"], body.credentials or []
-    change = _Change(body, obj=obj, system=system or {}, organisation=organisation)
+    change = _Change(body=body, obj=obj, system=system or {}, organisation=organisation)
     staged = set[str]()
     if given:
         planned = {**obj, "spec": {**obj["spec"], "credentials": change.plan(obj, obj)}}
@@ -78,32 +78,25 @@ async def update_connection_object(
     return changed
 
 
+@dataclass(kw_only=True)
 class _Change:
     """What a request makes of a connection, computed anew for each state of it that is met on the way."""
 
-    def __init__(
-        self,
-        body: rest.ConnectionUpdate,
-        *,
-        obj: ObjectView,
-        system: ObjectView,
-        organisation: str,
-    ) -> None:
-        self._body = body
-        self._organisation = organisation
-        self._obj = obj
-        self._system = system
-        self._edition = new_edition()
-        self.secrets: Sequence[PlannedSecret] = ()
-        """Those that it needs."""
-        self.ids: list[str] = []
-        """The ids of its credentials, in the order of the request."""
-        self.referred: set[str] = set()
-        """The names of the Secrets that were referred to before."""
-        self.before: Sequence[Object] = ()
-        """The credentials that there were before."""
-        self.sent: Sequence[str] = ()
-        """The names of the Secrets whose values go elsewhere from now on."""
+    body: rest.ConnectionUpdate
+    obj: Mapping[str, Any]
+    system: Mapping[str, Any]
+    organisation: str
+    edition: str = field(default_factory=new_edition)
+    secrets: Sequence[PlannedSecret] = ()
+    """Those that it needs."""
+    ids: Sequence[str] = ()
+    """The ids of its credentials, in the order of the request."""
+    referred: set[str] = field(default_factory=set)
+    """The names of the Secrets that were referred to before."""
+    before: Sequence[Object] = ()
+    """The credentials that there were before."""
+    sent: Sequence[str] = ()
+    """The names of the Secrets whose values go elsewhere from now on."""
 
     def __call__(self, live: Object, mine: Object) -> None:
         owned = copy.deepcopy(mine["spec"])
@@ -113,7 +106,7 @@ class _Change:
         self.sent = [*secrets_sent(live["spec"], after), *secrets_sent(owned, mine["spec"]), *bases]
 
     def _apply(self, live: Object, mine: Object) -> None:
-        body = self._body
+        body = self.body
         if body.name is not None:
             mine["spec"]["name"] = body.name
         if body.base_url:
@@ -129,12 +122,12 @@ class _Change:
     def plan(self, live: ObjectView, mine: ObjectView) -> list[Object]:
         """The credentials as they will be; ``mine`` is what the API owns of the connection."""
         items, self.secrets = plan_credentials(
-            self._body.credentials or [],
-            system=self._system,
-            owner=self._obj["metadata"]["name"],
-            connection=object_id(self._obj),
-            organisation=self._organisation,
-            edition=self._edition,
+            self.body.credentials or [],
+            system=self.system,
+            owner=self.obj["metadata"]["name"],
+            connection=object_id(self.obj),
+            organisation=self.organisation,
+            edition=self.edition,
             live=live,
             mine=mine,
         )
