@@ -8,9 +8,10 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Unpack
 
 from tieline_api.cache.indexes import by_environment, by_reference, key
-from tieline_api.cursors import Position, Slice, cut_sorted
+from tieline_api.cursors import Position, Slice, Window, cut_sorted
 from tieline_core.identity.ids import object_id
 from tieline_core.kubernetes import Change, Informer
 from tieline_core.objects import Object, ObjectView
@@ -112,11 +113,9 @@ class SortedLists:
         """Activations of users, by environment."""
 
 
-def page(
-    rows: Rows, *, kind: str, first: int, after: str | None = None, before: str | None = None
-) -> Slice[Object]:
+def page(rows: Rows, *, kind: str, **window: Unpack[Window]) -> Slice[Object]:
     """The page of ``rows`` after (or before) a cursor of the list ``kind``. ApiError 400 for other cursors."""
-    found = cut_sorted(rows, kind=kind, position=_POSITION, first=first, after=after, before=before)
+    found = cut_sorted(rows, kind=kind, position=_POSITION, **window)
     return Slice(items=[row.obj for row in found.items], total=found.total, next=found.next, prev=found.prev)
 
 

@@ -19,7 +19,7 @@ from tieline_core.evaluation.pool import EvaluationBusy
 from tieline_core.evaluation.variables_checker import check_all
 from tieline_core.evaluation.verdicts import Verdict
 from tieline_core.identity.ids import environment_id, object_id, parse_id, static_activation_id
-from tieline_core.objects import Object
+from tieline_core.objects import Object, ObjectView
 from tieline_core.resources.activations import in_effect
 
 # How long a write waits for its verdict, and how long a read does, which else shows what the operator has found.
@@ -35,6 +35,12 @@ class EnvironmentRef:
     project: Object
     name: str
     id: str
+
+    def holds(self, obj: ObjectView) -> bool:
+        """Whether an activation or a template belongs to it."""
+        spec = obj["spec"]
+        project = self.project["metadata"]["name"]
+        return bool(spec["projectRef"]["name"] == project and spec["environment"] == self.name)
 
 
 def environment_to_rest(call: Call[Any, Any], environment: EnvironmentRef) -> Environment:
@@ -74,13 +80,9 @@ def activations_at(call: Call[Any, Any], environment: EnvironmentRef) -> sorted_
 
 def activations_of(call: Call[Any, Any], environment: EnvironmentRef, user: Object) -> list[Object]:
     """The activations of one user on an environment, oldest first."""
-    world, project = call.platform.world, environment.project["metadata"]["name"]
+    world = call.platform.world
     found = world.referring(world.activations, "user", call.namespace, user["metadata"]["name"])
-    return [
-        one
-        for one in found
-        if one["spec"]["projectRef"]["name"] == project and one["spec"]["environment"] == environment.name
-    ]
+    return [one for one in found if environment.holds(one)]
 
 
 def find_activation(call: Call[Any, Any], environment: EnvironmentRef, identifier: str) -> Object | None:
@@ -92,11 +94,7 @@ def find_activation(call: Call[Any, Any], environment: EnvironmentRef, identifie
             call.namespace, environment.project["metadata"]["name"], environment.name
         )
     found = world.need(world.activations, call.namespace, identifier)
-    spec = found["spec"]
-    if (
-        spec["projectRef"]["name"] != environment.project["metadata"]["name"]
-        or spec["environment"] != environment.name
-    ):
+    if not environment.holds(found):
         raise errors.not_found("activation", identifier)
     return found
 

@@ -224,12 +224,7 @@ def _dynamic_template(
 ) -> Object:
     world = call.platform.world
     template = world.find(world.templates, call.namespace, given.connection_template_id)
-    project = environment.project["metadata"]["name"]
-    if (
-        template is None
-        or template["spec"]["projectRef"]["name"] != project
-        or template["spec"]["environment"] != environment.name
-    ):
+    if template is None or not environment.holds(template):
         raise errors.invalid(field, "is no connection template of the environment")
     if not template["spec"].get("dynamic"):
         raise errors.invalid(field, "is a static template: it has one connection for all, link that")

@@ -55,10 +55,7 @@ def page_of_connections(world: ClusterCache, page: Slice[Object], *, organisatio
 
 async def list_connections(call: Call[rest.ConnectionsQuery, None]) -> Reply:
     """Returns a page of connections, oldest first; of one system or one user if you filter."""
-    query = call.query
-    page = sorted_lists.page(
-        _chosen(call), kind="connections", first=query.first, after=query.after, before=query.before
-    )
+    page = sorted_lists.page(_chosen(call), kind="connections", **call.query.window)
     return page_of_connections(call.platform.world, page, organisation=call.organisation.id)
 
 

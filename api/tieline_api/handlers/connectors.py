@@ -30,9 +30,7 @@ async def list_connectors(call: Call[SearchQuery, None]) -> Reply:
     query, world = call.query, call.platform.world
     needle = (query.search or "").casefold()
     found = [obj for obj in world.connectors.list(call.namespace) if needle in obj["spec"]["name"].casefold()]
-    page = cursors.cut(
-        found, kind="connectors", position=position, first=query.first, after=query.after, before=query.before
-    )
+    page = cursors.cut(found, kind="connectors", position=position, **query.window)
     items = await asyncio.gather(*(_connector(call, obj) for obj in page.items))
     return Reply(body=rest.ConnectorPage(total_count=page.total, items=items, next=page.next, prev=page.prev))
 
@@ -53,16 +51,10 @@ async def delete_connector(call: Call[None, None]) -> Reply:
 
 async def list_versions(call: Call[PageQuery, None]) -> Reply:
     """A page of a connector's versions, newest first."""
-    query, connector = call.query, need_connector(call)
-    versions = versions_of(call, connector)
+    connector = need_connector(call)
+    versions, place = versions_of(call, connector), version_order.position
     page = cursors.cut(
-        versions,
-        kind="connector-versions",
-        position=version_order.position,
-        first=query.first,
-        after=query.after,
-        before=query.before,
-        newest_first=True,
+        versions, kind="connector-versions", position=place, newest_first=True, **call.query.window
     )
     items = [convert.version_to_rest(version, connector, versions) for version in page.items]
     return Reply(

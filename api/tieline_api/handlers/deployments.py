@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tieline_api import cursors, errors
+from tieline_api import cursors
 from tieline_api.auth.permissions import Permission, permission
 from tieline_api.body_limits import BodyKind
 from tieline_api.cache.sorted_lists import position
@@ -20,15 +20,17 @@ from tieline_api.use_cases.project_files_input import (
     set_labels,
 )
 from tieline_api.use_cases.project_lookup import (
+    change_project,
     environment_by_name_or_id,
     need_environment,
+    need_of_project,
     need_project,
     project_reply,
     set_environment,
 )
 from tieline_core.identity.ids import new_id, object_id
 from tieline_core.identity.owner_references import owner_reference
-from tieline_core.objects import Object, ObjectView
+from tieline_core.objects import Object
 from tieline_core.project_files.config_maps import files_digest
 
 VERSIONS = f"{PROJECT}/versions"
@@ -53,10 +55,7 @@ async def put_files(call: Call[None, rest.FilesBody]) -> Reply:
     def change(live: Object, mine: Object) -> None:
         set_files(live, mine, references=references, labels=labels)
 
-    name = obj["metadata"]["name"]
-    changed = await platform.writer.change(
-        platform.world.projects, call.namespace, name, change, if_match=call.if_match
-    )
+    changed = await change_project(call, obj, change)
     return Reply(body=files_to_rest(files, changed["spec"].get("labels") or {}))
 
 
@@ -98,41 +97,27 @@ async def deploy(call: Call[rest.DeployQuery, rest.DeployBody]) -> Reply:
             set_labels(live, mine, labels)
         set_environment(live, mine, environment, version=version["metadata"]["name"], suspended=False)
 
-    changed = await platform.writer.change(
-        platform.world.projects, call.namespace, obj["metadata"]["name"], change, if_match=call.if_match
-    )
-    return await project_reply(platform, changed)
+    return await project_reply(platform, await change_project(call, obj, change))
 
 
 async def suspend(call: Call[rest.SuspendQuery, None]) -> Reply:
     """Stops an environment. Deploy to it to start it again."""
-    platform = call.platform
     obj = need_project(call)
     environment = environment_by_name_or_id(obj, call.query.environment)
 
     def change(live: Object, mine: Object) -> None:
         set_environment(live, mine, environment, suspended=True)
 
-    name = obj["metadata"]["name"]
-    return await project_reply(
-        platform, await platform.writer.change(platform.world.projects, call.namespace, name, change)
-    )
+    return await project_reply(call.platform, await change_project(call, obj, change))
 
 
 async def list_versions(call: Call[PageQuery, None]) -> Reply:
     """Returns a page of the versions that are kept, newest first."""
-    world, query = call.platform.world, call.query
+    world = call.platform.world
     obj = need_project(call)
     found = world.referring(world.versions, "project", call.namespace, obj["metadata"]["name"])
-    page = cursors.cut(
-        found,
-        kind=f"versions/{object_id(obj)}",
-        position=position,
-        first=query.first,
-        after=query.after,
-        before=query.before,
-        newest_first=True,
-    )
+    kind = f"versions/{object_id(obj)}"
+    page = cursors.cut(found, kind=kind, position=position, newest_first=True, **call.query.window)
     items = [convert.version_to_rest(version) for version in page.items]
     return Reply(body=rest.VersionPage(total_count=page.total, items=items, next=page.next, prev=page.prev))
 
@@ -157,19 +142,11 @@ async def deploy_version(call: Call[rest.DeployQuery, None]) -> Reply:
     def change(live: Object, mine: Object) -> None:
         set_environment(live, mine, environment, version=version["metadata"]["name"], suspended=False)
 
-    name = obj["metadata"]["name"]
-    changed = await platform.writer.change(
-        platform.world.projects, call.namespace, name, change, if_match=call.if_match
-    )
-    return await project_reply(platform, changed)
+    return await project_reply(platform, await change_project(call, obj, change))
 
 
-def _need_version(call: Call[Any, Any], project: ObjectView) -> Object:
-    world, identifier = call.platform.world, call.path["version_id"]
-    version = world.need(world.versions, call.namespace, identifier)
-    if version["spec"]["projectRef"]["name"] != project["metadata"]["name"]:
-        raise errors.not_found("version", identifier)
-    return version
+def _need_version(call: Call[Any, Any], project: Object) -> Object:
+    return need_of_project(call, call.platform.world.versions, project, call.path["version_id"])
 
 
 _DEPLOY = (Permission("patch", "projects"), Permission("create", "projectversions"))

@@ -5,7 +5,7 @@ from tieline_api.conversion import projects as convert
 from tieline_api.conversion.lists import readable
 from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.schemas import projects as rest
-from tieline_api.use_cases.project_lookup import need_project, project_reply, versions_of
+from tieline_api.use_cases.project_lookup import change_project, need_project, project_reply, versions_of
 from tieline_core.identity.ids import new_id
 from tieline_core.objects import Object
 
@@ -49,12 +49,7 @@ async def update_project(call: Call[None, rest.ProjectUpdate]) -> Reply:
         if accepts is not None:
             mine["spec"].setdefault("settings", {})["acceptCodeChangesAutomatically"] = accepts
 
-    platform = call.platform
-    name = need_project(call)["metadata"]["name"]
-    changed = await platform.writer.change(
-        platform.world.projects, call.namespace, name, change, if_match=call.if_match
-    )
-    return await project_reply(platform, changed)
+    return await project_reply(call.platform, await change_project(call, need_project(call), change))
 
 
 async def delete_project(call: Call[None, None]) -> Reply:

@@ -30,9 +30,8 @@ _KIND = "System"
 
 async def list_systems(call: Call[SearchQuery, None]) -> Reply:
     """Returns a page of the organisation's systems, oldest first."""
-    query = call.query
-    rows = call.platform.world.ordered.systems.rows(call.namespace, search=query.search)
-    page = sorted_lists.page(rows, kind="systems", first=query.first, after=query.after, before=query.before)
+    rows = call.platform.world.ordered.systems.rows(call.namespace, search=call.query.search)
+    page = sorted_lists.page(rows, kind="systems", **call.query.window)
     world, organisation = call.platform.world, call.organisation.id
     shown = readable(
         page.items,

@@ -16,7 +16,7 @@ from tieline_api.schemas.base import Empty
 from tieline_api.schemas.connections import ConnectionPage
 from tieline_api.schemas.projects import EnvironmentPageQuery, EnvironmentQuery
 from tieline_api.store.writer import set_or_drop
-from tieline_api.use_cases.project_lookup import need_environment, need_project
+from tieline_api.use_cases.project_lookup import need_environment, need_of_project, need_project
 from tieline_api.use_cases.status_overlay import system_with_findings
 from tieline_core.identity.ids import new_id, object_id
 from tieline_core.objects import Object
@@ -51,15 +51,8 @@ async def list_static_connections(call: Call[EnvironmentPageQuery, None]) -> Rep
         and (connection := world.referred(world.connections, template, "connectionRef")) is not None
     ]
     distinct = list({connection["metadata"]["name"]: connection for connection in linked}.values())
-    query = call.query
-    page = cursors.cut(
-        distinct,
-        kind=f"static-connections/{object_id(need_project(call))}",
-        position=position,
-        first=query.first,
-        after=query.after,
-        before=query.before,
-    )
+    kind = f"static-connections/{object_id(need_project(call))}"
+    page = cursors.cut(distinct, kind=kind, position=position, **call.query.window)
     return page_of_connections(world, page, organisation=call.organisation.id)
 
 
@@ -174,11 +167,7 @@ def _refuse_unknown_schemes(world: ClusterCache, template: Object, offered: list
 
 
 def _need_template(call: Call[Any, Any], project: Object) -> Object:
-    world, identifier = call.platform.world, call.path["template_id"]
-    template = world.need(world.templates, call.namespace, identifier)
-    if template["spec"]["projectRef"]["name"] != project["metadata"]["name"]:
-        raise errors.not_found("connection template", identifier)
-    return template
+    return need_of_project(call, call.platform.world.templates, project, call.path["template_id"])
 
 
 def _templates(call: Call[Any, Any], env_id: str | None) -> list[Object]:

@@ -36,7 +36,7 @@ async def list_users(call: Call[rest.UsersQuery, None]) -> Reply:
     if query.activated is not None:
         active = _activated(call, query.environment_id)
         rows = [row for row in rows if (row.name in active) is query.activated]
-    page = sorted_lists.page(rows, kind="users", first=query.first, after=query.after, before=query.before)
+    page = sorted_lists.page(rows, kind="users", **query.window)
     shown = readable(page.items, lambda obj: user_to_rest(obj, organisation=call.organisation.id))
     body = rest.UserPage(total_count=page.total, users=shown.items, next=page.next, prev=page.prev)
     return Reply(body=body, warnings=shown.warnings)

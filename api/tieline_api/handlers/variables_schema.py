@@ -18,7 +18,7 @@ from tieline_api.http.operation import Call, Operation, Reply
 from tieline_api.schemas import projects as rest
 from tieline_api.store.etags import etag
 from tieline_api.store.field_managers import other_managers
-from tieline_api.use_cases.project_lookup import need_project
+from tieline_api.use_cases.project_lookup import change_project, need_project
 from tieline_core.evaluation.variables_checker import check_all
 from tieline_core.objects import Object
 from tieline_protocol.schema_limits import MAX_BYTES
@@ -87,9 +87,7 @@ def _text(schema: Object) -> bytes:
 
 
 async def _write(call: Call[Any, Any], compute: Callable[[Object], Object]) -> Reply:
-    platform = call.platform
     before = need_project(call)
-    name = before["metadata"]["name"]
     new: Object = {}
 
     def change(live: Object, mine: Object) -> None:
@@ -104,14 +102,7 @@ async def _write(call: Call[Any, Any], compute: Callable[[Object], Object]) -> R
             )
         mine["spec"]["dynamicVariablesSchema"] = new
 
-    changed = await platform.writer.change(
-        platform.world.projects,
-        call.namespace,
-        name,
-        change,
-        if_match=call.if_match,
-        prepare=lambda: check_schema(call, new),
-    )
+    changed = await change_project(call, before, change, prepare=lambda: check_schema(call, new))
     broken = await _broken_by(call, before, changed)
     return Reply(body=rest.VariablesSchema(_schema(changed)), etag=etag(changed), warnings=broken)
 

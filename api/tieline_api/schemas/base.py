@@ -19,6 +19,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from tieline_api.cursors import Window
 from tieline_core.identity.ids import ULID_PATTERN
 
 ZERO_ULID = "0" * 26
@@ -183,6 +184,11 @@ class PageQuery(Query):
     """The ``next`` of the page before."""
     before: Cursor | None = None
     """The ``prev`` of the page after."""
+
+    @property
+    def window(self) -> Window:
+        """The part, for the functions that cut lists."""
+        return Window(first=self.first, after=self.after, before=self.before)
 
 
 class SearchQuery(PageQuery):

@@ -1,16 +1,18 @@
 """How projects are shown, and how their environments are found."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from tieline_api import errors
-from tieline_api.cache.cluster_cache import ClusterCache
+from tieline_api.cache.cluster_cache import WORDS, ClusterCache
 from tieline_api.conversion import projects as convert
 from tieline_api.dependencies import Dependencies
 from tieline_api.http.operation import Call, Reply
 from tieline_api.store.etags import etag
+from tieline_api.store.writer import Change
 from tieline_core.identity.ids import environment_id, object_id, parse_id
+from tieline_core.kubernetes import Informer
 from tieline_core.objects import Object, ObjectView
 
 
@@ -40,6 +42,28 @@ def need_project(call: Call[Any, Any]) -> Object:
     """The project in the path."""
     world = call.platform.world
     return world.need(world.projects, call.namespace, call.path["project_id"])
+
+
+def need_of_project(call: Call[Any, Any], cache: Informer, project: ObjectView, identifier: str) -> Object:
+    """The object with this id, such as a version, of a project; ApiError 404 for one of another project too."""
+    found = call.platform.world.need(cache, call.namespace, identifier)
+    if found["spec"]["projectRef"]["name"] != project["metadata"]["name"]:
+        raise errors.not_found(WORDS[cache.resource.kind], identifier)
+    return found
+
+
+async def change_project(
+    call: Call[Any, Any],
+    project: ObjectView,
+    change: Change,
+    *,
+    prepare: Callable[[], Awaitable[None]] | None = None,
+) -> Object:
+    """The project after a change, which the caller's If-Match may refuse."""
+    projects, name = call.platform.world.projects, project["metadata"]["name"]
+    return await call.platform.writer.change(
+        projects, call.namespace, name, change, if_match=call.if_match, prepare=prepare
+    )
 
 
 def need_environment(
