@@ -41,10 +41,7 @@ class _Connection(http_server.RequestHandlerWithTimeout):
         error = errors.malformed("The request is no HTTP/1.1 that can be read")
         if isinstance(exc, LineTooLong):
             error = errors.ApiError(431, "too_large", "The request line or a header is too long")
-        response = web.Response(
-            status=error.status, body=orjson.dumps(error.body()), content_type="application/json"
-        )
-        set_standard_headers(response)
+        response = _response(error)
         response.force_close()
         return response
 
@@ -61,10 +58,7 @@ class _Connection(http_server.RequestHandlerWithTimeout):
                 error = errors.ApiError(
                     417, "malformed", "Send the header Expect as 100-continue, or leave it out"
                 )
-            resp = web.Response(
-                status=error.status, body=orjson.dumps(error.body()), content_type="application/json"
-            )
-            set_standard_headers(resp)
+            resp = _response(error)
         return await super().finish_response(request, resp, start_time)
 
 
@@ -87,3 +81,11 @@ class Runner(http_server.Runner):
             shutdown_timeout=shutdown_timeout,
             **_OPTIONS,
         )
+
+
+def _response(error: errors.ApiError) -> web.Response:
+    response = web.Response(
+        status=error.status, body=orjson.dumps(error.body()), content_type="application/json"
+    )
+    set_standard_headers(response)
+    return response

@@ -54,12 +54,12 @@ class Lookups(Directory, Protocol):
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a credential cannot be used."""
+    """What is wrong with a credential, or why it cannot be used."""
 
     reason: str
     """One word in CamelCase."""
     message: str
-    """A sentence with what to do."""
+    """A sentence with what to do; never a value."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,6 @@ from tieline_core.credentials.validation.credential_findings import (
 from tieline_core.credentials.validation.references import ResolvedReferences, resolve_references
 from tieline_core.credentials.validation.scheme_findings import inline_findings
 from tieline_core.credentials.validation.secret_facts import SecretFacts, TokenFacts
-from tieline_core.credentials.validation.secret_keys import CredentialFinding
 from tieline_core.kubernetes.resources import CONNECTIONS, END_USERS, SECRETS, SYSTEMS
 from tieline_core.resources import Connection, System
 from tieline_core.resources.connections import ConnectionCredential
@@ -140,9 +139,9 @@ def plan(observed: ObservedConnection, now: datetime) -> Plan:
         known = _known(item, observed)
         found = findings(known, now) if observed.system else []
         again += recheck_times(known, now)
-        problems += [CredentialFinding(one.reason, f'Credential "{item.id}": {one.message}') for one in found]
+        problems += [Problem(one.reason, f'Credential "{item.id}": {one.message}') for one in found]
         events += [
-            CredentialFinding(one.reason, f'Credential "{item.id}": {one.message}')
+            Problem(one.reason, f'Credential "{item.id}": {one.message}')
             for one in found
             if one.reason in _NOTICED and one.message not in observed.reported_errors.get(item.id, ())
         ]
@@ -170,36 +169,36 @@ def plan(observed: ObservedConnection, now: datetime) -> Plan:
     )
 
 
-def _problems(observed: ObservedConnection) -> Iterator[CredentialFinding]:
+def _problems(observed: ObservedConnection) -> Iterator[Problem]:
     spec, namespace = observed.connection.spec, observed.connection.namespace
     if observed.system is None:
-        yield CredentialFinding(
+        yield Problem(
             "SystemNotFound",
             f'System "{spec.system_ref.name}" does not exist in namespace {namespace}; '
             "create it, or delete this connection and create one for another system",
         )
     if not observed.user_found and spec.end_user_ref:
-        yield CredentialFinding(
+        yield Problem(
             "EndUserNotFound",
             f'EndUser "{spec.end_user_ref.name}" does not exist in namespace {namespace}; '
             "create it, or delete this connection and create one with another endUserRef",
         )
     missing = missing_variables(spec.to_dict(), observed.system.spec.to_dict()) if observed.system else []
     if missing:
-        yield CredentialFinding(
+        yield Problem(
             "VariableMissing",
             f"The base URL has no value for {', '.join(missing)}; set spec.variables here or at the system, "
             "or spec.baseUrl",
         )
     host = _host(observed)
     if host and observed.egress.refuses(host):
-        yield CredentialFinding(
+        yield Problem(
             "BaseUrlRefused",
             f"The base URL leads to {host}, which is not public, so pods refuse to call it; correct spec.baseUrl here "
             f"or spec.templateBaseUrl of the system, or ask the platform's administrator to open it in {ALLOWED}",
         )
     if observed.older_holder:
-        yield CredentialFinding(
+        yield Problem(
             "NameTaken",
             f'The older connection "{observed.older_holder}" of this system is named "{spec.name}" too; '
             "change spec.name",

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 
-from tieline_core.connectors.webhooks import interface_of
+from tests.unit.connectors.project_interface import interface_of
 from tieline_core.evaluation import files_jobs
 from tieline_core.evaluation.pool import EvaluationBusy, Pool
 from tieline_core.evaluation.worker import MIB, Limits
