@@ -292,7 +292,6 @@ OPERATIONS = (
     ),
     Operation(
         id="listActivations",
-        method="GET",
         path=ACTIVATIONS,
         summary="List the activations of an environment",
         handler=list_activations,
@@ -301,7 +300,6 @@ OPERATIONS = (
     ),
     Operation(
         id="getActivation",
-        method="GET",
         path=ACTIVATION,
         summary="Get an activation",
         handler=get_activation,
@@ -321,7 +319,6 @@ OPERATIONS = (
     ),
     Operation(
         id="listUserActivations",
-        method="GET",
         path=f"{ORGANISATION}/environment/{{environment_id}}/users/{{external_user_id}}/activations",
         summary="List a user's activations on an environment",
         handler=list_user_activations,
@@ -330,7 +327,6 @@ OPERATIONS = (
     ),
     Operation(
         id="getActivationConnection",
-        method="GET",
         path=f"{ORGANISATION}/environment-systems/{{connection_template_id}}/activations/{{activation_id}}",
         summary="Get the connection that an activation uses for a template",
         handler=get_activation_connection,

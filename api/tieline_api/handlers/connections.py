@@ -206,7 +206,6 @@ def _reply(call: Call[Any, Any], obj: Object) -> Reply:
 OPERATIONS = (
     Operation(
         id="listConnections",
-        method="GET",
         path=f"{ORGANISATION}/connections",
         summary="List connections",
         handler=list_connections,
@@ -229,7 +228,6 @@ OPERATIONS = (
     ),
     Operation(
         id="getConnection",
-        method="GET",
         path=CONNECTION,
         summary="Get a connection",
         handler=get_connection,

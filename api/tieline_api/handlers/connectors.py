@@ -151,7 +151,6 @@ _READ = permission("get", "connectorversions")
 OPERATIONS = (
     Operation(
         id="listConnectors",
-        method="GET",
         path=f"{ORGANISATION}/connectors",
         summary="List connectors",
         handler=list_connectors,
@@ -160,7 +159,6 @@ OPERATIONS = (
     ),
     Operation(
         id="getConnector",
-        method="GET",
         path=CONNECTOR,
         summary="Get a connector",
         handler=get_connector,
@@ -179,7 +177,6 @@ OPERATIONS = (
     ),
     Operation(
         id="listConnectorVersions",
-        method="GET",
         path=f"{CONNECTOR}/versions",
         summary="List a connector's versions",
         handler=list_versions,
@@ -188,7 +185,6 @@ OPERATIONS = (
     ),
     Operation(
         id="getConnectorVersion",
-        method="GET",
         path=VERSION,
         summary="Get a version by id or name, or the latest, or the default one",
         handler=get_version,
@@ -198,7 +194,6 @@ OPERATIONS = (
     *(
         Operation(
             id=f"list{words.capitalize()}",
-            method="GET",
             path=f"{VERSION}/{words}",
             summary=f"List a version's {words}",
             handler=handler,
@@ -213,7 +208,6 @@ OPERATIONS = (
     ),
     Operation(
         id="getDefinition",
-        method="GET",
         path=f"{VERSION}/definitions/{{definition_id}}",
         summary="Get a definition with its schema",
         handler=get_definition,

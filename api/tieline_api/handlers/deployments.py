@@ -154,7 +154,6 @@ _DEPLOY = (Permission("patch", "projects"), Permission("create", "projectversion
 OPERATIONS = (
     Operation(
         id="getFiles",
-        method="GET",
         path=f"{PROJECT}/files",
         summary="Get files",
         handler=get_files,
@@ -196,7 +195,6 @@ OPERATIONS = (
     ),
     Operation(
         id="listVersions",
-        method="GET",
         path=VERSIONS,
         summary="List versions, newest first",
         tag="Versions",
@@ -206,7 +204,6 @@ OPERATIONS = (
     ),
     Operation(
         id="getVersionFiles",
-        method="GET",
         path=f"{VERSIONS}/{{version_id}}/files",
         summary="Get the files of a version",
         tag="Versions",

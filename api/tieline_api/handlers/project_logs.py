@@ -110,7 +110,6 @@ def _finding(version: ObjectView, finding: ObjectView) -> str:
 OPERATIONS = (
     Operation(
         id="getProjectLogs",
-        method="GET",
         path=f"{PROJECT}/logs",
         summary="Get project logs",
         handler=get_logs,

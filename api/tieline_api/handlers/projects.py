@@ -79,7 +79,6 @@ OPERATIONS = (
     ),
     Operation(
         id="listProjects",
-        method="GET",
         path=f"{ORGANISATION}/projects",
         summary="List projects",
         handler=list_projects,
@@ -88,7 +87,6 @@ OPERATIONS = (
     ),
     Operation(
         id="getProject",
-        method="GET",
         path=PROJECT,
         summary="Get project",
         handler=get_project,

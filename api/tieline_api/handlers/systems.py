@@ -227,7 +227,6 @@ def _system(call: Call[Any, Any], obj: Object) -> Reply:
 OPERATIONS = (
     Operation(
         id="listSystems",
-        method="GET",
         path=f"{ORGANISATION}/systems",
         summary="List systems",
         handler=list_systems,
@@ -248,7 +247,6 @@ OPERATIONS = (
     ),
     Operation(
         id="getSystem",
-        method="GET",
         path=SYSTEM,
         summary="Get a system",
         handler=get_system,

@@ -212,7 +212,6 @@ def _removal(method: str, identifier: str) -> Operation:
 OPERATIONS = (
     Operation(
         id="listStaticConnections",
-        method="GET",
         path=f"{PROJECT}/connections",
         summary="List static connections for a project environment",
         handler=list_static_connections,
@@ -255,7 +254,6 @@ OPERATIONS = (
     ),
     Operation(
         id="listConnectionTemplates",
-        method="GET",
         path=TEMPLATES,
         summary="List project environment connection templates",
         handler=list_templates,
@@ -264,7 +262,6 @@ OPERATIONS = (
     ),
     Operation(
         id="listEnvironmentSystems",
-        method="GET",
         path=SYSTEMS,
         summary="List the systems linked to a project environment",
         handler=list_templates,

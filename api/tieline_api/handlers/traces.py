@@ -144,7 +144,6 @@ _IDS = {"traceId": "4bf92f3577b34da6a3ce929d0e0e4736", "spanId": "00f067aa0ba902
 OPERATIONS = (
     Operation(
         id="listProjectTraces",
-        method="GET",
         path=f"{PROJECT}/traces",
         summary="List project traces",
         handler=list_traces,
@@ -172,7 +171,6 @@ OPERATIONS = (
     ),
     Operation(
         id="getTrace",
-        method="GET",
         path=f"{PROJECT}/traces/{{trace_id}}",
         summary="Get trace",
         handler=get_trace,

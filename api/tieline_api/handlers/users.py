@@ -97,7 +97,6 @@ OPERATIONS = (
     ),
     Operation(
         id="listUsers",
-        method="GET",
         path=USERS,
         summary="List users",
         handler=list_users,
@@ -106,7 +105,6 @@ OPERATIONS = (
     ),
     Operation(
         id="getUser",
-        method="GET",
         path=f"{USERS}/{{user_id}}",
         summary="Get a user by id or external id",
         handler=get_user,

@@ -155,7 +155,6 @@ def _schema(project: Object) -> Object:
 OPERATIONS = (
     Operation(
         id="getVariablesSchema",
-        method="GET",
         path=VARIABLES,
         summary="Get project variables schema",
         handler=get_schema,

@@ -72,9 +72,9 @@ class Operation:
     """One row: everything that routes, validation, permission and documentation need to know."""
 
     id: str
-    method: str
     path: str
     summary: str
+    method: str = "GET"
     handler: Handler
     """A function of one ``call: Call[Q, B]``."""
     permissions: tuple[Permission, ...]
