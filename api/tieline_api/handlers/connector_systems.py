@@ -14,7 +14,7 @@ from tieline_core.identity.display_names import cleaned
 from tieline_core.identity.ids import new_id
 from tieline_core.resources.fields import ValidationMessage
 from tieline_core.severity import Severity
-from tieline_core.system_defaults import Generated, generated
+from tieline_core.systems import Generated, generated
 
 
 async def create_system(call: Call[None, rest.SystemFromVersion]) -> Reply:

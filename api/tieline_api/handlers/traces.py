@@ -9,9 +9,8 @@ from tieline_api.handlers.projects import PROJECT
 from tieline_api.http.operation import Call, Operation, Reply
 from tieline_api.page_tokens import seal, unseal
 from tieline_api.schemas import traces as rest
-from tieline_api.traces.filters import BadFilterError, parse_filter
 from tieline_api.traces.origins import Origin
-from tieline_api.traces.query import Position, RunQuery
+from tieline_api.traces.query import BadFilterError, Position, RunQuery, parse_filter
 from tieline_api.traces.spans import ACTIVATION, EXCEPTION_TYPE, USER, Owner, Span
 from tieline_api.use_cases.project_lookup import need_environment, need_project
 from tieline_core.identity.ids import environment_id, object_id
