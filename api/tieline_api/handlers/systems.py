@@ -19,7 +19,6 @@ from tieline_api.store.etags import etag
 from tieline_api.store.writer import refuse_removal, set_or_drop
 from tieline_api.use_cases.status_overlay import system_with_findings
 from tieline_core.identity.ids import new_id, object_id, object_name
-from tieline_core.kubernetes import KubeError
 from tieline_core.objects import Object
 from tieline_core.systems import filled, is_from_connector
 
@@ -56,13 +55,9 @@ async def create_system(call: Call[None, rest.SystemCreate]) -> Reply:
     for config, item in zip(call.body.auth_scheme_configs, spec["authSchemeConfigs"], strict=True):
         secrets += _plan_secret(owner, config, item, edition)
     platform = call.platform
-    try:
+    async with platform.credentials.discarding(call.namespace, secrets):
         await platform.credentials.stage(call.namespace, made_for(_KIND, owner), secrets)
         obj = await platform.writer.create(platform.world.systems, call.namespace, identifier, spec)
-    except (errors.ApiError, KubeError) as error:
-        names = [secret.name for secret in secrets]
-        await platform.credentials.discard(call.namespace, names, error=error)
-        raise
     await platform.credentials.adopt(obj, secrets)
     return _system(call, obj)
 
@@ -151,13 +146,10 @@ async def put_auth_scheme(call: Call[None, AuthSchemeConfig]) -> Reply:
         await call.platform.references.check(call.caller, obj, sent, staged=names)
         await credentials.stage(call.namespace, made_for(_KIND, name), secrets, owner=obj)
 
-    try:
+    async with credentials.discarding(call.namespace, secrets):
         changed = await call.platform.writer.change(
             world.systems, call.namespace, name, change, if_match=call.if_match, prepare=stage
         )
-    except (errors.ApiError, KubeError) as error:
-        await credentials.discard(call.namespace, [secret.name for secret in secrets], error=error)
-        raise
     await credentials.remove(changed, before - secret_references(changed))
     item = convert.auth_scheme_item(changed, identifier)
     if item is None:

@@ -10,8 +10,8 @@ import base64
 import hashlib
 import logging
 import secrets as random_secrets
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from tieline_api import errors
@@ -89,16 +89,20 @@ class CredentialStore:
         self._cache.observe(adopted)
         revisions.wrote(SECRETS.plural, adopted)
 
-    async def discard(self, namespace: str, names: Iterable[str], *, error: Exception | None = None) -> None:
-        """Deletes staged Secrets that nothing came of. What cannot be deleted now is swept.
+    @asynccontextmanager
+    async def discarding(self, namespace: str, secrets: Collection[PlannedSecret]) -> AsyncIterator[None]:
+        """Deletes staged Secrets, those that are in ``secrets`` by then, where what they are for fails.
 
-        After an ``error`` that leaves open whether the object was written they all stay.
+        After an error that leaves open whether the object was written they all stay. What cannot be deleted now is
+        swept.
         """
-        if isinstance(error, Unavailable):
-            return
-        for name in names:
-            with suppress(KubeError):
-                await self._delete(namespace, name)
+        try:
+            yield
+        except (errors.ApiError, KubeError) as error:
+            for secret in () if isinstance(error, Unavailable) else secrets:
+                with suppress(KubeError):
+                    await self._delete(namespace, secret.name)
+            raise
 
     async def remove(self, owner: ObjectView, names: Iterable[str]) -> None:
         """Deletes the Secrets of ``owner`` among ``names``; those of others stay.

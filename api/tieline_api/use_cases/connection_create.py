@@ -175,15 +175,11 @@ async def _write(platform: Dependencies, planned: PlannedConnection) -> Object:
     """The Secrets, then the Connection, which owns them."""
     metadata, identifier = planned.obj["metadata"], planned.identifier
     namespace, owner = metadata["namespace"], made_for(CONNECTION_KIND, metadata["name"])
-    try:
+    async with platform.credentials.discarding(namespace, planned.secrets):
         await platform.credentials.stage(namespace, owner, planned.secrets)
         obj = await platform.writer.create(
             platform.world.connections, namespace, identifier, planned.obj["spec"]
         )
-    except (errors.ApiError, KubeError) as error:
-        names = [secret.name for secret in planned.secrets]
-        await platform.credentials.discard(namespace, names, error=error)
-        raise
     await platform.credentials.adopt(obj, planned.secrets)
     return obj
 

@@ -19,7 +19,6 @@ from tieline_api.schemas import connections as rest
 from tieline_api.store.credential_secrets import made_for, new_edition, secret_name, secret_references
 from tieline_api.store.writer import refuse_removal, set_or_drop
 from tieline_core.identity.ids import object_id
-from tieline_core.kubernetes import KubeError
 from tieline_core.objects import Object, ObjectView
 
 CONNECTION_KIND = "Connection"
@@ -44,7 +43,7 @@ async def update_connection_object(
     """
     metadata, given = obj["metadata"], body.credentials or []
     change = _Change(body=body, obj=obj, system=system or {}, organisation=organisation)
-    staged = set[str]()
+    staged: list[PlannedSecret] = []
     if given:
         planned = {**obj, "spec": {**obj["spec"], "credentials": change.plan(obj, obj)}}
         checks = CodeChecks(platform=platform)
@@ -54,11 +53,11 @@ async def update_connection_object(
         if caller is not None:
             names = [secret.name for secret in change.secrets]
             await platform.references.check(caller, obj, change.sent, staged=names)
-        staged.update(secret.name for secret in change.secrets)
+        staged.extend(change.secrets)
         owner = made_for(CONNECTION_KIND, metadata["name"])
         await platform.credentials.stage(metadata["namespace"], owner, change.secrets, owner=obj)
 
-    try:
+    async with platform.credentials.discarding(metadata["namespace"], staged):
         changed = await platform.writer.change(
             platform.world.connections,
             metadata["namespace"],
@@ -67,10 +66,8 @@ async def update_connection_object(
             if_match=if_match,
             prepare=stage,
         )
-    except (errors.ApiError, KubeError) as error:
-        await platform.credentials.discard(metadata["namespace"], staged, error=error)
-        raise
-    await platform.credentials.remove(changed, (change.referred | staged) - secret_references(changed))
+    left = change.referred | {secret.name for secret in staged}
+    await platform.credentials.remove(changed, left - secret_references(changed))
     await platform.credentials.remove_unchanged(_tokens_of_removed(platform.world, change.before, changed))
     outcome = await exchange_codes(platform, given, changed, change.ids, path="credentials")
     if outcome.failures:

@@ -188,6 +188,32 @@ def undeclared(location: OperationLocation, parameters: list[Json], errors: list
     ]
 
 
+def described(
+    document: Document, location: OperationLocation, identity: str, name: str, errors: list[Json]
+) -> Json:
+    """The fields that every operation has, in their order up to its method."""
+    return {
+        "id": document.id_of(identity),
+        "errors": errors,
+        "type": "http",
+        "name": name,
+        "summary": text_of(location.node, "summary"),
+        "description": text_of(location.node, "description"),
+        "method": location.method.upper(),
+    }
+
+
+def responses_of(
+    document: Document, location: OperationLocation
+) -> Iterator[tuple[str, int, str, Json, str]]:
+    """The responses of an operation: key, status and place, and the object with its own place."""
+    for key, node in map_of(location.node, "responses").items():
+        at = f"{location.at}/responses/{escaped(key)}"
+        status = status_of(key, at, document)
+        if status is not None:
+            yield key, status, at, *document.mapping(node, at)
+
+
 def status_of(key: str, location: str, document: Document) -> int | None:
     """A response's status: ``default`` is 0, a range is its lowest."""
     if key == "default":
