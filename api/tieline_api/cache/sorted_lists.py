@@ -38,11 +38,7 @@ class SortedList:
     """The objects of a cache in groups, oldest first. What it gives is shared: never change it."""
 
     def __init__(
-        self,
-        cache: Informer,
-        groups: Callable[[Object], Iterable[str]],
-        *,
-        searched: tuple[str, ...] = (),
+        self, cache: Informer, groups: Callable[[Object], Iterable[str]], *, searched: tuple[str, ...] = ()
     ) -> None:
         """``searched`` are the fields of the spec that a search looks into."""
         self._groups = groups

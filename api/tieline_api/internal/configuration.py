@@ -146,11 +146,7 @@ def _variables(project: ObjectView, activation: ObjectView, fits: Fits) -> Json:
 
 
 def connection_in_use(
-    world: ClusterCache,
-    organisation: Organisation,
-    project: ObjectView,
-    environment: str,
-    identifier: str,
+    world: ClusterCache, organisation: Organisation, project: ObjectView, environment: str, identifier: str
 ) -> ObjectView | None:
     """The connection with this id, if code in this environment may use it: linked, or a user's."""
     namespace, project_name = organisation.namespace, project["metadata"]["name"]

@@ -35,11 +35,7 @@ def given_files(files: Iterable[rest.File]) -> Pairs:
 
 
 async def refuse_unrunnable(
-    platform: Dependencies,
-    project: ObjectView,
-    environment: str,
-    files: Pairs,
-    labels: Mapping[str, str],
+    platform: Dependencies, project: ObjectView, environment: str, files: Pairs, labels: Mapping[str, str]
 ) -> None:
     """422 with what the checks before a deploy find; 429 when that cannot be told now."""
     templates = _template_names(platform, project, environment)
