@@ -2,11 +2,14 @@
 
 import os
 import resource
-import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
 
 _NICENESS = 5
 # What an interpreter needs to start and to find its modules; nothing that could be a secret.
@@ -17,6 +20,8 @@ def start(
     module: str, *arguments: object, stdin: int, stdout: int, variables: Mapping[str, str] | None = None
 ) -> "subprocess.Popen[bytes]":
     """A process that runs a module of ours. OSError where there is no memory or process left for it."""
+    import subprocess  # noqa: PLC0415  (8 ms that the children do not spend)
+
     # Not by the event loop: uvloop copies this process' page tables for it, tens of milliseconds.
     return subprocess.Popen(  # noqa: S603  (our own module)
         [sys.executable, "-m", module, *map(str, arguments)],

@@ -7,13 +7,18 @@ seconds for itself: the kernel ends the process (SIGPROF) when one takes longer,
 
 import resource
 import signal
+import struct
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import BinaryIO
 
-from tieline_core.evaluation.frames import HEADER, frame
 from tieline_core.limited_process import yield_to_others
+
+HEADER = struct.Struct(">I")
+"""The length of a frame in bytes, big endian."""
+MAX_FRAME = 64 * 1024 * 1024
+"""Bytes of a frame at most."""
 
 Handler = Callable[[bytes], Iterator[bytes]]
 """Gets a job's body, and yields the body of each answer."""
@@ -47,6 +52,15 @@ def limit(memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, _OPEN_FILES))
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
+
+
+def frame(body: bytes) -> bytes:
+    """The frame of a body.
+
+    >>> frame(b"{}")
+    b'\\x00\\x00\\x00\\x02{}'
+    """
+    return HEADER.pack(len(body)) + body
 
 
 def _timed(answers: Iterator[bytes], seconds: float) -> Iterator[bytes]:

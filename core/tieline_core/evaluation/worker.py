@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tieline_core import limited_process
-from tieline_core.evaluation.frames import HEADER, MAX_FRAME, frame
+from tieline_core.evaluation.child import HEADER, MAX_FRAME, frame
 
 MIB = 1024 * 1024
 _MODULE = "tieline_core.evaluation.child"

@@ -20,7 +20,9 @@ from tieline_core.identity.ids import format_time, parse_id, parse_time
 from tieline_core.identity.owner_references import owner_reference
 from tieline_core.kubernetes.errors import Conflict, NotFound
 from tieline_core.kubernetes.periodic_gc import run_periodically
+from tieline_core.kubernetes.reading import find
 from tieline_core.kubernetes.resources import SECRETS, Resource
+from tieline_core.oauth.refresh_coordinator import SecretClient
 from tieline_core.oauth.token_client import RefusedError
 from tieline_core.objects import ObjectView
 
@@ -32,18 +34,12 @@ _RANDOM_BYTES = 32
 _STATE = re.compile(r"(?P<organisation>[0-9A-Z]{26})\.[A-Za-z0-9_-]{43}")
 
 
-class StateSecretClient(Protocol):
+class StateSecretClient(SecretClient, Protocol):
     """What is needed of the Kubernetes port."""
-
-    async def create(self, resource: Resource, obj: ObjectView) -> dict[str, Any]: ...
-
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> dict[str, Any]: ...
 
     async def list(
         self, resource: Resource, namespace: str | None = None, *, field_selector: str | None = None
     ) -> list[dict[str, Any]]: ...
-
-    async def replace(self, resource: Resource, obj: ObjectView) -> dict[str, Any]: ...
 
     async def delete(
         self, resource: Resource, name: str, namespace: str | None = None, *, uid: str | None = None
@@ -188,11 +184,12 @@ class OAuthStateStore:
         organisation = organisation_of(state)
         if organisation is None:
             raise unknown_state()
-        try:
-            found = await self._kube.get(SECRETS, _name(state), namespace)
-        except NotFound:
-            raise unknown_state() from None
-        if found.get("type") != STATE_TYPE or _pending(found).organisation_id != organisation:
+        found = await find(self._kube, SECRETS, _name(state), namespace)
+        if (
+            found is None
+            or found.get("type") != STATE_TYPE
+            or _pending(found).organisation_id != organisation
+        ):
             raise unknown_state()
         bound = _bound_to(found)
         if bound and bound != holder:
