@@ -26,11 +26,9 @@ from tieline_core.identity.ids import (
 from tieline_core.oauth import token_secret_codec
 from tieline_core.oauth.refresh_coordinator import refusal_message
 from tieline_core.oauth.token_client import Tokens
-from tieline_core.objects import ObjectView
+from tieline_core.objects import Object, ObjectView
 from tieline_core.resources.auth_schemes import AuthSchemeType
 from tieline_core.resources.connections import CredentialType
-
-Item = dict[str, Any]
 
 _SHOWN_AS_TOKENS = (CredentialType.OAUTH2_CODE, CredentialType.OAUTH2_TOKEN)
 
@@ -52,7 +50,7 @@ class PlannedSecret:
 class PlannedCredential:
     """A credential's item in the custom resource, and the Secrets that it needs."""
 
-    item: Item
+    item: Object
     secrets: tuple[PlannedSecret, ...] = ()
 
 
@@ -118,7 +116,7 @@ def plan_credential(
     same id as it is, ``mine`` the part of it that the API owns, ``linked`` the certificate that answers show for
     it. What the request leaves out stays. Raises ApiError (422) naming the field below ``path``.
     """
-    item: Item = dict(mine or {})
+    item: Object = dict(mine or {})
     item["id"] = live["id"] if live else given.id or new_id()
     secrets: list[PlannedSecret] = []
     if given.auth_scheme_config is not None:
@@ -172,7 +170,7 @@ def _stands_for_missing(
 
 
 def _plan_scheme(
-    item: Item,
+    item: Object,
     config: AuthSchemeConfig,
     *,
     system: ObjectView,
@@ -199,7 +197,7 @@ def _plan_scheme(
 
 
 def _plan_values(
-    item: Item, given: rest.Credential, *, live: Mapping[str, Any] | None, path: str
+    item: Object, given: rest.Credential, *, live: Mapping[str, Any] | None, path: str
 ) -> PlannedSecret | None:
     old = CredentialType(live["type"]) if live else None
     kind = _type_of(given, old=old, path=path)

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tieline_api import errors
@@ -108,13 +109,7 @@ async def list_activations(call: Call[rest.ActivationsQuery, None]) -> Reply:
         path = f"/api/v2/o/{call.organisation.id}/environments/{environment.id}/activations"
         headers["Link"] = f'<{path}?first={query.first}&after={page.next}>; rel="next"'
     found = _with_users(call, page.items)
-    verdicts = await verdicts_about(call, environment, found)
-    shown = readable(found, lambda obj: activation_to_rest(call, environment, obj, verdicts))
-    return Reply(
-        body=rest.ActivationList(shown.items),
-        headers=headers,
-        warnings=(*shown.warnings, *unusable_warnings(call, environment, found)),
-    )
+    return replace(await _listed(call, environment, found), headers=headers)
 
 
 async def list_user_activations(call: Call[None, None]) -> Reply:
@@ -122,6 +117,10 @@ async def list_user_activations(call: Call[None, None]) -> Reply:
     environment = environment_in_path(call)
     user = call.platform.world.user(call.namespace, call.path["external_user_id"])
     found = activations_of(call, environment, user) if user else []
+    return await _listed(call, environment, found)
+
+
+async def _listed(call: Call[Any, Any], environment: EnvironmentRef, found: list[Object]) -> Reply:
     verdicts = await verdicts_about(call, environment, found)
     shown = readable(found, lambda obj: activation_to_rest(call, environment, obj, verdicts))
     return Reply(

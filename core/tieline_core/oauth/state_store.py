@@ -14,15 +14,15 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from tieline_core.identity.ids import format_time, parse_id, parse_time
 from tieline_core.identity.owner_references import owner_reference
+from tieline_core.kubernetes.client import Kube
 from tieline_core.kubernetes.errors import Conflict, NotFound
 from tieline_core.kubernetes.periodic_gc import run_periodically
 from tieline_core.kubernetes.reading import find
-from tieline_core.kubernetes.resources import SECRETS, Resource
-from tieline_core.oauth.refresh_coordinator import SecretClient
+from tieline_core.kubernetes.resources import SECRETS
 from tieline_core.oauth.token_client import RefusedError
 from tieline_core.objects import ObjectView
 
@@ -32,18 +32,6 @@ BOUND_TO = "tieline.dev/bound-to"
 SWEEP_SECONDS = 300.0
 _RANDOM_BYTES = 32
 _STATE = re.compile(r"(?P<organisation>[0-9A-Z]{26})\.[A-Za-z0-9_-]{43}")
-
-
-class StateSecretClient(SecretClient, Protocol):
-    """What is needed of the Kubernetes port."""
-
-    async def list(
-        self, resource: Resource, namespace: str | None = None, *, field_selector: str | None = None
-    ) -> list[dict[str, Any]]: ...
-
-    async def delete(
-        self, resource: Resource, name: str, namespace: str | None = None, *, uid: str | None = None
-    ) -> Any: ...
 
 
 class StateRefusedError(RefusedError):
@@ -99,7 +87,7 @@ class OAuthStateStore:
 
     def __init__(
         self,
-        kube: StateSecretClient,
+        kube: Kube,
         *,
         seconds: float,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),

@@ -15,7 +15,8 @@ from tieline_core.evaluation import files_jobs
 from tieline_core.evaluation.pool import EvaluationBusy, Pool
 from tieline_core.evaluation.worker import MIB, Limits
 from tieline_core.project_files.checker import FilesChecker
-from tieline_core.project_files.deploy_findings import check_files, named_templates
+from tieline_core.project_files.deploy_findings import check_files
+from tieline_protocol.python_source import named_templates
 
 MAIN = b'''
 from tieline import Integration
