@@ -45,11 +45,10 @@ from tieline_api.server.probes import add_metrics, add_openapi, add_probes
 from tieline_api.server.swagger_ui import add_documentation
 from tieline_api.settings import Settings
 from tieline_api.store.connector_results import ConnectorResults
-from tieline_api.store.credential_secrets import CredentialStore
+from tieline_api.store.credential_secrets import CachingSecretClient, CredentialStore
 from tieline_api.store.expiry_gc import ExpiredCredentialCollector
 from tieline_api.store.project_files import ProjectFiles
 from tieline_api.store.secret_gc import SecretCollector
-from tieline_api.store.token_secrets import CachingSecretClient
 from tieline_api.store.writer import Writer
 from tieline_api.traces.backends import make_traces
 from tieline_api.use_cases.status_overlay import evict_deleted

@@ -1,4 +1,4 @@
-"""Secrets that REST makes: of type ``tieline.dev/credential``, owned by what they belong to.
+"""Secrets that REST makes, of type ``tieline.dev/credential`` and owned by what they belong to, and those of tokens.
 
 Values never change in place: each write makes a Secret of a new name, then the one apply of its owner switches
 the reference, then the old Secret goes. So whoever reads sees all of the old or all of the new, wherever the
@@ -10,7 +10,7 @@ import base64
 import hashlib
 import logging
 import secrets as random_secrets
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -23,7 +23,7 @@ from tieline_core.identity.names import CREDENTIAL_TYPE
 from tieline_core.identity.owner_references import is_owned, owner_reference
 from tieline_core.kubernetes import Conflict, Informer, Invalid, Kube, KubeError, NotFound, Unavailable
 from tieline_core.kubernetes.reading import find
-from tieline_core.kubernetes.resources import SECRETS
+from tieline_core.kubernetes.resources import SECRETS, Resource
 from tieline_core.objects import ObjectView
 
 logger = logging.getLogger(__name__)
@@ -206,3 +206,30 @@ def _references(schemes: Iterable[ObjectView], credentials: Iterable[ObjectView]
     for item in credentials:
         if item.get("secretRef"):
             yield item["secretRef"]["name"]
+
+
+class CachingSecretClient:
+    """The Kubernetes port, with what it answers put into the cache of Secrets: a GET shows it at once."""
+
+    def __init__(self, kube: Kube, cache: Informer) -> None:
+        self._kube = kube
+        self._cache = cache
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> dict[str, Any]:
+        return self._seen(resource, await self._kube.get(resource, name, namespace))
+
+    async def create(self, resource: Resource, obj: Mapping[str, Any]) -> dict[str, Any]:
+        return self._wrote(resource, await self._kube.create(resource, obj))
+
+    async def replace(self, resource: Resource, obj: Mapping[str, Any]) -> dict[str, Any]:
+        return self._wrote(resource, await self._kube.replace(resource, obj))
+
+    def _wrote(self, resource: Resource, obj: dict[str, Any]) -> dict[str, Any]:
+        if self._seen(resource, obj).get("type") == CREDENTIAL_TYPE:
+            revisions.wrote(resource.plural, obj)
+        return obj
+
+    def _seen(self, resource: Resource, obj: dict[str, Any]) -> dict[str, Any]:
+        if resource is SECRETS and obj.get("type") == CREDENTIAL_TYPE:
+            self._cache.observe(obj)
+        return obj

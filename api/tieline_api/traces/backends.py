@@ -42,32 +42,6 @@ class SpanCounts(Protocol):
         """Those that wait."""
 
 
-class Traces(Protocol):
-    """Takes spans of environments, and answers questions about them."""
-
-    @property
-    def counts(self) -> SpanCounts:
-        """What became of the spans."""
-
-    async def start(self) -> None:
-        """Begin to keep."""
-
-    async def stop(self) -> None:
-        """Keep what waits, and end."""
-
-    async def take(self, origin: Origin, content_type: str, body: bytes) -> Batch | None:
-        """Queue the spans of an OTLP request; what was not taken of it, None when too much waits.
-
-        Raises OtlpDecodeError and TooManySpansError.
-        """
-
-    async def trace(self, organisation: str, project: str, trace_id: bytes) -> list[Span]:
-        """The project's spans of a trace, [] for none; raises ApiError."""
-
-    async def runs(self, origin: Origin, wanted: RunQuery) -> Page:
-        """A page of an environment's runs; raises ApiError."""
-
-
 class EmbeddedTraces:
     """In a file of this replica's."""
 
@@ -83,18 +57,21 @@ class EmbeddedTraces:
         await asyncio.to_thread(self.store.stop)
 
     async def take(self, origin: Origin, content_type: str, body: bytes) -> Batch | None:
-        """Queue spans; see Traces."""
+        """Queues the spans of an OTLP request; what was not taken of it, None when too much waits.
+
+        Raises OtlpDecodeError and TooManySpansError.
+        """
         batch = await _aside(len(body), lambda: otlp.parse(content_type, body))
         if batch.spans and not self.store.offer(origin.owner, batch.spans):
             return None
         return batch
 
     async def trace(self, organisation: str, project: str, trace_id: bytes) -> list[Span]:
-        """One trace; see Traces."""
+        """The project's spans of a trace, [] for none; raises ApiError."""
         return await self._read(lambda: self.store.trace(organisation, project, trace_id))
 
     async def runs(self, origin: Origin, wanted: RunQuery) -> Page:
-        """A page of runs; see Traces."""
+        """A page of an environment's runs; raises ApiError."""
         return await self._read(lambda: self.store.runs(origin.owner, wanted))
 
     @staticmethod
@@ -131,19 +108,19 @@ class RemoteTraces:
             await self._client.close()
 
     async def take(self, origin: Origin, content_type: str, body: bytes) -> Batch | None:
-        """Queue spans; see Traces."""
+        """Queue spans; see EmbeddedTraces."""
         marked, spans = await _aside(len(body), lambda: with_origin(content_type, body, origin))
         return Batch() if self._forwarder.offer(content_type, marked, spans) else None
 
     async def trace(self, organisation: str, project: str, trace_id: bytes) -> list[Span]:
-        """One trace; see Traces."""
+        """One trace; see EmbeddedTraces."""
         try:
             return await remote.trace(self._asked(), organisation, project, trace_id)
         except RemoteStoreError as error:
             raise errors.unavailable(str(error)) from None
 
     async def runs(self, origin: Origin, wanted: RunQuery) -> Page:
-        """A page of runs; see Traces."""
+        """A page of runs; see EmbeddedTraces."""
         try:
             return await remote.runs(self._asked(), origin, wanted)
         except RemoteStoreError as error:
@@ -153,6 +130,10 @@ class RemoteTraces:
         if self._source is None:
             raise errors.unavailable("The API is about to start; try again in a moment")
         return self._source
+
+
+Traces = EmbeddedTraces | RemoteTraces
+"""Takes spans of environments, and answers questions about them."""
 
 
 async def _aside(size: int, work: Callable[[], T]) -> T:
