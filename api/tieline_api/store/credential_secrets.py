@@ -147,7 +147,9 @@ class CredentialStore:
     async def _delete(self, namespace: str, name: str, *, uid: str | None = None) -> None:
         found = self._cache.get(namespace, name)
         with suppress(NotFound, Conflict):
-            await self._kube.delete(SECRETS, name, namespace, uid=uid or _uid(found))
+            await self._kube.delete(
+                SECRETS, name, namespace, uid=uid or (found["metadata"]["uid"] if found else None)
+            )
         if found is not None:
             self._cache.forget(found)
             revisions.deleted(SECRETS.plural, found)
@@ -190,11 +192,6 @@ class CredentialStore:
 def made_for(kind: str, name: str) -> str:
     """The value of the annotation."""
     return f"{kind}/{name}"
-
-
-def _uid(found: ObjectView | None) -> str | None:
-    uid: str | None = found["metadata"]["uid"] if found else None
-    return uid
 
 
 def _references(schemes: Iterable[ObjectView], credentials: Iterable[ObjectView]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self, Unpack
+from typing import Self, Unpack
 
 from tieline_core.kubernetes.client import TIMEOUT, Kube, Object, Objects, WatchEvent
 from tieline_core.kubernetes.errors import Invalid, NotFound
@@ -107,7 +107,7 @@ class ScopedKube(Kube):
             for name, item in self._seen.items():
                 if name not in names:
                     yield WatchEvent("DELETED", item)
-            yield WatchEvent("BOOKMARK", _bookmark(_newest(found)))
+            yield WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": _newest(found)}})
             await asyncio.sleep(self._poll)
 
     async def _look(self) -> Objects:
@@ -136,7 +136,3 @@ def _newest(found: Objects) -> str:
         version: str = item["metadata"]["resourceVersion"]
         newest = version if is_older(newest, version) else newest
     return newest
-
-
-def _bookmark(version: str) -> dict[str, Any]:
-    return {"metadata": {"resourceVersion": version}}
