@@ -16,22 +16,25 @@ import uvloop
 
 from bench.figures import load, load_average, percentile, table
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
-from tieline_core.engine.streams import create_environment
+from tieline_core.engine.streams import StreamLimits, ensure_environment
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import PODS, EventStreams
 
 _EVENT = os.urandom(1024)
-_BOUND = 1 << 30
+_LIMITS = StreamLimits(queue_bytes=1 << 30)
 
 
 async def _published(server: NatsServer, *, events: int, in_flight: int) -> list[str]:
-    streams = EventStreams(new_id())
+    streams = EventStreams(new_id(), new_id())
     admin = await server.admin()
-    await create_environment(admin.jetstream(), streams, max_bytes=_BOUND, replicas=1)
-    pod = await server.pod(streams.environment)
+    await ensure_environment(admin.jetstream(), streams, _LIMITS)
+    pod = await server.pod(streams)
     jetstream = pod.jetstream()
-    subject = streams.event("orders")
-    measured = await load(lambda: jetstream.publish(subject, _EVENT), requests=events, in_flight=in_flight)
+    measured = await load(
+        lambda: jetstream.publish(streams.event("orders", new_id()), _EVENT),
+        requests=events,
+        in_flight=in_flight,
+    )
     await pod.close()
     await admin.close()
     return measured.cells()
@@ -39,10 +42,10 @@ async def _published(server: NatsServer, *, events: int, in_flight: int) -> list
 
 async def _through(server: NatsServer, *, events: int) -> list[str]:
     """From the call that publishes to the message in a waiting consumer's hands, one at a time, and acknowledged."""
-    streams = EventStreams(new_id())
+    streams = EventStreams(new_id(), new_id())
     admin = await server.admin()
-    await create_environment(admin.jetstream(), streams, max_bytes=_BOUND, replicas=1)
-    pod = await server.pod(streams.environment)
+    await ensure_environment(admin.jetstream(), streams, _LIMITS)
+    pod = await server.pod(streams)
     jetstream = pod.jetstream()
     queue = await jetstream.pull_subscribe_bind(consumer=PODS, stream=streams.queue)
     durations, began_all = [], time.perf_counter()
@@ -50,7 +53,7 @@ async def _through(server: NatsServer, *, events: int) -> list[str]:
         waiting = asyncio.ensure_future(queue.fetch(1, timeout=10))
         await asyncio.sleep(0)
         began = time.perf_counter()
-        await jetstream.publish(streams.event("orders"), _EVENT)
+        await jetstream.publish(streams.event("orders", new_id()), _EVENT)
         (message,) = await waiting
         durations.append(time.perf_counter() - began)
         await message.ack_sync()

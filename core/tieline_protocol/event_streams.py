@@ -4,57 +4,129 @@ Each environment has streams of its own, because JetStream's API can be restrict
 subject, and because a header of a waiting message names the subject at which it comes back, which JetStream accepts
 anywhere in the same stream:
 
-- ``ev_<environment>``, a work queue of events without a key, subject ``ev.<environment>.<task>``;
-- ``key_<environment>``, events with a key, in the order in which they were accepted, subject
-  ``key.<environment>.<partition>.<hash of the key>``. They are deleted once they have run;
-- ``later_<environment>``, events that wait for a time: subject ``later.<environment>.<run>`` until then and
-  ``due.<environment>.<task>`` after it.
+- ``ev_<environment>`` holds what is to be run, a work queue with one message a subject:
+  ``ev.<environment>.<task>.<run>`` is an event without a key, ``key.<environment>.<hash of the key>.<run>`` one with a
+  key, and ``ev.<environment>.~key.<hash of the key>`` a token: the key has events. The consumer ``pods`` delivers the
+  subjects ``ev.>``. Who gets a token runs the key's events, oldest first, and deletes each once it has run. A second
+  token of a key is refused while there is one, so one pod at a time runs a key;
+- ``later_<environment>`` holds what waits for a time: subject ``later.<environment>.<run>`` until then and
+  ``due.<environment>.<run>`` after it. Of a key it is ``~key-<hash of the key>`` that waits, in the place of a run;
+- ``run_<environment>`` holds what runs must not forget: subject ``run.<environment>.<run>.step.<name>.<occurrence>``
+  for a result of a step, ``run.<environment>.<run>.state`` for the attempts of an event with a key,
+  ``run.<environment>.<run>.ended`` for an hour after a run that had any of these, and ``dead.<environment>.<run>`` for
+  dead letters.
+
+Each organisation has the stream ``history_<organisation>``, to which pods add what became of runs, at
+``history.<organisation>.<environment>``.
 """
 
+import hashlib
 from dataclasses import dataclass
 
 PODS = "pods"
-"""The consumer of an environment's pods, in its work queue and for what is due."""
-PARTITIONS = 16
-"""Into how many parts an environment's keys are divided. Each part runs in one pod at a time."""
+"""The consumer of an environment's pods, in its queue and for what is due."""
+LEASE_SECONDS = 30.0
+"""How long the engine waits for a sign of life of a pod that has an event, before another one gets it."""
+KEY_TOKEN = "~key"  # noqa: S105  (a subject)
+"""Takes the place of a task in the subject of a token."""
+MAX_EVENT_BYTES = 4 * 1024 * 1024
+"""Of a payload. The run history keeps it in base64 in one message."""
+MAX_MESSAGE_BYTES = 8 * 1024 * 1024
+
+
+def history_stream(organisation: str) -> str:
+    """The name of the stream with the run history of an organisation, by its id."""
+    return f"history_{organisation}"
 
 
 @dataclass(frozen=True)
 class EventStreams:
-    """The names for an environment, by its id."""
+    """The names for an environment, by the ids of its organisation and of itself (ULIDs)."""
 
+    organisation: str
     environment: str
 
     @property
     def queue(self) -> str:
-        """The stream of events without a key."""
+        """The stream of what is to be run."""
         return f"ev_{self.environment}"
 
     @property
-    def ordered(self) -> str:
-        """The stream of events with a key."""
-        return f"key_{self.environment}"
-
-    @property
     def later(self) -> str:
-        """The stream of events that wait for a time."""
+        """The stream of what waits for a time."""
         return f"later_{self.environment}"
 
-    def event(self, task: str) -> str:
-        """The subject of an event without a key. ``task`` has no dots, spaces or wildcards."""
-        return f"ev.{self.environment}.{task}"
+    @property
+    def runs(self) -> str:
+        """The stream of steps, attempts and dead letters."""
+        return f"run_{self.environment}"
 
-    def keyed_event(self, partition: int, key_hash: str) -> str:
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """All streams of the environment."""
+        return self.queue, self.later, self.runs
+
+    @property
+    def history(self) -> str:
+        """The subject of the environment's run history."""
+        return f"history.{self.organisation}.{self.environment}"
+
+    @property
+    def control(self) -> str:
+        """The subject at which the platform tells pods to cancel a run. It is not stored."""
+        return f"control.{self.environment}.cancel"
+
+    def event(self, task: str, run: str) -> str:
+        """The subject of an event without a key."""
+        return f"ev.{self.environment}.{task_token(task)}.{run}"
+
+    def key_token(self, key_hash: str) -> str:
+        """The subject of the token that says that a key has events."""
+        return f"ev.{self.environment}.{KEY_TOKEN}.{key_hash}"
+
+    def keyed_event(self, key_hash: str, run: str) -> str:
         """The subject of an event with a key."""
-        return f"key.{self.environment}.{partition}.{key_hash}"
+        return f"key.{self.environment}.{key_hash}.{run}"
+
+    def events_of_key(self, key_hash: str) -> str:
+        """The subjects of all events with a key."""
+        return f"key.{self.environment}.{key_hash}.*"
 
     def waiting(self, run: str) -> str:
         """The subject of a run that waits. Publishing there again replaces what waits."""
         return f"later.{self.environment}.{run}"
 
-    def due(self, task: str) -> str:
-        """The subject of an event whose time has come."""
-        return f"due.{self.environment}.{task}"
+    def waiting_key(self, key_hash: str) -> str:
+        """The subject of a key whose oldest event is to be tried again later."""
+        return self.waiting(f"{KEY_TOKEN}-{key_hash}")
+
+    def due_key(self, key_hash: str) -> str:
+        """The subject of a key whose oldest event is to be tried again now."""
+        return self.due(f"{KEY_TOKEN}-{key_hash}")
+
+    def due(self, run: str) -> str:
+        """The subject of a run whose time has come."""
+        return f"due.{self.environment}.{run}"
+
+    def step(self, run: str, name: str, occurrence: int) -> str:
+        """The subject of a step's result. ``name`` may be any text."""
+        return f"run.{self.environment}.{run}.step.{hashed(name)}.{occurrence}"
+
+    def steps(self, run: str) -> str:
+        """The subjects of the results of a run's steps."""
+        return f"run.{self.environment}.{run}.step.>"
+
+    def run_state(self, run: str) -> str:
+        """The subject of the attempts of an event with a key."""
+        return f"run.{self.environment}.{run}.state"
+
+    def ended(self, run: str) -> str:
+        """The subject that says for a while that a run has ended, so that a pod that was paused does not repeat it."""
+        return f"run.{self.environment}.{run}.ended"
+
+    def dead(self, run: str) -> str:
+        """The subject of a dead letter."""
+        return f"dead.{self.environment}.{run}"
 
     @property
     def inbox(self) -> str:
@@ -63,21 +135,31 @@ class EventStreams:
 
     def pods_publish(self) -> tuple[str, ...]:
         """What pods of the environment may publish to, with wildcards."""
+        own = (self.queue, self.later, self.runs)
+        consumers = (self.queue, self.later)
         return (
-            f"ev.{self.environment}.>",
-            f"key.{self.environment}.>",
-            f"later.{self.environment}.>",
-            f"$JS.API.CONSUMER.MSG.NEXT.{self.queue}.{PODS}",
-            f"$JS.ACK.{self.queue}.{PODS}.>",
-            f"$JS.API.CONSUMER.MSG.NEXT.{self.later}.{PODS}",
-            f"$JS.ACK.{self.later}.{PODS}.>",
-            f"$JS.API.CONSUMER.CREATE.{self.ordered}.>",
-            f"$JS.API.CONSUMER.DELETE.{self.ordered}.>",
-            f"$JS.API.CONSUMER.MSG.NEXT.{self.ordered}.>",
-            f"$JS.API.DIRECT.GET.{self.ordered}",
-            f"$JS.API.STREAM.MSG.DELETE.{self.ordered}",
+            *(f"{root}.{self.environment}.>" for root in ("ev", "key", "later", "run", "dead")),
+            self.history,
+            *(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{PODS}" for stream in consumers),
+            *(f"$JS.ACK.{stream}.{PODS}.>" for stream in consumers),
+            *(f"$JS.API.STREAM.INFO.{stream}" for stream in own),
+            *(f"$JS.API.DIRECT.GET.{stream}" for stream in own),
+            *(f"$JS.API.DIRECT.GET.{stream}.>" for stream in own),
+            f"$JS.API.STREAM.MSG.DELETE.{self.queue}",
+            f"$JS.API.STREAM.PURGE.{self.later}",
+            f"$JS.API.STREAM.PURGE.{self.runs}",
         )
 
     def pods_subscribe(self) -> tuple[str, ...]:
         """What pods of the environment may subscribe to."""
-        return (f"{self.inbox}.>",)
+        return (f"{self.inbox}.>", self.control)
+
+
+def task_token(task: str) -> str:
+    """A task's name as one token of a subject: dots separate tokens, and task names may have some."""
+    return task.replace(".", "/")
+
+
+def hashed(text: str) -> str:
+    """A key or a name as one token of a subject: 32 hexadecimal digits."""
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tieline_protocol.event_streams import MAX_MESSAGE_BYTES
+
 
 @dataclass(frozen=True, kw_only=True)
 class EngineConfig:
@@ -25,8 +27,10 @@ class EngineConfig:
     server_name: str = "$TIELINE_SERVER_NAME"
     routes: Sequence[str] = ()
     """URLs of all servers of the cluster; none for a server of its own."""
-    max_payload: int = 1024 * 1024
+    max_payload: int = MAX_MESSAGE_BYTES
     """Bytes."""
+    ping_interval: str = "10s"
+    """A client that does not answer two pings is disconnected: a pod that hangs gets no more events then."""
     sync_interval: str = "always"
     """When stored events are synced to the disk: before they are acknowledged."""
 
@@ -42,7 +46,8 @@ class EngineConfig:
             "resolver: MEMORY\n"
             f"resolver_preload {{\n{accounts}\n}}\n"
             f"max_payload: {self.max_payload}\n"
-            'ping_interval: "20s"\n'
+            f"ping_interval: {json.dumps(self.ping_interval)}\n"
+            "ping_max: 2\n"
             'write_deadline: "10s"\n'
             "jetstream {\n"
             f"  store_dir: {json.dumps(self.storage)}\n"

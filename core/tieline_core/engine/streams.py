@@ -1,69 +1,128 @@
 """Makes the engine's streams and consumers, as they should be."""
 
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
+from nats.js.errors import BadRequestError, NotFoundError
 
-from tieline_protocol.event_streams import PODS, EventStreams
+from tieline_protocol.event_streams import LEASE_SECONDS, PODS, EventStreams, history_stream
 
-_ACK_WAIT = timedelta(seconds=30)
 _DUPLICATES = timedelta(minutes=2)
-_MAX_ACK_PENDING = 1000
+_MAX_ACK_PENDING = 10_000
 
 
-async def create_environment(
-    jetstream: JetStreamContext, streams: EventStreams, *, max_bytes: int, replicas: int
+@dataclass(frozen=True, kw_only=True)
+class StreamLimits:
+    """What streams may take. At its bytes a queue refuses events, and a history drops its oldest records."""
+
+    queue_bytes: int = 256 << 20
+    """Of the events that an environment has queued."""
+    runs_bytes: int = 128 << 20
+    """Of steps and dead letters of an environment."""
+    history_bytes: int = 256 << 20
+    """Of the run history of an organisation."""
+    history_age: timedelta = timedelta(days=30)
+    replicas: int = 1
+    lease: timedelta = timedelta(seconds=LEASE_SECONDS)
+    """After this long without a sign of life, a pod's events are handed to another one."""
+
+
+async def ensure_environment(
+    jetstream: JetStreamContext, streams: EventStreams, limits: StreamLimits
 ) -> None:
-    """Makes an environment's streams and consumers; what is there stays.
+    """Makes an environment's streams and consumers, or updates them.
 
-    At ``max_bytes`` each of the first two refuses events, and drops none. The stream of events that wait has no bound:
-    with schedules JetStream drops the oldest messages at one. What waits there was accepted by the others before.
+    The stream of events that wait has no bound: with schedules JetStream drops the oldest messages at one.
+    Raises the errors of nats-py.
     """
     environment = streams.environment
-    await jetstream.add_stream(
-        _accepting(streams.queue, f"ev.{environment}.>", max_bytes, replicas, RetentionPolicy.WORK_QUEUE)
+    await ensure_stream(
+        jetstream,
+        StreamConfig(
+            name=streams.queue,
+            subjects=[f"ev.{environment}.>", f"key.{environment}.>"],
+            retention=RetentionPolicy.WORK_QUEUE,
+            discard=DiscardPolicy.NEW,
+            discard_new_per_subject=True,
+            max_msgs_per_subject=1,
+            max_bytes=limits.queue_bytes,
+            duplicate_window=_DUPLICATES.total_seconds(),
+        ),
+        limits,
     )
-    await jetstream.add_stream(
-        _accepting(streams.ordered, f"key.{environment}.>", max_bytes, replicas, RetentionPolicy.LIMITS)
-    )
-    await jetstream.add_stream(
+    await ensure_stream(
+        jetstream,
         StreamConfig(
             name=streams.later,
             subjects=[f"later.{environment}.>", f"due.{environment}.>"],
-            retention=RetentionPolicy.LIMITS,
-            storage=StorageType.FILE,
+            retention=RetentionPolicy.WORK_QUEUE,
             discard=DiscardPolicy.OLD,
-            num_replicas=replicas,
             allow_msg_schedules=True,
             allow_msg_ttl=True,
             allow_rollup_hdrs=True,
-        )
+        ),
+        limits,
     )
-    await jetstream.add_consumer(streams.queue, _consumer())
-    await jetstream.add_consumer(streams.later, _consumer(f"due.{environment}.>"))
+    await ensure_stream(
+        jetstream,
+        StreamConfig(
+            name=streams.runs,
+            subjects=[f"run.{environment}.>", f"dead.{environment}.>"],
+            retention=RetentionPolicy.LIMITS,
+            discard=DiscardPolicy.NEW,
+            max_msgs_per_subject=1,
+            max_bytes=limits.runs_bytes,
+            allow_msg_ttl=True,
+        ),
+        limits,
+    )
+    await jetstream.add_consumer(streams.queue, _consumer(f"ev.{environment}.>", limits))
+    await jetstream.add_consumer(streams.later, _consumer(f"due.{environment}.>", limits))
 
 
-def _accepting(
-    name: str, subject: str, max_bytes: int, replicas: int, retention: RetentionPolicy
-) -> StreamConfig:
-    return StreamConfig(
-        name=name,
-        subjects=[subject],
-        retention=retention,
-        storage=StorageType.FILE,
-        discard=DiscardPolicy.NEW,
-        max_bytes=max_bytes,
-        num_replicas=replicas,
-        allow_direct=True,
-        duplicate_window=_DUPLICATES.total_seconds(),
+async def ensure_history(jetstream: JetStreamContext, organisation: str, limits: StreamLimits) -> None:
+    """Makes the stream of an organisation's run history, or updates it. Raises the errors of nats-py."""
+    await ensure_stream(
+        jetstream,
+        StreamConfig(
+            name=history_stream(organisation),
+            subjects=[f"history.{organisation}.>"],
+            retention=RetentionPolicy.LIMITS,
+            discard=DiscardPolicy.OLD,
+            max_bytes=limits.history_bytes,
+            max_age=limits.history_age.total_seconds(),
+        ),
+        limits,
     )
 
 
-def _consumer(filter_subject: str | None = None) -> ConsumerConfig:
+async def delete_environment(jetstream: JetStreamContext, streams: EventStreams) -> None:
+    """Deletes an environment's streams with all that is in them."""
+    for name in streams.names:
+        try:
+            await jetstream.delete_stream(name)
+        except NotFoundError:
+            continue
+
+
+async def ensure_stream(jetstream: JetStreamContext, config: StreamConfig, limits: StreamLimits) -> None:
+    """Makes a stream in files, or updates it."""
+    wanted = replace(
+        config, storage=StorageType.FILE, num_replicas=limits.replicas, allow_direct=True, max_consumers=None
+    )
+    try:
+        await jetstream.add_stream(wanted)
+    except BadRequestError:
+        # It is there with other settings.
+        await jetstream.update_stream(wanted)
+
+
+def _consumer(filter_subject: str, limits: StreamLimits) -> ConsumerConfig:
     return ConsumerConfig(
         durable_name=PODS,
         filter_subject=filter_subject,
-        ack_wait=_ACK_WAIT.total_seconds(),
+        ack_wait=limits.lease.total_seconds(),
         max_ack_pending=_MAX_ACK_PENDING,
     )

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Self
 
 from tieline_core.engine.claims import Permissions, account_jwt, credentials_file, operator_jwt, user_jwt
-from tieline_core.engine.nkeys import InvalidSeedError, KeyKind, KeyPair
 from tieline_protocol.event_streams import EventStreams
+from tieline_protocol.nkeys import InvalidSeedError, KeyKind, KeyPair
 
 _ACCOUNT = "tieline"
 _ENCRYPTION_KEY_BYTES = 32

@@ -170,15 +170,15 @@ class ClusterCache:
 
     async def config_map(self, namespace: str, name: str) -> Object | None:
         """A ConfigMap with its contents, which the cache leaves out."""
-        try:
-            return await self._kube.get(r.CONFIG_MAPS, name, namespace)
-        except NotFound:
-            return None
+        return await self._live(r.CONFIG_MAPS, namespace, name)
 
     async def live_connection(self, namespace: str, name: str) -> Object | None:
         """A Connection, read from the API server: the cache may be behind."""
+        return await self._live(r.CONNECTIONS, namespace, name)
+
+    async def _live(self, resource: Resource, namespace: str, name: str) -> Object | None:
         try:
-            return await self._kube.get(r.CONNECTIONS, name, namespace)
+            return await self._kube.get(resource, name, namespace)
         except NotFound:
             return None
 

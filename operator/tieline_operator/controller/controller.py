@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pydantic import ValidationError
@@ -70,22 +71,15 @@ def reconcilers(
     }
 
 
+@dataclass(eq=False)
 class Controller:
     """Reconciles one object at a time for the queue."""
 
-    def __init__(
-        self,
-        cache: ClusterCache,
-        applier: Applier,
-        metrics: Metrics,
-        by_kind: Mapping[str, Reconcile],
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self._cache = cache
-        self._applier = applier
-        self._metrics = metrics
-        self._by_kind = by_kind
-        self._now = now
+    cache: ClusterCache
+    applier: Applier
+    metrics: Metrics
+    by_kind: Mapping[str, Reconcile]
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def reconcile(self, key: Key) -> float | None:
         """Observes, plans and applies. Returns the seconds after which to reconcile again, or None."""
@@ -93,7 +87,7 @@ class Controller:
         try:
             plan = await self._reconcile(key)
         except Exception as error:
-            self._metrics.reconciles.labels(key.kind, "error").inc()
+            self.metrics.reconciles.labels(key.kind, "error").inc()
             logger.warning(
                 "Reconcile failed, trying again: %s: %s",
                 type(error).__name__,
@@ -103,32 +97,32 @@ class Controller:
             )
             raise
         finally:
-            self._metrics.seconds.labels(key.kind).observe(time.perf_counter() - began)
-        self._metrics.reconciles.labels(key.kind, _outcome_label(plan)).inc()
+            self.metrics.seconds.labels(key.kind).observe(time.perf_counter() - began)
+        self.metrics.reconciles.labels(key.kind, _outcome_label(plan)).inc()
         return plan.requeue_after if isinstance(plan, Plan) else None
 
     async def _reconcile(self, key: Key) -> Plan | Deferred | None:
         resource = _BY_KIND[key.kind]
-        obj = self._cache[resource].get(key.namespace, key.name)
+        obj = self.cache[resource].get(key.namespace, key.name)
         if (
             obj is None
             or is_terminating(obj)
-            or is_terminating(self._cache[r.NAMESPACES].get(None, key.namespace))
+            or is_terminating(self.cache[r.NAMESPACES].get(None, key.namespace))
         ):
             # Children have owner references: Kubernetes removes them. In a terminating namespace nothing can be
             # created, and what is missing is no drift.
             return None
-        now = self._now()
+        now = self.now()
 
         async def plan() -> Plan | Deferred:
             try:
-                found = await self._by_kind[key.kind](self._cache, obj, now)
+                found = await self.by_kind[key.kind](self.cache, obj, now)
             except ValidationError as error:
                 return Plan(outcome=invalid(error, key.kind))
             if not isinstance(found, Plan):
                 return found
             found = with_id_label_check(obj, found)
-            return with_organisation_check(self._cache[r.NAMESPACES], key.namespace, found)
+            return with_organisation_check(self.cache[r.NAMESPACES], key.namespace, found)
 
         planned = await plan()
         if isinstance(planned, Deferred):
@@ -139,7 +133,7 @@ class Controller:
             found = await plan()
             return found if isinstance(found, Plan) else planned
 
-        return await self._applier.carry_out(
+        return await self.applier.carry_out(
             resource, obj, planned, now, again if resource == r.PROJECTS else None
         )
 

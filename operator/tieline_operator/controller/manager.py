@@ -74,7 +74,7 @@ class Manager:
         self._drifts = DriftReporter(
             kube, self._events, lambda kind, what: metrics.drifts.labels(kind, what).inc()
         )
-        controller = Controller(
+        self._controller = Controller(
             self.cache,
             Applier(writes, kube, self.cache, self._events, self._drifts, self._self_writes.note),
             metrics,
@@ -87,7 +87,6 @@ class Manager:
                 enqueue=self._enqueue,
             ),
         )
-        self._controller = controller
         self.queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=config.workers)
         self._pending_events: set[Key] = set()
         """Objects whose event the cache was behind: their next change has them reconciled."""

@@ -20,11 +20,11 @@ import nats
 from tests.harness.cluster.kubectl import ROOT
 from tests.harness.processes.ports import free_ports
 from tieline_cluster.definition.go_modules import ensure_built
-from tieline_cluster.progress import Progress, Silence
+from tieline_cluster.progress import Progress
 from tieline_core.engine.claims import Permissions
-from tieline_core.engine.credentials import Credentials
 from tieline_core.engine.server_config import EngineConfig
 from tieline_core.engine.trust import EngineTrust, new_encryption_key
+from tieline_protocol.engine_credentials import Credentials
 from tieline_protocol.event_streams import EventStreams
 
 _START_SECONDS = 30.0
@@ -63,7 +63,7 @@ class NatsServer:
 
     def start(self) -> None:
         """Starts it, and returns once it takes connections."""
-        program = nats_server_program(Silence()) / "nats-server"
+        program = nats_server_program(Progress()) / "nats-server"
         file = self.folder / "nats.conf"
         file.write_text(self._config().text())
         with self.log.open("ab") as log:
@@ -94,9 +94,8 @@ class NatsServer:
         """A client with all rights in the platform's account."""
         return await self.client(None, **options)
 
-    async def pod(self, environment: str, **options: Any) -> Client:
+    async def pod(self, streams: EventStreams, **options: Any) -> Client:
         """A client with the rights of an environment's pods."""
-        streams = EventStreams(environment)
         rights = Permissions(publish=streams.pods_publish(), subscribe=streams.pods_subscribe())
         return await self.client(rights, inbox_prefix=streams.inbox, **options)
 
@@ -128,6 +127,7 @@ class NatsServer:
             monitoring_port=self.monitoring_port,
             server_name="test",
             sync_interval=self.sync_interval,
+            ping_interval="1s",
         )
 
     def _is_ready(self) -> bool:

@@ -11,19 +11,20 @@ import nats.js.errors
 import pytest
 
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
-from tieline_core.engine.streams import create_environment
+from tieline_core.engine.streams import StreamLimits, ensure_environment
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import PODS, EventStreams
 
 EVENTS = 300
+LIMITS = StreamLimits(queue_bytes=1 << 24, runs_bytes=1 << 24)
 
 
 async def test_all_that_was_acknowledged_is_there_after_kills_in_the_middle(tmp_path: Path) -> None:
-    streams = EventStreams(new_id())
+    streams = EventStreams(new_id(), new_id())
     with running_nats_server(tmp_path) as engine:
         admin = await engine.admin()
-        await create_environment(admin.jetstream(), streams, max_bytes=1 << 24, replicas=1)
-        pod = await engine.pod(streams.environment)
+        await ensure_environment(admin.jetstream(), streams, LIMITS)
+        pod = await engine.pod(streams)
         jetstream = pod.jetstream(timeout=1)
         acknowledged: set[bytes] = set()
         kills = {int(EVENTS * share): asyncio.Event() for share in (0.3, 0.6)}
@@ -34,7 +35,7 @@ async def test_all_that_was_acknowledged_is_there_after_kills_in_the_middle(tmp_
             while content not in acknowledged:
                 try:
                     await jetstream.publish(
-                        streams.event("orders"), content, headers={"Nats-Msg-Id": f"{number}"}
+                        streams.event("orders", f"run{number}"), content, headers={"Nats-Msg-Id": f"{number}"}
                     )
                     acknowledged.add(content)
                     if kill := kills.get(len(acknowledged)):
@@ -69,13 +70,13 @@ async def test_all_that_was_acknowledged_is_there_after_kills_in_the_middle(tmp_
 
 
 async def test_an_event_that_waits_outlives_a_kill(tmp_path: Path) -> None:
-    streams = EventStreams(new_id())
+    streams = EventStreams(new_id(), new_id())
     with running_nats_server(tmp_path) as engine:
         admin = await engine.admin()
-        await create_environment(admin.jetstream(), streams, max_bytes=1 << 24, replicas=1)
-        pod = await engine.pod(streams.environment)
+        await ensure_environment(admin.jetstream(), streams, LIMITS)
+        pod = await engine.pod(streams)
         at = (datetime.now(UTC) + timedelta(seconds=2)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        headers = {"Nats-Schedule": f"@at {at}", "Nats-Schedule-Target": streams.due("orders")}
+        headers = {"Nats-Schedule": f"@at {at}", "Nats-Schedule-Target": streams.due("run1")}
         await pod.jetstream().publish(streams.waiting("run1"), b"waited", headers=headers)
         await asyncio.to_thread(engine.kill)
         await asyncio.sleep(2)  # its time comes while nobody is there
@@ -88,23 +89,23 @@ async def test_an_event_that_waits_outlives_a_kill(tmp_path: Path) -> None:
 
 
 async def test_a_full_stream_refuses_events_and_drops_none(engine: NatsServer) -> None:
-    streams = EventStreams(new_id())
+    streams = EventStreams(new_id(), new_id())
     admin = await engine.admin()
-    await create_environment(admin.jetstream(), streams, max_bytes=20_000, replicas=1)
-    pod = await engine.pod(streams.environment)
+    await ensure_environment(admin.jetstream(), streams, StreamLimits(queue_bytes=20_000))
+    pod = await engine.pod(streams)
     jetstream, accepted = pod.jetstream(), 15
     for _ in range(accepted):
-        await jetstream.publish(streams.event("orders"), bytes(1000))
+        await jetstream.publish(streams.event("orders", new_id()), bytes(1000))
     for _ in range(3):
         with contextlib.suppress(nats.js.errors.APIError):
-            await jetstream.publish(streams.event("orders"), bytes(1000))
+            await jetstream.publish(streams.event("orders", new_id()), bytes(1000))
             accepted += 1
     with pytest.raises(nats.js.errors.APIError, match="maximum bytes exceeded"):
-        await jetstream.publish(streams.event("orders"), bytes(1000))
+        await jetstream.publish(streams.event("orders", new_id()), bytes(1000))
     assert (await admin.jetstream().stream_info(streams.queue)).state.messages == accepted
     queue = await jetstream.pull_subscribe_bind(consumer=PODS, stream=streams.queue)
     for message in await queue.fetch(1, timeout=2):
         await message.ack_sync()
-    await jetstream.publish(streams.event("orders"), bytes(1000))
+    await jetstream.publish(streams.event("orders", new_id()), bytes(1000))
     await pod.close()
     await admin.close()

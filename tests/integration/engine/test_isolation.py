@@ -16,20 +16,25 @@ from nats.aio.client import Client
 
 from tests.harness.processes.nats_server import NatsServer
 from tieline_core.engine.claims import Permissions
-from tieline_core.engine.credentials import Credentials
-from tieline_core.engine.nkeys import KeyKind, KeyPair
-from tieline_core.engine.streams import create_environment
+from tieline_core.engine.streams import StreamLimits, ensure_environment, ensure_history
 from tieline_core.identity.ids import new_id
-from tieline_protocol.event_streams import PODS, EventStreams
+from tieline_protocol.engine_credentials import Credentials
+from tieline_protocol.event_streams import PODS, EventStreams, hashed, history_stream
+from tieline_protocol.nkeys import KeyKind, KeyPair
 
-OWN, OTHER = EventStreams(new_id()), EventStreams(new_id())
+ORGANISATION = new_id()
+OWN, OTHER = EventStreams(ORGANISATION, new_id()), EventStreams(ORGANISATION, new_id())
+STRANGER = EventStreams(new_id(), new_id())
+"""An environment of another organisation."""
+LIMITS = StreamLimits(queue_bytes=1 << 24, runs_bytes=1 << 24, history_bytes=1 << 24)
 
 
 @pytest.fixture
 async def admin(engine: NatsServer) -> AsyncIterator[Client]:
     client = await engine.admin()
-    for streams in (OWN, OTHER):
-        await create_environment(client.jetstream(), streams, max_bytes=1 << 24, replicas=1)
+    for streams in (OWN, OTHER, STRANGER):
+        await ensure_environment(client.jetstream(), streams, LIMITS)
+        await ensure_history(client.jetstream(), streams.organisation, LIMITS)
     yield client
     await client.close()
 
@@ -44,7 +49,7 @@ class Pod:
         async def noted(error: Exception) -> None:
             self.refused.append(str(error))
 
-        self.client = await engine.pod(OWN.environment, error_cb=noted)
+        self.client = await engine.pod(OWN, error_cb=noted)
         return self.client
 
     async def asks(self, subject: str, **body: Any) -> dict[str, Any]:
@@ -65,7 +70,7 @@ async def pod(engine: NatsServer, admin: Client) -> AsyncIterator[Pod]:
 
 async def test_a_pod_publishes_fetches_and_acknowledges_its_own_events(pod: Pod) -> None:
     jetstream = pod.client.jetstream()
-    acknowledged = await jetstream.publish(OWN.event("orders"), b"one")
+    acknowledged = await jetstream.publish(OWN.event("orders", new_id()), b"one")
     assert acknowledged.stream == OWN.queue
     own = await jetstream.pull_subscribe_bind(consumer=PODS, stream=OWN.queue)
     (message,) = await own.fetch(1, timeout=2)
@@ -78,18 +83,20 @@ async def test_a_pod_publishes_fetches_and_acknowledges_its_own_events(pod: Pod)
 
 async def test_a_pod_reads_its_events_of_one_key_in_order_and_deletes_them(pod: Pod) -> None:
     jetstream = pod.client.jetstream()
-    subject = OWN.keyed_event(3, "abc")
-    numbers = [(await jetstream.publish(subject, str(one).encode())).seq for one in range(3)]
+    key = hashed("ann")
+    numbers = [
+        (await jetstream.publish(OWN.keyed_event(key, new_id()), str(one).encode())).seq for one in range(3)
+    ]
     read = []
     for _ in range(3):
         answer = await pod.client.request(
-            f"$JS.API.DIRECT.GET.{OWN.ordered}",
-            json.dumps({"seq": 1, "next_by_subj": subject}).encode(),
+            f"$JS.API.DIRECT.GET.{OWN.queue}",
+            json.dumps({"seq": 1, "next_by_subj": OWN.events_of_key(key)}).encode(),
             timeout=1,
         )
         read.append(answer.data)
         deleted = await pod.asks(
-            f"$JS.API.STREAM.MSG.DELETE.{OWN.ordered}",
+            f"$JS.API.STREAM.MSG.DELETE.{OWN.queue}",
             seq=int((answer.headers or {})["Nats-Sequence"]),
             no_erase=True,
         )
@@ -99,19 +106,47 @@ async def test_a_pod_reads_its_events_of_one_key_in_order_and_deletes_them(pod: 
     assert pod.refused == []
 
 
+async def test_a_key_has_one_token_at_a_time(pod: Pod) -> None:
+    jetstream = pod.client.jetstream()
+    token = OWN.key_token(hashed("ben"))
+    await jetstream.publish(token, b"")
+    with pytest.raises(nats.js.errors.APIError, match="maximum messages per subject exceeded"):
+        await jetstream.publish(token, b"")
+    own = await jetstream.pull_subscribe_bind(consumer=PODS, stream=OWN.queue)
+    (message,) = await own.fetch(1, timeout=2)
+    with pytest.raises(nats.js.errors.APIError, match="maximum messages per subject exceeded"):
+        await jetstream.publish(token, b"")
+    await message.ack_sync()
+    await jetstream.publish(token, b"")
+    (message,) = await own.fetch(1, timeout=2)
+    await message.ack_sync()
+
+
+async def test_a_pod_keeps_results_of_steps_until_their_run_has_ended(pod: Pod) -> None:
+    jetstream, run = pod.client.jetstream(), new_id()
+    for occurrence in (1, 2):
+        await jetstream.publish(OWN.step(run, "fetch the order", occurrence), str(occurrence).encode())
+    other = OWN.step(new_id(), "fetch the order", 1)
+    await jetstream.publish(other, b"other")
+    purged = await pod.asks(f"$JS.API.STREAM.PURGE.{OWN.runs}", filter=OWN.all_of_run(run))
+    assert purged["purged"] == 2
+    left = await pod.client.request(f"$JS.API.DIRECT.GET.{OWN.runs}.{other}", b"", timeout=1)
+    assert left.data == b"other"
+
+
 async def test_an_event_that_waits_comes_to_its_own_pods_when_its_time_has_come(pod: Pod) -> None:
     jetstream = pod.client.jetstream()
     at = (datetime.now(UTC) + timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     headers = {
         "Nats-Schedule": f"@at {at}",
-        "Nats-Schedule-Target": OWN.due("orders"),
+        "Nats-Schedule-Target": OWN.due("run1"),
         "Tieline-Attempt": "2",
     }
     for text in (b"replaced", b"waited"):
         await jetstream.publish(OWN.waiting("run1"), text, headers=headers)
     due = await jetstream.pull_subscribe_bind(consumer=PODS, stream=OWN.later)
     (message,) = await due.fetch(1, timeout=8)
-    assert (message.subject, message.data) == (OWN.due("orders"), b"waited")
+    assert (message.subject, message.data) == (OWN.due("run1"), b"waited")
     assert (message.headers or {})["Tieline-Attempt"] == "2"
     await message.ack_sync()
     with pytest.raises(nats.errors.TimeoutError):
@@ -119,25 +154,36 @@ async def test_an_event_that_waits_comes_to_its_own_pods_when_its_time_has_come(
 
 
 FORBIDDEN = [
-    OTHER.event("orders"),
-    OTHER.keyed_event(0, "abc"),
+    OTHER.event("orders", "run1"),
+    OTHER.keyed_event("abc", "run1"),
     OTHER.waiting("run1"),
-    OTHER.due("orders"),
-    OWN.due("orders"),
+    OTHER.due("run1"),
+    OWN.due("run1"),
     f"$JS.API.CONSUMER.MSG.NEXT.{OTHER.queue}.{PODS}",
     f"$JS.API.CONSUMER.MSG.NEXT.{OTHER.later}.{PODS}",
-    f"$JS.API.CONSUMER.CREATE.{OTHER.ordered}.mine",
+    f"$JS.API.CONSUMER.CREATE.{OTHER.runs}.mine",
     f"$JS.API.CONSUMER.CREATE.{OWN.queue}.mine",
     f"$JS.API.CONSUMER.CREATE.{OWN.later}.mine",
     f"$JS.API.CONSUMER.DELETE.{OWN.queue}.{PODS}",
-    f"$JS.API.DIRECT.GET.{OTHER.ordered}",
+    f"$JS.API.DIRECT.GET.{OTHER.runs}",
     f"$JS.API.DIRECT.GET.{OTHER.later}",
     f"$JS.API.STREAM.MSG.GET.{OTHER.queue}",
-    f"$JS.API.STREAM.MSG.DELETE.{OTHER.ordered}",
+    f"$JS.API.STREAM.MSG.DELETE.{OTHER.runs}",
     f"$JS.API.STREAM.MSG.DELETE.{OTHER.later}",
     f"$JS.API.STREAM.PURGE.{OWN.queue}",
     f"$JS.API.STREAM.DELETE.{OWN.queue}",
     f"$JS.API.STREAM.UPDATE.{OWN.queue}",
+    OTHER.step("run1", "fetch", 1),
+    OTHER.dead("run1"),
+    OTHER.history,
+    STRANGER.event("orders", "run1"),
+    STRANGER.history,
+    OWN.control,
+    OTHER.control,
+    f"$JS.API.STREAM.INFO.{history_stream(ORGANISATION)}",
+    f"$JS.API.CONSUMER.CREATE.{history_stream(ORGANISATION)}.mine",
+    f"$JS.API.DIRECT.GET.{history_stream(ORGANISATION)}",
+    f"$JS.API.STREAM.PURGE.{history_stream(ORGANISATION)}",
     "$JS.API.STREAM.CREATE.mine",
     f"$JS.API.STREAM.INFO.{OTHER.queue}",
     "$JS.API.STREAM.NAMES",
@@ -161,7 +207,18 @@ async def test_a_pod_may_not_publish_elsewhere(pod: Pod, subject: str) -> None:
 
 @pytest.mark.parametrize(
     "subject",
-    [">", "ev.>", f"{OWN.event('orders')}", "_INBOX.>", f"{OTHER.inbox}.>", "$JS.EVENT.>", "$SYS.>"],
+    [
+        ">",
+        "ev.>",
+        OWN.event("orders", "run1"),
+        "_INBOX.>",
+        f"{OTHER.inbox}.>",
+        OTHER.control,
+        "control.>",
+        OWN.history,
+        "$JS.EVENT.>",
+        "$SYS.>",
+    ],
 )
 async def test_a_pod_may_not_listen_elsewhere(pod: Pod, subject: str) -> None:
     await pod.client.subscribe(subject)
@@ -173,7 +230,7 @@ async def test_a_pod_may_not_listen_elsewhere(pod: Pod, subject: str) -> None:
 
 async def test_a_schedule_may_not_lead_to_another_environment(pod: Pod) -> None:
     at = (datetime.now(UTC) + timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    headers = {"Nats-Schedule": f"@at {at}", "Nats-Schedule-Target": OTHER.due("orders")}
+    headers = {"Nats-Schedule": f"@at {at}", "Nats-Schedule-Target": OTHER.due("run1")}
     with pytest.raises(nats.js.errors.BadRequestError, match="target is invalid"):
         await pod.client.jetstream().publish(OWN.waiting("evil"), b"evil", headers=headers)
 
@@ -218,7 +275,7 @@ async def test_pods_connect_with_a_credentials_file_until_it_expires(
         )
         if accepted:
             pod = await connecting
-            await pod.jetstream().publish(OWN.event("orders"), b"one")
+            await pod.jetstream().publish(OWN.event("orders", new_id()), b"one")
             await pod.close()
         else:
             with pytest.raises(nats.errors.Error):
@@ -226,7 +283,7 @@ async def test_pods_connect_with_a_credentials_file_until_it_expires(
 
 
 async def test_what_is_stored_cannot_be_read_from_the_disk(engine: NatsServer, pod: Pod) -> None:
-    await pod.client.jetstream().publish(OWN.event("orders"), b"a-secret-order-number")
+    await pod.client.jetstream().publish(OWN.event("orders", new_id()), b"a-secret-order-number")
     files = [path for path in (engine.folder / "data").rglob("*") if path.is_file()]
     assert any(path.suffix == ".blk" for path in files)
     assert [path for path in files if b"a-secret-order-number" in path.read_bytes()] == []

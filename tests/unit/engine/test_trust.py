@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tieline_core.engine.credentials import Credentials, InvalidCredentialsError
-from tieline_core.engine.nkeys import KeyKind, KeyPair
 from tieline_core.engine.trust import EngineTrust, InvalidTrustError, new_encryption_key
+from tieline_protocol.engine_credentials import Credentials, InvalidCredentialsError
 from tieline_protocol.event_streams import EventStreams
+from tieline_protocol.nkeys import KeyKind, KeyPair
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
@@ -52,7 +52,7 @@ def test_a_secret_that_does_not_hold_the_keys_is_refused_by_name(
 
 
 def test_pods_get_a_key_of_their_own_with_the_rights_of_their_environment() -> None:
-    trust, streams = EngineTrust(), EventStreams("01M8743MD3AGAY7RWRREVWA5PZ")
+    trust, streams = EngineTrust(), EventStreams("01M8743MD3AGAY7RWRREVWA5PY", "01M8743MD3AGAY7RWRREVWA5PZ")
     text = trust.pod_credentials(streams, at=NOW, expires=NOW + timedelta(days=1))
     user = Credentials.parse(text)
     claims = json.loads(base64.urlsafe_b64decode(user.jwt.split(".")[1] + "=="))
@@ -60,7 +60,10 @@ def test_pods_get_a_key_of_their_own_with_the_rights_of_their_environment() -> N
     assert claims["iss"] == trust.signer.public_key
     assert claims["nats"]["issuer_account"] == trust.account.public_key
     assert claims["exp"] == int((NOW + timedelta(days=1)).timestamp())
-    assert claims["nats"]["sub"]["allow"] == ["_INBOX.01M8743MD3AGAY7RWRREVWA5PZ.>"]
+    assert claims["nats"]["sub"]["allow"] == [
+        "_INBOX.01M8743MD3AGAY7RWRREVWA5PZ.>",
+        "control.01M8743MD3AGAY7RWRREVWA5PZ.cancel",
+    ]
     assert all("01M8743MD3AGAY7RWRREVWA5PZ" in subject for subject in claims["nats"]["pub"]["allow"])
     assert trust.pod_credentials(streams, at=NOW, expires=NOW) != text
 

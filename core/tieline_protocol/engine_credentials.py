@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tieline_core.engine.nkeys import KeyPair
+from tieline_protocol.nkeys import KeyPair
 
 _PART = re.compile(r"-+BEGIN [A-Z ]+-+\s+([^\s-]\S*)\s+-+END")
 

@@ -1,0 +1,89 @@
+"""Events as the engine's messages: the payload is the message's content, all else a header.
+
+``EventMetadata`` travels with an event through its attempts, so it says what an attempt has to know: which run it is,
+for whom, and how often it was tried.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal, Self
+
+HEADER = "Tieline-Event"
+"""Has the metadata, as JSON in ASCII."""
+MESSAGE_ID = "Nats-Msg-Id"
+"""JetStream stores a message with the same id once in its duplicate window."""
+SCHEDULE = "Nats-Schedule"
+SCHEDULE_TARGET = "Nats-Schedule-Target"
+
+RunKind = Literal["webhook", "event", "schedule", "background"]
+
+
+class InvalidEventError(ValueError):
+    """The message is no event."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebhookRequest:
+    """What a queued webhook keeps of its request, beside the body, which is the payload."""
+
+    method: str
+    path: str
+    """With the query, as it was sent."""
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    """Without credentials: those were checked before the event was accepted."""
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """From JSON, where a pair is a list."""
+        return cls(
+            method=content["method"],
+            path=content["path"],
+            headers=[(name, value) for name, value in content.get("headers", ())],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventMetadata:
+    """An event without its payload. Times are seconds since 1970."""
+
+    run: str
+    """The run's id (ULID); the same for all attempts."""
+    kind: RunKind
+    task: str
+    queued_at: float
+    attempt: int = 1
+    """The number of the attempt that this message asks for."""
+    user: str | None = None
+    """External id."""
+    key: str | None = None
+    event_id: str | None = None
+    """What the sender deduplicates by."""
+    traceparent: str | None = None
+    """Of whoever published it (W3C Trace Context)."""
+    replay_of: str | None = None
+    """The run that is run again."""
+    request: WebhookRequest | None = None
+    has_steps: bool = False
+    """Whether results of steps may be kept for it."""
+    interruptions: int = 0
+    """How often the run's pod ended in its middle, since an attempt last ended by itself."""
+
+    def header(self) -> str:
+        """The value of the header."""
+        content = {name: value for name, value in asdict(self).items() if value not in (None, 0)}
+        return json.dumps(content, separators=(",", ":"))
+
+    @classmethod
+    def parse(cls, headers: Mapping[str, str] | None) -> Self:
+        """From a message's headers. Raises InvalidEventError."""
+        try:
+            content: dict[str, Any] = json.loads((headers or {})[HEADER])
+            request = content.pop("request", None)
+            known = {name: value for name, value in content.items() if name in _FIELDS}
+            return cls(**known, request=WebhookRequest.from_dict(request) if request else None)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise InvalidEventError(f"A message is no event: {type(error).__name__}") from None
+
+
+_FIELDS = {one.name for one in fields(EventMetadata)} - {"request"}

@@ -1,0 +1,144 @@
+"""The run history as pods write it: one message has the records of several runs.
+
+A record says what a run is at a moment. Of two records of a run the later one is that with the higher ``rank``.
+Records may come twice, and in another order than they were written in.
+"""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import orjson
+
+from tieline_protocol.events import RunKind, WebhookRequest
+
+RunStatus = Literal["queued", "running", "waiting", "succeeded", "failed", "dead", "cancelled"]
+ENDED: frozenset[RunStatus] = frozenset(("succeeded", "failed", "dead", "cancelled"))
+_PHASES: dict[RunStatus, int] = {
+    "queued": 0, "running": 1, "waiting": 2, "succeeded": 3, "failed": 3, "dead": 3, "cancelled": 3,
+}  # fmt: skip
+
+
+class InvalidRecordsError(ValueError):
+    """The message has no records of runs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpstreamAnswer:
+    """What an external system answered: its status, and the masked beginning of the body."""
+
+    status: int
+    body: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunError:
+    """Why an attempt failed, with secrets masked."""
+
+    type: str
+    message: str
+    upstream: UpstreamAnswer | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepRecord:
+    """A step that an attempt did or found done."""
+
+    name: str
+    occurrence: int
+    started_at: float
+    ended_at: float
+    recorded: bool = False
+    """Whether an earlier attempt had done it."""
+    error: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """A run at a moment. Times are seconds since 1970."""
+
+    id: str
+    kind: RunKind
+    task: str
+    status: RunStatus
+    attempt: int
+    """The attempt that is under way or was the last; 0 before the first."""
+    queued_at: float
+    at: float
+    """When it was so."""
+    attempts: int | None = None
+    """How many attempts there are at most."""
+    user: str | None = None
+    """External id."""
+    activation_id: str = ""
+    version: str = ""
+    """Name of the ProjectVersion whose code ran."""
+    key: str | None = None
+    event_id: str | None = None
+    started_at: float | None = None
+    """When the attempt began."""
+    ended_at: float | None = None
+    """When the attempt ended."""
+    next_attempt_at: float | None = None
+    error: RunError | None = None
+    trace_id: str = ""
+    replay_of: str | None = None
+    steps: Sequence[StepRecord] = field(default_factory=tuple)
+    input: bytes | None = None
+    """The payload; records of ended runs have it where it is kept."""
+    request: WebhookRequest | None = None
+    """Of a queued webhook, beside its body, which is the input."""
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Orders records of one run. A cancelled run is done whatever its attempt."""
+        phase = _PHASES[self.status]
+        return (self.attempt, phase)
+
+
+def encode(records: Sequence[RunRecord]) -> bytes:
+    """The message's content."""
+    return orjson.dumps([_to_dict(record) for record in records])
+
+
+def decode(content: bytes) -> list[RunRecord]:
+    """The records of a message. Raises InvalidRecordsError."""
+    try:
+        return [_from_dict(one) for one in orjson.loads(content)]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InvalidRecordsError(f"A message has no records of runs: {type(error).__name__}") from None
+
+
+def _to_dict(record: RunRecord) -> dict[str, Any]:
+    content = {
+        name: value
+        for name in RunRecord.__dataclass_fields__
+        if (value := getattr(record, name)) not in _EMPTY
+    }
+    if record.input is not None:
+        content["input"] = base64.b64encode(record.input).decode()
+    content["steps"] = list(record.steps)
+    return content
+
+
+_EMPTY: tuple[object, ...] = (None, "")
+
+
+def _from_dict(content: dict[str, Any]) -> RunRecord:
+    known = {name: value for name, value in content.items() if name in RunRecord.__dataclass_fields__}
+    if known["status"] not in _PHASES:
+        raise ValueError("unknown status")
+    if error := known.get("error"):
+        upstream = error.get("upstream")
+        known["error"] = RunError(
+            type=error["type"],
+            message=error["message"],
+            upstream=UpstreamAnswer(**upstream) if upstream else None,
+        )
+    known["steps"] = tuple(StepRecord(**step) for step in known.get("steps", ()))
+    if request := known.get("request"):
+        known["request"] = WebhookRequest.from_dict(request)
+    if (text := known.get("input")) is not None:
+        known["input"] = base64.b64decode(text)
+    return RunRecord(**known)
