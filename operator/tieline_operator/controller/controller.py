@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 
 from tieline_core.engine.trust import AccountSigner
-from tieline_core.evaluation.busy import EvaluationBusy
+from tieline_core.evaluation.pool import EvaluationBusy
 from tieline_core.evaluation.variables_checker import VariablesChecker
 from tieline_core.kubernetes import KubeError, Resource
 from tieline_core.kubernetes import resources as r

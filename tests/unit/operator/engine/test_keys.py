@@ -70,7 +70,7 @@ async def test_a_first_start_makes_the_keys_and_what_the_engine_and_the_api_need
     assert {"operator-seed", "account-seed", "signer-seed", "system-seed", "encryption-key"} <= trust.keys()
     config = there.values(CONFIG_SECRET)["nats.conf"]
     assert "key: $TIELINE_ENGINE_KEY" in config
-    assert 'store_dir: "/data"' in config
+    assert 'store_dir: "/data/single"' in config
     assert "server_name: $TIELINE_SERVER_NAME" in config
     assert "cluster {" not in config
     assert not any(value in config for name, value in trust.items() if name != "release-id")

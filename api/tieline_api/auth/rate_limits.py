@@ -1,4 +1,4 @@
-"""Failed authentications, counted by the address that they come from.
+"""How often a caller may ask, and an address may fail to authenticate: counted in memory, by each replica for itself.
 
 Whoever guesses at tokens, or floods the API with worthless ones (each new one is a question to Kubernetes), is
 told to wait. Credentials that were good go on meanwhile: others may share the address.
@@ -11,9 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from cachetools import LRUCache
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import SlidingWindowCounterRateLimiter
 
 from tieline_api import errors
-from tieline_api.auth.authentication import api_key
+from tieline_api.auth.authentication import Caller, api_key
 
 _WINDOW = 60.0
 _ADDRESSES = 10_000
@@ -92,3 +95,23 @@ def credential_of(headers: Mapping[str, str]) -> bytes | None:
         if sent != "\n"
         else None
     )
+
+
+class RateLimiter:
+    """At most so many requests of one caller in any minute."""
+
+    def __init__(self, requests_a_minute: int) -> None:
+        """0 means no limit."""
+        self._item = RateLimitItemPerMinute(requests_a_minute) if requests_a_minute else None
+        self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
+
+    def hit(self, caller: Caller) -> None:
+        """Counts a request; ApiError 429 for one too many."""
+        if self._item is None or self._limiter.hit(self._item, caller.username, caller.uid):
+            return
+        reset = self._limiter.get_window_stats(self._item, caller.username, caller.uid).reset_time
+        seconds = max(1, math.ceil(reset - time.time()))
+        raise errors.too_many_requests(
+            f"You may send {self._item.amount} requests a minute: go on in {seconds} s, and more slowly",
+            retry_after=seconds,
+        )
