@@ -11,14 +11,15 @@ import aiohttp
 
 from tieline_api import errors
 from tieline_api.settings import Settings
+from tieline_api.sqlite_files import TooSlowError
 from tieline_api.traces import otlp, remote
-from tieline_api.traces.database import TooSlowError
 from tieline_api.traces.forwarder import Forwarder
 from tieline_api.traces.jaeger import Jaeger
 from tieline_api.traces.origins import Origin, with_origin
 from tieline_api.traces.otlp_batch import Batch
 from tieline_api.traces.query import Page, RunQuery
 from tieline_api.traces.remote import RemoteStoreError, Source
+from tieline_api.traces.root_runs import RootQuery, RootRun
 from tieline_api.traces.spans import Span
 from tieline_api.traces.store import Limits, TraceStore
 from tieline_api.traces.tempo import Tempo
@@ -61,6 +62,12 @@ class Traces(Protocol):
 
     async def runs(self, origin: Origin, wanted: RunQuery) -> Page:
         """A page of an environment's runs; raises ApiError."""
+
+    async def roots(self, wanted: RootQuery) -> list[RootRun]:
+        """Direct runs by their root spans, where the store knows them; raises ApiError."""
+
+    async def root_ids(self, wanted: RootQuery) -> list[tuple[str, str]]:
+        """Environment and id of direct runs; raises ApiError."""
 
 
 class EmbeddedTraces:
@@ -106,6 +113,14 @@ class EmbeddedTraces:
     async def runs(self, origin: Origin, wanted: RunQuery) -> Page:
         """A page of runs; see Traces."""
         return await self._read(lambda: self.store.runs(origin.owner, wanted))
+
+    async def roots(self, wanted: RootQuery) -> list[RootRun]:
+        """Direct runs; see Traces."""
+        return await self._read(lambda: self.store.roots(wanted))
+
+    async def root_ids(self, wanted: RootQuery) -> list[tuple[str, str]]:
+        """Ids of direct runs; see Traces."""
+        return await self._read(lambda: self.store.root_ids(wanted))
 
     @staticmethod
     async def _read(question: Callable[[], T]) -> T:
@@ -173,6 +188,14 @@ class RemoteTraces:
             return await remote.runs(self._asked(), origin, wanted)
         except RemoteStoreError as error:
             raise errors.unavailable(str(error)) from None
+
+    async def roots(self, wanted: RootQuery) -> list[RootRun]:
+        """None: stores elsewhere cannot be asked for them in order."""
+        return []
+
+    async def root_ids(self, wanted: RootQuery) -> list[tuple[str, str]]:
+        """None, as roots."""
+        return []
 
     def _asked(self) -> Source:
         if self._source is None:

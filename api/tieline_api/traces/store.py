@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from tieline_api.traces import query
-from tieline_api.traces.database import reading
+from tieline_api.sqlite_files import UNREADABLE, reading
+from tieline_api.traces import query, root_runs
 from tieline_api.traces.spans import Owner, Span
 from tieline_api.traces.writer import Writer
 
@@ -29,7 +29,6 @@ _GATHER_SECONDS = 0.05
 _SWEEP_SECONDS = 60.0
 _BATCHES_BETWEEN_SWEEPS = 64
 _RETRY_SECONDS = 1.0
-_UNREADABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +118,14 @@ class TraceStore:
         """A page of an environment's runs. Raises TooSlowError and sqlite3.Error."""
         return self._read(lambda found: query.runs(found, owner, wanted), empty=query.Page([], None))
 
+    def roots(self, wanted: root_runs.RootQuery) -> list[root_runs.RootRun]:
+        """Roots of direct runs. Raises TooSlowError and sqlite3.Error."""
+        return self._read(lambda found: root_runs.roots(found, wanted), empty=[])
+
+    def root_ids(self, wanted: root_runs.RootQuery) -> list[tuple[str, str]]:
+        """Environment and id of direct runs. Raises TooSlowError and sqlite3.Error."""
+        return self._read(lambda found: root_runs.ids(found, wanted), empty=[])
+
     def _read(self, ask: Callable[[sqlite3.Connection], T], *, empty: T) -> T:
         if not self._path.exists():
             return empty
@@ -127,6 +134,7 @@ class TraceStore:
 
     def _work(self) -> None:
         swept, batches = time.monotonic(), 0
+        self._guard(self._writer.migrate, lost=0)
         while (batch := self._next()) is not None:
             if batch:
                 self._write(batch)
@@ -183,7 +191,7 @@ class TraceStore:
             self._retry_at = time.monotonic() + _RETRY_SECONDS
             if reason == "failed":
                 self._writer.close()
-            if code in _UNREADABLE:
+            if code in UNREADABLE:
                 self._writer.set_aside()
             return False
         return True

@@ -3,19 +3,20 @@
 import logging
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import orjson
 
-from tieline_api.traces.database import connect, used_bytes
+from tieline_api import sqlite_files
+from tieline_api.sqlite_files import transaction, used_bytes
+from tieline_api.traces.database import connect
 from tieline_api.traces.spans import Owner, Span
 
 logger = logging.getLogger("tieline.traces")
 
 _INSERT = (
     "insert or ignore into spans (owner, trace_id, span_id, parent_id, name, start, end, entry, status, message, "
-    "service, task, execution_id, attributes, received) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "service, task, execution_id, attributes, received, run) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _REMOVED_AT_ONCE = 2000
 _KEPT_SHARE = 0.9
@@ -64,6 +65,11 @@ class Writer:
             while used_bytes(connection) > self._max_bytes * _KEPT_SHARE and self._remove_oldest():
                 pass
 
+    def migrate(self) -> None:
+        """Bring a file of an earlier release up to date."""
+        if self._path.exists():
+            self._open()
+
     def close(self) -> None:
         """Close the file; the next use opens it anew."""
         connection, self._connection = self._connection, None
@@ -73,12 +79,7 @@ class Writer:
 
     def set_aside(self) -> None:
         """Keep a file that cannot be read under another name, so that a new one can be made."""
-        aside = self._path.with_name(f"{self._path.name}.unreadable")
-        logger.error("The file of traces cannot be read, setting it aside as %s", aside)
-        with suppress(OSError):
-            self._path.replace(aside)
-            for suffix in ("-wal", "-shm"):
-                self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+        sqlite_files.set_aside(self._path, what="traces", logger=logger)
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -88,16 +89,13 @@ class Writer:
     def _insert(self, batch: Sequence[tuple[Owner, Span]]) -> None:
         connection = self._open()
         now = int(self._clock())
-        connection.execute("begin immediate")
         try:
-            connection.executemany(
-                _INSERT, [_row(self._owner(connection, owner), span, now) for owner, span in batch]
-            )
-            connection.execute("commit")
+            with transaction(connection):
+                connection.executemany(
+                    _INSERT, [_row(self._owner(connection, owner), span, now) for owner, span in batch]
+                )
         except BaseException:
             self._owners.clear()
-            if connection.in_transaction:
-                connection.execute("rollback")
             raise
 
     def _remove_oldest(self) -> int:
@@ -129,5 +127,5 @@ def _row(owner: int, span: Span, now: int) -> tuple[object, ...]:
     return (
         owner, span.trace_id, span.span_id, span.parent_id or None, span.name, span.start, span.end,
         int(span.entry), span.status, span.message, span.service, span.task, span.execution_id,
-        orjson.dumps(span.attributes).decode(), now,
+        orjson.dumps(span.attributes).decode(), now, span.run,
     )  # fmt: skip

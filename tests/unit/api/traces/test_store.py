@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.api.traces.otlp_requests import NOW, OWNER, make
+from tieline_api.sqlite_files import TooSlowError, reading
 from tieline_api.traces import query
 from tieline_api.traces import store as store_module
-from tieline_api.traces.database import TooSlowError, reading
 from tieline_api.traces.query import RunQuery
 from tieline_api.traces.spans import Owner, Span
 from tieline_api.traces.store import Limits, TraceStore
