@@ -19,11 +19,13 @@ from tieline_api.auth.jwts import JwtAuthenticator
 from tieline_api.auth.rate_limit import RateLimiter
 from tieline_api.auth.secret_access import SecretAccess
 from tieline_api.auth.token_review import TokenReviewer
+from tieline_api.body_limits import MIB
 from tieline_api.cache.cluster_cache import ClusterCache
 from tieline_api.cache.credential_directory import CredentialLookups
 from tieline_api.cache.secret_reader import SecretReader
 from tieline_api.cache.token_ages import TokenAges
 from tieline_api.dependencies import Dependencies
+from tieline_api.engine.connection import Engine
 from tieline_api.handlers import OPERATIONS
 from tieline_api.http.dispatcher import Dispatcher
 from tieline_api.http.metrics import Metrics
@@ -36,6 +38,9 @@ from tieline_api.internal.environment import LEGACY_PODS, add_internal
 from tieline_api.internal.legacy_pods import LegacyPods
 from tieline_api.internal.otlp_receiver import add_traces
 from tieline_api.internal.tokens import add_internal_tokens
+from tieline_api.runs.followers import Followers
+from tieline_api.runs.history import RunHistory
+from tieline_api.runs.index import RunIndex
 from tieline_api.server.oauth_callback import add_callback
 from tieline_api.server.probes import add_metrics, add_openapi, add_probes
 from tieline_api.server.swagger_ui import add_documentation
@@ -80,6 +85,10 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
     outgoing = aiohttp.ClientSession(
         connector=settings.egress.connector(), cookie_jar=aiohttp.DummyCookieJar()
     )
+    traces = make_traces(settings)
+    engine = Engine(settings.engine_url, settings.engine_credentials_file)
+    index = RunIndex(settings.runs_path, max_bytes=settings.runs_mebibytes * MIB)
+    followers = Followers(engine, index, serves=world.serves)
     access = Access(kube, seconds=settings.access_cache_seconds, away_seconds=settings.away_seconds)
     return Dependencies(
         settings=settings,
@@ -95,7 +104,10 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         importer=Importer(),
         checker=VariablesChecker(),
         files_checker=FilesChecker(),
-        traces=make_traces(settings),
+        traces=traces,
+        engine=engine,
+        followers=followers,
+        runs=RunHistory(engine, index, followers, traces),
         authentication=AuthenticatorChain(
             [jwts, reviewer] if jwts else [reviewer], keys=ApiKeys(world.api_keys, world.namespace_of)
         ),
@@ -153,6 +165,7 @@ def make_apps(
     table, settings = tuple(operations), platform.settings
     metrics = Metrics(kube)
     metrics.add_traces(platform.traces)
+    metrics.add_engine(platform.engine, platform.followers)
     failures = FailureLimiter(settings.failed_limit)
 
     def application(*more: Middleware) -> web.Application:
@@ -204,6 +217,8 @@ def _running(platform: Dependencies) -> Callable[[web.Application], AsyncIterato
     async def run(_app: web.Application) -> AsyncIterator[None]:
         await platform.world.start()
         await platform.traces.start()
+        await platform.engine.start()
+        await platform.followers.start()
         tasks = [
             asyncio.create_task(platform.oauth_states.run_periodically(), name="sweep authorisations"),
             asyncio.create_task(platform.secret_sweep.run_periodically(), name="sweep secrets"),
@@ -217,6 +232,8 @@ def _running(platform: Dependencies) -> Callable[[web.Application], AsyncIterato
         yield
         for task in tasks:
             task.cancel()
+        await platform.followers.stop()
+        await platform.engine.stop()
         await platform.traces.stop()
         await platform.world.stop()
         await platform.checker.close()

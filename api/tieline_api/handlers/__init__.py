@@ -10,10 +10,12 @@ from tieline_api.handlers import (
     connector_systems,
     connectors,
     deployments,
+    events,
     oauth1_initialise,
     oauth2_initialise,
     project_logs,
     projects,
+    runs,
     systems,
     templates,
     traces,
@@ -40,6 +42,8 @@ _ROWS = (
     *connectors.OPERATIONS,
     *connector_systems.OPERATIONS,
     *traces.OPERATIONS,
+    *runs.OPERATIONS,
+    *events.OPERATIONS,
 )
 
 
