@@ -26,6 +26,7 @@ from tieline_api.cache.secret_reader import SecretReader
 from tieline_api.cache.token_ages import TokenAges
 from tieline_api.dependencies import Dependencies
 from tieline_api.engine.connection import Engine
+from tieline_api.engine.followers import Followers
 from tieline_api.handlers import OPERATIONS
 from tieline_api.http.dispatcher import Dispatcher
 from tieline_api.http.metrics import Metrics
@@ -38,9 +39,10 @@ from tieline_api.internal.environment import LEGACY_PODS, add_internal
 from tieline_api.internal.legacy_pods import LegacyPods
 from tieline_api.internal.otlp_receiver import add_traces
 from tieline_api.internal.tokens import add_internal_tokens
-from tieline_api.runs.followers import Followers
 from tieline_api.runs.history import RunHistory
 from tieline_api.runs.index import RunIndex
+from tieline_api.runs.reading import PREFIX as HISTORIES
+from tieline_api.runs.reading import RunReader
 from tieline_api.server.oauth_callback import add_callback
 from tieline_api.server.probes import add_metrics, add_openapi, add_probes
 from tieline_api.server.swagger_ui import add_documentation
@@ -88,7 +90,8 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
     traces = make_traces(settings)
     engine = Engine(settings.engine_url, settings.engine_credentials_file)
     index = RunIndex(settings.runs_path, max_bytes=settings.runs_mebibytes * MIB)
-    followers = Followers(engine, index, serves=world.serves)
+    run_reader = RunReader(index)
+    histories = Followers(engine, run_reader, prefix=HISTORIES, serves=world.serves)
     access = Access(kube, seconds=settings.access_cache_seconds, away_seconds=settings.away_seconds)
     return Dependencies(
         settings=settings,
@@ -106,8 +109,9 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         files_checker=FilesChecker(),
         traces=traces,
         engine=engine,
-        followers=followers,
-        runs=RunHistory(engine, index, followers, traces),
+        histories=histories,
+        run_reader=run_reader,
+        runs=RunHistory(engine, index, histories, traces),
         authentication=AuthenticatorChain(
             [jwts, reviewer] if jwts else [reviewer], keys=ApiKeys(world.api_keys, world.namespace_of)
         ),
@@ -165,7 +169,7 @@ def make_apps(
     table, settings = tuple(operations), platform.settings
     metrics = Metrics(kube)
     metrics.add_traces(platform.traces)
-    metrics.add_engine(platform.engine, platform.followers)
+    metrics.add_engine(platform.engine, platform.run_reader)
     failures = FailureLimiter(settings.failed_limit)
 
     def application(*more: Middleware) -> web.Application:
@@ -218,7 +222,7 @@ def _running(platform: Dependencies) -> Callable[[web.Application], AsyncIterato
         await platform.world.start()
         await platform.traces.start()
         await platform.engine.start()
-        await platform.followers.start()
+        await platform.histories.start()
         tasks = [
             asyncio.create_task(platform.oauth_states.run_periodically(), name="sweep authorisations"),
             asyncio.create_task(platform.secret_sweep.run_periodically(), name="sweep secrets"),
@@ -232,7 +236,7 @@ def _running(platform: Dependencies) -> Callable[[web.Application], AsyncIterato
         yield
         for task in tasks:
             task.cancel()
-        await platform.followers.stop()
+        await platform.histories.stop()
         await platform.engine.stop()
         await platform.traces.stop()
         await platform.world.stop()

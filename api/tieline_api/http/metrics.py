@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from tieline_api.engine.connection import Engine
-from tieline_api.runs.followers import Followers
+from tieline_api.runs.reading import RunReader
 from tieline_api.traces.backends import Traces
 from tieline_core.kubernetes import Kube
 
@@ -55,9 +55,9 @@ class _Spans(Collector):
 class _Engine(Collector):
     """The event engine, as this replica sees it."""
 
-    def __init__(self, engine: Engine, followers: Followers) -> None:
+    def __init__(self, engine: Engine, runs: RunReader) -> None:
         self._engine = engine
-        self._followers = followers
+        self._runs = runs
 
     def collect(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily]:
         engine = self._engine
@@ -79,7 +79,7 @@ class _Engine(Collector):
             "Records of runs from the engine: read, or malformed; and failed attempts to keep some",
             labels=["outcome"],
         )
-        for outcome, count in self._followers.counts.copy().items():
+        for outcome, count in self._runs.counts.copy().items():
             records.add_metric([outcome], count)
         yield records
 
@@ -122,9 +122,9 @@ class Metrics:
         """Count what the store of traces keeps, and what it has to drop."""
         self._registry.register(_Spans(store))
 
-    def add_engine(self, engine: Engine, followers: Followers) -> None:
+    def add_engine(self, engine: Engine, runs: RunReader) -> None:
         """Tell how the event engine is."""
-        self._registry.register(_Engine(engine, followers))
+        self._registry.register(_Engine(engine, runs))
 
     def render(self) -> bytes:
         """All metrics as text."""

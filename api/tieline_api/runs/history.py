@@ -9,7 +9,7 @@ from typing import TypeVar
 from tieline_api import errors
 from tieline_api.engine.connection import Engine
 from tieline_api.engine.errors import EngineUnavailableError
-from tieline_api.runs.followers import Followers
+from tieline_api.engine.followers import Followers
 from tieline_api.runs.index import RunIndex
 from tieline_api.runs.model import Attempt, PageRequest, Run, RunFilter
 from tieline_api.runs.roots import root_query, run_of_root

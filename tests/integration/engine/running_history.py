@@ -9,9 +9,10 @@ from pathlib import Path
 
 from tests.harness.processes.nats_server import NatsServer
 from tieline_api.engine.connection import Engine
-from tieline_api.runs.followers import Followers
+from tieline_api.engine.followers import Followers
 from tieline_api.runs.history import RunHistory
 from tieline_api.runs.index import RunIndex
+from tieline_api.runs.reading import PREFIX, RunReader
 from tieline_api.traces.backends import EmbeddedTraces
 from tieline_api.traces.store import Limits
 
@@ -21,6 +22,7 @@ class Replica:
     """What one replica knows of runs."""
 
     engine: Engine
+    reader: RunReader
     followers: Followers
     history: RunHistory
     traces: EmbeddedTraces
@@ -33,13 +35,14 @@ async def replica(
     """A replica with its files in ``folder``."""
     engine = Engine(server.url, str(server.credentials_file()))
     index = RunIndex(folder / "runs.db", max_bytes=64 << 20)
-    followers = Followers(engine, index, serves=serves)
+    reader = RunReader(index)
+    followers = Followers(engine, reader, prefix=PREFIX, serves=serves)
     traces = EmbeddedTraces(folder / "traces.db", Limits())
     await traces.start()
     await engine.start()
     await followers.start()
     try:
-        yield Replica(engine, followers, RunHistory(engine, index, followers, traces), traces)
+        yield Replica(engine, reader, followers, RunHistory(engine, index, followers, traces), traces)
     finally:
         await followers.stop()
         await engine.stop()

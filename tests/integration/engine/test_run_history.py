@@ -122,7 +122,7 @@ async def test_a_restarted_replica_reads_only_what_it_has_not_read(
     await organisation.report(*life(runs[2]))
     async with replica(engine, tmp_path / "a") as again:
         await until_there(again, organisation.id, runs)
-        assert again.followers.counts["read"] == len(life(runs[2]))
+        assert again.reader.counts["read"] == len(life(runs[2]))
 
 
 async def test_the_input_of_a_run_comes_from_the_engine(
@@ -150,7 +150,7 @@ async def test_an_organisation_that_is_not_served_is_not_read(
     await other.report(*life(hidden))
     async with replica(engine, tmp_path / "a", serves=lambda one: one == organisation.id) as one:
         await until_there(one, organisation.id, [run])
-        assert one.followers.counts["read"] == len(life(run))
+        assert one.reader.counts["read"] == len(life(run))
         assert one.followers.organisations == 1
     for client in other.pods:
         await client.close()
@@ -177,7 +177,7 @@ async def test_what_a_pod_makes_up_changes_no_other_environments_runs(
         await until_there(one, organisation.id, [last])
         after = await one.history.get(organisation.id, organisation.environments[:1], victim)
         assert after == before
-        assert one.followers.counts["malformed"] == 7
+        assert one.reader.counts["malformed"] == 7
         (large,) = [run for run in await listed(one, organisation.id) if run.id == huge.id]
         assert len(large.task) <= 128
 
