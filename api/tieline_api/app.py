@@ -87,8 +87,8 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
     outgoing = aiohttp.ClientSession(
         connector=settings.egress.connector(), cookie_jar=aiohttp.DummyCookieJar()
     )
-    traces = make_traces(settings)
     engine = Engine(settings.engine_url, settings.engine_credentials_file)
+    traces = make_traces(settings, engine, world.serves)
     index = RunIndex(settings.runs_path, max_bytes=settings.runs_mebibytes * MIB)
     run_reader = RunReader(index)
     histories = Followers(engine, run_reader, prefix=HISTORIES, serves=world.serves)
@@ -220,8 +220,8 @@ def make_apps(
 def _running(platform: Dependencies) -> Callable[[web.Application], AsyncIterator[None]]:
     async def run(_app: web.Application) -> AsyncIterator[None]:
         await platform.world.start()
-        await platform.traces.start()
         await platform.engine.start()
+        await platform.traces.start()
         await platform.histories.start()
         tasks = [
             asyncio.create_task(platform.oauth_states.run_periodically(), name="sweep authorisations"),
@@ -237,8 +237,8 @@ def _running(platform: Dependencies) -> Callable[[web.Application], AsyncIterato
         for task in tasks:
             task.cancel()
         await platform.histories.stop()
-        await platform.engine.stop()
         await platform.traces.stop()
+        await platform.engine.stop()
         await platform.world.stop()
         await platform.checker.close()
         await platform.files_checker.close()

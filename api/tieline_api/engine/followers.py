@@ -179,6 +179,19 @@ class Followers:
             ) from None
         return follower
 
+    def follow(self, organisation: str) -> None:
+        """Follows the stream of an organisation, if it is not followed yet."""
+        if organisation not in self._followers:
+            self._follow(organisation)
+
+    async def catches_up(self, organisation: str) -> bool:
+        """Whether the stream had to be waited for. Raises EngineUnavailableError."""
+        known = self._followers.get(organisation)
+        if known is not None and known[0].caught_up.is_set():
+            return False
+        await self.need(organisation)
+        return True
+
     async def reached(self, organisation: str, sequence: int) -> None:
         """Waits a moment until this replica has what was just written."""
         known = self._followers.get(organisation)

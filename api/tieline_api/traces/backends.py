@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 import aiohttp
 
 from tieline_api import errors
+from tieline_api.engine.connection import Engine
 from tieline_api.settings import Settings
 from tieline_api.sqlite_files import TooSlowError
 from tieline_api.traces import otlp, remote
@@ -20,6 +21,7 @@ from tieline_api.traces.otlp_batch import Batch
 from tieline_api.traces.query import Page, RunQuery
 from tieline_api.traces.remote import RemoteStoreError, Source
 from tieline_api.traces.root_runs import RootQuery, RootRun
+from tieline_api.traces.span_stream import SpanStream
 from tieline_api.traces.spans import Span
 from tieline_api.traces.store import Limits, TraceStore
 from tieline_api.traces.tempo import Tempo
@@ -73,8 +75,20 @@ class Traces(Protocol):
 class EmbeddedTraces:
     """In a file of this replica's."""
 
-    def __init__(self, path: Path, limits: Limits) -> None:
+    def __init__(
+        self,
+        path: Path,
+        limits: Limits,
+        *,
+        engine: Engine | None = None,
+        serves: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """With an ``engine``, spans of the organisations that are served go through it to all replicas."""
         self.store = TraceStore(path, limits)
+        self._stream = None
+        if engine is not None and engine.configured:
+            days = limits.max_age_seconds / 86400
+            self._stream = SpanStream(engine, self.store, days=days, serves=serves)
 
     @property
     def written(self) -> int:
@@ -89,38 +103,52 @@ class EmbeddedTraces:
     @property
     def queued(self) -> int:
         """Spans that wait to be written."""
-        return self.store.queued
+        return self.store.queued + (self._stream.queued if self._stream else 0)
 
     async def start(self) -> None:
         """Begin to write."""
         self.store.start()
+        if self._stream:
+            await self._stream.start()
 
     async def stop(self) -> None:
         """Write what waits, and close the file."""
+        if self._stream:
+            await self._stream.stop()
         await asyncio.to_thread(self.store.stop)
 
     async def take(self, origin: Origin, content_type: str, body: bytes) -> Batch | None:
         """Queue spans; see Traces."""
         batch = await _aside(len(body), lambda: otlp.parse(content_type, body))
-        if batch.spans and not self.store.offer(origin.owner, batch.spans):
-            return None
-        return batch
+        if not batch.spans:
+            return batch
+        if self._stream and await self._stream.offer(origin.owner, content_type, body, batch.spans):
+            return batch
+        return batch if self.store.offer(origin.owner, batch.spans) else None
 
     async def trace(self, organisation: str, project: str, trace_id: bytes) -> list[Span]:
         """One trace; see Traces."""
+        await self._settle(organisation)
         return await self._read(lambda: self.store.trace(organisation, project, trace_id))
 
     async def runs(self, origin: Origin, wanted: RunQuery) -> Page:
         """A page of runs; see Traces."""
+        await self._settle(origin.owner.organisation)
         return await self._read(lambda: self.store.runs(origin.owner, wanted))
 
     async def roots(self, wanted: RootQuery) -> list[RootRun]:
         """Direct runs; see Traces."""
+        await self._settle(wanted.organisation)
         return await self._read(lambda: self.store.roots(wanted))
 
     async def root_ids(self, wanted: RootQuery) -> list[tuple[str, str]]:
         """Ids of direct runs; see Traces."""
         return await self._read(lambda: self.store.root_ids(wanted))
+
+    async def _settle(self, organisation: str) -> None:
+        """After a start: what other replicas have received, and this one before, is read first."""
+        if self._stream:
+            await self._stream.settle(organisation)
 
     @staticmethod
     async def _read(question: Callable[[], T]) -> T:
@@ -208,12 +236,14 @@ async def _aside(size: int, work: Callable[[], T]) -> T:
     return work() if size <= _SMALL else await asyncio.to_thread(work)
 
 
-def make_traces(settings: Settings) -> Traces:
+def make_traces(settings: Settings, engine: Engine, serves: Callable[[str], bool]) -> Traces:
     """The place that the configuration names."""
     if settings.traces_store == "embedded":
         return EmbeddedTraces(
             Path(settings.traces_file),
             Limits(max_bytes=settings.traces_mebibytes * _MIB, max_age_seconds=settings.traces_days * 86400),
+            engine=engine,
+            serves=serves,
         )
     kind = Tempo if settings.traces_store == "tempo" else Jaeger
     headers = _headers(settings.traces_headers_file)

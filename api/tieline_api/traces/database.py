@@ -42,7 +42,14 @@ create index entries_by_task on spans (owner, task, start, id) where entry = 1 a
 create index entries_by_execution on spans (owner, execution_id, start, id) where entry = 1 and execution_id <> '';
 create index errors_by_trace on spans (owner, trace_id) where status = 'ERROR'
 """
-_RUNS = "create index runs_by_time on spans (owner, start, execution_id) where run <> ''"
+_SINCE_2 = """
+create table streams (
+  organisation text primary key,
+  created text not null,
+  position integer not null
+) without rowid;
+create index runs_by_time on spans (owner, start, execution_id) where run <> ''
+"""
 """``run`` is the kind of the run whose root the span is, or empty (spans.py)."""
 # Version 1 did not know roots from other spans that a run begins with.
 _FROM_1 = """
@@ -67,5 +74,5 @@ def _make_tables(connection: sqlite3.Connection) -> None:
     if found > VERSION:
         raise sqlite3.DatabaseError(f"it holds traces of version {found}, not {VERSION}")
     execute_all(connection, _SCHEMA if found == 0 else _FROM_1)
-    connection.execute(_RUNS)
+    execute_all(connection, _SINCE_2)
     connection.execute(f"pragma user_version = {VERSION}")

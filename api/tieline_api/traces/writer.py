@@ -2,7 +2,7 @@
 
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import orjson
@@ -36,16 +36,19 @@ class Writer:
         self._connection: sqlite3.Connection | None = None
         self._owners: dict[Owner, int] = {}
 
-    def write(self, batch: Sequence[tuple[Owner, Span]]) -> None:
-        """All of ``batch`` in one transaction; spans that are there already stay as they are."""
+    def write(self, batch: Sequence[tuple[Owner, Span]], positions: Mapping[str, int] | None = None) -> None:
+        """All of ``batch`` in one transaction; spans that are there already stay as they are.
+
+        ``positions`` are how far the streams of organisations have been read with it.
+        """
         try:
-            self._insert(batch)
+            self._insert(batch, positions or {})
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
                 raise
             # The oldest make room for the newest; when even that finds no room, the batch is lost.
             self._remove_oldest()
-            self._insert(batch)
+            self._insert(batch, positions or {})
 
     def sweep(self) -> None:
         """Remove what is too old, and the oldest of what is too much."""
@@ -64,6 +67,21 @@ class Writer:
         if used_bytes(connection) > self._max_bytes:
             while used_bytes(connection) > self._max_bytes * _KEPT_SHARE and self._remove_oldest():
                 pass
+
+    def begin(self, organisation: str, created: str) -> int:
+        """How far the stream of an organisation was read, 0 for one that was made since then."""
+        connection = self._open()
+        with transaction(connection):
+            known = connection.execute(
+                "select created, position from streams where organisation = ?", (organisation,)
+            ).fetchone()
+            if known and known[0] == created:
+                return int(known[1])
+            connection.execute(
+                "insert or replace into streams (organisation, created, position) values (?, ?, 0)",
+                (organisation, created),
+            )
+            return 0
 
     def migrate(self) -> None:
         """Bring a file of an earlier release up to date."""
@@ -86,13 +104,17 @@ class Writer:
             self._connection = connect(self._path, max_bytes=int(self._max_bytes * _HARD_SHARE))
         return self._connection
 
-    def _insert(self, batch: Sequence[tuple[Owner, Span]]) -> None:
+    def _insert(self, batch: Sequence[tuple[Owner, Span]], positions: Mapping[str, int]) -> None:
         connection = self._open()
         now = int(self._clock())
         try:
             with transaction(connection):
                 connection.executemany(
                     _INSERT, [_row(self._owner(connection, owner), span, now) for owner, span in batch]
+                )
+                connection.executemany(
+                    "update streams set position = max(position, ?) where organisation = ?",
+                    [(position, organisation) for organisation, position in positions.items()],
                 )
         except BaseException:
             self._owners.clear()

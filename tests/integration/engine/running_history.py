@@ -37,13 +37,13 @@ async def replica(
     index = RunIndex(folder / "runs.db", max_bytes=64 << 20)
     reader = RunReader(index)
     followers = Followers(engine, reader, prefix=PREFIX, serves=serves)
-    traces = EmbeddedTraces(folder / "traces.db", Limits())
-    await traces.start()
+    traces = EmbeddedTraces(folder / "traces.db", Limits(), engine=engine, serves=serves)
     await engine.start()
+    await traces.start()
     await followers.start()
     try:
         yield Replica(engine, reader, followers, RunHistory(engine, index, followers, traces), traces)
     finally:
         await followers.stop()
-        await engine.stop()
         await traces.stop()
+        await engine.stop()
