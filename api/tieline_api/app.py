@@ -200,7 +200,8 @@ def make_apps(
     public = application(cors(settings.cors_origins, request_id_header=settings.request_id_header))
     dispatcher = Dispatcher(platform)
     for operation in table:
-        public.router.add_route(operation.method, operation.path, _handler(dispatcher, operation))
+        path = _routed(operation.path, table)
+        public.router.add_route(operation.method, path, _handler(dispatcher, operation))
     add_openapi(public, document(table, title=TITLE, version=version("tieline")))
     add_documentation(public, title=TITLE)
     add_callback(public, platform)
@@ -215,6 +216,16 @@ def make_apps(
         add_traces(app, platform)
     add_metrics(monitoring, platform, metrics)
     return Applications(public=public, internal=internal, monitoring=monitoring)
+
+
+def _routed(path: str, table: Iterable[Operation]) -> str:
+    """The path as the router takes it: an id at its end is none of the words that other paths have there."""
+    before, _, last = path.rpartition("/")
+    if not last.startswith("{"):
+        return path
+    others = {other.path.rpartition("/") for other in table}
+    words = sorted(word for start, _, word in others if start == before and not word.startswith("{"))
+    return f"{before}/{{{last[1:-1]}:(?!(?:{'|'.join(words)})$)[^/]+}}" if words else path
 
 
 def _running(platform: Dependencies) -> Callable[[web.Application], AsyncIterator[None]]:

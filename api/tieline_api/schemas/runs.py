@@ -281,7 +281,7 @@ class EventCreate(Rest):
     stored once."""
     user: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
     """The user that it is for, by id or external id; without one it is for the environment itself."""
-    delay: Annotated[float, Field(ge=0, le=MAX_DELAY_DAYS * 86400)] | None = None
+    delay: Annotated[float, Field(strict=True, ge=0, le=MAX_DELAY_DAYS * 86400)] | None = None
     """Seconds until it runs, at most 366 days."""
 
 

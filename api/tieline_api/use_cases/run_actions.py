@@ -15,7 +15,7 @@ from tieline_api.engine.stream_reader import stream_state
 from tieline_api.errors import ApiError
 from tieline_api.runs.history import RunInput
 from tieline_api.runs.model import PageRequest, Run, RunFilter
-from tieline_core.engine.publisher import Published, publish_event
+from tieline_core.engine.publisher import Published, is_task, publish_event
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import MAX_EVENT_BYTES, EventStreams
 from tieline_protocol.events import EventMetadata, InvalidEventError
@@ -148,6 +148,8 @@ def why_not_again(run: Run) -> str:
         return f"The run is {run.status}: it can be run again once it has ended, or cancel it first"
     if run.source == "span":
         return _no_input(run)
+    if not is_task(run.task):
+        return "The run's task has a name that no task can have, so there is nothing to run again"
     return ""
 
 

@@ -1,5 +1,6 @@
 """Publishes events, as ``tieline_protocol.event_streams`` says where they are kept."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ _STORE_FAILED = 10077
 _NO_SPACE = (10023, 10028, 10047)
 """Insufficient resources: of the server, of the account, of the storage."""
 _PER_SUBJECT = "per subject"
+_TASK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
 class StreamFullError(Exception):
@@ -35,6 +37,11 @@ def message_id(task: str, event_id: str) -> str:
     return f"{task}:{event_id}"
 
 
+def is_task(name: str) -> bool:
+    """Whether events may have a task of this name: it becomes a part of a subject."""
+    return _TASK.fullmatch(name) is not None
+
+
 def is_full(error: APIError) -> bool:
     """Whether a stream refused a message since there is no room."""
     if error.err_code in _NO_SPACE:
@@ -54,8 +61,11 @@ async def publish_event(
 ) -> Published:
     """Stores an event; once this returns it is on disk. ``at`` is when it is to run, None for at once.
 
-    Raises StreamFullError and the errors of nats-py. After a time-out the event may have been stored.
+    Raises StreamFullError, ValueError for a task that ``is_task`` refuses, and the errors of nats-py. After a time-out
+    the event may have been stored.
     """
+    if not is_task(metadata.task):
+        raise ValueError("no name of a task")
     headers = {HEADER: metadata.header()}
     identifier = deduplicated_by or (
         message_id(metadata.task, metadata.event_id) if metadata.event_id else None

@@ -77,7 +77,8 @@ def make_everything(client: Client, engine: NatsServer) -> Everything:
     run = RunRecord(
         id=new_id(),
         kind="event",
-        task=MARK,
+        task="order.created",
+        version=MARK,
         status="succeeded",
         attempt=1,
         queued_at=1e9,
