@@ -28,7 +28,7 @@ class Metrics:
     def __init__(self, *, object_names: bool = False) -> None:
         """``object_names``: whether series name objects and namespaces, readable by all who reach the port."""
         self.registry = CollectorRegistry()
-        self._object_names = object_names
+        self.object_names = object_names
         counter = partial(Counter, registry=self.registry)
         histogram = partial(Histogram, buckets=_BUCKETS, registry=self.registry)
         self.reconciles = counter(
@@ -80,11 +80,11 @@ class Metrics:
 
     def watch_objects(self, objects: Callable[[], Objects]) -> None:
         """Registers what is read at each scrape: the objects and the environments."""
-        self.registry.register(_Collected(lambda: _objects(objects(), names=self._object_names)))
+        self.registry.register(_Collected(lambda: _objects(objects(), names=self.object_names)))
 
     def watch_organisations(self, duplicates: Callable[[], Mapping[str, OrganisationClaim]]) -> None:
         """Registers what is read at each scrape: the namespaces that carry the id of an older one."""
-        self.registry.register(_Collected(lambda: _duplicates(duplicates(), names=self._object_names)))
+        self.registry.register(_Collected(lambda: _duplicates(duplicates(), names=self.object_names)))
 
     def watch_refreshes(self, *, waiting: Callable[[], float], late: Callable[[], float]) -> None:
         """Registers what is read at each scrape: the tokens that are kept fresh."""

@@ -1,4 +1,4 @@
-"""Deploying the platform of this checkout on a cluster: images, definitions, operator and API."""
+"""Deploying the platform of this checkout on a cluster: images, definitions, engine, operator and API."""
 
 import json
 import os
@@ -20,7 +20,12 @@ from tieline_cluster.progress import Progress
 NAMESPACE = "tieline-system"
 OVERLAY = Path("deploy/overlays/local")
 _ROLLOUT = 300
-_IMAGES = {"platform": "localhost/tieline-platform", "runtime": "localhost/tieline-runtime"}
+_IMAGES = {
+    "platform": "localhost/tieline-platform",
+    "runtime": "localhost/tieline-runtime",
+    "engine": "localhost/tieline-engine",
+}
+_WORKLOADS = ("deployment/tieline-operator", "deployment/tieline-api")
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,8 @@ def deploy(
 
     ``work`` is a folder for what is generated on the way. Raises ClusterError.
     """
-    images = provider.build_images(context=checkout, targets=["platform", "runtime"])
-    with progress.step("Installing definitions, operator and API"):
+    images = all_images(provider, checkout)
+    with progress.step("Installing definitions, engine, operator and API"):
         _apply(kubectl, checkout / "crds")
         overlay = partial(
             with_images, checkout / OVERLAY, images=images, work=work / "platform", configure=True
@@ -57,11 +62,17 @@ def deploy(
         reach = service_access_for(cluster, kubectl, work / "platform" / "forwards")
         _apply(kubectl, overlay(public_url=reach.address(NAMESPACE, "tieline-api")))
     with progress.step("Waiting until operator and API are ready"):
-        for deployment in ("tieline-operator", "tieline-api"):
-            _rolled_out(kubectl, deployment)
+        for workload in _WORKLOADS:
+            _rolled_out(kubectl, workload)
         url = reach.url(NAMESPACE, "tieline-api")
         until("the API is ready", lambda: _get(f"{url}/readyz"), within=120)
     return Deployed(kubectl=kubectl, url=url, images=images, reach=reach)
+
+
+def all_images(provider: ClusterProvider, checkout: Path) -> dict[str, str]:
+    """Builds the images of a checkout; their names by what they are: ``platform``, ``runtime`` and ``engine``."""
+    built = provider.build_images(context=checkout, targets=["platform", "runtime"])
+    return {**built, "engine": provider.engine_image()}
 
 
 def with_images(
@@ -159,11 +170,15 @@ def _apply(kubectl: Kubectl, kustomization: Path) -> None:
     kubectl("apply", "--server-side", "--force-conflicts", "-k", str(kustomization))
 
 
-def _rolled_out(kubectl: Kubectl, deployment: str) -> None:
-    name, limit = f"deployment/{deployment}", f"--timeout={_ROLLOUT}s"
+def _rolled_out(kubectl: Kubectl, workload: str) -> None:
+    limit = f"--timeout={_ROLLOUT}s"
     try:
-        kubectl("rollout", "status", name, limit, "-n", NAMESPACE, timeout=_ROLLOUT + 20)
+        kubectl("rollout", "status", workload, limit, "-n", NAMESPACE, timeout=_ROLLOUT + 20)
     except ClusterError as error:
         pods = kubectl("get", "pods", "-n", NAMESPACE, "-o", "wide")
-        logs = kubectl("logs", name, "-n", NAMESPACE, "--tail=20")
-        raise ClusterError(f"{deployment} does not become ready: {error}\n{pods}\n{logs}") from error
+        try:
+            logs = kubectl("logs", workload, "-n", NAMESPACE, "--tail=20")
+        except ClusterError as unavailable:
+            # A pod that waits for a Secret has no logs.
+            logs = str(unavailable)
+        raise ClusterError(f"{workload} does not become ready: {error}\n{pods}\n{logs}") from error

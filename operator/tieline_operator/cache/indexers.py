@@ -5,7 +5,7 @@ from typing import Any
 
 from tieline_core.credentials.linker import canonical, credential_ids, lent_certificates
 from tieline_core.identity.ids import object_id
-from tieline_core.identity.names import PROJECT_LABEL, label_value
+from tieline_core.identity.names import PROJECT_LABEL, engine_credentials_name, label_value
 from tieline_core.identity.organisations import labelled_id
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as r
@@ -35,11 +35,17 @@ CHILD_RESOURCES = (
     r.SERVICE_ACCOUNTS,
     r.NETWORK_POLICIES,
     r.SERVICES,
+    r.ENGINE_SECRETS,
     r.POD_DISRUPTION_BUDGETS,
     r.DEPLOYMENTS,
     r.INGRESSES,
     r.HTTP_ROUTES,
 )
+
+
+def child_name(resource: Resource, workload: str) -> str:
+    """The name of an environment's child: that of its workload, but for Secrets, which are often made by people."""
+    return engine_credentials_name(workload) if resource == r.ENGINE_SECRETS else workload
 
 
 def joined(*parts: str | None) -> str:

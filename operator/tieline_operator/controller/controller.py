@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
-from tieline_core.evaluation.busy import EvaluationBusy
+from tieline_core.engine.trust import AccountSigner
+from tieline_core.evaluation.pool import EvaluationBusy
 from tieline_core.evaluation.variables_checker import VariablesChecker
 from tieline_core.kubernetes import KubeError, Resource
 from tieline_core.kubernetes import resources as r
@@ -47,12 +48,13 @@ def reconcilers(
     *,
     checker: VariablesChecker | None = None,
     enqueue: Callable[[Key], None] = lambda _key: None,
+    engine_signer: Callable[[], AccountSigner | None] = lambda: None,
 ) -> Mapping[str, Reconcile]:
     """One reconciler a kind.
 
     ``token_problems`` returns why a connection's provider cannot be asked for tokens; ``imported`` is called with the
     outcome of each import. ``checker`` checks variables. ``enqueue`` reconciles an object again once a slow check of
-    variables or files is done.
+    variables or files is done. ``engine_signer`` gives what signs credentials for the event engine.
     """
     checker = checker or VariablesChecker()
     imports = DescriptionImports(ended=imported)
@@ -61,7 +63,7 @@ def reconcilers(
         r.SYSTEMS.kind: SystemReconciler(imports).reconcile,
         r.CONNECTIONS.kind: ConnectionReconciler(token_problems, config.egress).reconcile,
         r.CONNECTION_TEMPLATES.kind: connection_templates.reconcile,
-        r.PROJECTS.kind: ProjectReconciler(config, code, checker, enqueue).reconcile,
+        r.PROJECTS.kind: ProjectReconciler(config, code, checker, enqueue, engine_signer).reconcile,
         r.PROJECT_VERSIONS.kind: ProjectVersionReconciler(code, enqueue).reconcile,
         r.ACTIVATIONS.kind: ActivationReconciler(checker, enqueue).reconcile,
         r.END_USERS.kind: end_users.reconcile,

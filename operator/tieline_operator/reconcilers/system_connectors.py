@@ -9,7 +9,7 @@ from tieline_core.connectors.version_order import newest_first
 from tieline_core.identity.ids import object_id
 from tieline_core.kubernetes.resources import CONNECTOR_VERSIONS, CONNECTORS
 from tieline_core.severity import Severity
-from tieline_core.system_defaults import Generated, generated
+from tieline_core.systems import Generated, generated
 from tieline_operator.apply.plan import Object, Outcome, Plan, failed, in_progress
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined

@@ -17,9 +17,8 @@ from typing import Any
 from nats.aio.client import Client
 
 import nats
-from tests.harness.cluster.kubectl import ROOT
 from tests.harness.processes.ports import free_ports
-from tieline_cluster.definition.go_modules import ensure_built
+from tieline_cluster.definition.nats_server import ensure_nats_server
 from tieline_cluster.progress import Progress
 from tieline_core.engine.claims import Permissions
 from tieline_core.engine.server_config import EngineConfig
@@ -28,17 +27,6 @@ from tieline_protocol.engine_credentials import Credentials
 from tieline_protocol.event_streams import EventStreams
 
 _START_SECONDS = 30.0
-
-
-def nats_server_program(progress: Progress) -> Path:
-    """The folder with nats-server, built when this machine has not yet."""
-    return ensure_built(
-        ROOT / "cluster" / "nats",
-        progress,
-        name="nats-server",
-        what="nats-server",
-        packages=("github.com/nats-io/nats-server/v2",),
-    )
 
 
 @dataclass
@@ -63,7 +51,7 @@ class NatsServer:
 
     def start(self) -> None:
         """Starts it, and returns once it takes connections."""
-        program = nats_server_program(Progress()) / "nats-server"
+        program = ensure_nats_server(Progress())
         file = self.folder / "nats.conf"
         file.write_text(self._config().text())
         with self.log.open("ab") as log:
@@ -89,6 +77,13 @@ class NatsServer:
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
             self._process.wait(20)
+
+    def credentials_file(self) -> Path:
+        """The file with which the platform connects."""
+        file = self.folder / "platform.creds"
+        if not file.exists():
+            file.write_text(self.trust.credentials("platform", at=datetime.now(UTC)))
+        return file
 
     async def admin(self, **options: Any) -> Client:
         """A client with all rights in the platform's account."""
