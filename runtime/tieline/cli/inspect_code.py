@@ -28,7 +28,7 @@ class LoadedCode:
     """What the code registers."""
 
     webhooks: tuple[Mapping[str, Any], ...] = ()
-    """Each with its name, methods, connection (a template's name or None), delivery and number of attempts."""
+    """Each with its name, methods, connection (a template's name or None), delivery, key and number of attempts."""
     events: tuple[Mapping[str, Any], ...] = ()
     """Each with its name, key (a field of the payload or None) and number of attempts."""
     schedules: tuple[Mapping[str, Any], ...] = ()
@@ -83,6 +83,7 @@ def _describe(tasks: Tasks) -> dict[str, Any]:
                 "methods": sorted(hook.methods),
                 "connection": hook.connection,
                 "delivery": hook.delivery,
+                "key": hook.key,
                 "attempts": hook.retry.attempts if hook.delivery == "queued" else 1,
             }
             for hook in tasks.webhooks.values()

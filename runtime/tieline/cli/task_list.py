@@ -11,8 +11,7 @@ def task_lines(loaded: LoadedCode, url: str = "") -> Iterator[str]:
     for webhook in loaded.webhooks:
         yield f"  {','.join(webhook['methods']):<8} {url}/{webhook['name']}{_notes(webhook)}"
     for event in loaded.events:
-        order = f", in order by {event['key']}" if event["key"] else ""
-        yield f"  {'event':<8} {event['name']}{order}, {_attempts(event)}"
+        yield f"  {'event':<8} {event['name']}, {_terms(event)}"
     for schedule in loaded.schedules:
         yield f"  {schedule['cron']:<8} {schedule['name']}, next at {schedule['next']}"
 
@@ -20,11 +19,12 @@ def task_lines(loaded: LoadedCode, url: str = "") -> Iterator[str]:
 def _notes(webhook: Mapping[str, Any]) -> str:
     notes = []
     if webhook["delivery"] == "queued":
-        notes.append(f"queued, {_attempts(webhook)}")
+        notes.append(f"queued, {_terms(webhook)}")
     if webhook["connection"]:
         notes.append(f"callers show the credential of {webhook['connection']}")
     return f"  ({'; '.join(notes)})" if notes else ""
 
 
-def _attempts(task: Mapping[str, Any]) -> str:
-    return "1 attempt" if task["attempts"] == 1 else f"{task['attempts']} attempts"
+def _terms(task: Mapping[str, Any]) -> str:
+    order = f"in order by {task['key']}, " if task["key"] else ""
+    return f"{order}{task['attempts']} attempt{'' if task['attempts'] == 1 else 's'}"

@@ -49,7 +49,7 @@ class EventServer:
         if not self.tasks.has_events:
             return
         if isinstance(self.queue, EngineQueue):
-            self.queue.keys.wanted = any(task.key for task in self.tasks.events.values())
+            self.queue.keys.wanted = self.tasks.have_keys
             delivering = self.queue.run(runs.run, capacity=capacity, cancel=runs.cancel)
         elif isinstance(self.queue, MemoryQueue):
             delivering = self.queue.run(runs.run, capacity=capacity)

@@ -48,7 +48,7 @@ def test_webhooks_events_and_schedules_are_listed(tmp_path: Path) -> None:
     code = """\
 from tieline import Integration, Retry
 integration = Integration()
-@integration.webhook("orders", delivery="queued", connection="storefront")
+@integration.webhook("orders", delivery="queued", key="customer", connection="storefront")
 def orders(): ...
 @integration.event("order.created", key="customer", retry=Retry(attempts=1))
 def order_created(): ...
@@ -58,7 +58,7 @@ def nightly(): ...
     project(tmp_path, {"main.py": code})
     lines = tieline("check", str(tmp_path)).stdout.splitlines()
     assert lines[:2] == [
-        "  POST     /orders  (queued, 15 attempts; callers show the credential of storefront)",
+        "  POST     /orders  (queued, in order by customer, 15 attempts; callers show the credential of storefront)",
         "  event    order.created, in order by customer, 1 attempt",
     ]
     assert lines[2].startswith("  0 3 * * * nightly, next at ")
