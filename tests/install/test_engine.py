@@ -20,9 +20,9 @@ from tests.harness.cluster.kubectl import Kubectl
 from tests.harness.cluster.releases import PLATFORM_NAMESPACE, Helm, Release
 from tests.harness.session.waiting import eventually, eventually_async
 from tieline_cluster.providers import Cluster
-from tieline_core.engine.credentials import Credentials
 from tieline_core.engine.streams import StreamLimits, ensure_environment
 from tieline_core.engine.trust import EngineTrust
+from tieline_protocol.engine_credentials import Credentials
 from tieline_protocol.event_streams import EventStreams
 
 pytestmark = pytest.mark.e2e

@@ -1,7 +1,8 @@
 """What is asked of the stored spans: one trace, or a page of the runs of a project."""
 
+import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,11 @@ from tieline_api.traces.spans import EXECUTION_ID, TASK, Owner, Span
 MAX_SPANS_OF_TRACE = 10_000
 SCANNED = 20_000
 """Runs that one page looks at, at most: a filter that fits nothing answers soon, and goes on by its token."""
+
+MAX_TERMS = 10
+_PART = r'(?:"(?:[^"\\]|\\.)*"|[^\s:"][^\s:]*)'
+_VALUE = r'(?:"(?:[^"\\]|\\.)*"|[^\s"]\S*)?'
+_TERM = re.compile(rf"\s*(?P<key>{_PART}):(?P<value>{_VALUE})(?=\s|$)")
 
 Position = tuple[int, int]
 """Where a run stands in a list: its start (nanoseconds) and the order of its arrival."""
@@ -40,7 +46,7 @@ class Page:
     last: Position | None
 
 
-_COLUMNS = (
+COLUMNS = (
     "trace_id, span_id, parent_id, name, start, end, entry, status, message, service, task, execution_id, "
     "attributes"
 )
@@ -49,11 +55,11 @@ _COLUMNS = (
 def trace(connection: sqlite3.Connection, organisation: str, project: str, trace_id: bytes) -> list[Span]:
     """The spans of a trace in the order of their start, of all the project's environments; [] for none."""
     rows = connection.execute(
-        f"select {_COLUMNS} from spans where trace_id = ? and owner in "  # noqa: S608  (constants)
+        f"select {COLUMNS} from spans where trace_id = ? and owner in "  # noqa: S608  (constants)
         "(select id from owners where organisation = ? and project = ?) order by start, id limit ?",
         (trace_id, organisation, project, MAX_SPANS_OF_TRACE),
     )
-    return [_span(row) for row in rows]
+    return [span_of_row(row) for row in rows]
 
 
 def runs(connection: sqlite3.Connection, owner: Owner, wanted: RunQuery) -> Page:
@@ -81,14 +87,14 @@ def runs(connection: sqlite3.Connection, owner: Owner, wanted: RunQuery) -> Page
         values += edge
     where = " and ".join([*conditions, *more])
     rows = connection.execute(
-        f"select {_COLUMNS}, id from spans e where {where} "  # noqa: S608
+        f"select {COLUMNS}, id from spans e where {where} "  # noqa: S608
         "order by start desc, id desc limit ?",
         [*values, *bound, wanted.first + 1],
     ).fetchall()
     connection.execute("commit")
     page = rows[: wanted.first]
     last = (page[-1][4], page[-1][-1]) if len(rows) > wanted.first else edge
-    return Page([_span(row[:-1]) for row in page], last)
+    return Page([span_of_row(row[:-1]) for row in page], last)
 
 
 def _conditions(owner: int, wanted: RunQuery) -> tuple[list[str], list[Any]]:
@@ -135,7 +141,8 @@ def _matching(wanted: RunQuery) -> tuple[list[str], list[Any]]:
     return conditions, values
 
 
-def _span(row: Sequence[Any]) -> Span:
+def span_of_row(row: Sequence[Any]) -> Span:
+    """The span of a row of COLUMNS."""
     (
         trace_id, span_id, parent_id, name, start, end, entry, status, message, service, task, execution, held,
     ) = row  # fmt: skip
@@ -154,3 +161,38 @@ def _span(row: Sequence[Any]) -> Span:
         execution_id=execution,
         attributes=orjson.loads(held),
     )
+
+
+class BadFilterError(Exception):
+    """The text is no filter; the message says what to write."""
+
+
+def parse_filter(text: str) -> tuple[tuple[str, str], ...]:
+    """The pairs of attribute and value in the ``filter`` of a list of traces: ``attribute:value``, separated by spaces.
+
+    Either side may be put in double quotes, in which ``\\"`` and ``\\\\`` stand for themselves:
+    ``http.request.method:POST "shop.order id":"A 1"``. The attribute ends at its first colon outside quotes.
+    Raises BadFilterError.
+    """
+    return tuple(_terms(text))
+
+
+def _terms(text: str) -> Iterator[tuple[str, str]]:
+    position, end = 0, len(text.rstrip())
+    for _ in range(MAX_TERMS):
+        if position >= end:
+            return
+        found = _TERM.match(text, position, end)
+        if found is None:
+            raise BadFilterError(
+                "must be attribute:value pairs separated by spaces, such as http.request.method:POST; "
+                'put what holds spaces or quotes in double quotes: "order id":"A 1"'
+            )
+        yield _plain(found["key"]), _plain(found["value"])
+        position = found.end()
+    if position < end:
+        raise BadFilterError(f"may have at most {MAX_TERMS} attribute:value pairs")
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text[1:-1], flags=re.DOTALL) if text.startswith('"') else text

@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,16 +53,14 @@ def deploy(
     """
     images = all_images(provider, checkout)
     with progress.step("Installing definitions, engine, operator and API"):
-        kubectl("apply", "--server-side", "--force-conflicts", "-k", str(checkout / "crds"))
-        overlay = with_images(checkout / OVERLAY, images=images, work=work / "platform", configure=True)
-        kubectl("apply", "--server-side", "--force-conflicts", "-k", str(overlay))
+        _apply(kubectl, checkout / "crds")
+        overlay = partial(
+            with_images, checkout / OVERLAY, images=images, work=work / "platform", configure=True
+        )
+        _apply(kubectl, overlay())
         # OAuth sends users back to the API: it has to know the address that their browsers reach it at.
         reach = service_access_for(cluster, kubectl, work / "platform" / "forwards")
-        address = reach.address(NAMESPACE, "tieline-api")
-        with_images(
-            checkout / OVERLAY, images=images, work=work / "platform", configure=True, public_url=address
-        )
-        kubectl("apply", "--server-side", "--force-conflicts", "-k", str(overlay))
+        _apply(kubectl, overlay(public_url=reach.address(NAMESPACE, "tieline-api")))
     with progress.step("Waiting until operator and API are ready"):
         for workload in _WORKLOADS:
             _rolled_out(kubectl, workload)
@@ -167,17 +166,14 @@ def _get(url: str) -> bool:
     return True
 
 
+def _apply(kubectl: Kubectl, kustomization: Path) -> None:
+    kubectl("apply", "--server-side", "--force-conflicts", "-k", str(kustomization))
+
+
 def _rolled_out(kubectl: Kubectl, workload: str) -> None:
+    limit = f"--timeout={_ROLLOUT}s"
     try:
-        kubectl(
-            "rollout",
-            "status",
-            workload,
-            f"--timeout={_ROLLOUT}s",
-            "-n",
-            NAMESPACE,
-            timeout=_ROLLOUT + 20,
-        )
+        kubectl("rollout", "status", workload, limit, "-n", NAMESPACE, timeout=_ROLLOUT + 20)
     except ClusterError as error:
         pods = kubectl("get", "pods", "-n", NAMESPACE, "-o", "wide")
         try:

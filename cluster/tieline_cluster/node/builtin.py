@@ -25,10 +25,14 @@ from tieline_cluster.image_build.builder import ImageBuilder
 from tieline_cluster.image_build.static_image import StaticImage, engine_image, pause_image
 from tieline_cluster.interface import Cluster
 from tieline_cluster.node import cgroups, network, shared_machine, slots
-from tieline_cluster.node.api_client import Api
 from tieline_cluster.node.containerd import image_names, import_image
 from tieline_cluster.node.control import STOP_GRACE, Control
-from tieline_cluster.node.readiness import client_context, wait_until
+from tieline_cluster.node.readiness import (
+    client_context,
+    default_account_exists,
+    node_is_ready,
+    wait_until,
+)
 from tieline_cluster.paths import clusters_folder, run_folder
 from tieline_cluster.progress import Progress
 
@@ -180,9 +184,8 @@ class BuiltIn:
         context = client_context(plan)
         if not all(control.healthy(_all(plan, binaries), context)):
             return False
-        api = Api(plan, context)
-        node = not plan.options.node or (network.network_is_up(plan) and api.node_is_ready())
-        return node and api.default_account_exists()
+        node = not plan.options.node or (network.network_is_up(plan) and node_is_ready(plan, context))
+        return node and default_account_exists(plan, context)
 
     def _write_configuration(self, plan: Plan, *, keep_names: bool) -> None:
         """Write the files that the components read; with `keep_names` the Corefile stays if there is one."""
@@ -218,10 +221,9 @@ class BuiltIn:
                 run([*kubectl, "apply", "--server-side", "--force-conflicts", "-f", "-"], stdin=manifest)
             control.start(_after_api(plan, binaries), context)
         with self._progress.step("Waiting for " + ("the node" if node else "the default ServiceAccount")):
-            api = Api(plan, context)
-            wait_until(api.default_account_exists, what="The default ServiceAccount")
+            wait_until(lambda: default_account_exists(plan, context), what="The default ServiceAccount")
             if node:
-                wait_until(api.node_is_ready, what=f"The node {plan.node_name}")
+                wait_until(lambda: node_is_ready(plan, context), what=f"The node {plan.node_name}")
 
     def _prepare_node(self, plan: Plan, binaries: Binaries, control: Control) -> None:
         shared_machine.prepare(plan)

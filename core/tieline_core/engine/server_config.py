@@ -37,6 +37,8 @@ class EngineConfig:
     """URLs of all servers of the cluster; none for a server of its own."""
     max_payload: int = MAX_MESSAGE_BYTES
     """Bytes."""
+    ping_interval: str = "10s"
+    """A client that does not answer two pings is disconnected: a pod that hangs gets no more events then."""
     max_file_store: int = 1 << 50
     """Bytes that the bounds of all streams may add up to. JetStream reserves a stream's bound when it makes the stream,
     whatever is stored. The volume is smaller: it bounds what is stored, and a full one refuses.
@@ -59,7 +61,8 @@ class EngineConfig:
             "resolver: MEMORY\n"
             f"resolver_preload {{\n{accounts}\n}}\n"
             f"max_payload: {self.max_payload}\n"
-            'ping_interval: "20s"\n'
+            f"ping_interval: {json.dumps(self.ping_interval)}\n"
+            "ping_max: 2\n"
             'write_deadline: "10s"\n'
             "jetstream {\n"
             f"  store_dir: {json.dumps(folder)}\n"

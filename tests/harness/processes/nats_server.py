@@ -19,11 +19,11 @@ from nats.aio.client import Client
 import nats
 from tests.harness.processes.ports import free_ports
 from tieline_cluster.definition.nats_server import ensure_nats_server
-from tieline_cluster.progress import Silence
+from tieline_cluster.progress import Progress
 from tieline_core.engine.claims import Permissions
-from tieline_core.engine.credentials import Credentials
 from tieline_core.engine.server_config import EngineConfig
 from tieline_core.engine.trust import EngineTrust, new_encryption_key
+from tieline_protocol.engine_credentials import Credentials
 from tieline_protocol.event_streams import EventStreams
 
 _START_SECONDS = 30.0
@@ -51,7 +51,7 @@ class NatsServer:
 
     def start(self) -> None:
         """Starts it, and returns once it takes connections."""
-        program = ensure_nats_server(Silence())
+        program = ensure_nats_server(Progress())
         file = self.folder / "nats.conf"
         file.write_text(self._config().text())
         with self.log.open("ab") as log:
@@ -77,6 +77,13 @@ class NatsServer:
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
             self._process.wait(20)
+
+    def credentials_file(self) -> Path:
+        """The file with which the platform connects."""
+        file = self.folder / "platform.creds"
+        if not file.exists():
+            file.write_text(self.trust.credentials("platform", at=datetime.now(UTC)))
+        return file
 
     async def admin(self, **options: Any) -> Client:
         """A client with all rights in the platform's account."""
@@ -115,6 +122,7 @@ class NatsServer:
             monitoring_port=self.monitoring_port,
             server_name="test",
             sync_interval=self.sync_interval,
+            ping_interval="1s",
         )
 
     def _is_ready(self) -> bool:

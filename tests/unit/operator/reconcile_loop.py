@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from tests.unit.operator.fake_cluster import FakeCluster
 from tests.unit.operator.objects import NAMESPACE, NOW
+from tieline_core.engine.trust import AccountSigner
 from tieline_core.evaluation import files_jobs, variables_jobs
 from tieline_core.evaluation.pool import Job, Pool
 from tieline_core.evaluation.turn_budget import TurnBudget
@@ -74,6 +75,7 @@ class ReconcileLoop:
         config: Config = CONFIG,
         token_problems: TokenProblems = lambda _namespace, _name: {},
         checker: VariablesChecker | None = None,
+        engine_signer: AccountSigner | None = None,
     ) -> None:
         self.world = world
         self.now: datetime = NOW
@@ -83,7 +85,13 @@ class ReconcileLoop:
             world,
             Applier(world, world, world, EventRecorder(world), DriftReporter(world, EventRecorder(world))),
             Metrics(),
-            reconcilers(config, code, token_problems, checker=checker or InlineChecker()),
+            reconcilers(
+                config,
+                code,
+                token_problems,
+                checker=checker or InlineChecker(),
+                engine_signer=lambda: engine_signer,
+            ),
             now=lambda: self.now,
         )
 

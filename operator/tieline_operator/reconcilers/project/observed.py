@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from tieline_core.engine.trust import AccountSigner
 from tieline_core.evaluation.verdicts import FIT, Verdict
 from tieline_core.identity.owner_references import owner_reference
 from tieline_core.kubernetes import Resource
@@ -56,6 +57,8 @@ class ObservedProject:
     """The observed state of a project."""
 
     config: Config
+    engine_signer: AccountSigner | None = None
+    """Signs the credentials of pods for the event engine; None while it is not known."""
     project: Project
     organisation_id: str | None
     """The id of the organisation that the namespace is; None when it is none."""
