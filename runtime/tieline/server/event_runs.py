@@ -211,6 +211,19 @@ class EventRuns:
             self._report(attempt, outcome, time.perf_counter() - started)
             logs.end_run()
 
+    def _report(self, attempt: _Attempt, outcome: Outcome, seconds: float) -> None:
+        metadata = attempt.metadata
+        kind: Literal["webhook", "event"] = "webhook" if metadata.kind == "webhook" else "event"
+        self._counts.add(kind, metadata.task, outcome, seconds)
+        fields: dict[str, Value] = {
+            kind: metadata.task,
+            "attempt": attempt.number,
+            "outcome": outcome,
+            **({"user": metadata.user} if metadata.user else {}),
+            "durationMs": round(seconds * 1000, 3),
+        }
+        logger.info("Ran %s %s", kind, metadata.task, extra={"fields": fields})
+
     async def _in_turn(self, attempt: _Attempt, task: EventTask | Webhook | None) -> Outcome:
         metadata, turns = attempt.metadata, self._calls.turns
         try:
