@@ -18,11 +18,14 @@ from tieline_api.auth.jwts import JwtAuthenticator
 from tieline_api.auth.rate_limits import FailureLimiter, RateLimiter
 from tieline_api.auth.secret_access import SecretAccess
 from tieline_api.auth.token_review import TokenReviewer
+from tieline_api.body_limits import MIB
 from tieline_api.cache.cluster_cache import ClusterCache
 from tieline_api.cache.credential_directory import CredentialLookups
 from tieline_api.cache.secret_reader import SecretReader
 from tieline_api.cache.token_ages import TokenAges
 from tieline_api.dependencies import Dependencies
+from tieline_api.engine.connection import Engine
+from tieline_api.engine.followers import Followers
 from tieline_api.handlers import OPERATIONS
 from tieline_api.http.dispatcher import Dispatcher
 from tieline_api.http.metrics import Metrics
@@ -40,6 +43,10 @@ from tieline_api.internal.environment import LEGACY_PODS, add_internal
 from tieline_api.internal.legacy_pods import LegacyPods
 from tieline_api.internal.otlp_receiver import add_traces
 from tieline_api.internal.tokens import add_internal_tokens
+from tieline_api.runs.history import RunHistory
+from tieline_api.runs.index import RunIndex
+from tieline_api.runs.reading import PREFIX as HISTORIES
+from tieline_api.runs.reading import RunReader
 from tieline_api.server.oauth_callback import add_callback
 from tieline_api.server.probes import add_metrics, add_openapi, add_probes
 from tieline_api.server.swagger_ui import add_documentation
@@ -83,6 +90,11 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
     outgoing = aiohttp.ClientSession(
         connector=settings.egress.connector(), cookie_jar=aiohttp.DummyCookieJar()
     )
+    engine = Engine(settings.engine_url, settings.engine_credentials_file)
+    traces = make_traces(settings, engine, world.serves)
+    index = RunIndex(settings.runs_path, max_bytes=settings.runs_mebibytes * MIB)
+    run_reader = RunReader(index)
+    histories = Followers(engine, run_reader, prefix=HISTORIES, serves=world.serves)
     access = Access(kube, seconds=settings.access_cache_seconds, away_seconds=settings.away_seconds)
     return Dependencies(
         settings=settings,
@@ -98,7 +110,11 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         importer=Importer(),
         checker=VariablesChecker(),
         files_checker=FilesChecker(),
-        traces=make_traces(settings),
+        traces=traces,
+        engine=engine,
+        histories=histories,
+        run_reader=run_reader,
+        runs=RunHistory(engine, index, histories, traces),
         authentication=AuthenticatorChain(
             [jwts, reviewer] if jwts else [reviewer], keys=ApiKeys(world.api_keys, world.namespace_of)
         ),
@@ -156,6 +172,7 @@ def make_apps(
     table, settings = tuple(operations), platform.settings
     metrics = Metrics(kube)
     metrics.add_traces(platform.traces.counts)
+    metrics.add_engine(platform.engine, platform.run_reader)
     failures = FailureLimiter(settings.failed_limit)
 
     def application(*more: Middleware) -> web.Application:
@@ -186,7 +203,8 @@ def make_apps(
     public = application(cors(settings.cors_origins, request_id_header=settings.request_id_header))
     dispatcher = Dispatcher(platform)
     for operation in table:
-        public.router.add_route(operation.method, operation.path, _handler(dispatcher, operation))
+        path = _routed(operation.path, table)
+        public.router.add_route(operation.method, path, _handler(dispatcher, operation))
     add_openapi(public, document(table, title=TITLE, version=version("tieline")))
     add_documentation(public, title=TITLE)
     add_callback(public, platform)
@@ -203,10 +221,22 @@ def make_apps(
     return Applications(public=public, internal=internal, monitoring=monitoring)
 
 
+def _routed(path: str, table: Iterable[Operation]) -> str:
+    """The path as the router takes it: an id at its end is none of the words that other paths have there."""
+    before, _, last = path.rpartition("/")
+    if not last.startswith("{"):
+        return path
+    others = {other.path.rpartition("/") for other in table}
+    words = sorted(word for start, _, word in others if start == before and not word.startswith("{"))
+    return f"{before}/{{{last[1:-1]}:(?!(?:{'|'.join(words)})$)[^/]+}}" if words else path
+
+
 def _running(platform: Dependencies) -> Callable[[web.Application], AsyncIterator[None]]:
     async def run(_app: web.Application) -> AsyncIterator[None]:
         await platform.world.start()
+        await platform.engine.start()
         await platform.traces.start()
+        await platform.histories.start()
         tasks = [
             asyncio.create_task(platform.oauth_states.run_periodically(), name="sweep authorisations"),
             asyncio.create_task(platform.secret_sweep.run_periodically(), name="sweep secrets"),
@@ -220,7 +250,9 @@ def _running(platform: Dependencies) -> Callable[[web.Application], AsyncIterato
         yield
         for task in tasks:
             task.cancel()
+        await platform.histories.stop()
         await platform.traces.stop()
+        await platform.engine.stop()
         await platform.world.stop()
         await platform.checker.close()
         await platform.files_checker.close()

@@ -15,6 +15,8 @@ class BodyKind(Enum):
     """Values such as certificates and binary secrets."""
     FILES = "files"
     """A project's files as JSON, which may need three times their bytes; they are counted after reading."""
+    EVENT = "event"
+    """The payload of an event, which is counted after reading."""
     UPLOAD = "upload"
     """A file for itself."""
 
@@ -27,6 +29,7 @@ class BodyLimits:
     credentials: int
     files: int
     upload: int
+    event: int
     seconds: float
     """How long a body may take to arrive; a file twice as long."""
 

@@ -13,6 +13,10 @@ from tieline_api.auth.secret_access import SecretAccess
 from tieline_api.cache.cluster_cache import ClusterCache
 from tieline_api.cache.secret_reader import SecretReader
 from tieline_api.cache.token_ages import TokenAges
+from tieline_api.engine.connection import Engine
+from tieline_api.engine.followers import Followers
+from tieline_api.runs.history import RunHistory
+from tieline_api.runs.reading import RunReader
 from tieline_api.settings import Settings
 from tieline_api.store.connector_results import ConnectorResults
 from tieline_api.store.credential_secrets import CredentialStore
@@ -60,6 +64,11 @@ class Dependencies:
     """Checks the tokens of environments' pods."""
     rates: RateLimiter
     traces: Traces
+    engine: Engine
+    histories: Followers
+    """Read the run histories from the engine into this replica's index."""
+    run_reader: RunReader
+    runs: RunHistory
     importer: Importer
     """Imports descriptions in child processes."""
     checker: VariablesChecker

@@ -39,6 +39,10 @@
 | TIELINE_TRACES_OTLP_URL | (none) | where tempo or jaeger takes OTLP over HTTP (the whole URL) |
 | TIELINE_TRACES_QUERY_URL | (none) | base URL of the HTTP API of tempo or jaeger |
 | TIELINE_TRACES_HEADERS_FILE | (none) | file with headers for both, Name: value a line; read again when it changes |
+| TIELINE_ENGINE_URL | (none) | the event engine: URLs of NATS servers, separated by commas; none: no runs, no events |
+| TIELINE_ENGINE_CREDENTIALS_FILE | (none) | credentials file for the engine; read again for each connection |
+| TIELINE_RUNS_FILE | tieline-runs.db beside the traces | the index of runs, made anew from the engine when missing |
+| TIELINE_RUNS_MEBIBYTES | 256 | what the index of runs may take; beyond it the oldest go (16 to 1000000) |
 | TIELINE_EGRESS_ALLOWED | (none) | inner networks and names that token requests may reach, separated by commas |
 | TIELINE_EGRESS_DENIED | (none) | public networks that they may not reach, separated by commas |
 | TIELINE_LOG_LEVEL | INFO | DEBUG, INFO, WARNING or ERROR |
@@ -46,6 +50,7 @@
 
 import re
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
@@ -54,6 +59,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from tieline_api.body_limits import MIB, BodyLimits
 from tieline_api.client_address import Network, networks
 from tieline_core.environment_settings import EnvironmentSettings, Names, listed, number
+from tieline_protocol.event_streams import MAX_MESSAGE_BYTES
 
 DEFAULT_REQUEST_ID_HEADER = "X-Request-Id"
 DEFAULT_TRACES_FILE = "/tmp/tieline-traces.db"  # noqa: S108  (the pod's own emptyDir)
@@ -110,6 +116,14 @@ def _origin(text: str) -> str:
     return f"{parts.scheme}://{parts.netloc}".lower()
 
 
+def _engine_url(text: str) -> str:
+    for one in listed(text):
+        parts = urlsplit(one)
+        if parts.scheme not in ("nats", "tls") or not parts.hostname or parts.username or parts.path:
+            raise ValueError("must hold URLs such as nats://tieline-engine:4222, separated by commas")
+    return ",".join(listed(text))
+
+
 _BaseUrl = Annotated[str, AfterValidator(_base_url)]
 _Mebibytes = Annotated[float, number(1, 64)]
 
@@ -158,6 +172,15 @@ class Settings(EnvironmentSettings):
     traces_otlp_url: _BaseUrl = ""
     traces_query_url: _BaseUrl = ""
     traces_headers_file: str | None = None
+    engine_url: Annotated[str, AfterValidator(_engine_url)] = ""
+    engine_credentials_file: str | None = None
+    runs_file: str | None = None
+    runs_mebibytes: Annotated[int, number(16, 1_000_000, int)] = 256
+
+    @property
+    def runs_path(self) -> Path:
+        """The file with the index of runs."""
+        return Path(self.runs_file) if self.runs_file else Path(self.traces_file).with_name("tieline-runs.db")
 
     @cached_property
     def sizes(self) -> BodyLimits:
@@ -167,6 +190,8 @@ class Settings(EnvironmentSettings):
             credentials=int(self.credentials_body_mebibytes * MIB),
             files=int(self.files_body_mebibytes * MIB),
             upload=int(self.upload_mebibytes * MIB),
+            # With room for spaces and for the other fields.
+            event=2 * MAX_MESSAGE_BYTES,
             seconds=self.body_seconds,
         )
 

@@ -9,12 +9,20 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, Self
 
+from tieline_protocol.event_streams import hashed
+
 HEADER = "Tieline-Event"
 """Has the metadata, as JSON in ASCII."""
 MESSAGE_ID = "Nats-Msg-Id"
 """JetStream stores a message with the same id once in its duplicate window."""
 SCHEDULE = "Nats-Schedule"
 SCHEDULE_TARGET = "Nats-Schedule-Target"
+
+
+def message_id(task: str, event_id: str) -> str:
+    """What the engine deduplicates by: events of one task with the same id. Ids may have any letter."""
+    return hashed(f"{task}:{event_id}")
+
 
 RunKind = Literal["webhook", "event", "schedule", "background"]
 

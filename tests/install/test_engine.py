@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ import nats
 from tests.harness.cluster.engine_secrets import make_engine_secrets
 from tests.harness.cluster.kubectl import Kubectl
 from tests.harness.cluster.releases import PLATFORM_NAMESPACE, Helm, Release
-from tests.harness.session.waiting import eventually
+from tests.harness.session.waiting import eventually, eventually_async
 from tieline_cluster.providers import Cluster
 from tieline_core.engine.streams import StreamLimits, ensure_environment
 from tieline_core.engine.trust import EngineTrust
@@ -76,17 +76,22 @@ async def _client(kubectl: Kubectl, trust: EngineTrust) -> AsyncIterator[JetStre
         await client.close()
 
 
-async def _publish(jetstream: JetStreamContext, run: int) -> None:
-    """Publishes until it is acknowledged, as clients do while a server restarts."""
-    headers = {"Nats-Msg-Id": f"run{run}"}
-    for attempt in range(30):
+async def _until_accepted(request: Callable[[], Awaitable[object]]) -> None:
+    """As clients do while servers restart, and elect who leads their streams."""
+
+    async def accepted() -> bool:
         try:
-            await jetstream.publish(STREAMS.event("orders", f"run{run}"), b"order", headers=headers)
-        except (nats.errors.Error, nats.js.errors.Error):
-            if attempt == 29:
-                raise
-        else:
-            return
+            await request()
+        except (nats.errors.Error, nats.js.errors.Error) as error:
+            raise AssertionError(error) from error
+        return True
+
+    await eventually_async("the engine accepts it", accepted)
+
+
+async def _publish(jetstream: JetStreamContext, run: int) -> None:
+    subject, headers = STREAMS.event("orders", f"run{run}"), {"Nats-Msg-Id": f"run{run}"}
+    await _until_accepted(lambda: jetstream.publish(subject, b"order", headers=headers))
 
 
 async def _queued(jetstream: JetStreamContext) -> int:
@@ -159,15 +164,7 @@ async def test_three_engines_accept_events_while_one_of_them_is_away(
     trust = _install(helm, kubectl, this, ROUTES, replicas=3, persistence={"enabled": False})
     async with _client(kubectl, trust) as jetstream:
         limits = StreamLimits(replicas=3)
-        for attempt in range(30):
-            try:
-                await ensure_environment(jetstream, STREAMS, limits)
-            except (nats.errors.Error, nats.js.errors.Error):
-                # They elect who leads them.
-                if attempt == 29:
-                    raise
-            else:
-                break
+        await _until_accepted(lambda: ensure_environment(jetstream, STREAMS, limits))
         for run in range(10):
             await _publish(jetstream, run)
         kubectl(

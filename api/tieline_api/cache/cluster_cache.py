@@ -202,6 +202,10 @@ class ClusterCache:
         namespace = self.namespace_of(identifier)
         return Organisation(id=identifier, namespace=namespace) if namespace else None
 
+    def serves(self, organisation: str) -> bool:
+        """Whether this is an organisation that the API serves; ApiError 503 before the first sync."""
+        return self.namespace_of(organisation) is not None
+
     def namespace_of(self, organisation: str) -> str | None:
         """The namespace that is the organisation with this id; ApiError 503 before the first sync."""
         self.need_sync()

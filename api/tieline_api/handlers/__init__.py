@@ -11,8 +11,10 @@ from tieline_api.handlers import (
     connector_systems,
     connectors,
     deployments,
+    events,
     project_logs,
     projects,
+    runs,
     systems,
     templates,
     traces,
@@ -38,6 +40,8 @@ _ROWS = (
     ("Connectors", connectors.OPERATIONS),
     ("Connectors", connector_systems.OPERATIONS),
     ("Traces", traces.OPERATIONS),
+    ("Runs and events", runs.OPERATIONS),
+    ("Runs and events", events.OPERATIONS),
 )
 """The rows of each module, and the tag of those that have none of their own."""
 

@@ -7,6 +7,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from tieline_api.engine.connection import Engine
+from tieline_api.runs.reading import RunReader
 from tieline_api.traces.backends import SpanCounts
 from tieline_core.kubernetes import Kube
 
@@ -50,6 +52,38 @@ class _Spans(Collector):
         )
 
 
+class _Engine(Collector):
+    """The event engine, as this replica sees it."""
+
+    def __init__(self, engine: Engine, runs: RunReader) -> None:
+        self._engine = engine
+        self._runs = runs
+
+    def collect(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily]:
+        engine = self._engine
+        if not engine.configured:
+            return
+        yield GaugeMetricFamily(
+            "tieline_engine_connected", "Whether the event engine can be reached", value=int(engine.connected)
+        )
+        yield GaugeMetricFamily(
+            "tieline_engine_storage_bytes", "What all streams take", value=engine.storage_bytes
+        )
+        yield GaugeMetricFamily(
+            "tieline_engine_storage_limit_bytes",
+            "What all streams may take; 0 while that is unknown",
+            value=engine.storage_limit_bytes,
+        )
+        records = CounterMetricFamily(
+            "tieline_api_run_records",
+            "Records of runs from the engine: read, or malformed; and failed attempts to keep some",
+            labels=["outcome"],
+        )
+        for outcome, count in self._runs.counts.copy().items():
+            records.add_metric([outcome], count)
+        yield records
+
+
 class Metrics:
     """What the API counts."""
 
@@ -87,6 +121,10 @@ class Metrics:
     def add_traces(self, store: SpanCounts) -> None:
         """Count what the store of traces keeps, and what it has to drop."""
         self._registry.register(_Spans(store))
+
+    def add_engine(self, engine: Engine, runs: RunReader) -> None:
+        """Tell how the event engine is."""
+        self._registry.register(_Engine(engine, runs))
 
     def render(self) -> bytes:
         """All metrics as text."""

@@ -27,7 +27,7 @@ _ERRORS: Mapping[int, str] = {
     422: "Well-formed, but invalid",
     429: "Too many requests",
     502: "A system's token URL cannot be reached, or does not answer",
-    503: "Kubernetes cannot be reached",
+    503: "Kubernetes or the event engine cannot be reached",
 }
 _IDS = {
     "organisation_id": "The organisation",
@@ -41,6 +41,7 @@ _IDS = {
     "connection_template_id": "The connection template",
     "connector_id": "The connector",
     "definition_id": "The definition",
+    "run_id": "The run",
 }
 _ERROR_SCHEMA: Json = {
     "type": "object",

@@ -10,15 +10,18 @@ from typing import Protocol, TypeVar
 import aiohttp
 
 from tieline_api import errors
+from tieline_api.engine.connection import Engine
 from tieline_api.settings import Settings
+from tieline_api.sqlite_files import TooSlowError
 from tieline_api.traces import otlp, remote
-from tieline_api.traces.database import TooSlowError
 from tieline_api.traces.forwarder import Forwarder
 from tieline_api.traces.jaeger import Jaeger
 from tieline_api.traces.origins import Origin, with_origin
 from tieline_api.traces.otlp_batch import Batch
 from tieline_api.traces.query import Page, RunQuery
 from tieline_api.traces.remote import RemoteStoreError, Source
+from tieline_api.traces.root_runs import RootQuery, RootRun
+from tieline_api.traces.span_stream import SpanStream
 from tieline_api.traces.spans import Span
 from tieline_api.traces.store import Limits, TraceStore
 from tieline_api.traces.tempo import Tempo
@@ -32,10 +35,13 @@ _MIB = 1024 * 1024
 class SpanCounts(Protocol):
     """What became of the spans that were handed in."""
 
-    written: int
-    """Those that were stored, or sent on."""
-    dropped: Counter[str]
-    """Those that were not, by reason."""
+    @property
+    def written(self) -> int:
+        """Those that were stored, or sent on."""
+
+    @property
+    def dropped(self) -> Counter[str]:
+        """Those that were not, by reason."""
 
     @property
     def queued(self) -> int:
@@ -45,15 +51,47 @@ class SpanCounts(Protocol):
 class EmbeddedTraces:
     """In a file of this replica's."""
 
-    def __init__(self, path: Path, limits: Limits) -> None:
-        self.store = self.counts = TraceStore(path, limits)
+    def __init__(
+        self,
+        path: Path,
+        limits: Limits,
+        *,
+        engine: Engine | None = None,
+        serves: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """With an ``engine``, spans of the organisations that are served go through it to all replicas."""
+        self.store = TraceStore(path, limits)
+        self.counts: SpanCounts = self
+        self._stream = None
+        if engine is not None and engine.configured:
+            days = limits.max_age_seconds / 86400
+            self._stream = SpanStream(engine, self.store, days=days, serves=serves)
+
+    @property
+    def written(self) -> int:
+        """Spans that were stored."""
+        return self.store.written
+
+    @property
+    def dropped(self) -> Counter[str]:
+        """Spans that were not, by reason."""
+        return self.store.dropped
+
+    @property
+    def queued(self) -> int:
+        """Spans that wait to be written."""
+        return self.store.queued + (self._stream.queued if self._stream else 0)
 
     async def start(self) -> None:
         """Begin to write."""
         self.store.start()
+        if self._stream:
+            await self._stream.start()
 
     async def stop(self) -> None:
         """Write what waits, and close the file."""
+        if self._stream:
+            await self._stream.stop()
         await asyncio.to_thread(self.store.stop)
 
     async def take(self, origin: Origin, content_type: str, body: bytes) -> Batch | None:
@@ -62,17 +100,35 @@ class EmbeddedTraces:
         Raises OtlpDecodeError and TooManySpansError.
         """
         batch = await _aside(len(body), lambda: otlp.parse(content_type, body))
-        if batch.spans and not self.store.offer(origin.owner, batch.spans):
-            return None
-        return batch
+        if not batch.spans:
+            return batch
+        if self._stream and await self._stream.offer(origin.owner, content_type, body, batch.spans):
+            return batch
+        return batch if self.store.offer(origin.owner, batch.spans) else None
 
     async def trace(self, organisation: str, project: str, trace_id: bytes) -> list[Span]:
         """The project's spans of a trace, [] for none; raises ApiError."""
+        await self._settle(organisation)
         return await self._read(lambda: self.store.trace(organisation, project, trace_id))
 
     async def runs(self, origin: Origin, wanted: RunQuery) -> Page:
         """A page of an environment's runs; raises ApiError."""
+        await self._settle(origin.owner.organisation)
         return await self._read(lambda: self.store.runs(origin.owner, wanted))
+
+    async def roots(self, wanted: RootQuery) -> list[RootRun]:
+        """Direct runs by their root spans; raises ApiError."""
+        await self._settle(wanted.organisation)
+        return await self._read(lambda: self.store.roots(wanted))
+
+    async def root_ids(self, wanted: RootQuery) -> list[tuple[str, str]]:
+        """Environment and id of direct runs; raises ApiError."""
+        return await self._read(lambda: self.store.root_ids(wanted))
+
+    async def _settle(self, organisation: str) -> None:
+        """After a start: what other replicas have received, and this one before, is read first."""
+        if self._stream:
+            await self._stream.settle(organisation)
 
     @staticmethod
     async def _read(question: Callable[[], T]) -> T:
@@ -126,6 +182,14 @@ class RemoteTraces:
         except RemoteStoreError as error:
             raise errors.unavailable(str(error)) from None
 
+    async def roots(self, wanted: RootQuery) -> list[RootRun]:
+        """None: stores elsewhere cannot be asked for them in order."""
+        return []
+
+    async def root_ids(self, wanted: RootQuery) -> list[tuple[str, str]]:
+        """None, as roots."""
+        return []
+
     def _asked(self) -> Source:
         if self._source is None:
             raise errors.unavailable("The API is about to start; try again in a moment")
@@ -141,12 +205,14 @@ async def _aside(size: int, work: Callable[[], T]) -> T:
     return work() if size <= _SMALL else await asyncio.to_thread(work)
 
 
-def make_traces(settings: Settings) -> Traces:
+def make_traces(settings: Settings, engine: Engine, serves: Callable[[str], bool]) -> Traces:
     """The place that the configuration names."""
     if settings.traces_store == "embedded":
         return EmbeddedTraces(
             Path(settings.traces_file),
             Limits(max_bytes=settings.traces_mebibytes * _MIB, max_age_seconds=settings.traces_days * 86400),
+            engine=engine,
+            serves=serves,
         )
     kind = Tempo if settings.traces_store == "tempo" else Jaeger
     headers = _headers(settings.traces_headers_file)

@@ -1,15 +1,12 @@
-"""The SQLite file: its tables, how it is opened for writing and for reading, and its size."""
+"""The tables of the SQLite file with spans."""
 
 import sqlite3
-import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 
-_VERSION = 1
-_PAGE_BYTES = 4096
-_BUSY_SECONDS = 5.0
-_STEPS_BETWEEN_CHECKS = 10_000
+from tieline_api import sqlite_files
+from tieline_api.sqlite_files import execute_all, version
+
+VERSION = 2
 
 _SCHEMA = """
 create table owners (
@@ -36,76 +33,46 @@ create table spans (
   task text not null,
   execution_id text not null,
   attributes text not null,
-  received integer not null
+  received integer not null,
+  run text not null default ''
 );
 create unique index spans_by_id on spans (owner, trace_id, span_id);
 create index entries_by_time on spans (owner, start, id) where entry = 1;
 create index entries_by_task on spans (owner, task, start, id) where entry = 1 and task <> '';
 create index entries_by_execution on spans (owner, execution_id, start, id) where entry = 1 and execution_id <> '';
-create index errors_by_trace on spans (owner, trace_id) where status = 'ERROR';
+create index errors_by_trace on spans (owner, trace_id) where status = 'ERROR'
+"""
+_SINCE_2 = """
+create table streams (
+  organisation text primary key,
+  created text not null,
+  position integer not null
+) without rowid;
+create index runs_by_time on spans (owner, start, execution_id) where run <> ''
+"""
+"""``run`` is the kind of the run whose root the span is, or empty (spans.py)."""
+# Version 1 did not know roots from other spans that a run begins with.
+_FROM_1 = """
+alter table spans add column run text not null default '';
+update spans set run = case
+  when json_extract(attributes, '$."faas.trigger"') = 'timer' then 'schedule'
+  when json_extract(attributes, '$."http.request.method"') is not null then 'webhook'
+  else '' end
+where entry = 1 and execution_id <> ''
 """
 
 
-class TooSlowError(Exception):
-    """A question took longer than it may."""
-
-
 def connect(path: Path, *, max_bytes: int) -> sqlite3.Connection:
-    """Opens the file for writing, and makes it when it is not there. Raises sqlite3.Error and OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-    try:
-        connection.execute(f"pragma page_size = {_PAGE_BYTES}")
-        connection.execute("pragma journal_mode = wal")
-        # A crash of the machine may lose the last moments, never the file.
-        connection.execute("pragma synchronous = normal")
-        connection.execute(f"pragma journal_size_limit = {16 * 1024 * 1024}")
-        connection.execute(f"pragma max_page_count = {max(max_bytes // _PAGE_BYTES, 64)}")
-        _make_tables(connection)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+    """Opens the file for writing, and makes or migrates it. Raises sqlite3.Error and OSError."""
+    return sqlite_files.connect(path, max_bytes=max_bytes, make_tables=_make_tables)
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:
-    connection.execute("begin immediate")
-    try:
-        version = connection.execute("pragma user_version").fetchone()[0]
-        if version == 0:
-            for statement in _SCHEMA.split(";"):
-                connection.execute(statement)
-            connection.execute(f"pragma user_version = {_VERSION}")
-        elif version != _VERSION:
-            raise sqlite3.DatabaseError(f"it holds traces of version {version}, not {_VERSION}")
-    except BaseException:
-        connection.execute("rollback")
-        raise
-    connection.execute("commit")
-
-
-@contextmanager
-def reading(path: Path, *, seconds: float) -> Iterator[sqlite3.Connection]:
-    """A connection that cannot write; what takes longer than ``seconds`` raises TooSlowError."""
-    until = time.monotonic() + seconds
-    with closing(
-        sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=seconds, isolation_level=None
-        )
-    ) as connection:
-        # Not mode=ro: that cannot read a file in WAL mode which nobody has open.
-        connection.execute("pragma query_only = on")
-        connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS_BETWEEN_CHECKS)
-        try:
-            yield connection
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
-                raise TooSlowError(f"The question took longer than {seconds:g} seconds") from None
-            raise
-
-
-def used_bytes(connection: sqlite3.Connection) -> int:
-    """What the spans and their indexes take; pages that are free to be used again do not count."""
-    pages = connection.execute("pragma page_count").fetchone()[0]
-    free = connection.execute("pragma freelist_count").fetchone()[0]
-    return int(pages - free) * _PAGE_BYTES
+    found = version(connection)
+    if found == VERSION:
+        return
+    if found > VERSION:
+        raise sqlite3.DatabaseError(f"it holds traces of version {found}, not {VERSION}")
+    execute_all(connection, _SCHEMA if found == 0 else _FROM_1)
+    execute_all(connection, _SINCE_2)
+    connection.execute(f"pragma user_version = {VERSION}")

@@ -46,7 +46,7 @@ class Page:
     last: Position | None
 
 
-_COLUMNS = (
+COLUMNS = (
     "trace_id, span_id, parent_id, name, start, end, entry, status, message, service, task, execution_id, "
     "attributes"
 )
@@ -55,11 +55,11 @@ _COLUMNS = (
 def trace(connection: sqlite3.Connection, organisation: str, project: str, trace_id: bytes) -> list[Span]:
     """The spans of a trace in the order of their start, of all the project's environments; [] for none."""
     rows = connection.execute(
-        f"select {_COLUMNS} from spans where trace_id = ? and owner in "  # noqa: S608  (constants)
+        f"select {COLUMNS} from spans where trace_id = ? and owner in "  # noqa: S608  (constants)
         "(select id from owners where organisation = ? and project = ?) order by start, id limit ?",
         (trace_id, organisation, project, MAX_SPANS_OF_TRACE),
     )
-    return [_span(row) for row in rows]
+    return [span_of_row(row) for row in rows]
 
 
 def runs(connection: sqlite3.Connection, owner: Owner, wanted: RunQuery) -> Page:
@@ -87,14 +87,14 @@ def runs(connection: sqlite3.Connection, owner: Owner, wanted: RunQuery) -> Page
         values += edge
     where = " and ".join([*conditions, *more])
     rows = connection.execute(
-        f"select {_COLUMNS}, id from spans e where {where} "  # noqa: S608
+        f"select {COLUMNS}, id from spans e where {where} "  # noqa: S608
         "order by start desc, id desc limit ?",
         [*values, *bound, wanted.first + 1],
     ).fetchall()
     connection.execute("commit")
     page = rows[: wanted.first]
     last = (page[-1][4], page[-1][-1]) if len(rows) > wanted.first else edge
-    return Page([_span(row[:-1]) for row in page], last)
+    return Page([span_of_row(row[:-1]) for row in page], last)
 
 
 def _conditions(owner: int, wanted: RunQuery) -> tuple[list[str], list[Any]]:
@@ -141,7 +141,8 @@ def _matching(wanted: RunQuery) -> tuple[list[str], list[Any]]:
     return conditions, values
 
 
-def _span(row: Sequence[Any]) -> Span:
+def span_of_row(row: Sequence[Any]) -> Span:
+    """The span of a row of COLUMNS."""
     (
         trace_id, span_id, parent_id, name, start, end, entry, status, message, service, task, execution, held,
     ) = row  # fmt: skip

@@ -9,11 +9,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tieline_core.identity.ids import parse_id
+
 EXECUTION_ID = "executionId"
 TASK = "task"
 ACTIVATION = "activation"
 USER = "user"
 EXCEPTION_TYPE = "exception.type"
+EXCEPTION_MESSAGE = "exception.message"
+TRIGGER = "faas.trigger"
+HTTP_METHOD = "http.request.method"
+UPSTREAM_STATUS = "upstream.status_code"
+UPSTREAM_BODY = "upstream.body"
 SERVICE_NAME = "service.name"
 UNKNOWN_SERVICE = "unknown_service"
 
@@ -38,6 +45,7 @@ _REMOTE_PARENT = 0x300
 
 StatusCode = Literal["UNSET", "OK", "ERROR"]
 _STATUS: Mapping[int, StatusCode] = {1: "OK", 2: "ERROR"}
+RunSpanKind = Literal["", "webhook", "schedule"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +78,8 @@ class Span:
     attributes: Mapping[str, str]
     size: int = field(default=0, compare=False)
     """Characters in the attributes: what it takes, roughly, until it is written."""
+    run: RunSpanKind = field(default="", compare=False)
+    """The kind of the run whose root it is; empty for spans within a run, and for runs of events."""
 
 
 class RejectedSpanError(Exception):
@@ -111,6 +121,7 @@ def make_span(
             break
         if key in held or len(held) < MAX_ATTRIBUTES:
             held[key] = value
+    root = not parent_id or flags & _REMOTE_PARENT == _REMOTE_PARENT
     return Span(
         trace_id=trace_id,
         span_id=span_id,
@@ -118,7 +129,7 @@ def make_span(
         name=name[:MAX_NAME],
         start=start,
         end=max(start, end),
-        entry=not parent_id or kind in (_SERVER, _CONSUMER) or flags & _REMOTE_PARENT == _REMOTE_PARENT,
+        entry=root or kind in (_SERVER, _CONSUMER),
         status=_STATUS.get(status, "UNSET"),
         message=message[:MAX_MESSAGE],
         service=service[:MAX_NAME],
@@ -126,7 +137,17 @@ def make_span(
         execution_id=held.get(EXECUTION_ID, "")[:_MAX_INDEXED],
         attributes=held,
         size=size,
+        run=_run_kind(held) if root else "",
     )
+
+
+def _run_kind(attributes: Mapping[str, str]) -> RunSpanKind:
+    execution = attributes.get(EXECUTION_ID, "")
+    if not execution or parse_id(execution) != execution:
+        return ""
+    if attributes.get(TRIGGER) == "timer":
+        return "schedule"
+    return "webhook" if HTTP_METHOD in attributes else ""
 
 
 def make_resource(attributes: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from tieline_api.traces import query
-from tieline_api.traces.database import reading
+from tieline_api.sqlite_files import UNREADABLE, reading
+from tieline_api.traces import query, root_runs
 from tieline_api.traces.spans import Owner, Span
 from tieline_api.traces.writer import Writer
 
@@ -29,7 +29,6 @@ _GATHER_SECONDS = 0.05
 _SWEEP_SECONDS = 60.0
 _BATCHES_BETWEEN_SWEEPS = 64
 _RETRY_SECONDS = 1.0
-_UNREADABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +60,8 @@ class TraceStore:
         )
         self._waiting: deque[tuple[Owner, Span]] = deque()
         self._changed = threading.Condition()
+        self._positions: dict[str, int] = {}
+        """How far streams are read with all that waits."""
         self._busy = False
         self._stopping = False
         self._bytes = 0
@@ -101,6 +102,44 @@ class TraceStore:
             self._changed.notify_all()
         return True
 
+    def put(self, owner: Owner, spans: Sequence[Span], *, seconds: float) -> None:
+        """Queue ``spans`` as soon as there is room. Raises OSError when there is none for so long."""
+        size = sum(span.size for span in spans)
+
+        def has_room() -> bool:
+            fits = (
+                len(self._waiting) + len(spans) <= self._limits.max_queued
+                and self._bytes + size <= self._limits.max_queued_bytes
+            )
+            return fits or not self._waiting or self._stopping
+
+        with self._changed:
+            if not self._changed.wait_for(has_room, seconds) or self._stopping:
+                raise OSError("the store of traces takes no spans")
+            self._waiting.extend((owner, span) for span in spans)
+            self._bytes += size
+            self._changed.notify_all()
+
+    def begin(self, organisation: str, created: str) -> int:
+        """How far the stream of an organisation was read. Raises sqlite3.Error and OSError."""
+        # A connection of its own: the thread's one is the thread's.
+        other = Writer(
+            self._path,
+            max_bytes=self._limits.max_bytes,
+            max_age=self._limits.max_age_seconds,
+            clock=time.time,
+        )
+        try:
+            return other.begin(organisation, created)
+        finally:
+            other.close()
+
+    def reached(self, organisation: str, position: int) -> None:
+        """What was queued before is what the organisation's stream has up to ``position``."""
+        with self._changed:
+            self._positions[organisation] = position
+            self._changed.notify_all()
+
     @property
     def queued(self) -> int:
         """Spans that wait to be written."""
@@ -119,6 +158,14 @@ class TraceStore:
         """A page of an environment's runs. Raises TooSlowError and sqlite3.Error."""
         return self._read(lambda found: query.runs(found, owner, wanted), empty=query.Page([], None))
 
+    def roots(self, wanted: root_runs.RootQuery) -> list[root_runs.RootRun]:
+        """Roots of direct runs. Raises TooSlowError and sqlite3.Error."""
+        return self._read(lambda found: root_runs.roots(found, wanted), empty=[])
+
+    def root_ids(self, wanted: root_runs.RootQuery) -> list[tuple[str, str]]:
+        """Environment and id of direct runs. Raises TooSlowError and sqlite3.Error."""
+        return self._read(lambda found: root_runs.ids(found, wanted), empty=[])
+
     def _read(self, ask: Callable[[sqlite3.Connection], T], *, empty: T) -> T:
         if not self._path.exists():
             return empty
@@ -127,9 +174,11 @@ class TraceStore:
 
     def _work(self) -> None:
         swept, batches = time.monotonic(), 0
-        while (batch := self._next()) is not None:
-            if batch:
-                self._write(batch)
+        self._guard(self._writer.migrate, lost=0)
+        while (taken := self._next()) is not None:
+            batch, positions = taken
+            if batch or positions:
+                self._write(batch, positions)
                 batches += 1
             with self._changed:
                 self._busy = False
@@ -140,26 +189,29 @@ class TraceStore:
                 self._guard(self._writer.sweep, lost=0)
         self._writer.close()
 
-    def _next(self) -> list[tuple[Owner, Span]] | None:
-        """The next batch; [] when nothing came for a while, None at the end."""
+    def _next(self) -> tuple[list[tuple[Owner, Span]], dict[str, int]] | None:
+        """The next batch, with the positions that are reached by it; empty when nothing came, None at the end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._stopping, _SWEEP_SECONDS)
+            self._changed.wait_for(lambda: self._waiting or self._positions or self._stopping, _SWEEP_SECONDS)
             if len(self._waiting) < _BATCH and not self._stopping:
                 self._changed.wait_for(
                     lambda: len(self._waiting) >= _BATCH or self._stopping, _GATHER_SECONDS
                 )
-            if not self._waiting:
-                return None if self._stopping else []
+            if not self._waiting and not self._positions:
+                return None if self._stopping else ([], {})
             self._busy = True
             batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
             self._bytes -= sum(span.size for _, span in batch)
-            return batch
+            positions: dict[str, int] = {}
+            if not self._waiting:
+                positions, self._positions = self._positions, {}
+            return batch, positions
 
-    def _write(self, batch: list[tuple[Owner, Span]]) -> None:
+    def _write(self, batch: list[tuple[Owner, Span]], positions: dict[str, int]) -> None:
         if time.monotonic() < self._retry_at:
             self.dropped[self._failing] += len(batch)
             return
-        if self._guard(lambda: self._writer.write(batch), lost=len(batch)):
+        if self._guard(lambda: self._writer.write(batch, positions), lost=len(batch)):
             self.written += len(batch)
             if self._failing:
                 logger.info("Traces are kept again")
@@ -183,7 +235,7 @@ class TraceStore:
             self._retry_at = time.monotonic() + _RETRY_SECONDS
             if reason == "failed":
                 self._writer.close()
-            if code in _UNREADABLE:
+            if code in UNREADABLE:
                 self._writer.set_aside()
             return False
         return True

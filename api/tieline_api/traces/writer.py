@@ -2,20 +2,21 @@
 
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import orjson
 
-from tieline_api.traces.database import connect, used_bytes
+from tieline_api import sqlite_files
+from tieline_api.sqlite_files import transaction, used_bytes
+from tieline_api.traces.database import connect
 from tieline_api.traces.spans import Owner, Span
 
 logger = logging.getLogger("tieline.traces")
 
 _INSERT = (
     "insert or ignore into spans (owner, trace_id, span_id, parent_id, name, start, end, entry, status, message, "
-    "service, task, execution_id, attributes, received) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "service, task, execution_id, attributes, received, run) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _REMOVED_AT_ONCE = 2000
 _KEPT_SHARE = 0.9
@@ -35,16 +36,19 @@ class Writer:
         self._connection: sqlite3.Connection | None = None
         self._owners: dict[Owner, int] = {}
 
-    def write(self, batch: Sequence[tuple[Owner, Span]]) -> None:
-        """All of ``batch`` in one transaction; spans that are there already stay as they are."""
+    def write(self, batch: Sequence[tuple[Owner, Span]], positions: Mapping[str, int] | None = None) -> None:
+        """All of ``batch`` in one transaction; spans that are there already stay as they are.
+
+        ``positions`` are how far the streams of organisations have been read with it.
+        """
         try:
-            self._insert(batch)
+            self._insert(batch, positions or {})
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
                 raise
             # The oldest make room for the newest; when even that finds no room, the batch is lost.
             self._remove_oldest()
-            self._insert(batch)
+            self._insert(batch, positions or {})
 
     def sweep(self) -> None:
         """Remove what is too old, and the oldest of what is too much."""
@@ -64,6 +68,26 @@ class Writer:
             while used_bytes(connection) > self._max_bytes * _KEPT_SHARE and self._remove_oldest():
                 pass
 
+    def begin(self, organisation: str, created: str) -> int:
+        """How far the stream of an organisation was read, 0 for one that was made since then."""
+        connection = self._open()
+        with transaction(connection):
+            known = connection.execute(
+                "select created, position from streams where organisation = ?", (organisation,)
+            ).fetchone()
+            if known and known[0] == created:
+                return int(known[1])
+            connection.execute(
+                "insert or replace into streams (organisation, created, position) values (?, ?, 0)",
+                (organisation, created),
+            )
+            return 0
+
+    def migrate(self) -> None:
+        """Bring a file of an earlier release up to date."""
+        if self._path.exists():
+            self._open()
+
     def close(self) -> None:
         """Close the file; the next use opens it anew."""
         connection, self._connection = self._connection, None
@@ -73,31 +97,27 @@ class Writer:
 
     def set_aside(self) -> None:
         """Keep a file that cannot be read under another name, so that a new one can be made."""
-        aside = self._path.with_name(f"{self._path.name}.unreadable")
-        logger.error("The file of traces cannot be read, setting it aside as %s", aside)
-        with suppress(OSError):
-            self._path.replace(aside)
-            for suffix in ("-wal", "-shm"):
-                self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+        sqlite_files.set_aside(self._path, what="traces", logger=logger)
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
             self._connection = connect(self._path, max_bytes=int(self._max_bytes * _HARD_SHARE))
         return self._connection
 
-    def _insert(self, batch: Sequence[tuple[Owner, Span]]) -> None:
+    def _insert(self, batch: Sequence[tuple[Owner, Span]], positions: Mapping[str, int]) -> None:
         connection = self._open()
         now = int(self._clock())
-        connection.execute("begin immediate")
         try:
-            connection.executemany(
-                _INSERT, [_row(self._owner(connection, owner), span, now) for owner, span in batch]
-            )
-            connection.execute("commit")
+            with transaction(connection):
+                connection.executemany(
+                    _INSERT, [_row(self._owner(connection, owner), span, now) for owner, span in batch]
+                )
+                connection.executemany(
+                    "update streams set position = max(position, ?) where organisation = ?",
+                    [(position, organisation) for organisation, position in positions.items()],
+                )
         except BaseException:
             self._owners.clear()
-            if connection.in_transaction:
-                connection.execute("rollback")
             raise
 
     def _remove_oldest(self) -> int:
@@ -129,5 +149,5 @@ def _row(owner: int, span: Span, now: int) -> tuple[object, ...]:
     return (
         owner, span.trace_id, span.span_id, span.parent_id or None, span.name, span.start, span.end,
         int(span.entry), span.status, span.message, span.service, span.task, span.execution_id,
-        orjson.dumps(span.attributes).decode(), now,
+        orjson.dumps(span.attributes).decode(), now, span.run,
     )  # fmt: skip

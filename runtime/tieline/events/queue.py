@@ -21,6 +21,10 @@ class EventsUnavailableError(TielineError):
     """
 
 
+class QueueFullError(EventsUnavailableError):
+    """The environment has as many events queued as it may."""
+
+
 class EventTooLargeError(TielineError):
     """The payload or a step's result is larger than the platform keeps; store it elsewhere and pass its name.
 

@@ -403,6 +403,79 @@ class Empty(Strict):
     model_config = ConfigDict(extra="forbid")
 
 
+RunStatus = Literal["queued", "running", "waiting", "succeeded", "failed", "dead", "cancelled"]
+RunKind = Literal["webhook", "event", "schedule", "background"]
+
+
+class RunUser(Strict):
+    external_id: str
+    id: Ulid | None = None
+
+
+class RunVersion(Strict):
+    name: str
+    id: Ulid | None = None
+
+
+class RunUpstream(Strict):
+    status: int
+    body: str
+
+
+class RunError(Strict):
+    type: str
+    message: str
+    upstream: RunUpstream | None = None
+
+
+class Run(Strict):
+    id: Ulid
+    kind: RunKind
+    task: str
+    status: RunStatus
+    environment_id: Ulid
+    queued_at: Time
+    attempt: int
+    activation_id: Ulid | None = None
+    user: RunUser | None = None
+    version: RunVersion | None = None
+    attempts: int | None = None
+    started_at: Time | None = None
+    ended_at: Time | None = None
+    next_attempt_at: Time | None = None
+    error: RunError | None = None
+    trace_id: str | None = None
+    replay_of: Ulid | None = None
+
+
+class RunAttempt(Strict):
+    attempt: int
+    status: RunStatus
+    steps: list[Json]
+    started_at: Time | None = None
+    ended_at: Time | None = None
+
+
+class RunDetail(Run):
+    attempt_history: list[RunAttempt]
+    steps: list[Json]
+
+
+class Runs(Page):
+    items: list[Run]
+
+
+class RunsAffected(Strict):
+    count: int
+    skipped: int
+    more: bool
+
+
+class EventAccepted(Strict):
+    event_id: str
+    run_id: Ulid | None = None
+
+
 class FieldError(Strict):
     field: str
     message: str
@@ -472,6 +545,13 @@ ANSWERS: Mapping[str, Any] = {
     "listDefinitions": Definitions,
     "getDefinition": Definition,
     "createSystemFromConnector": System,
+    "listRuns": Runs,
+    "listProjectRuns": Runs,
+    "getRun": RunDetail,
+    "replayRun": Run,
+    "replayRuns": RunsAffected,
+    "cancelRuns": RunsAffected,
+    "publishEvent": EventAccepted,
 }
 """What clients read of an operation's good answer, by the operation's id."""
 

@@ -78,6 +78,13 @@ class NatsServer:
             self._process.terminate()
             self._process.wait(20)
 
+    def credentials_file(self) -> Path:
+        """The file with which the platform connects."""
+        file = self.folder / "platform.creds"
+        if not file.exists():
+            file.write_text(self.trust.credentials("platform", at=datetime.now(UTC)))
+        return file
+
     async def admin(self, **options: Any) -> Client:
         """A client with all rights in the platform's account."""
         return await self.client(None, **options)

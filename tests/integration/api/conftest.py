@@ -15,6 +15,7 @@ from aiohttp import web
 
 from tests.harness.cluster.kubectl import Kubectl, Organisation, an_organisation
 from tests.harness.processes import api_ports
+from tests.harness.processes.nats_server import NatsServer, running_nats_server
 from tests.harness.session.waiting import eventually
 from tieline_api.app import make_apps, make_dependencies
 from tieline_api.server.http_server import Runner
@@ -162,8 +163,26 @@ class Server:
 
 
 @pytest.fixture(scope="session")
-def server(api_kubeconfig: Path) -> Iterator[Server]:
-    with Server(api_kubeconfig) as started:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
+    """The event engine of all servers here."""
+    with running_nats_server(tmp_path_factory.mktemp("engine")) as running:
+        yield running
+
+
+def of_engine(engine: NatsServer, folder: Path) -> dict[str, Any]:
+    """The settings of a server with this engine, which keeps its index in ``folder``."""
+    return {
+        "engine_url": engine.url,
+        "engine_credentials_file": str(engine.credentials_file()),
+        "runs_file": str(folder / "runs.db"),
+    }
+
+
+@pytest.fixture(scope="session")
+def server(
+    api_kubeconfig: Path, engine: NatsServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    with Server(api_kubeconfig, **of_engine(engine, tmp_path_factory.mktemp("runs"))) as started:
         yield started
 
 

@@ -22,6 +22,7 @@ from tests.harness.processes.trace_stores import Jaeger, running_collector, runn
 from tests.harness.session.uncaptured_progress import UncapturedProgress
 from tests.harness.session.waiting import eventually, eventually_async, until
 from tests.unit.api.traces.otlp_requests import attribute, body_json, body_protobuf, span_json
+from tieline_api.engine.connection import Engine
 from tieline_api.settings import Settings
 from tieline_api.traces.backends import Traces, make_traces
 from tieline_api.traces.origins import Origin
@@ -159,7 +160,9 @@ async def test_jaeger_as_the_store_answers_as_the_embedded_one_does(jaeger: Jaeg
             traces_store="jaeger",
             traces_otlp_url=f"{jaeger.otlp}/v1/traces",
             traces_query_url=jaeger.query,
-        )
+        ),
+        Engine(""),
+        lambda _: True,
     )
     await traces.start()
     try:

@@ -135,6 +135,13 @@ class KeyedEvents:
             streams.waiting_key(key_hash), streams.due_key(key_hash), b"", {}, until
         )
 
+    async def delete_run(self, key_hash: str, run: str) -> None:
+        """Delete an event that was stored and not accepted. Raises EventsUnavailableError."""
+        streams = self._queue.streams
+        found = await self._queue.connection.get(f"{streams.queue}.{streams.keyed_event(key_hash, run)}")
+        if found is not None:
+            await self.delete(int((found.headers or {})["Nats-Sequence"]))
+
     async def delete(self, sequence: int) -> None:
         """Delete an event that has run. Raises EventsUnavailableError."""
         try:

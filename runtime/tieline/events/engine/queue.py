@@ -17,7 +17,7 @@ from tieline.events.engine.connection import EngineConnection, RefusedByEngineEr
 from tieline.events.engine.deliveries import Lease, Leases
 from tieline.events.engine.keys import KeyedEvents
 from tieline.events.engine.pull import Puller
-from tieline.events.queue import Delivery, DeliveryHandler, EventsUnavailableError
+from tieline.events.queue import Delivery, DeliveryHandler, EventsUnavailableError, QueueFullError
 from tieline_protocol.event_streams import KEY_TOKEN, LEASE_SECONDS, EventStreams, hashed
 from tieline_protocol.events import (
     HEADER,
@@ -26,6 +26,7 @@ from tieline_protocol.events import (
     SCHEDULE_TARGET,
     EventMetadata,
     InvalidEventError,
+    message_id,
 )
 
 logger = logging.getLogger("tieline.events")
@@ -73,11 +74,9 @@ class EngineQueue:
     async def publish(self, metadata: EventMetadata, payload: bytes, *, until: float | None = None) -> bool:
         """See EventQueue."""
         headers = {HEADER: metadata.header()}
-        identifier = f"run:{metadata.run}"
+        headers[MESSAGE_ID] = metadata.run
         if metadata.event_id is not None:
-            identifier = f"{metadata.task}:{metadata.event_id}"
-        # Ids may have any letter, a header's value may not.
-        headers[MESSAGE_ID] = hashed(identifier)
+            headers[MESSAGE_ID] = message_id(metadata.task, metadata.event_id)
         if until is not None:
             return await self.store_until(
                 self.streams.waiting(metadata.run), self.streams.due(metadata.run), payload, headers, until
@@ -87,7 +86,12 @@ class EngineQueue:
         key = hashed(metadata.key)
         stored = await self.store(self.streams.keyed_event(key, metadata.run), payload, headers)
         if stored:
-            await self.publish_token(key)
+            try:
+                await self.publish_token(key)
+            except QueueFullError:
+                # It was not accepted, so it must not be run.
+                await self.keys.delete_run(key, metadata.run)
+                raise
         return stored
 
     async def publish_token(self, key_hash: str) -> None:
@@ -111,7 +115,7 @@ class EngineQueue:
             except RefusedByEngineError as error:
                 if _TAKEN in error.description:
                     return attempt > 1
-                raise EventsUnavailableError(
+                raise QueueFullError(
                     f"The event engine accepts no more events of this environment now: {error.description}"
                 ) from None
             except EventsUnavailableError:

@@ -22,6 +22,7 @@ MAY = {
         listEnvironmentSystems listUsers getUser listActivations getActivation listUserActivations
         getActivationConnection listConnectors getConnector listConnectorVersions getConnectorVersion
         listActions listTriggers listDefinitions getDefinition listProjectTraces getTrace
+        listRuns listProjectRuns getRun
     """,
     "editor": """
         initialiseOAuth2 initialiseOAuth1 createConnection updateConnection deleteConnection linkConnection
@@ -30,6 +31,7 @@ MAY = {
         deleteConnectionTemplate addSystemToEnvironment removeSystemFromEnvironment
         removeSystemFromEnvironmentByPut createUser deleteUser activateUser deleteActivation
         updateActivationVariables setActivationVariable updateStaticVariables
+        replayRun cancelRun replayRuns cancelRuns publishEvent
     """,
     "admin": """
         createSystem createSystemFromConnector updateSystem deleteSystem putAuthSchemeConfig

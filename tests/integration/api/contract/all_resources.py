@@ -4,11 +4,15 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
+from tests.harness.processes.nats_server import NatsServer
+from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client
+from tests.integration.api.engine_objects import make_streams, report
 from tests.integration.api.objects import API_KEY, MAIN, make_project, make_system, make_template
 from tests.integration.api.resources.test_connectors import import_into, shop
 from tieline_api.http.operation import Operation
 from tieline_core.identity.ids import new_id
+from tieline_protocol.run_records import RunRecord
 
 MARK = "Of the owner alone"
 """Part of every name that the owner gives: no answer to others may hold it."""
@@ -37,7 +41,7 @@ class Everything:
         return _replaced(copy.deepcopy(dict(operation.example)), found)
 
 
-def make_everything(client: Client) -> Everything:
+def make_everything(client: Client, engine: NatsServer) -> Everything:
     """Makes it all."""
     system = make_system(client)
     client.ok("PUT", f"/systems/{system['id']}", {"name": f"{MARK} {new_id()}"}, status=201)
@@ -69,6 +73,20 @@ def make_everything(client: Client) -> Everything:
             "dynamicVariables": {"region": MARK},
         },
     )  # fmt: skip
+    make_streams(engine, client.organisation, environment)
+    run = RunRecord(
+        id=new_id(),
+        kind="event",
+        task="order.created",
+        version=MARK,
+        status="succeeded",
+        attempt=1,
+        queued_at=1e9,
+        at=1e9,
+        input=b"{}",
+    )
+    report(engine, client.organisation, environment, run)
+    eventually("the run", lambda: client("GET", f"{at}/runs/{run.id}").status == 200)
     connector = new_id()
     imported = import_into(client, connector, shop(info={"title": MARK, "version": "1"}), "one")
     assert imported.status == 201, imported.raw
@@ -88,6 +106,7 @@ def make_everything(client: Client) -> Everything:
             "activation_id": activation["id"],
             "name": "region",
             "trace_id": new_id(),
+            "run_id": run.id,
             "connector_id": connector,
             "version": "one",
             "definition_id": imported.json["definitions"][0]["id"],

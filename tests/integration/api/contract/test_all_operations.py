@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.harness.processes.nats_server import NatsServer
 from tests.integration.api.conftest import Client
 from tests.integration.api.contract.all_resources import MARK, Everything, make_everything
 from tieline_api.handlers import OPERATIONS
@@ -20,8 +21,8 @@ def _name(operation: Operation) -> str:
 
 
 @pytest.fixture(scope="module")
-def everything(client: Client) -> Everything:
-    return make_everything(client)
+def everything(client: Client, engine: NatsServer) -> Everything:
+    return make_everything(client, engine)
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import RootModel
 
+from tests.harness.processes.nats_server import NatsServer
 from tests.integration.api.conftest import Client
 from tests.integration.api.contract.all_resources import Everything, make_everything
 from tests.integration.api.objects import make_project
@@ -32,9 +33,9 @@ JSON = st.recursive(
 
 
 @pytest.fixture(scope="module")
-def known(client: Client) -> Everything:
+def known(client: Client, engine: NatsServer) -> Everything:
     """Ids of things that are there, so that bodies get as far as possible."""
-    return make_everything(client)
+    return make_everything(client, engine)
 
 
 def _check(answer: Any) -> None:

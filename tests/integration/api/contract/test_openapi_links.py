@@ -32,6 +32,7 @@ ALREADY = {
     "removeSystemFromEnvironment": {404},
     "removeSystemFromEnvironmentByPut": {404},
     "createConnection": {409},
+    "publishEvent": {409},
     "createSystemFromConnector": {404},
 }
 

@@ -18,7 +18,9 @@ from pathlib import Path
 import pytest
 
 from tests.harness.cluster.kubectl import Kubectl, an_organisation
-from tests.integration.api.conftest import Client, Server
+from tests.harness.processes.nats_server import NatsServer
+from tests.integration.api.conftest import Client, Server, of_engine
+from tests.integration.api.engine_objects import make_streams
 from tests.integration.api.objects import make_template
 
 pytestmark = pytest.mark.cluster
@@ -55,10 +57,15 @@ LINKED += ["activateUser", "updateActivationVariables", "setVariablesSchema", "u
 
 @pytest.fixture
 def admin(
-    api_kubeconfig: Path, kubectl: Kubectl, token_for: Callable[..., str], crds_installed: None
+    api_kubeconfig: Path,
+    kubectl: Kubectl,
+    token_for: Callable[..., str],
+    crds_installed: None,
+    engine: NatsServer,
+    tmp_path: Path,
 ) -> Iterator[Client]:
     """The administrator of an organisation of this test's own, at a server of its own: much is made in it."""
-    with an_organisation(kubectl) as made, Server(api_kubeconfig) as server:
+    with an_organisation(kubectl) as made, Server(api_kubeconfig, **of_engine(engine, tmp_path)) as server:
         client = Client(server.url, token_for(made.namespace, "schemathesis", "tieline-admin"), made.id)
         client.until_known()
         yield client
@@ -117,9 +124,10 @@ def _parameters(**known: str) -> list[str]:
 
 
 def test_what_is_made_from_the_document_is_answered_as_the_document_says(
-    admin: Client, tmp_path: Path
+    admin: Client, engine: NatsServer, tmp_path: Path
 ) -> None:
     project, template = make_template(admin)
+    make_streams(engine, admin.organisation, project["environments"][0]["id"])
     known = _parameters(
         organisation_id=admin.organisation,
         project_id=project["id"],

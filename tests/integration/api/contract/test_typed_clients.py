@@ -6,9 +6,11 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from tieline_api.http.openapi_links import parameters
 
 from tests.harness.clients import typed_client
 from tests.harness.cluster.kubectl import Kubectl, Organisation
+from tests.harness.processes.nats_server import NatsServer
 from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Answer, Client
 from tests.integration.api.contract.all_resources import Everything, make_everything
@@ -24,7 +26,7 @@ ZERO = "0" * 26
 # Logs and traces are about what ran, and have tests of their own.
 UNREAD = {"getProjectLogs", "listProjectTraces", "getTrace"}
 READS = [one for one in OPERATIONS if one.method == "GET" and one.id not in UNREAD]
-BROUGHT = [one for one in READS if "connector_id" not in one.path]
+BROUGHT = [one for one in READS if not {"connector_id", "run_id"} & set(parameters(one))]
 TOKEN_URL = "https://login.example/token"
 
 
@@ -179,8 +181,8 @@ def test_typed_clients_read_what_kubectl_wrote(
 
 
 @pytest.fixture(scope="module")
-def everything(client: Client) -> Everything:
-    return make_everything(client)
+def everything(client: Client, engine: NatsServer) -> Everything:
+    return make_everything(client, engine)
 
 
 @pytest.mark.parametrize("operation", READS, ids=lambda one: one.id)

@@ -8,6 +8,7 @@ from tieline_api.schemas.base import PageQuery
 O = "/api/v2/o/{organisation_id}"  # noqa: E741
 BY_PLACE = {(operation.method, operation.path): operation for operation in OPERATIONS}
 PAGING = "first after before"
+RUN_FILTERS = "project_env status kind task user version start end search"
 ROWS = [
     # method, path, status, query, body, what the body must have
     ("GET", f"{O}/systems", 200, f"{PAGING} search", "", ""),
@@ -107,6 +108,23 @@ ROWS = [
     (
         "GET", f"{O}/projects/{{project_id}}/traces", 200,
         "project_env next_token start end filter error task", "", "",
+    ),
+    ("GET", f"{O}/runs", 200, f"{PAGING} {RUN_FILTERS}", "", ""),
+    ("GET", f"{O}/projects/{{project_id}}/runs", 200, f"{PAGING} {RUN_FILTERS}", "", ""),
+    ("GET", f"{O}/projects/{{project_id}}/runs/{{run_id}}", 200, "", "", ""),
+    ("POST", f"{O}/projects/{{project_id}}/runs/{{run_id}}/replay", 202, "", "payload", ""),
+    ("POST", f"{O}/projects/{{project_id}}/runs/{{run_id}}/cancel", 202, "", "", ""),
+    (
+        "POST", f"{O}/projects/{{project_id}}/runs/replay", 202, f"{RUN_FILTERS} dryRun",
+        f"{RUN_FILTERS} dryRun", "",
+    ),
+    (
+        "POST", f"{O}/projects/{{project_id}}/runs/cancel", 202, f"{RUN_FILTERS} dryRun",
+        f"{RUN_FILTERS} dryRun", "",
+    ),
+    (
+        "POST", f"{O}/environments/{{environment_id}}/events", 202, "", "task payload key id user delay",
+        "task payload",
     ),
     (
         "POST", "/api/connect/v1/o/{organisation_id}/connector/{connector_id}/http/import", 201, "",

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.api.traces.otlp_requests import NOW, OWNER, make
+from tieline_api.sqlite_files import TooSlowError, reading
 from tieline_api.traces import query
 from tieline_api.traces import store as store_module
-from tieline_api.traces.database import TooSlowError, reading
 from tieline_api.traces.query import RunQuery
 from tieline_api.traces.spans import Owner, Span
 from tieline_api.traces.store import Limits, TraceStore
@@ -220,16 +220,16 @@ def test_a_full_disk_costs_spans_but_no_reads_and_heals(
     full = threading.Event()
     real = Writer._insert
 
-    def insert(self: Writer, batch: object) -> None:
+    def insert(self: Writer, batch: object, positions: object) -> None:
         if not full.is_set():
-            real(self, batch)  # type: ignore[arg-type]
+            real(self, batch, positions)  # type: ignore[arg-type]
             return
         # What SQLite says when the disk has no room left, from SQLite itself.
         connection = self._open()
         pages = connection.execute("pragma page_count").fetchone()[0]
         connection.execute(f"pragma max_page_count = {pages}")
         try:
-            real(self, batch)  # type: ignore[arg-type]
+            real(self, batch, positions)  # type: ignore[arg-type]
         finally:
             connection.execute("pragma max_page_count = 100000")
 

@@ -1,0 +1,116 @@
+"""Runs in REST."""
+
+import base64
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+
+from tieline_api.conversion.projects import version_name
+from tieline_api.schemas import runs as rest
+from tieline_core.identity.ids import object_id, parse_id
+from tieline_protocol.run_records import RunError, StepRecord
+
+MAX_INLINE = 1024 * 1024
+"""Bytes of an input in an answer."""
+_MAX_DEPTH = 64
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = 1000
+_BINARY = "application/octet-stream"
+
+Find = Callable[[str], Mapping[str, Any] | None]
+"""Finds an object by what runs call it."""
+
+
+def time_to_rest(nanoseconds: int) -> str:
+    """RFC 3339 in UTC, to the microsecond."""
+    moment = _EPOCH + timedelta(microseconds=nanoseconds // _MICROSECOND)
+    return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+
+
+def maybe_time(nanoseconds: int | None) -> str | None:
+    """The same for a time that may be unknown."""
+    return None if nanoseconds is None else time_to_rest(nanoseconds)
+
+
+def user_to_rest(external_id: str | None, users: Find) -> rest.UserOfRun | None:
+    """The user of a run."""
+    if external_id is None:
+        return None
+    found = users(external_id)
+    return rest.UserOfRun(id=object_id(found) if found else None, external_id=external_id)
+
+
+def version_to_rest(name: str, versions: Find) -> rest.VersionOfRun | None:
+    """The version of a run, by the name of its object."""
+    if not name:
+        return None
+    found = versions(name)
+    if found is None:
+        # Objects that REST makes are named after their ids.
+        return rest.VersionOfRun(id=parse_id(name), name=name)
+    return rest.VersionOfRun(id=object_id(found), name=version_name(found))
+
+
+def error_to_rest(error: RunError | None) -> rest.RunFailure | None:
+    """Why an attempt failed."""
+    if error is None:
+        return None
+    upstream = error.upstream
+    return rest.RunFailure(
+        type=error.type,
+        message=error.message,
+        upstream=rest.UpstreamResponse(status=upstream.status, body=upstream.body) if upstream else None,
+    )
+
+
+def step_to_rest(step: StepRecord) -> rest.RunStep:
+    """A step."""
+    return rest.RunStep(
+        name=step.name,
+        occurrence=step.occurrence,
+        started_at=_seconds(step.started_at),
+        ended_at=_seconds(step.ended_at),
+        recorded=step.recorded,
+        error=step.error,
+    )
+
+
+def input_to_rest(payload: bytes, content_type: str | None) -> dict[str, Any]:
+    """The fields of an answer that show an input."""
+    if len(payload) > MAX_INLINE:
+        shown = base64.b64encode(payload[:MAX_INLINE]).decode()
+        return {
+            "input_base64": shown,
+            "input_content_type": content_type or _BINARY,
+            "input_truncated": True,
+        }
+    try:
+        value = orjson.loads(payload)
+    except ValueError:
+        value = None
+    if value is not None and _is_shallow(value):
+        return {"input": value}
+    if value is None and payload.strip() == b"null":
+        content_type = "application/json"
+    shown = base64.b64encode(payload).decode()
+    return {"input_base64": shown, "input_content_type": content_type or _BINARY}
+
+
+def _is_shallow(value: Any) -> bool:
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        level = [
+            child
+            for one in level
+            if isinstance(one, dict | list)
+            for child in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return True
+    return False
+
+
+def _seconds(seconds: float) -> str:
+    return time_to_rest(round(seconds * 1_000_000) * _MICROSECOND)

@@ -1,0 +1,1 @@
+"""The event engine: the API's connection to it."""

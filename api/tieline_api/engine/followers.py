@@ -1,0 +1,243 @@
+"""Reads a stream of each organisation into a store of this replica, from where it was read before."""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from nats.js.errors import NotFoundError
+
+from tieline_api.engine.connection import Engine, StoredMessage
+from tieline_api.engine.errors import EngineUnavailableError
+from tieline_api.engine.stream_reader import read_stream, stream_state
+from tieline_api.errors import ApiError
+from tieline_api.sqlite_files import TooSlowError
+from tieline_common.backoff import exponential, jitter
+
+logger = logging.getLogger("tieline.engine")
+
+_DISCOVER_SECONDS = 60.0
+_RETRY_SECONDS = 1.0
+_LONGEST_PAUSE = 30.0
+_CATCH_UP_SECONDS = 5.0
+_SEEN_SECONDS = 1.0
+
+
+class StreamStore(Protocol):
+    """Where a replica keeps what it has read. Methods run in threads; raise sqlite3.Error, OSError, TooSlowError."""
+
+    @property
+    def name(self) -> str:
+        """What it keeps, for the log."""
+
+    def begin(self, organisation: str, created: str) -> int:
+        """How far the organisation's stream was read, 0 for one that was made since then."""
+
+    def forget(self, organisation: str) -> None:
+        """The organisation has no such stream."""
+
+    def take(self, organisation: str, messages: Sequence[StoredMessage]) -> None:
+        """Keeps messages that follow each other, and how far the stream was read."""
+
+    def sweep(self, organisation: str, first: int) -> None:
+        """Removes what the stream, whose oldest message is ``first``, has not any more."""
+
+    def failed(self) -> None:
+        """Something could not be kept; it is read again."""
+
+    def bound(self) -> None:
+        """Removes what is too much."""
+
+    def close(self) -> None:
+        """Closes files."""
+
+
+class Follower:
+    """Reads one organisation's stream until it is cancelled, or there is none any more."""
+
+    def __init__(self, engine: Engine, store: StreamStore, organisation: str, stream: str) -> None:
+        self._engine = engine
+        self._store = store
+        self._organisation = organisation
+        self._stream = stream
+        self._position = 0
+        self._moved = asyncio.Condition()
+        self.caught_up = asyncio.Event()
+        """Set once all that the stream had was read, and where there is no stream."""
+
+    async def run(self) -> None:
+        """Follows the stream."""
+        failures = 0
+        while True:
+            try:
+                if not await self._follow():
+                    self.caught_up.set()
+                    return
+            except EngineUnavailableError:
+                failures = 0
+                await asyncio.sleep(jitter(_RETRY_SECONDS))
+            except NotFoundError:
+                await asyncio.sleep(jitter(_RETRY_SECONDS))
+            except (sqlite3.Error, OSError, TooSlowError) as error:
+                failures += 1
+                self._store.failed()
+                if failures == 1:
+                    logger.error("Cannot keep %s from the event engine: %s", self._store.name, error)
+                await asyncio.sleep(jitter(exponential(failures, first=_RETRY_SECONDS, cap=_LONGEST_PAUSE)))
+
+    async def reached(self, sequence: int) -> None:
+        """Waits a moment until the message with this number was read."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SEEN_SECONDS), self._moved:
+                await self._moved.wait_for(lambda: self._position >= sequence)
+
+    async def sweep(self) -> None:
+        """Removes from the store what the stream has not any more."""
+        state = await stream_state(self._engine, self._stream)
+        if state is not None:
+            await asyncio.to_thread(self._store.sweep, self._organisation, state.first)
+
+    async def _follow(self) -> bool:
+        """Reads until something is wrong; False when there is no stream."""
+        state = await stream_state(self._engine, self._stream)
+        if state is None:
+            await asyncio.to_thread(self._store.forget, self._organisation)
+            return False
+        position = await asyncio.to_thread(self._store.begin, self._organisation, state.created)
+        if position > state.last:
+            # The engine was restored from an older copy.
+            await asyncio.to_thread(self._store.forget, self._organisation)
+            position = await asyncio.to_thread(self._store.begin, self._organisation, state.created)
+        self._position = position
+        async for batch in read_stream(self._engine, self._stream, after=position):
+            if batch.messages:
+                await asyncio.to_thread(self._store.take, self._organisation, batch.messages)
+                async with self._moved:
+                    self._position = batch.messages[-1].sequence
+                    self._moved.notify_all()
+            if batch.pending == 0:
+                self.caught_up.set()
+        return True
+
+
+class Followers:
+    """A follower for each organisation that this API serves and that has the stream ``<prefix>_<organisation>``."""
+
+    def __init__(
+        self, engine: Engine, store: StreamStore, *, prefix: str, serves: Callable[[str], bool]
+    ) -> None:
+        self._engine = engine
+        self._store = store
+        self._prefix = prefix
+        self._serves = serves
+        self._followers: dict[str, tuple[Follower, asyncio.Task[None]]] = {}
+        self._discovering: asyncio.Task[None] | None = None
+
+    @property
+    def organisations(self) -> int:
+        """How many streams are followed."""
+        return len(self._followers)
+
+    async def start(self) -> None:
+        """Begins to look for streams."""
+        if self._engine.configured:
+            self._discovering = asyncio.create_task(
+                self._discover_periodically(), name=f"streams of {self._prefix}"
+            )
+
+    async def stop(self) -> None:
+        """Ends all followers, and closes the store."""
+        tasks = [task for _, task in self._followers.values()]
+        if self._discovering is not None:
+            tasks.append(self._discovering)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._followers.clear()
+        await asyncio.to_thread(self._store.close)
+
+    async def need(self, organisation: str) -> Follower:
+        """The follower of an organisation, once it has read all that there is. Raises EngineUnavailableError.
+
+        While the engine is away, one that has read it before.
+        """
+        self._engine.need_configured()
+        known = self._followers.get(organisation)
+        if known is not None and known[0].caught_up.is_set():
+            return known[0]
+        if not self._engine.connected:
+            raise EngineUnavailableError
+        follower = known[0] if known else self._follow(organisation)
+        try:
+            async with asyncio.timeout(_CATCH_UP_SECONDS):
+                await follower.caught_up.wait()
+        except TimeoutError:
+            raise EngineUnavailableError(
+                f"The {self._store.name} are still being read from the event engine: try again in a moment"
+            ) from None
+        return follower
+
+    def follow(self, organisation: str) -> None:
+        """Follows the stream of an organisation, if it is not followed yet."""
+        if organisation not in self._followers:
+            self._follow(organisation)
+
+    async def catches_up(self, organisation: str) -> bool:
+        """Whether the stream had to be waited for. Raises EngineUnavailableError."""
+        known = self._followers.get(organisation)
+        if known is not None and known[0].caught_up.is_set():
+            return False
+        await self.need(organisation)
+        return True
+
+    async def reached(self, organisation: str, sequence: int) -> None:
+        """Waits a moment until this replica has what was just written."""
+        known = self._followers.get(organisation)
+        await (known[0] if known else self._follow(organisation)).reached(sequence)
+
+    def _follow(self, organisation: str) -> Follower:
+        follower = Follower(self._engine, self._store, organisation, f"{self._prefix}_{organisation}")
+        task = asyncio.create_task(follower.run(), name=f"{self._prefix} of {organisation}")
+        self._followers[organisation] = (follower, task)
+
+        def ended(_task: asyncio.Task[None]) -> None:
+            if self._followers.get(organisation, (None,))[0] is follower:
+                del self._followers[organisation]
+
+        task.add_done_callback(ended)
+        return follower
+
+    async def _discover_periodically(self) -> None:
+        while True:
+            try:
+                await self._discover()
+                await self._sweep()
+            except ApiError:
+                await asyncio.sleep(jitter(_RETRY_SECONDS))
+            except (sqlite3.Error, OSError) as error:
+                logger.warning("Cannot remove old %s: %s", self._store.name, error)
+                await asyncio.sleep(_DISCOVER_SECONDS)
+            else:
+                await asyncio.sleep(_DISCOVER_SECONDS)
+
+    async def _discover(self) -> None:
+        """Follows the streams of organisations that are served, and of no others."""
+        prefix = f"{self._prefix}_"
+        names = await self._engine.stream_names(f"{self._prefix}.>")
+        found = {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
+        for organisation in sorted(found):
+            if organisation not in self._followers and self._serves(organisation):
+                self._follow(organisation)
+        for organisation, (_, task) in list(self._followers.items()):
+            if not self._serves(organisation):
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                await asyncio.to_thread(self._store.forget, organisation)
+
+    async def _sweep(self) -> None:
+        for follower, _ in list(self._followers.values()):
+            await follower.sweep()
+        if self._followers:
+            await asyncio.to_thread(self._store.bound)

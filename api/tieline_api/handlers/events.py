@@ -1,0 +1,109 @@
+"""Events that are sent to environments by REST."""
+
+import time
+from typing import Any
+
+import orjson
+
+from tieline_api import errors
+from tieline_api.auth.permissions import permission
+from tieline_api.body_limits import BodyKind
+from tieline_api.conversion.projects import environment_items, environment_status, served_version
+from tieline_api.handlers.activation_lookup import EnvironmentRef, activations_of, environment_in_path
+from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
+from tieline_api.schemas import runs as rest
+from tieline_api.use_cases import run_actions
+from tieline_api.use_cases.project_lookup import versions_of
+from tieline_core.identity.ids import new_id
+from tieline_protocol.event_streams import EventStreams
+from tieline_protocol.events import EventMetadata
+
+
+async def publish_event(call: Call[None, rest.EventCreate]) -> Reply:
+    """Stores an event for an environment, which runs it at least once. An environment that is suspended runs it when
+    it is deployed again. The answer is 503 when the event engine is full or away: then nothing was stored."""
+    environment, body = environment_in_path(call), call.body
+    call.platform.engine.need_configured()
+    warnings = _need_deployed(call, environment)
+    user = None
+    if body.user is not None:
+        user, more = _user(call, environment, body.user)
+        warnings += more
+    streams = EventStreams(call.organisation.id, environment.id)
+    now = time.time()
+    metadata = EventMetadata(
+        run=new_id(),
+        kind="event",
+        task=body.task,
+        queued_at=now,
+        user=user,
+        key=body.key,
+        event_id=body.id,
+    )
+    stored, _ = await run_actions.publish(
+        call.platform,
+        streams,
+        metadata,
+        orjson.dumps(body.payload),
+        at=run_actions.time_of(now + body.delay) if body.delay else None,
+    )
+    run: str | None = metadata.run
+    if stored.duplicate:
+        run = await run_actions.first_run(call.platform, streams, metadata, stored)
+        warnings.append("An event of this task with the same id is stored already: nothing was added")
+    return Reply(
+        body=rest.EventAccepted(event_id=body.id or metadata.run, run_id=run), warnings=tuple(warnings)
+    )
+
+
+def _need_deployed(call: Call[Any, rest.EventCreate], environment: EnvironmentRef) -> list[str]:
+    """ApiError 409 for a draft; a warning where the code does not seem to have the task."""
+    project, name = environment.project, environment.name
+    item = next(one for one in environment_items(project) if one["name"] == name)
+    status = environment_status(project, name)
+    version = served_version(item, status, versions_of(call.platform.world, project))
+    if version is None:
+        raise errors.conflict(f'Nothing is deployed to the environment "{name}" yet: deploy it first')
+    # A version's analysis knows its webhooks by name, and no events.
+    interface = (version.get("status") or {}).get("interface") or {}
+    if call.body.task in (interface.get("webhooks") or ()):
+        return [
+            f'"{call.body.task}" is a webhook: the event fails unless the code has an event of this name too'
+        ]
+    return []
+
+
+def _user(
+    call: Call[Any, rest.EventCreate], environment: EnvironmentRef, identifier: str
+) -> tuple[str, list[str]]:
+    """The user's external id; 422 where there is no such user."""
+    found = call.platform.world.user(call.namespace, identifier)
+    if found is None:
+        raise errors.invalid("user", "is no user of this organisation: create the user first")
+    external_id: str = found["spec"]["externalId"]
+    if activations_of(call, environment, found):
+        return external_id, []
+    return external_id, ["The user has no activation on the environment: the event fails until there is one"]
+
+
+OPERATIONS = (
+    Operation(
+        id="publishEvent",
+        method="POST",
+        path=f"{ORGANISATION}/environments/{{environment_id}}/events",
+        summary="Send an event to an environment",
+        tag="Runs and events",
+        handler=publish_event,
+        permissions=permission("patch", "projects"),
+        size=BodyKind.EVENT,
+        success=202,
+        response=rest.EventAccepted,
+        example={
+            "task": "order.created",
+            "payload": {"id": "A-1001"},
+            "key": "customer-17",
+            "id": "order-A-1001",
+        },
+        response_example={"eventId": "order-A-1001", "runId": "01JD3YEKHBZX9KQW8T2V4N6P0J"},
+    ),
+)

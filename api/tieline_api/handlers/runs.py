@@ -1,0 +1,444 @@
+"""Runs: what became of webhooks, events, schedules and background tasks, and doing it again."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+
+from tieline_api import errors
+from tieline_api.auth.permissions import permission
+from tieline_api.body_limits import BodyKind
+from tieline_api.cache import indexes
+from tieline_api.conversion import runs as convert
+from tieline_api.engine.errors import EngineUnavailableError
+from tieline_api.handlers.projects import PROJECT
+from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
+from tieline_api.page_tokens import seal, unseal
+from tieline_api.runs.model import Attempt, PageRequest, Position, Run, RunFilter
+from tieline_api.schemas import runs as rest
+from tieline_api.use_cases import run_actions
+from tieline_api.use_cases.project_lookup import need_project
+from tieline_core.identity.ids import environment_id, object_id, parse_id
+from tieline_protocol.run_records import RunRecord
+
+Obj = Mapping[str, Any]
+RUNS = f"{PROJECT}/runs"
+RUN = f"{RUNS}/{{run_id}}"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_INT = 2**63 - 1
+_NANOSECONDS = 1_000_000_000
+
+
+async def list_runs(call: Call[rest.RunsQuery, None]) -> Reply:
+    """Returns the runs of all the organisation's projects, newest first."""
+    world = call.platform.world
+    environments = None
+    if call.query.project_env:
+        projects = world.ordered.projects.objects(call.namespace)
+        environments = _environments(projects, name=call.query.project_env)
+    return await _page(call, environments, world.ordered.projects.objects(call.namespace))
+
+
+async def list_project_runs(call: Call[rest.RunsQuery, None]) -> Reply:
+    """Returns the runs of a project, newest first."""
+    project = need_project(call)
+    return await _page(call, _environments([project], name=call.query.project_env), [project])
+
+
+async def get_run(call: Call[None, None]) -> Reply:
+    """Returns a run with its attempts and steps, and with its input where that is kept."""
+    organisation = call.organisation.id
+    run = await _need_run(call)
+    history = call.platform.runs
+    attempts = await history.attempts(organisation, run)
+    warnings, shown = [*history.warnings], _Shown(call)
+    fields: dict[str, Any] = {}
+    try:
+        given = await history.input(organisation, run)
+    except EngineUnavailableError:
+        given = None
+        warnings.append("The run's input cannot be read while the event engine is away")
+    if given is not None:
+        headers = given.request.headers if given.request else []
+        content_type = next((value for name, value in headers if name.lower() == "content-type"), None)
+        fields = convert.input_to_rest(given.payload, content_type)
+        if given.request:
+            fields["request"] = rest.RunRequest(
+                method=given.request.method, path=given.request.path, headers=[list(pair) for pair in headers]
+            )
+    steps = next((one.steps for one in reversed(attempts) if one.steps), ())
+    body = rest.RunDetail(
+        **shown.run(run).model_dump(),
+        attempt_history=[shown.attempt(one) for one in attempts],
+        steps=[convert.step_to_rest(step) for step in steps],
+        **fields,
+    )
+    return Reply(body=body, etag=_etag(body), warnings=tuple(dict.fromkeys(warnings)))
+
+
+async def replay_run(call: Call[None, rest.ReplayBody]) -> Reply:
+    """Runs a run again that has ended, with its own input or with another one. The answer is the new run."""
+    run = await _need_run(call)
+    payload = None
+    if "payload" in call.body.model_fields_set:
+        payload = orjson.dumps(call.body.payload)
+    record = await run_actions.replay(call.platform, call.organisation.id, run, payload)
+    if record is None:
+        raise errors.conflict("The run is being run again already")
+    return Reply(body=_Shown(call).run(run_of_record(record, run.environment)))
+
+
+async def cancel_run(call: Call[None, None]) -> Reply:
+    """Cancels a run that has not ended. One that a pod is running ends at its next pause."""
+    run = await _need_run(call)
+    await run_actions.cancel(call.platform, call.organisation.id, run)
+    return Reply()
+
+
+async def replay_runs(call: Call[rest.SelectionQuery, rest.SelectionBody]) -> Reply:
+    """Runs all runs of a filter again that have ended and whose input is kept, at most 10,000.
+
+    A run is run again once within two minutes, however often the request is repeated.
+    """
+    wanted, dry_run = _selection(call)
+    found = await run_actions.replay_all(call.platform, wanted, dry_run=dry_run)
+    return Reply(body=rest.RunsAffected(count=found.count, skipped=found.skipped, more=found.more))
+
+
+async def cancel_runs(call: Call[rest.SelectionQuery, rest.SelectionBody]) -> Reply:
+    """Cancels all runs of a filter that have not ended, at most 10,000."""
+    wanted, dry_run = _selection(call)
+    found = await run_actions.cancel_all(call.platform, wanted, dry_run=dry_run)
+    return Reply(body=rest.RunsAffected(count=found.count, skipped=found.skipped, more=found.more))
+
+
+def run_of_record(record: RunRecord, environment: str) -> Run:
+    """A run that was just accepted."""
+    return Run(
+        id=record.id,
+        environment=environment,
+        kind=record.kind,
+        task=record.task,
+        status=record.status,
+        attempt=record.attempt,
+        queued_at=round(record.queued_at * 1_000_000) * 1000,
+        user=record.user,
+        key=record.key,
+        replay_of=record.replay_of,
+    )
+
+
+class _Shown:
+    """Runs as answers show them."""
+
+    def __init__(self, call: Call[Any, Any]) -> None:
+        self._world = call.platform.world
+        self._namespace = call.namespace
+
+    def run(self, run: Run) -> rest.Run:
+        return rest.Run(
+            id=run.id,
+            kind=run.kind,
+            task=run.task,
+            status=run.status,
+            environment_id=run.environment,
+            activation_id=run.activation_id or None,
+            user=convert.user_to_rest(run.user, self._user),
+            version=convert.version_to_rest(run.version, self._version),
+            attempt=run.attempt,
+            attempts=run.attempts,
+            queued_at=convert.time_to_rest(run.queued_at),
+            started_at=convert.maybe_time(run.started_at),
+            ended_at=convert.maybe_time(run.ended_at),
+            next_attempt_at=convert.maybe_time(run.next_attempt_at),
+            error=convert.error_to_rest(run.error),
+            trace_id=run.trace_id or None,
+            replay_of=run.replay_of,
+        )
+
+    def attempt(self, attempt: Attempt) -> rest.RunAttempt:
+        return rest.RunAttempt(
+            attempt=attempt.number,
+            status=attempt.status,
+            started_at=convert.maybe_time(attempt.started_at),
+            ended_at=convert.maybe_time(attempt.ended_at),
+            error=convert.error_to_rest(attempt.error),
+            trace_id=attempt.trace_id or None,
+            version=convert.version_to_rest(attempt.version, self._version),
+            steps=[convert.step_to_rest(step) for step in attempt.steps],
+        )
+
+    def _user(self, external_id: str) -> Obj | None:
+        return self._world.user(self._namespace, external_id)
+
+    def _version(self, name: str) -> Obj | None:
+        return self._world.versions.get(self._namespace, name)
+
+
+async def _page(
+    call: Call[rest.RunsQuery, None], environments: tuple[str, ...] | None, projects: Iterable[Obj]
+) -> Reply:
+    query = call.query
+    scope = f"{call.organisation.id}/{call.path.get('project_id', '').upper()}"
+    wanted = _filter(call, query, environments, projects)
+    request = PageRequest(
+        first=query.first,
+        after=_decode(scope, query.after) if query.after else None,
+        before=_decode(scope, query.before) if query.before else None,
+    )
+    page = await call.platform.runs.page(wanted, request)
+    shown = _Shown(call)
+    body = rest.RunPage(
+        total_count=page.total,
+        items=[shown.run(run) for run in page.runs],
+        next=_encode(scope, page.runs[-1].position) if page.older else None,
+        prev=_encode(scope, page.runs[0].position) if page.newer else None,
+    )
+    return Reply(body=body, warnings=call.platform.runs.warnings)
+
+
+def _selection(call: Call[rest.SelectionQuery, rest.SelectionBody]) -> tuple[RunFilter, bool]:
+    """The runs that query and body select together."""
+    project = need_project(call)
+    given = {
+        name: value
+        for source in (call.query, call.body)
+        for name, value in source.model_dump().items()
+        if value is not None and name not in ("dryRun", "dry_run")
+    }
+    if not given:
+        raise errors.invalid(
+            "",
+            "Say which runs: at least one of project_env, status, kind, task, user, version, start, end, search",
+        )
+    selected = rest.SelectionQuery.model_validate(given)
+    environments = _environments([project], name=selected.project_env)
+    dry_run = call.query.dryRun if call.body.dry_run is None else call.body.dry_run
+    return _filter(call, selected, environments, [project]), bool(dry_run)
+
+
+def _filter(
+    call: Call[Any, Any],
+    query: rest.RunsQuery | rest.SelectionQuery,
+    environments: tuple[str, ...] | None,
+    projects: Iterable[Obj],
+) -> RunFilter:
+    return RunFilter(
+        organisation=call.organisation.id,
+        environments=environments,
+        status=query.status,
+        kind=query.kind,
+        task=query.task,
+        user=query.user,
+        versions=_versions(call, query.version, projects) if query.version else None,
+        start=_nanoseconds(query.start) if query.start else None,
+        end=_nanoseconds(query.end) if query.end else None,
+        search=query.search or None,
+    )
+
+
+def _environments(projects: Iterable[Obj], *, name: str | None = None) -> tuple[str, ...]:
+    """The ids of the projects' environments, all of them or those of one name."""
+    return tuple(
+        environment_id(object_id(project), one)
+        for project in projects
+        for one in indexes.environment_names(project)
+        if name is None or name == one
+    )
+
+
+def _versions(call: Call[Any, Any], text: str, projects: Iterable[Obj]) -> tuple[str, ...]:
+    """The names of the versions that ``text`` means: an id, a name, or the name of the object."""
+    world, identifier = call.platform.world, parse_id(text)
+    names = [
+        version["metadata"]["name"]
+        for project in projects
+        for version in world.referring(world.versions, "project", call.namespace, project["metadata"]["name"])
+        if object_id(version) == identifier or version["spec"].get("versionName") == text
+    ]
+    return tuple(dict.fromkeys([text, *names]))[:100]
+
+
+async def _need_run(call: Call[Any, Any]) -> Run:
+    """The run in the path, of one of the project's environments."""
+    project = need_project(call)
+    text = call.path["run_id"]
+    identifier = parse_id(text)
+    run = None
+    if identifier is not None:
+        run = await call.platform.runs.get(call.organisation.id, _environments([project]), identifier)
+    if run is None:
+        raise errors.not_found("run", text)
+    return run
+
+
+def _etag(body: rest.RunDetail) -> str:
+    return f'"{hashlib.sha256(body.model_dump_json(exclude_none=True).encode()).hexdigest()[:32]}"'
+
+
+def _nanoseconds(text: str) -> int:
+    """The nanoseconds of a time with nine digits after the point."""
+    moment = datetime.fromisoformat(text[:26]).replace(tzinfo=UTC) - _EPOCH
+    return max(-_MAX_INT, min(_MAX_INT, moment // timedelta(microseconds=1) * 1000))
+
+
+def _encode(scope: str, position: Position) -> str:
+    return seal("runs", scope, *position)
+
+
+def _decode(scope: str, cursor: str) -> Position:
+    refused = errors.malformed(
+        "The cursor is none of this list: pass next as after, or prev as before, unchanged"
+    )
+    match unseal(cursor, refused=refused):
+        case ["runs", str(where), int(queued), str(run), str(environment)] if (
+            where == scope
+            and 0 <= queued <= _MAX_INT
+            and parse_id(run) == run
+            and parse_id(environment) == environment
+        ):
+            return queued, run, environment
+    raise refused
+
+
+_RUN: dict[str, Any] = {
+    "id": "01JD3YEKHBZX9KQW8T2V4N6P0J",
+    "kind": "event",
+    "task": "order.created",
+    "status": "waiting",
+    "environmentId": "01JD3Y9D3E5TQ0M3H7RS8XA1BG",
+    "activationId": "01JD3YDBJAZX9KQW8T2V4N6P0H",
+    "user": {"id": "01JD3YC9H9ZX9KQW8T2V4N6P0G", "externalId": "customer-17"},
+    "version": {"id": "01JD3YB7G8ZX9KQW8T2V4N6P0F", "name": "First"},
+    "attempt": 1,
+    "attempts": 10,
+    "queuedAt": "2026-11-21T10:00:00.000000Z",
+    "startedAt": "2026-11-21T10:00:00.012000Z",
+    "endedAt": "2026-11-21T10:00:00.340000Z",
+    "nextAttemptAt": "2026-11-21T10:00:05.340000Z",
+    "error": {
+        "type": "tieline.errors.UpstreamError",
+        "message": "shop answered 503",
+        "upstream": {"status": 503, "body": "maintenance"},
+    },
+    "traceId": "4bf92f3577b34da6a3ce929d0e0e4736",
+}
+_STEP = {
+    "name": "fetch",
+    "occurrence": 1,
+    "startedAt": "2026-11-21T10:00:00.020000Z",
+    "endedAt": "2026-11-21T10:00:00.330000Z",
+    "recorded": False,
+    "error": "UpstreamError: shop answered 503",
+}
+_PAGE = {"totalCount": 1, "items": [_RUN]}
+_NEW = {
+    "id": "01JD3YFM5CZX9KQW8T2V4N6P0K",
+    "kind": "event",
+    "task": "order.created",
+    "status": "queued",
+    "environmentId": _RUN["environmentId"],
+    "attempt": 0,
+    "queuedAt": "2026-11-21T11:00:00.000000Z",
+    "replayOf": _RUN["id"],
+}
+_AFFECTED = {"count": 70, "skipped": 2, "more": False}
+_SELECTED = {"status": "dead", "task": "order.created", "dryRun": True}
+
+OPERATIONS = (
+    Operation(
+        id="listRuns",
+        path=f"{ORGANISATION}/runs",
+        summary="List runs",
+        handler=list_runs,
+        permissions=permission("list", "projects"),
+        response=rest.RunPage,
+        response_example=_PAGE,
+    ),
+    Operation(
+        id="listProjectRuns",
+        path=RUNS,
+        summary="List the runs of a project",
+        handler=list_project_runs,
+        permissions=permission("get", "projects"),
+        response=rest.RunPage,
+        response_example=_PAGE,
+    ),
+    Operation(
+        id="getRun",
+        path=RUN,
+        summary="Get a run",
+        handler=get_run,
+        permissions=permission("get", "projects"),
+        response=rest.RunDetail,
+        response_example={
+            **_RUN,
+            "attemptHistory": [
+                {
+                    "attempt": 1,
+                    "status": "waiting",
+                    "startedAt": _RUN["startedAt"],
+                    "endedAt": _RUN["endedAt"],
+                    "error": _RUN["error"],
+                    "traceId": _RUN["traceId"],
+                    "version": _RUN["version"],
+                    "steps": [_STEP],
+                }
+            ],
+            "steps": [_STEP],
+            "input": {"id": "A-1001"},
+        },
+        conditional=True,
+    ),
+    Operation(
+        id="replayRun",
+        method="POST",
+        path=f"{RUN}/replay",
+        summary="Run a run again",
+        handler=replay_run,
+        permissions=permission("patch", "projects"),
+        body_optional=True,
+        size=BodyKind.EVENT,
+        success=202,
+        response=rest.Run,
+        example={"payload": {"id": "A-1001"}},
+        response_example=_NEW,
+    ),
+    Operation(
+        id="cancelRun",
+        method="POST",
+        path=f"{RUN}/cancel",
+        summary="Cancel a run",
+        handler=cancel_run,
+        permissions=permission("patch", "projects"),
+        success=202,
+    ),
+    Operation(
+        id="replayRuns",
+        method="POST",
+        path=f"{RUNS}/replay",
+        summary="Run many runs again",
+        handler=replay_runs,
+        permissions=permission("patch", "projects"),
+        body_optional=True,
+        success=202,
+        response=rest.RunsAffected,
+        example=_SELECTED,
+        response_example=_AFFECTED,
+    ),
+    Operation(
+        id="cancelRuns",
+        method="POST",
+        path=f"{RUNS}/cancel",
+        summary="Cancel many runs",
+        handler=cancel_runs,
+        permissions=permission("patch", "projects"),
+        body_optional=True,
+        success=202,
+        response=rest.RunsAffected,
+        example={**_SELECTED, "status": "queued"},
+        response_example=_AFFECTED,
+    ),
+)

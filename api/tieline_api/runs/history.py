@@ -1,0 +1,198 @@
+"""All runs of an organisation: those that pods report to the engine, and direct ones that are told by their spans."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tieline_api import errors
+from tieline_api.engine.connection import Engine
+from tieline_api.engine.errors import EngineUnavailableError
+from tieline_api.engine.followers import Followers
+from tieline_api.runs.index import RunIndex
+from tieline_api.runs.model import Attempt, PageRequest, Run, RunFilter
+from tieline_api.runs.roots import root_query, run_of_root
+from tieline_api.sqlite_files import TooSlowError
+from tieline_api.traces.backends import Traces
+from tieline_protocol.event_streams import EventStreams, history_stream
+from tieline_protocol.events import EventMetadata, InvalidEventError, WebhookRequest
+from tieline_protocol.run_records import InvalidRecordsError, RunRecord, decode, encode
+
+T = TypeVar("T")
+
+COUNTED = 10_000
+"""Runs of a list are counted so far."""
+_AWAY = "The event engine cannot be reached: runs and changes since then are missing"
+
+
+@dataclass(frozen=True)
+class RunPage:
+    """A part of a list, newest first, and whether there are runs on either side of it."""
+
+    runs: list[Run]
+    total: int
+    newer: bool
+    older: bool
+
+
+@dataclass(frozen=True)
+class RunInput:
+    """What a run was given."""
+
+    payload: bytes
+    request: WebhookRequest | None
+    """Of a webhook, beside its body."""
+
+
+class RunHistory:
+    """Runs of organisations. Methods raise ApiError."""
+
+    def __init__(self, engine: Engine, index: RunIndex, followers: Followers, traces: Traces) -> None:
+        self._engine = engine
+        self._index = index
+        self._followers = followers
+        self._traces = traces
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What readers have to know about answers of this moment."""
+        return () if self._engine.connected else (_AWAY,)
+
+    async def need(self, organisation: str) -> None:
+        """Returns once all that the engine has of an organisation was read. Raises EngineUnavailableError."""
+        await self._followers.need(organisation)
+
+    async def page(self, wanted: RunFilter, page: PageRequest) -> RunPage:
+        """A page of runs."""
+        await self._followers.need(wanted.organisation)
+        found = await self.select(wanted, page, page.first + 1)
+        more, runs = len(found) > page.first, found[: page.first]
+        if page.backwards:
+            runs.reverse()
+        total = await self._count(wanted)
+        if not runs:
+            return RunPage([], total, newer=False, older=False)
+        if page.backwards:
+            return RunPage(runs, total, newer=more, older=True)
+        return RunPage(runs, total, newer=page.after is not None, older=more)
+
+    async def select(self, wanted: RunFilter, page: PageRequest, limit: int) -> list[Run]:
+        """The first ``limit`` runs after (or before) the page's position, in the order in which they follow it."""
+        reported = await self._read(lambda: self._index.page(wanted, page, limit))
+        direct = await self._direct(wanted, page, limit)
+        runs = sorted([*reported, *direct], key=lambda run: run.position, reverse=not page.backwards)
+        return runs[:limit]
+
+    async def get(self, organisation: str, environments: Sequence[str], identifier: str) -> Run | None:
+        """A run of one of the environments."""
+        await self._followers.need(organisation)
+        found = await self._read(lambda: self._index.get(organisation, environments, identifier))
+        if found is not None:
+            return found
+        wanted = RunFilter(organisation=organisation, environments=tuple(environments))
+        query = root_query(wanted, PageRequest(first=1), 1, identifier=identifier)
+        roots = await self._traces.roots(query) if query else []
+        return run_of_root(roots[0]) if roots else None
+
+    async def attempts(self, organisation: str, run: Run) -> list[Attempt]:
+        """The attempts of a run, oldest first."""
+        if run.source == "span":
+            return [
+                Attempt(
+                    number=1,
+                    status=run.status,
+                    started_at=run.started_at,
+                    ended_at=run.ended_at,
+                    error=run.error,
+                    trace_id=run.trace_id,
+                )
+            ]
+        return await self._read(lambda: self._index.attempts(organisation, run))
+
+    async def by_event(self, streams: EventStreams, task: str, event_id: str) -> Run | None:
+        """The run of the event with this id, as far as it is known."""
+        await self._followers.need(streams.organisation)
+        return await self._read(
+            lambda: self._index.by_event(streams.organisation, streams.environment, task, event_id)
+        )
+
+    async def input(self, organisation: str, run: Run) -> RunInput | None:
+        """What a run was given, from the history or from its dead letter; None where it is not kept."""
+        streams = EventStreams(organisation, run.environment)
+        if run.input_at is not None:
+            message = await self._engine.message(history_stream(organisation), run.input_at)
+            # The environment is part of the subject: another one's message has nothing to say about this run.
+            if message is not None and message.subject == streams.history:
+                found = await asyncio.to_thread(_input_in, message.data, run.id)
+                if found is not None:
+                    return found
+        if run.status != "dead":
+            return None
+        letter = await self._engine.first_at(streams.runs, streams.dead(run.id))
+        if letter is None:
+            return None
+        try:
+            return RunInput(letter.data, EventMetadata.parse(letter.headers).request)
+        except InvalidEventError:
+            return None
+
+    async def write(self, streams: EventStreams, record: RunRecord) -> None:
+        """Adds a record to the history, and waits a moment until this replica has it."""
+        stored = await self._engine.ask(
+            lambda jetstream: jetstream.publish(streams.history, encode([record]))
+        )
+        await self._followers.reached(streams.organisation, stored.seq)
+
+    async def _direct(self, wanted: RunFilter, page: PageRequest, limit: int) -> list[Run]:
+        """Direct runs that the history does not know: a run that it knows is told by it."""
+        found: list[Run] = []
+        query = root_query(wanted, page, limit)
+        while query is not None and len(found) < limit:
+            roots = await self._traces.roots(query)
+            pairs = [(root.environment, root.span.execution_id) for root in roots]
+            known = await self._known(wanted.organisation, pairs)
+            found += [run_of_root(root) for root, pair in zip(roots, pairs, strict=True) if pair not in known]
+            if len(roots) < limit:
+                break
+            last = run_of_root(roots[-1]).position
+            beyond = PageRequest(
+                first=page.first,
+                after=page.after if page.backwards else last,
+                before=last if page.backwards else page.before,
+            )
+            query = root_query(wanted, beyond, limit)
+        return found[:limit]
+
+    async def _count(self, wanted: RunFilter) -> int:
+        total = await self._read(lambda: self._index.count(wanted, COUNTED))
+        query = root_query(wanted, PageRequest(first=1), COUNTED)
+        if query is not None and total < COUNTED:
+            pairs = await self._traces.root_ids(query)
+            total += len(pairs) - len(await self._known(wanted.organisation, pairs))
+        return min(total, COUNTED)
+
+    async def _known(self, organisation: str, pairs: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+        return await self._read(lambda: self._index.known(organisation, pairs)) if pairs else set()
+
+    @staticmethod
+    async def _read(question: Callable[[], T]) -> T:
+        try:
+            return await asyncio.to_thread(question)
+        except TooSlowError:
+            raise errors.unavailable(
+                "Looking for runs took too long: narrow it down by start, end, status or task"
+            ) from None
+        except (sqlite3.Error, OSError):
+            raise EngineUnavailableError("The index of runs cannot be read at the moment") from None
+
+
+def _input_in(content: bytes, run: str) -> RunInput | None:
+    try:
+        records = decode(content)
+    except InvalidRecordsError:
+        return None
+    for record in records:
+        if record.id == run and record.input is not None:
+            return RunInput(record.input, record.request)
+    return None

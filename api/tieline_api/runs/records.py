@@ -1,0 +1,206 @@
+"""Records as pods wrote them, checked: code of users runs beside what writes them."""
+
+import hashlib
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+
+from tieline_api.runs.model import KINDS
+from tieline_core.identity.ids import parse_id
+from tieline_protocol.run_records import (
+    InvalidRecordsError,
+    RunError,
+    RunRecord,
+    StepRecord,
+    UpstreamAnswer,
+    decode,
+)
+
+MAX_STEPS = 500
+MAX_STEPS_BYTES = 64 * 1024
+_MAX_NAME = 128
+_MAX_ID = 256
+_MAX_TEXT = 2048
+_MAX_BODY = 4096
+_MAX_ATTEMPT = 1_000_000
+_MAX_SECONDS = 253_402_300_799
+"""The last second of the year 9999."""
+_NANOSECONDS = 1_000_000_000
+_MICROSECONDS = 1_000_000
+
+
+@dataclass(frozen=True)
+class CheckedRecord:
+    """A record within limits. Of two records of a run the one with the higher ``order`` counts."""
+
+    record: RunRecord
+    order: tuple[int, int, int, bytes]
+
+
+def read_records(content: bytes) -> tuple[list[CheckedRecord], int]:
+    """The records of a message, and how many of them are none."""
+    found: list[CheckedRecord] = []
+    malformed = 0
+    for record in _records(content):
+        if record is None:
+            malformed += 1
+            continue
+        try:
+            found.append(checked(record))
+        except (AttributeError, OverflowError, TypeError, ValueError):
+            malformed += 1
+    return found, malformed
+
+
+def _records(content: bytes) -> Iterator[RunRecord | None]:
+    """Each record, None for one that is none: others of its message are read nevertheless."""
+    try:
+        yield from decode(content)
+    except InvalidRecordsError:
+        try:
+            parts = orjson.loads(content)
+        except ValueError:
+            parts = None
+        if not isinstance(parts, list):
+            yield None
+            return
+        for part in parts:
+            try:
+                yield from decode(orjson.dumps([part]))
+            except (InvalidRecordsError, TypeError):
+                yield None
+
+
+def checked(record: RunRecord) -> CheckedRecord:
+    """The record with what is too long cut. Raises ValueError, TypeError and the like for what makes no sense."""
+    if parse_id(_text(record.id, _MAX_NAME)) != record.id:
+        raise ValueError("no id")
+    if record.kind not in KINDS:
+        raise ValueError("unknown kind")
+    clean = replace(
+        record,
+        task=_text(record.task, _MAX_NAME),
+        attempt=_attempt(record.attempt),
+        attempts=None if record.attempts is None else _attempt(record.attempts),
+        queued_at=_seconds(record.queued_at),
+        at=_seconds(record.at),
+        started_at=_maybe_seconds(record.started_at),
+        ended_at=_maybe_seconds(record.ended_at),
+        next_attempt_at=_maybe_seconds(record.next_attempt_at),
+        user=_maybe_text(record.user, _MAX_ID),
+        activation_id=parse_id(_text(record.activation_id, _MAX_NAME)) or "",
+        version=_text(record.version, _MAX_ID),
+        key=_maybe_text(record.key, _MAX_ID * 2),
+        event_id=_maybe_text(record.event_id, _MAX_ID),
+        trace_id=_trace_id(record.trace_id),
+        replay_of=parse_id(record.replay_of) if record.replay_of else None,
+        error=_error(record.error) if record.error else None,
+        steps=_steps(record.steps),
+    )
+    attempt, phase = clean.rank
+    moment = round(clean.at * _MICROSECONDS)
+    tie = hashlib.blake2b(orjson.dumps(replace(clean, input=None)), digest_size=8).digest()
+    return CheckedRecord(clean, (attempt, phase, moment, tie))
+
+
+def nanoseconds(seconds: float) -> int:
+    """A time of a record, to the microsecond."""
+    return round(seconds * _MICROSECONDS) * (_NANOSECONDS // _MICROSECONDS)
+
+
+def error_to_json(error: RunError | None) -> str:
+    """What ``error_from_json`` reads; empty for none."""
+    return orjson.dumps(error).decode() if error else ""
+
+
+def error_from_json(text: str) -> RunError | None:
+    """The error that ``error_to_json`` wrote."""
+    if not text:
+        return None
+    content: dict[str, Any] = orjson.loads(text)
+    upstream = content["upstream"]
+    return RunError(
+        type=content["type"],
+        message=content["message"],
+        upstream=UpstreamAnswer(**upstream) if upstream else None,
+    )
+
+
+def steps_from_json(text: str) -> list[StepRecord]:
+    """The steps of an attempt, which are kept as JSON."""
+    return [StepRecord(**step) for step in orjson.loads(text)] if text else []
+
+
+def _error(error: RunError) -> RunError:
+    upstream = error.upstream
+    return RunError(
+        type=_text(error.type, _MAX_ID),
+        message=_text(error.message, _MAX_TEXT),
+        upstream=UpstreamAnswer(status=_status(upstream.status), body=_text(upstream.body, _MAX_BODY))
+        if upstream
+        else None,
+    )
+
+
+def _steps(steps: Iterable[StepRecord]) -> tuple[StepRecord, ...]:
+    found: list[StepRecord] = []
+    size = 0
+    for step in steps:
+        clean = StepRecord(
+            name=_text(step.name, _MAX_ID),
+            occurrence=_attempt(step.occurrence),
+            started_at=_seconds(step.started_at),
+            ended_at=_seconds(step.ended_at),
+            recorded=bool(step.recorded),
+            error=_maybe_text(step.error, _MAX_TEXT),
+        )
+        size += len(clean.name) + len(clean.error or "") + 100
+        if len(found) == MAX_STEPS or size > MAX_STEPS_BYTES:
+            break
+        found.append(clean)
+    return tuple(found)
+
+
+def _text(value: object, longest: int) -> str:
+    if not isinstance(value, str):
+        raise TypeError("no text")
+    # What is no Unicode cannot be stored, nor answered.
+    return value[:longest].encode("utf-8", "replace").decode()
+
+
+def _maybe_text(value: object, longest: int) -> str | None:
+    return None if value is None else _text(value, longest)
+
+
+def _trace_id(value: object) -> str:
+    text = _text(value, _MAX_NAME)
+    return text.lower() if len(text) == 32 and all(one in "0123456789abcdefABCDEF" for one in text) else ""
+
+
+def _whole(value: object, most: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+        raise ValueError("no such number")
+    return value
+
+
+def _attempt(value: object) -> int:
+    return _whole(value, _MAX_ATTEMPT)
+
+
+def _status(value: object) -> int:
+    return _whole(value, 999)
+
+
+def _seconds(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError("no time")
+    if not math.isfinite(value) or not 0 <= value <= _MAX_SECONDS:
+        raise ValueError("no such time")
+    return float(value)
+
+
+def _maybe_seconds(value: object) -> float | None:
+    return None if value is None else _seconds(value)

@@ -1,0 +1,298 @@
+"""Runs and events in REST."""
+
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field, StrictBool, StringConstraints
+
+from tieline_api.schemas.base import PageQuery, Query, Rest, TimeOut, UlidOut
+from tieline_api.schemas.project_logs import TimeIn
+from tieline_protocol.events import RunKind
+from tieline_protocol.run_records import RunStatus
+
+MAX_DELAY_DAYS = 366
+_Name = Annotated[str, StringConstraints(max_length=128)]
+_ExternalId = Annotated[str, StringConstraints(max_length=256)]
+_Search = Annotated[str, StringConstraints(max_length=200)]
+_EnvironmentName = Annotated[str, StringConstraints(max_length=64)]
+
+
+class RunsQuery(PageQuery):
+    """Which runs."""
+
+    project_env: _EnvironmentName | None = None
+    """Only runs in environments with this name."""
+    status: RunStatus | None = None
+    """Only runs that are queued, running or waiting, or that have ended as succeeded, failed, dead or cancelled."""
+    kind: RunKind | None = None
+    """Only runs of this kind."""
+    task: _Name | None = None
+    """Only runs of this webhook, event or schedule."""
+    user: _ExternalId | None = None
+    """Only runs for this user, by the user's id in the customer's own application."""
+    version: _Name | None = None
+    """Only runs of this version, by its id or its name. Direct webhooks and schedules have none."""
+    start: TimeIn | None = None
+    """Only runs that were queued from this time on."""
+    end: TimeIn | None = None
+    """Only runs that were queued before this time."""
+    search: _Search | None = None
+    """Text to look for in errors, in upper or lower case."""
+
+
+class SelectionQuery(Query):
+    """Which runs to act on; the fields of the body mean the same."""
+
+    project_env: _EnvironmentName | None = None
+    """Only runs in the environment with this name."""
+    status: RunStatus | None = None
+    """Only runs with this status."""
+    kind: RunKind | None = None
+    """Only runs of this kind."""
+    task: _Name | None = None
+    """Only runs of this webhook, event or schedule."""
+    user: _ExternalId | None = None
+    """Only runs for this user, by the user's id in the customer's own application."""
+    version: _Name | None = None
+    """Only runs of this version, by its id or its name."""
+    start: TimeIn | None = None
+    """Only runs that were queued from this time on."""
+    end: TimeIn | None = None
+    """Only runs that were queued before this time."""
+    search: _Search | None = None
+    """Text to look for in errors, in upper or lower case."""
+    dryRun: bool | None = None  # noqa: N815  (as the contract names it)
+    """Only count the runs."""
+
+
+class SelectionBody(Rest):
+    """Which runs to act on, by the names of the list's parameters. At least one of them is needed."""
+
+    project_env: Annotated[_EnvironmentName | None, Field(alias="project_env")] = None
+    """Only runs in the environment with this name."""
+    status: RunStatus | None = None
+    """Only runs with this status."""
+    kind: RunKind | None = None
+    """Only runs of this kind."""
+    task: _Name | None = None
+    """Only runs of this webhook, event or schedule."""
+    user: _ExternalId | None = None
+    """Only runs for this user, by the user's id in the customer's own application."""
+    version: _Name | None = None
+    """Only runs of this version, by its id or its name."""
+    start: TimeIn | None = None
+    """Only runs that were queued from this time on."""
+    end: TimeIn | None = None
+    """Only runs that were queued before this time."""
+    search: _Search | None = None
+    """Text to look for in errors, in upper or lower case."""
+    dry_run: StrictBool | None = None
+    """Only count the runs."""
+
+
+class UpstreamResponse(Rest):
+    """What an external system answered."""
+
+    status: int
+    """The HTTP status."""
+    body: str
+    """The beginning of the body, with secrets masked."""
+
+
+class RunFailure(Rest):
+    """Why an attempt failed, with secrets masked."""
+
+    type: str
+    """The exception's type."""
+    message: str
+    """What went wrong."""
+    upstream: UpstreamResponse | None = None
+    """What the external system answered, where one did."""
+
+
+class UserOfRun(Rest):
+    """The user that a run is for."""
+
+    id: UlidOut | None = None
+    """The user's id; absent when there is no such user any more."""
+    external_id: str
+    """The user's id in the customer's own application."""
+
+
+class VersionOfRun(Rest):
+    """The version whose code ran last."""
+
+    id: UlidOut | None = None
+    """Its id; absent when it is not kept any more."""
+    name: str
+    """Its name."""
+
+
+class Run(Rest):
+    """One execution of a webhook, event, schedule or background task, with all its attempts."""
+
+    id: UlidOut
+    """The id, as in logs and traces."""
+    kind: RunKind
+    """What it is a run of."""
+    task: str
+    """The name of the webhook, event, schedule or background task."""
+    status: RunStatus
+    """``queued``, ``running`` or ``waiting`` for its next attempt; or ended: ``succeeded``, ``failed``, ``dead`` (all
+    attempts failed) or ``cancelled``."""
+    environment_id: UlidOut
+    """The environment."""
+    activation_id: UlidOut | None = None
+    """The activation that it ran for."""
+    user: UserOfRun | None = None
+    """Whom it is for; absent for runs of the static activation."""
+    version: VersionOfRun | None = None
+    """The version whose code ran last; absent before the first attempt, and for direct webhooks and schedules."""
+    attempt: int
+    """The number of the attempt that is under way or was the last; 0 before the first."""
+    attempts: int | None = None
+    """How many attempts there are at most."""
+    queued_at: TimeOut
+    """When it was accepted."""
+    started_at: TimeOut | None = None
+    """When its last attempt began."""
+    ended_at: TimeOut | None = None
+    """When its last attempt ended."""
+    next_attempt_at: TimeOut | None = None
+    """When it goes on."""
+    error: RunFailure | None = None
+    """Why its last attempt failed."""
+    trace_id: str | None = None
+    """The trace of its last attempt: 32 hexadecimal digits."""
+    replay_of: UlidOut | None = None
+    """The run that it runs again."""
+
+
+class RunPage(Rest):
+    """A part of a list of runs, newest first."""
+
+    total_count: int
+    """How many there are, counted up to 10,000."""
+    items: list[Run]
+    """The runs, newest first."""
+    next: str | None = None
+    """Pass it as ``after`` for older runs, with the same other parameters; absent at the end."""
+    prev: str | None = None
+    """Pass it as ``before`` for newer runs; absent at the beginning."""
+
+
+class RunStep(Rest):
+    """A step that a run did."""
+
+    name: str
+    """Its name."""
+    occurrence: int
+    """Which of the steps with this name."""
+    started_at: TimeOut
+    """When it began."""
+    ended_at: TimeOut
+    """When it ended."""
+    recorded: bool
+    """Whether an earlier attempt had done it."""
+    error: str | None = None
+    """Why it failed."""
+
+
+class RunAttempt(Rest):
+    """One attempt of a run."""
+
+    attempt: int
+    """Its number, from 1."""
+    status: RunStatus
+    """What the run was when the attempt ended: ``waiting`` means that it failed, and is tried again."""
+    started_at: TimeOut | None = None
+    """When it began."""
+    ended_at: TimeOut | None = None
+    """When it ended."""
+    error: RunFailure | None = None
+    """Why it failed."""
+    trace_id: str | None = None
+    """Its trace."""
+    version: VersionOfRun | None = None
+    """The version whose code ran."""
+    steps: list[RunStep]
+    """What it did."""
+
+
+class RunRequest(Rest):
+    """The request of a queued webhook, without its body and without credentials."""
+
+    method: str
+    """The method."""
+    path: str
+    """The path with the query."""
+    headers: list[list[str]]
+    """Names and values."""
+
+
+class RunDetail(Run):
+    """A run with its attempts and its input."""
+
+    attempt_history: list[RunAttempt]
+    """The attempts, oldest first, as far as they are kept."""
+    steps: list[RunStep]
+    """The steps of the last attempt that did some."""
+    input: Any = None
+    """The input, where it is kept and JSON."""
+    input_base64: str | None = None
+    """The input, where it is kept and no JSON; of a large one the first MiB."""
+    input_content_type: str | None = None
+    """What ``inputBase64`` is."""
+    input_truncated: bool | None = None
+    """True when the input is larger than 1 MiB, so that only its beginning is here."""
+    request: RunRequest | None = None
+    """The request of a queued webhook, where it is kept."""
+
+
+class ReplayBody(Rest):
+    """How to run a run again."""
+
+    payload: Any = None
+    """The input in place of the old one, as JSON."""
+
+
+class RunsAffected(Rest):
+    """What was done with many runs."""
+
+    count: int
+    """How many runs it was done with, or would be with ``dryRun``."""
+    skipped: int
+    """How many others fit the filters: of those that are to be run again, those that have not ended or whose input is
+    not kept; of those that are to be cancelled, those that have ended."""
+    more: bool
+    """Whether there are more runs than the 10,000 that one request looks at: repeat it with ``end``."""
+
+
+class EventCreate(Rest):
+    """An event for an environment."""
+
+    task: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
+    """The name of the event, as the code declares it."""
+    payload: Any
+    """What the event says: any JSON, at most 8 MiB without 64 KiB."""
+    key: Annotated[str, StringConstraints(min_length=1, max_length=512)] | None = None
+    """Events with the same key run one at a time, and in order."""
+    id: Annotated[str, StringConstraints(pattern=r"^[!-~]([ -~]{0,198}[!-~])?$")] | None = None
+    """What the sender knows the event by, in printable ASCII. Events of a task with the same id within two minutes are
+    stored once."""
+    user: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
+    """The user that it is for, by id or external id; without one it is for the environment itself."""
+    delay: Annotated[float, Field(strict=True, ge=0, le=MAX_DELAY_DAYS * 86400)] | None = None
+    """Seconds until it runs, at most 366 days."""
+
+
+class EventAccepted(Rest):
+    """An event that is stored, and will run."""
+
+    event_id: str
+    """The id that was given, or else the run's."""
+    run_id: UlidOut | None = None
+    """The run. For an event that was stored before it is the first one's; absent when that is not known any more."""
+
+
+STATUSES: tuple[str, ...] = get_args(RunStatus)
+Selection = Literal["replay", "cancel"]

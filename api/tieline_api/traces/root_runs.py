@@ -1,0 +1,141 @@
+"""Direct runs of webhooks and schedules, which are told by their root spans alone."""
+
+import heapq
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from tieline_api.sqlite_files import version
+from tieline_api.traces.query import COLUMNS, span_of_row
+from tieline_api.traces.spans import EXCEPTION_TYPE, USER, Span
+
+_SINCE_VERSION = 2
+
+RootPosition = tuple[int, str, str]
+"""Where a run stands: its start (nanoseconds), its id, its environment."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RootQuery:
+    """Which runs. ``start`` is in, ``end`` is not (nanoseconds)."""
+
+    organisation: str
+    environments: Sequence[str] | None
+    """None for all of the organisation."""
+    limit: int
+    older_than: RootPosition | None = None
+    newer_than: RootPosition | None = None
+    newest_first: bool = True
+    id: str | None = None
+    kind: Literal["webhook", "schedule"] | None = None
+    failed: bool | None = None
+    task: str | None = None
+    user: str | None = None
+    start: int | None = None
+    end: int | None = None
+    search: str | None = None
+    """In what failed runs say, in upper or lower case."""
+
+
+@dataclass(frozen=True)
+class RootRun:
+    """A root span, and where it ran."""
+
+    environment: str
+    span: Span
+    kind: Literal["webhook", "schedule"]
+
+    @property
+    def position(self) -> RootPosition:
+        """Where it stands in lists."""
+        return (self.span.start, self.span.execution_id, self.environment)
+
+
+def roots(connection: sqlite3.Connection, wanted: RootQuery) -> list[RootRun]:
+    """The first ``limit`` runs in the order that is asked for."""
+    found = _each_owner(connection, wanted, f"{COLUMNS}, run")
+    return [
+        RootRun(environment, replace(span_of_row(row[:-1]), run=row[-1]), row[-1])
+        for environment, row in found
+    ]
+
+
+def ids(connection: sqlite3.Connection, wanted: RootQuery) -> list[tuple[str, str]]:
+    """Environment and id of the first ``limit`` runs."""
+    found = _each_owner(connection, wanted, "0, 0, 0, 0, start, 0, 0, 0, 0, 0, 0, execution_id")
+    return [(environment, row[11]) for environment, row in found]
+
+
+def _each_owner(
+    connection: sqlite3.Connection, wanted: RootQuery, columns: str
+) -> list[tuple[str, Sequence[Any]]]:
+    """An index answers for each environment; what they answer is merged."""
+    if version(connection) < _SINCE_VERSION:
+        return []
+    owners = connection.execute(
+        "select id, environment from owners where organisation = ?", (wanted.organisation,)
+    ).fetchall()
+    chosen = None if wanted.environments is None else frozenset(wanted.environments)
+    connection.create_function("folded", 1, _folded, deterministic=True)
+    found: list[tuple[str, Sequence[Any]]] = []
+    for owner, environment in owners:
+        if chosen is None or environment in chosen:
+            rows = _of_owner(connection, owner, environment, wanted, columns)
+            found += [(environment, row) for row in rows]
+    pick = heapq.nlargest if wanted.newest_first else heapq.nsmallest
+    return pick(wanted.limit, found, key=lambda one: (one[1][4], one[1][11], one[0]))
+
+
+def _of_owner(
+    connection: sqlite3.Connection, owner: int, environment: str, wanted: RootQuery, columns: str
+) -> list[Sequence[Any]]:
+    # A run has one root. Where there are more (attempts whose history is gone), the last one tells how it ended.
+    conditions = [
+        "e.owner = ? and e.run <> ''",
+        "not exists (select 1 from spans o where o.owner = e.owner and o.entry = 1 and o.run <> '' "
+        "and o.execution_id <> '' and o.execution_id = e.execution_id and (o.start, o.id) > (e.start, e.id))",
+    ]
+    values: list[Any] = [owner]
+
+    def add(condition: str, *given: Any) -> None:
+        conditions.append(condition)
+        values.extend(given)
+
+    if wanted.id is not None:
+        add("e.entry = 1 and e.execution_id <> '' and e.execution_id = ?", wanted.id)
+    if wanted.older_than is not None:
+        add("e.start <= ?", wanted.older_than[0])
+        add("(e.start, e.execution_id, ?) < (?, ?, ?)", environment, *wanted.older_than)
+    if wanted.newer_than is not None:
+        add("e.start >= ?", wanted.newer_than[0])
+        add("(e.start, e.execution_id, ?) > (?, ?, ?)", environment, *wanted.newer_than)
+    if wanted.start is not None:
+        add("e.start >= ?", wanted.start)
+    if wanted.end is not None:
+        add("e.start < ?", wanted.end)
+    if wanted.kind is not None:
+        add("e.run = ?", wanted.kind)
+    if wanted.task is not None:
+        add("e.task = ?", wanted.task)
+    if wanted.failed is not None:
+        add("e.status = 'ERROR'" if wanted.failed else "e.status <> 'ERROR'")
+    if wanted.user is not None:
+        add(f"json_extract(e.attributes, '$.\"{USER}\"') = ?", wanted.user)
+    if wanted.search:
+        add(
+            "e.status = 'ERROR' and (instr(folded(e.message), ?) or "
+            f"instr(folded(coalesce(json_extract(e.attributes, '$.\"{EXCEPTION_TYPE}\"'), '')), ?))",
+            wanted.search.casefold(),
+            wanted.search.casefold(),
+        )
+    order = "desc" if wanted.newest_first else "asc"
+    return connection.execute(
+        f"select {columns} from spans e where {' and '.join(conditions)} "  # noqa: S608  (constants; values are bound)
+        f"order by e.start {order}, e.execution_id {order} limit ?",
+        [*values, wanted.limit],
+    ).fetchall()
+
+
+def _folded(text: str) -> str:
+    return text.casefold()

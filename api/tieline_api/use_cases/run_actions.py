@@ -1,0 +1,306 @@
+"""What can be done with runs and events: publish, run again, cancel."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from tieline_api import errors
+from tieline_api.dependencies import Dependencies
+from tieline_api.engine.connection import TIMEOUT
+from tieline_api.engine.errors import EngineUnavailableError, NoStreamError
+from tieline_api.engine.stream_reader import stream_state
+from tieline_api.errors import ApiError
+from tieline_api.runs.history import RunInput
+from tieline_api.runs.model import PageRequest, Run, RunFilter
+from tieline_core.engine.publisher import Published, is_task, publish_event
+from tieline_core.identity.ids import new_id
+from tieline_protocol.event_streams import MAX_EVENT_BYTES, EventStreams
+from tieline_protocol.events import EventMetadata, InvalidEventError
+from tieline_protocol.run_records import ENDED, RunRecord, RunStatus
+
+logger = logging.getLogger("tieline.runs")
+
+MOST = 10_000
+"""Runs that one request acts on."""
+_AT_ONCE = 8
+"""Each may have an input of 8 MiB in memory."""
+_NANOSECONDS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Affected:
+    """What was done with many runs."""
+
+    count: int
+    skipped: int
+    more: bool
+
+
+async def publish(
+    platform: Dependencies,
+    streams: EventStreams,
+    metadata: EventMetadata,
+    payload: bytes,
+    *,
+    at: datetime | None = None,
+    deduplicated_by: str | None = None,
+) -> tuple[Published, RunRecord]:
+    """Stores an event, and says in the history that it waits. Raises ApiError."""
+    if len(payload) > MAX_EVENT_BYTES:
+        raise errors.too_large("The payload of an event", limit=MAX_EVENT_BYTES)
+    try:
+        stored = await platform.engine.ask(
+            lambda jetstream: publish_event(
+                jetstream,
+                streams,
+                metadata,
+                payload,
+                at=at,
+                deduplicated_by=deduplicated_by,
+                seconds=TIMEOUT,
+            ),
+            seconds=2 * TIMEOUT,
+        )
+    except NoStreamError:
+        if await stream_state(platform.engine, streams.queue) is None:
+            raise
+        raise EngineUnavailableError from None
+    record = RunRecord(
+        id=metadata.run,
+        kind=metadata.kind,
+        task=metadata.task,
+        status="queued" if at is None else "waiting",
+        attempt=0,
+        queued_at=metadata.queued_at,
+        at=metadata.queued_at,
+        user=metadata.user,
+        key=metadata.key,
+        event_id=metadata.event_id,
+        next_attempt_at=at.timestamp() if at else None,
+        replay_of=metadata.replay_of,
+    )
+    if not stored.duplicate:
+        await _record(platform, streams, record)
+    return stored, record
+
+
+async def first_run(
+    platform: Dependencies, streams: EventStreams, metadata: EventMetadata, stored: Published
+) -> str | None:
+    """The run of the event that was stored before under the same id, as far as that is known."""
+    message = await platform.engine.message(stored.stream, stored.sequence)
+    if message is not None:
+        try:
+            return EventMetadata.parse(message.headers).run
+        except InvalidEventError:
+            return None
+    found = await platform.runs.by_event(streams, metadata.task, metadata.event_id or "")
+    return found.id if found else None
+
+
+async def replay(
+    platform: Dependencies,
+    organisation: str,
+    run: Run,
+    payload: bytes | None = None,
+    *,
+    once: bool = False,
+) -> RunRecord | None:
+    """Runs a run again; the record of the new run. Raises ApiError, 409 where it cannot be run again.
+
+    With ``once``, a second call within two minutes starts nothing, and returns None.
+    """
+    refused = why_not_again(run)
+    if refused:
+        raise errors.conflict(refused)
+    streams = EventStreams(organisation, run.environment)
+    given = await platform.runs.input(organisation, run)
+    if given is None:
+        if payload is None or run.kind in ("webhook", "schedule"):
+            raise errors.conflict(_no_input(run))
+        given = RunInput(payload, None)
+    metadata = EventMetadata(
+        run=new_id(),
+        kind=run.kind,
+        task=run.task,
+        queued_at=time.time(),
+        user=run.user,
+        key=run.key,
+        replay_of=run.id,
+        request=given.request,
+    )
+    stored, record = await publish(
+        platform,
+        streams,
+        metadata,
+        given.payload if payload is None else payload,
+        deduplicated_by=f"~replay:{run.id}" if once else None,
+    )
+    return None if stored.duplicate else record
+
+
+def why_not_again(run: Run) -> str:
+    """Why a run cannot be run again, whatever its input; empty when it can."""
+    if run.status not in ENDED:
+        return f"The run is {run.status}: it can be run again once it has ended, or cancel it first"
+    if run.source == "span":
+        return _no_input(run)
+    if not is_task(run.task):
+        return "The run's task has a name that no task can have, so there is nothing to run again"
+    return ""
+
+
+def _no_input(run: Run) -> str:
+    if run.kind == "schedule":
+        return "The run's input is not kept: run the schedule itself again"
+    if run.kind == "webhook":
+        return (
+            "The webhook's request is not kept, so it cannot be sent again: it was answered directly. Queued webhooks, "
+            "and direct ones while settings.keepInputs is set, can be run again"
+        )
+    return "The run's input is not kept any more: send it as payload"
+
+
+async def cancel(platform: Dependencies, organisation: str, run: Run) -> None:
+    """Cancels a run. Raises ApiError, 409 for one that has ended.
+
+    What is queued or waits is removed; a pod that runs it is told, and reports what becomes of it.
+    """
+    if run.status in ENDED:
+        raise errors.conflict(f"The run has ended: it is {run.status}")
+    streams = EventStreams(organisation, run.environment)
+    removed = 0
+    if run.status != "running":
+        removed = await _remove_queued(platform, streams, run.id)
+        for subject in (streams.waiting(run.id), streams.due(run.id)):
+            removed += await platform.engine.purge(streams.later, subject)
+    await platform.engine.tell(streams.control, {"run": run.id})
+    if removed:
+        for subjects in (streams.steps(run.id), streams.run_state(run.id)):
+            await platform.engine.purge(streams.runs, subjects)
+        await _record(platform, streams, await _cancelled(platform, organisation, run))
+
+
+async def replay_all(platform: Dependencies, wanted: RunFilter, *, dry_run: bool) -> Affected:
+    """Runs again all runs of a filter that can be. Raises ApiError."""
+    return await _with_all(
+        platform,
+        wanted,
+        applies=lambda run: not why_not_again(run),
+        act=lambda run: replay(platform, wanted.organisation, run, once=True),
+        dry_run=dry_run,
+    )
+
+
+async def cancel_all(platform: Dependencies, wanted: RunFilter, *, dry_run: bool) -> Affected:
+    """Cancels all runs of a filter that have not ended. Raises ApiError."""
+    return await _with_all(
+        platform,
+        wanted,
+        applies=lambda run: run.status not in ENDED,
+        act=lambda run: cancel(platform, wanted.organisation, run),
+        dry_run=dry_run,
+    )
+
+
+async def _with_all(
+    platform: Dependencies,
+    wanted: RunFilter,
+    *,
+    applies: Callable[[Run], bool],
+    act: Callable[[Run], Awaitable[object]],
+    dry_run: bool,
+) -> Affected:
+    await platform.runs.need(wanted.organisation)
+    found = await platform.runs.select(wanted, PageRequest(first=MOST), MOST + 1)
+    more, found = len(found) > MOST, found[:MOST]
+    chosen = [run for run in found if applies(run)]
+    done = len(chosen) if dry_run else await _each(chosen, act)
+    return Affected(done, len(found) - done, more)
+
+
+async def _each(runs: Sequence[Run], act: Callable[[Run], Awaitable[object]]) -> int:
+    """How many of the runs it was done with; those that refuse are left out. What ends it says how many were."""
+    waiting = iter(runs)
+    done = 0
+
+    async def work() -> None:
+        nonlocal done
+        for run in waiting:
+            try:
+                await act(run)
+            except ApiError as error:
+                if error.status == 409:
+                    continue
+                raise
+            done += 1
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(_AT_ONCE, len(runs))):
+                group.create_task(work())
+    except* ApiError as failed:
+        first = failed.exceptions[0]
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        if isinstance(first, ApiError):
+            first.extra["count"] = done
+            raise first from None
+    return done
+
+
+async def _remove_queued(platform: Dependencies, streams: EventStreams, run: str) -> int:
+    removed = 0
+    for subject in (f"ev.{streams.environment}.*.{run}", f"key.{streams.environment}.*.{run}"):
+        message = await platform.engine.first_at(streams.queue, subject)
+        if message is not None:
+            removed += await platform.engine.delete(streams.queue, message.sequence)
+    return removed
+
+
+async def _cancelled(platform: Dependencies, organisation: str, run: Run) -> RunRecord:
+    """The record of a run that no pod will run any more; what its last attempt did stays."""
+    now = time.time()
+    last = (await platform.runs.attempts(organisation, run))[-1:]
+    status: RunStatus = "cancelled"
+    return RunRecord(
+        id=run.id,
+        kind=run.kind,
+        task=run.task,
+        status=status,
+        attempt=run.attempt,
+        queued_at=run.queued_at / _NANOSECONDS,
+        at=now,
+        attempts=run.attempts,
+        user=run.user,
+        activation_id=run.activation_id,
+        version=run.version,
+        key=run.key,
+        event_id=run.event_id,
+        started_at=_seconds(run.started_at),
+        ended_at=_seconds(run.ended_at) or now,
+        error=run.error,
+        trace_id=run.trace_id,
+        replay_of=run.replay_of,
+        steps=tuple(last[0].steps) if last else (),
+    )
+
+
+async def _record(platform: Dependencies, streams: EventStreams, record: RunRecord) -> None:
+    """Adds to the history. What was done is done, even where the history cannot say so."""
+    try:
+        await platform.runs.write(streams, record)
+    except ApiError as error:
+        logger.warning("The run history lacks that a run is %s: %s", record.status, error.message)
+
+
+def _seconds(nanoseconds: int | None) -> float | None:
+    return None if nanoseconds is None else nanoseconds / _NANOSECONDS
+
+
+def time_of(seconds: float) -> datetime:
+    """A moment in UTC."""
+    return datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,91 @@
+"""What operator and pods have in the event engine, for tests of the REST API."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from nats.aio.client import Client as Nats
+from nats.aio.msg import Msg
+
+from tests.harness.processes.nats_server import NatsServer
+from tieline_core.engine.streams import StreamLimits, ensure_environment, ensure_history
+from tieline_protocol.event_streams import PODS, EventStreams
+from tieline_protocol.run_records import RunRecord, encode
+
+T = TypeVar("T")
+
+LIMITS = StreamLimits(queue_bytes=1 << 24, runs_bytes=1 << 24, history_bytes=1 << 24)
+
+
+def with_engine(engine: NatsServer, work: Callable[[Nats], Awaitable[T]], **pod: EventStreams) -> T:
+    """What ``work`` returns for a client with all rights, or for one with those of the pods of ``streams``."""
+
+    async def run() -> T:
+        client = await (engine.pod(pod["streams"]) if pod else engine.admin())
+        try:
+            return await work(client)
+        finally:
+            await client.close()
+
+    return asyncio.run(run())
+
+
+def make_streams(
+    engine: NatsServer, organisation: str, environment: str, limits: StreamLimits = LIMITS
+) -> EventStreams:
+    """The streams of an environment and of its organisation, as the operator makes them."""
+    streams = EventStreams(organisation, environment)
+
+    async def make(client: Nats) -> None:
+        await ensure_history(client.jetstream(), organisation, limits)
+        await ensure_environment(client.jetstream(), streams, limits)
+
+    with_engine(engine, make)
+    return streams
+
+
+def report(engine: NatsServer, organisation: str, environment: str, *records: RunRecord) -> None:
+    """What a pod of the environment reports."""
+    streams = EventStreams(organisation, environment)
+
+    async def publish(client: Nats) -> None:
+        await client.jetstream(timeout=5).publish(streams.history, encode(records))
+
+    with_engine(engine, publish, streams=streams)
+
+
+def fetched(engine: NatsServer, streams: EventStreams, stream: str, *, seconds: float = 2.0) -> list[Msg]:
+    """The messages that pods would get from a stream now. They are not acknowledged."""
+
+    async def fetch(client: Nats) -> list[Msg]:
+        queue = await client.jetstream().pull_subscribe_bind(consumer=PODS, stream=stream)
+        try:
+            return list(await queue.fetch(10, timeout=seconds))
+        except TimeoutError:
+            return []
+
+    return with_engine(engine, fetch, streams=streams)
+
+
+def stored(engine: NatsServer, stream: str) -> int:
+    """How many messages a stream has."""
+
+    async def count(client: Nats) -> int:
+        return int((await client.jetstream().stream_info(stream)).state.messages)
+
+    return with_engine(engine, count)
+
+
+def message_at(engine: NatsServer, stream: str, subject: str) -> tuple[bytes, dict[str, str]] | None:
+    """The message at a subject, which may have wildcards."""
+
+    async def get(client: Nats) -> tuple[bytes, dict[str, str]] | None:
+        wanted = json.dumps({"seq": 1, "next_by_subj": subject}).encode()
+        answer = await client.request(f"$JS.API.DIRECT.GET.{stream}", wanted, timeout=5)
+        headers: dict[str, Any] = answer.headers or {}
+        return None if headers.get("Status") == "404" else (answer.data, headers)
+
+    return with_engine(engine, get)

@@ -1,0 +1,373 @@
+"""Runs by REST: found, filtered and paged, run again and cancelled, at every replica and while the engine heals."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nats.aio.client import Client as Nats
+
+from tests.harness.processes.nats_server import NatsServer, running_nats_server
+from tests.harness.session.waiting import eventually
+from tests.integration.api.conftest import Client, Server, of_engine
+from tests.integration.api.engine_objects import (
+    fetched,
+    make_streams,
+    message_at,
+    report,
+    stored,
+    with_engine,
+)
+from tests.integration.api.objects import MAIN, make_project
+from tests.unit.api.runs.run_records import NOW, life, record
+from tieline_api.use_cases.run_actions import time_of
+from tieline_core.engine.publisher import publish_event
+from tieline_core.identity.ids import new_id
+from tieline_protocol.event_streams import EventStreams
+from tieline_protocol.events import EventMetadata, WebhookRequest
+from tieline_protocol.run_records import RunRecord
+
+pytestmark = pytest.mark.cluster
+
+
+@dataclass
+class Deployed:
+    """A project with an environment that is deployed, and its streams."""
+
+    client: Client
+    engine: NatsServer
+    project: dict[str, Any]
+    streams: EventStreams
+
+    @property
+    def path(self) -> str:
+        return f"/projects/{self.project['id']}/runs"
+
+    @property
+    def environment(self) -> str:
+        return self.streams.environment
+
+    def report(self, *records: RunRecord) -> None:
+        report(self.engine, self.streams.organisation, self.environment, *records)
+        self.until_there(*(one.id for one in records))
+
+    def until_there(self, *runs: str) -> None:
+        eventually("the runs", lambda: set(runs) <= set(self.ids("first=200")))
+
+    def ids(self, query: str = "") -> list[str]:
+        return [run["id"] for run in self.client.ok("GET", f"{self.path}?{query}")["items"]]
+
+    def status(self, run: str) -> str:
+        return str(self.client.ok("GET", f"{self.path}/{run}")["status"])
+
+    def queue(self, metadata: EventMetadata, payload: bytes = b"{}", delay: float = 0) -> None:
+        """What a pod does that publishes an event."""
+
+        async def publish(client: Nats) -> None:
+            at = time_of(metadata.queued_at + delay) if delay else None
+            await publish_event(client.jetstream(), self.streams, metadata, payload, at=at, seconds=5)
+
+        with_engine(self.engine, publish, streams=self.streams)
+
+
+def deploy(client: Client, engine: NatsServer) -> Deployed:
+    project = make_project(client)
+    client.ok("PUT", f"/projects/{project['id']}/deploy", {"files": [MAIN]})
+    streams = make_streams(engine, client.organisation, project["environments"][0]["id"])
+    return Deployed(client, engine, project, streams)
+
+
+@pytest.fixture
+def deployed(client: Client, engine: NatsServer) -> Deployed:
+    return deploy(client, engine)
+
+
+def test_a_run_that_a_pod_reports_is_shown_with_its_attempts_and_its_input(deployed: Deployed) -> None:
+    run = new_id()
+    deployed.report(*life(run))
+    shown = deployed.client.ok("GET", f"{deployed.path}/{run.lower()}")
+    history, steps, given = (shown.pop(name) for name in ("attemptHistory", "steps", "input"))
+    assert shown == {
+        "id": run,
+        "kind": "event",
+        "task": "order.created",
+        "status": "succeeded",
+        "environmentId": deployed.environment,
+        "user": {"externalId": "ann"},
+        "version": {"name": "v1"},
+        "attempt": 2,
+        "attempts": 10,
+        "queuedAt": "2025-11-24T16:00:00.000000Z",
+        "startedAt": "2025-11-24T16:00:09.000000Z",
+        "endedAt": "2025-11-24T16:00:10.000000Z",
+        "traceId": "b" * 32,
+    }
+    assert given == {"id": 1}
+    assert [step["name"] for step in steps] == ["fetch"]
+    assert [(one["attempt"], one["status"]) for one in history] == [(1, "waiting"), (2, "succeeded")]
+    assert history[0]["error"]["upstream"] == {"status": 503, "body": "closed"}
+    page = deployed.client.ok("GET", deployed.path)
+    assert page == {"totalCount": 1, "items": [shown]}
+    everywhere = deployed.client.ok("GET", "/runs?first=200")["items"]
+    assert shown in everywhere
+
+
+def test_lists_have_filters_and_pages(deployed: Deployed) -> None:
+    runs = [record(queued_at=NOW + number) for number in range(5)]
+    dead = record(status="dead", attempt=3, kind="webhook", task="orders", user="ben", queued_at=NOW + 9)
+    deployed.report(*runs, dead)
+    newest_first = [dead.id, *(one.id for one in reversed(runs))]
+    assert deployed.ids() == newest_first
+    found: list[str] = []
+    page = deployed.client.ok("GET", f"{deployed.path}?first=2")
+    assert page["totalCount"] == 6
+    assert "prev" not in page
+    while True:
+        found += [run["id"] for run in page["items"]]
+        if "next" not in page:
+            break
+        last, page = page, deployed.client.ok("GET", f"{deployed.path}?first=2&after={page['next']}")
+    assert found == newest_first
+    back = deployed.client.ok("GET", f"{deployed.path}?first=2&before={page['prev']}")
+    assert back["items"] == last["items"]
+    for query, expected in {
+        "status=dead": [dead.id],
+        "kind=webhook": [dead.id],
+        "task=orders&user=ben": [dead.id],
+        "user=nobody": [],
+        "end=2025-11-24T16:00:01Z": [runs[0].id],
+        "start=2025-11-24T16:00:09Z": [dead.id],
+        "project_env=production": newest_first,
+        "project_env=other": [],
+        "search=nothing": [],
+    }.items():
+        assert deployed.ids(query) == expected, query
+    other = deploy(deployed.client, deployed.engine)
+    for path in (f"{other.path}?after={last['next']}", f"{deployed.path}?after=abc", "/runs?status=great"):
+        assert deployed.client("GET", path).status in (400, 422), path
+
+
+def test_runs_of_another_project_or_organisation_are_not_there(deployed: Deployed, neighbour: Client) -> None:
+    run = new_id()
+    deployed.report(*life(run))
+    other = make_project(deployed.client)
+    for client, path in (
+        (deployed.client, f"/projects/{other['id']}/runs/{run}"),
+        (deployed.client, f"{deployed.path}/{new_id()}"),
+        (deployed.client, f"{deployed.path}/no-id"),
+        (neighbour, f"{deployed.path}/{run}"),
+        (neighbour, f"/projects/{make_project(neighbour)['id']}/runs/{run}"),
+    ):
+        for method, suffix in (("GET", ""), ("POST", "/replay"), ("POST", "/cancel")):
+            assert client(method, path + suffix).status == 404
+    assert neighbour.ok("GET", "/runs")["items"] == []
+
+
+def test_a_run_is_run_again_with_its_own_input_or_another(deployed: Deployed) -> None:
+    old = new_id()
+    deployed.report(*life(old, key="ann/1"))
+    first = deployed.client.ok("POST", f"{deployed.path}/{old}/replay", status=202)
+    second = deployed.client.ok("POST", f"{deployed.path}/{old}/replay", {"payload": {"id": 2}}, status=202)
+    for new, payload in ((first, {"id": 1}), (second, {"id": 2})):
+        assert (new["status"], new["replayOf"], new["task"]) == ("queued", old, "order.created")
+        found = message_at(
+            deployed.engine, deployed.streams.queue, f"key.{deployed.environment}.*.{new['id']}"
+        )
+        assert found is not None
+        assert json.loads(found[0]) == payload
+        metadata = EventMetadata.parse(found[1])
+        assert (metadata.run, metadata.replay_of, metadata.user, metadata.key) == (
+            new["id"], old, "ann", "ann/1",
+        )  # fmt: skip
+        assert deployed.status(new["id"]) == "queued"
+    (token,) = fetched(deployed.engine, deployed.streams, deployed.streams.queue)
+    assert ".~key." in token.subject
+
+
+def test_a_dead_letter_is_run_again_as_the_webhook_that_it_was(deployed: Deployed) -> None:
+    dead = record(status="dead", attempt=3, kind="webhook", task="orders")
+    deployed.report(dead)
+    request = WebhookRequest(method="POST", path="/orders?a=1", headers=[("Content-Type", "text/plain")])
+    metadata = EventMetadata(run=dead.id, kind="webhook", task="orders", queued_at=NOW, request=request)
+
+    async def bury(client: Nats) -> None:
+        headers = {"Tieline-Event": metadata.header()}
+        await client.jetstream().publish(deployed.streams.dead(dead.id), b"\xffbody", headers=headers)
+
+    with_engine(deployed.engine, bury, streams=deployed.streams)
+    shown = deployed.client.ok("GET", f"{deployed.path}/{dead.id}")
+    assert base64.b64decode(shown["inputBase64"]) == b"\xffbody"
+    assert (shown["inputContentType"], shown["request"]["path"]) == ("text/plain", "/orders?a=1")
+    new = deployed.client.ok("POST", f"{deployed.path}/{dead.id}/replay", status=202)
+    found = message_at(deployed.engine, deployed.streams.queue, deployed.streams.event("orders", new["id"]))
+    assert found is not None
+    assert found[0] == b"\xffbody"
+    assert EventMetadata.parse(found[1]).request == request
+
+
+def test_what_cannot_be_run_again_says_why(deployed: Deployed) -> None:
+    running = record(status="running", attempt=1)
+    direct = record(status="succeeded", attempt=1, kind="webhook", task="orders")
+    deployed.report(running, direct)
+    for run, reason in ((running, "has ended"), (direct, "request is not kept")):
+        answer = deployed.client("POST", f"{deployed.path}/{run.id}/replay")
+        assert (answer.status, answer.json["code"]) == (409, "conflict")
+        assert reason in answer.json["message"]
+    assert stored(deployed.engine, deployed.streams.queue) == 0
+
+
+def test_a_large_input_is_shown_in_part(deployed: Deployed) -> None:
+    run = record(status="succeeded", attempt=1, input=b"x" * 2_000_000)
+    deployed.report(run)
+    shown = deployed.client.ok("GET", f"{deployed.path}/{run.id}")
+    assert shown["inputTruncated"] is True
+    assert base64.b64decode(shown["inputBase64"]) == b"x" * 1024 * 1024
+
+
+@pytest.mark.parametrize("key", [None, "ann"])
+def test_a_queued_run_is_cancelled(deployed: Deployed, key: str | None) -> None:
+    queued = deployed.client.ok(
+        "POST",
+        f"/environments/{deployed.environment}/events",
+        {"task": "t", "payload": 1, "key": key},
+        status=202,
+    )
+    assert deployed.client("POST", f"{deployed.path}/{queued['runId']}/cancel").status == 202
+    assert deployed.status(queued["runId"]) == "cancelled"
+    for root in ("ev.*.t", "key.*.*"):
+        subject = root.replace("*", deployed.environment, 1) + f".{queued['runId']}"
+        assert message_at(deployed.engine, deployed.streams.queue, subject) is None
+    again = deployed.client("POST", f"{deployed.path}/{queued['runId']}/cancel")
+    assert (again.status, again.json["code"]) == (409, "conflict")
+
+
+def test_a_run_that_waits_is_cancelled_and_keeps_what_it_has_done(deployed: Deployed) -> None:
+    run = new_id()
+    deployed.report(*life(run)[:3])
+    metadata = EventMetadata(run=run, kind="event", task="order.created", queued_at=NOW, attempt=2)
+    deployed.queue(metadata, delay=4e9 - NOW)
+    assert stored(deployed.engine, deployed.streams.later) == 1
+    assert deployed.client("POST", f"{deployed.path}/{run}/cancel").status == 202
+    assert stored(deployed.engine, deployed.streams.later) == 0
+    shown = deployed.client.ok("GET", f"{deployed.path}/{run}")
+    assert (shown["status"], shown["error"]["message"]) == ("cancelled", "shop answered 503")
+    assert [one["steps"][0]["name"] for one in shown["attemptHistory"]] == ["fetch"]
+
+
+def test_a_pod_that_runs_it_is_told_to_cancel(deployed: Deployed) -> None:
+    run = new_id()
+    deployed.report(*life(run)[:2])
+
+    async def listen(client: Nats) -> Any:
+        listening = await client.subscribe(deployed.streams.control)
+        await client.flush()
+        path = f"{deployed.path}/{run}/cancel"
+        answer = await asyncio.to_thread(deployed.client, "POST", path)
+        assert answer.status == 202
+        return json.loads((await listening.next_msg(timeout=5)).data)
+
+    assert with_engine(deployed.engine, listen, streams=deployed.streams) == {"run": run}
+    assert deployed.status(run) == "running"
+
+
+def test_many_runs_are_counted_run_again_once_and_cancelled(deployed: Deployed) -> None:
+    dead = [record(status="dead", attempt=3, input=b"{}", queued_at=NOW + one) for one in range(20)]
+    lost = record(status="dead", attempt=3)
+    ended = record(status="succeeded", attempt=1, input=b"{}")
+    deployed.report(*dead, lost, ended)
+    selected = {"status": "dead"}
+    counted = deployed.client.ok("POST", f"{deployed.path}/replay", {**selected, "dryRun": True}, status=202)
+    assert counted == {"count": 21, "skipped": 0, "more": False}
+    assert stored(deployed.engine, deployed.streams.queue) == 0
+    assert deployed.client.ok("POST", f"{deployed.path}/replay?status=dead", status=202) == {
+        "count": 20, "skipped": 1, "more": False,
+    }  # fmt: skip
+    assert stored(deployed.engine, deployed.streams.queue) == 20
+    deployed.client.ok("POST", f"{deployed.path}/replay", selected, status=202)
+    assert stored(deployed.engine, deployed.streams.queue) == 20
+    queued = deployed.ids("status=queued&first=200")
+    assert len(queued) == 20
+    for body in (None, {}, {"dryRun": True}, {"stauts": "queued"}):
+        answer = deployed.client("POST", f"{deployed.path}/cancel", body)
+        assert answer.status == 422
+    cancelled = deployed.client.ok("POST", f"{deployed.path}/cancel", {"status": "queued"}, status=202)
+    assert cancelled == {"count": 20, "skipped": 0, "more": False}
+    assert stored(deployed.engine, deployed.streams.queue) == 0
+    assert sorted(deployed.ids("status=cancelled&first=200")) == sorted(queued)
+
+
+@pytest.fixture
+def other_engine(tmp_path: Path) -> Iterator[NatsServer]:
+    folder = tmp_path / "engine"
+    folder.mkdir()
+    with running_nats_server(folder) as running:
+        yield running
+
+
+def test_every_replica_and_one_that_lost_its_disk_answer_the_same(
+    deployed: Deployed, api_kubeconfig: Path, engine: NatsServer, tmp_path: Path
+) -> None:
+    runs = [new_id() for _ in range(30)]
+    for run in runs:
+        report(engine, deployed.streams.organisation, deployed.environment, *life(run))
+    deployed.until_there(*runs)
+    path = f"{deployed.path}?first=200"
+    expected = deployed.client.ok("GET", path)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        with Server(api_kubeconfig, **of_engine(engine, tmp_path / name)) as replica:
+            client = Client(replica.url, deployed.client.token, deployed.client.organisation)
+            assert client.ok("GET", path) == expected
+            assert client.ok("GET", f"{deployed.path}/{runs[0]}")["input"] == {"id": 1}
+
+
+def test_an_engine_that_is_away_is_503_and_heals(
+    client: Client, api_kubeconfig: Path, other_engine: NatsServer, tmp_path: Path
+) -> None:
+    with Server(api_kubeconfig, **of_engine(other_engine, tmp_path)) as server:
+        here = Client(server.url, client.token, client.organisation)
+        deployed = deploy(here, other_engine)
+        run = new_id()
+        deployed.report(*life(run))
+        metrics = here.at("/metrics").raw.decode()
+        assert "tieline_engine_connected 1.0" in metrics
+        other_engine.kill()
+        event = {"task": "t", "payload": 1}
+        events = f"/environments/{deployed.environment}/events"
+        eventually(
+            "it to be noticed", lambda: "tieline_engine_connected 0.0" in here.at("/metrics").raw.decode()
+        )
+        for path, body in (
+            (f"{deployed.path}/{run}/replay", None),
+            (f"{deployed.path}/replay", {"status": "succeeded"}),
+            (events, event),
+        ):
+            answer = here("POST", path, body)
+            assert (answer.status, answer.json["code"]) == (503, "unavailable"), answer.raw
+            assert answer.headers["Retry-After"]
+        listed = here("GET", deployed.path)
+        assert (listed.status, [one["id"] for one in listed.json["items"]]) == (200, [run])
+        assert "engine cannot be reached" in listed.headers["Warning"]
+        other_engine.start()
+        eventually("the engine again", lambda: here("POST", events, event).status == 202)
+        accepted = here.ok("POST", events, event, status=202)
+        deployed.until_there(accepted["runId"])
+        assert "Warning" not in here("GET", deployed.path).headers
+
+
+def test_without_an_engine_operations_say_what_to_configure(client: Client, api_kubeconfig: Path) -> None:
+    with Server(api_kubeconfig) as server:
+        here = Client(server.url, client.token, client.organisation)
+        project = make_project(here)
+        path = f"/projects/{project['id']}/runs"
+        for method, asked in (("GET", "/runs"), ("GET", path), ("GET", f"{path}/{new_id()}")):
+            answer = here(method, asked)
+            assert (answer.status, answer.json["code"]) == (503, "not_configured")
+            assert "TIELINE_ENGINE_URL" in answer.json["message"]
+        assert here("GET", f"/projects/{new_id()}/runs").status == 404

@@ -1,0 +1,273 @@
+"""The index of runs gives the same answers whatever the order in which records come, and bounds what it takes."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.api.runs.run_records import NOW, life, record
+from tieline_api.runs.index import IndexedMessage, RunIndex
+from tieline_api.runs.model import PageRequest, Run, RunFilter
+from tieline_api.runs.records import read_records
+from tieline_core.identity.ids import new_id
+from tieline_protocol.run_records import RunError, RunRecord, encode
+
+ORGANISATION, OTHER = new_id(), new_id()
+ENVIRONMENTS = (new_id(), new_id())
+ALL = RunFilter(organisation=ORGANISATION, environments=ENVIRONMENTS)
+EVERYWHERE = RunFilter(organisation=ORGANISATION)
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[RunIndex]:
+    made = RunIndex(tmp_path / "runs.db", max_bytes=64 << 20)
+    made.begin(ORGANISATION, "then")
+    yield made
+    made.close()
+
+
+def take(
+    index: RunIndex, *messages: Sequence[RunRecord], environment: str = ENVIRONMENTS[0], first: int = 1
+) -> None:
+    """Each argument is a message of the stream."""
+    found = [
+        IndexedMessage(number, environment, read_records(encode(list(records)))[0])
+        for number, records in enumerate(messages, first)
+    ]
+    index.apply(ORGANISATION, found, position=first + len(messages) - 1)
+
+
+def listed(index: RunIndex, wanted: RunFilter = ALL, **page: Any) -> list[Run]:
+    return index.page(wanted, PageRequest(first=1000, **page), 1000)
+
+
+@given(data=st.data())
+@settings(deadline=None, max_examples=40)
+def test_records_that_come_twice_and_in_any_order_give_the_same_answers(data: st.DataObject) -> None:
+    runs = [new_id() for _ in range(3)]
+    records = [one for run in runs for one in life(run)]
+    extra = data.draw(st.lists(st.sampled_from(records), max_size=10))
+    shuffled = data.draw(st.permutations([*records, *extra]))
+    answers = []
+    for order in (records, shuffled):
+        with tempfile.TemporaryDirectory() as folder:
+            index = RunIndex(Path(folder) / "runs.db", max_bytes=64 << 20)
+            index.begin(ORGANISATION, "then")
+            take(index, *([one] for one in order))
+            found = [replace(run, input_at=bool(run.input_at)) for run in listed(index)]
+            answers.append((found, [index.attempts(ORGANISATION, run) for run in found]))
+            index.close()
+    assert answers[0] == answers[1]
+    assert {run.status for run in answers[0][0]} == {"succeeded"}
+
+
+def test_a_run_shows_what_became_of_each_of_its_attempts(index: RunIndex) -> None:
+    run = new_id()
+    take(index, life(run))
+    found = index.get(ORGANISATION, ENVIRONMENTS, run)
+    assert found is not None
+    assert (found.status, found.attempt, found.attempts, found.user, found.version) == (
+        "succeeded", 2, 10, "ann", "v1",
+    )  # fmt: skip
+    assert (found.queued_at, found.input_at) == (int(NOW) * 10**9, 1)
+    first, second = index.attempts(ORGANISATION, found)
+    assert (first.status, first.number, first.trace_id) == ("waiting", 1, "a" * 32)
+    assert first.error is not None
+    assert first.error.upstream is not None
+    assert first.error.upstream.status == 503
+    assert [step.name for step in first.steps] == ["fetch"]
+    assert (second.status, second.error, second.ended_at) == ("succeeded", None, int(NOW + 10) * 10**9)
+
+
+@given(data=st.data())
+@settings(deadline=None, max_examples=25)
+def test_pages_in_either_direction_have_each_run_once_while_others_come(data: st.DataObject) -> None:
+    times = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=30))
+    first = data.draw(st.integers(1, 7))
+    with tempfile.TemporaryDirectory() as folder:
+        index = RunIndex(Path(folder) / "runs.db", max_bytes=64 << 20)
+        index.begin(ORGANISATION, "then")
+        for number, time in enumerate(times):
+            one = record(new_id(), queued_at=NOW + time)
+            take(index, [one], environment=ENVIRONMENTS[number % 2], first=number + 1)
+        for wanted in (ALL, EVERYWHERE):
+            expected = listed(index, wanted)
+            assert expected == sorted(expected, key=lambda run: run.position, reverse=True)
+            forwards: list[Run] = []
+            while page := index.page(
+                wanted, PageRequest(first=first, after=forwards[-1].position if forwards else None), first
+            ):
+                forwards += page
+                # Newer ones do not move what is read.
+                take(index, [record(new_id(), queued_at=NOW + 100)], first=len(times) + 1)
+                if len(forwards) >= len(expected):
+                    break
+            assert forwards == expected
+        expected = listed(index)
+        backwards: list[Run] = []
+        while page := index.page(
+            ALL,
+            PageRequest(first=first, before=backwards[-1].position if backwards else expected[-1].position),
+            first,
+        ):
+            backwards += page
+        assert backwards[::-1] == expected[:-1]
+        index.close()
+
+
+def test_filters_choose_by_what_a_run_is(index: RunIndex) -> None:
+    failed = RunError(type="ValueError", message="Straße is unknown")
+    runs = {
+        "dead": record(status="dead", attempt=3, error=failed, version="v2", user="ben"),
+        "webhook": record(kind="webhook", task="orders", status="succeeded", attempt=1),
+        "old": record(queued_at=NOW - 1000),
+        "later": record(queued_at=NOW + 1000, status="waiting"),
+    }
+    take(index, list(runs.values()))
+    names = {one.id: name for name, one in runs.items()}
+
+    def chosen(**wanted: Any) -> set[str]:
+        found = replace(ALL, **wanted)
+        assert index.count(found, 100) == len(listed(index, found))
+        return {names[run.id] for run in listed(index, found)}
+
+    assert chosen(status="dead") == {"dead"}
+    assert chosen(kind="webhook") == {"webhook"}
+    assert chosen(task="order.created") == {"dead", "old", "later"}
+    assert chosen(user="ben") == {"dead"}
+    assert chosen(versions=("v1", "v2")) == {"dead"}
+    assert chosen(start=int(NOW) * 10**9) == {"dead", "webhook", "later"}
+    assert chosen(end=int(NOW) * 10**9) == {"old"}
+    assert chosen(search="STRASSE") == {"dead"}
+    assert chosen(environments=(ENVIRONMENTS[1],)) == set()
+    assert chosen(organisation=OTHER) == set()
+
+
+def test_a_restart_goes_on_where_the_stream_was_read_to(tmp_path: Path) -> None:
+    index = RunIndex(tmp_path / "runs.db", max_bytes=64 << 20)
+    assert index.begin(ORGANISATION, "then") == 0
+    take(index, [record()], [record()])
+    index.close()
+    again = RunIndex(tmp_path / "runs.db", max_bytes=64 << 20)
+    assert again.begin(ORGANISATION, "then") == 2
+    assert len(listed(again)) == 2
+    again.close()
+
+
+def test_a_stream_that_was_made_anew_leaves_nothing_of_the_one_before(index: RunIndex) -> None:
+    take(index, [record()])
+    assert index.begin(ORGANISATION, "now") == 0
+    assert listed(index) == []
+
+
+def test_what_the_stream_has_dropped_is_dropped(index: RunIndex) -> None:
+    old, touched, new = new_id(), new_id(), new_id()
+    take(index, life(old), life(touched)[:1], [record(new)], life(touched)[1:])
+    index.sweep(ORGANISATION, first=3)
+    assert {run.id for run in listed(index)} == {touched, new}
+    assert index.attempts(ORGANISATION, replace(listed(index)[0], id=old)) == []
+
+
+def test_the_file_stays_within_its_bound_and_keeps_the_newest(tmp_path: Path) -> None:
+    index = RunIndex(tmp_path / "runs.db", max_bytes=1 << 20)
+    index.begin(ORGANISATION, "then")
+    error = RunError(type="E", message="x" * 1000)
+    newest = ""
+    for number in range(30):
+        records = [record(status="dead", attempt=1, error=error, queued_at=NOW + number) for _ in range(100)]
+        newest = records[-1].id
+        take(index, records, first=number + 1)
+        index.bound()
+    assert (tmp_path / "runs.db").stat().st_size < 2 << 20
+    assert newest in {run.id for run in listed(index)}
+    index.close()
+
+
+def test_a_damaged_file_is_set_aside_and_the_stream_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    path.write_bytes(b"no database at all" * 1000)
+    index = RunIndex(path, max_bytes=64 << 20)
+    with pytest.raises(Exception, match="not a database"):
+        index.begin(ORGANISATION, "then")
+    assert index.begin(ORGANISATION, "then") == 0
+    index.close()
+
+
+HOSTILE: list[Any] = [
+    {"id": "not an id"},
+    {"id": 7},
+    {"kind": "virus"},
+    {"status": "excellent"},
+    {"attempt": -1},
+    {"attempt": True},
+    {"attempt": 10**15},
+    {"attempt": "1"},
+    {"queued_at": "now"},
+    {"queued_at": -5},
+    {"queued_at": 1e300},
+    {"at": None},
+    {"task": ["x"]},
+    {"steps": "none"},
+    {"steps": [{"name": "x"}]},
+    {"error": "text"},
+    {"error": {"type": 1, "message": 2}},
+    {"error": {"type": "E", "message": "m", "upstream": {"status": "x", "body": "y"}}},
+    {"user": {"a": 1}},
+    {"version": None},
+    {"replay_of": 5},
+    {"request": 5},
+    {"input": 5},
+    {"trace_id": 5},
+]
+
+
+@pytest.mark.parametrize("changed", HOSTILE, ids=lambda one: str(one)[:40])
+def test_a_record_that_makes_no_sense_is_left_out_and_others_of_its_message_stay(
+    changed: dict[str, Any],
+) -> None:
+    good = record()
+    base: dict[str, Any] = orjson.loads(encode([record()]))[0]
+    found, malformed = read_records(orjson.dumps([{**base, **changed}, orjson.loads(encode([good]))[0]]))
+    assert [one.record.id for one in found] == [good.id]
+    assert malformed == 1
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[", b"7", b'"text"', b"{}", b"null", b"[[[]]]", b"\xff\xfe", b"[7]"]
+)
+def test_a_message_without_records_has_none(content: bytes) -> None:
+    found, malformed = read_records(content)
+    assert found == []
+    assert malformed == (0 if content == b"{}" else 1)
+
+
+def test_what_is_too_long_is_cut() -> None:
+    long = "x" * 100_000
+    error = RunError(type=long, message=long)
+    one = record(status="dead", attempt=1, task=long, user=long, version=long, key=long, error=error)
+    ((checked,), malformed) = read_records(encode([one]))
+    assert malformed == 0
+    assert len(orjson.dumps(replace(checked.record, input=None))) < 8_000
+
+
+def test_unknown_fields_of_a_newer_release_are_ignored() -> None:
+    base: dict[str, Any] = orjson.loads(encode([record()]))[0]
+    found, malformed = read_records(orjson.dumps([{**base, "environment": ENVIRONMENTS[1], "new": {"a": 1}}]))
+    assert (len(found), malformed) == (1, 0)
+
+
+def test_a_thousand_runs_are_paged_in_the_order_of_their_time(index: RunIndex) -> None:
+    records = [record(queued_at=NOW + number) for number in range(1000)]
+    random.Random(7).shuffle(records)
+    take(index, *(records[start : start + 100] for start in range(0, 1000, 100)))
+    page = index.page(EVERYWHERE, PageRequest(first=20), 20)
+    assert [run.queued_at for run in page] == [int(NOW + number) * 10**9 for number in range(999, 979, -1)]
