@@ -190,7 +190,13 @@ class Engine:
                 return names
 
     async def _direct(self, stream: str, wanted: Mapping[str, Any]) -> StoredMessage | None:
-        answer = await self.request(f"$JS.API.DIRECT.GET.{stream}", wanted)
+        try:
+            answer = await self.request(f"$JS.API.DIRECT.GET.{stream}", wanted)
+        except EngineUnavailableError:
+            # Nobody answers for a stream that is not there.
+            if await self._has_stream(stream):
+                raise
+            return None
         headers = answer.headers or {}
         status = headers.get("Status")
         if status == _NOT_FOUND:
@@ -200,6 +206,10 @@ class Engine:
         return StoredMessage(
             int(headers["Nats-Sequence"]), headers.get("Nats-Subject", ""), headers, answer.data
         )
+
+    async def _has_stream(self, stream: str) -> bool:
+        answer = json.loads((await self.request(f"$JS.API.STREAM.INFO.{stream}")).data)
+        return (answer.get("error") or {}).get("code") != 404
 
     async def _keep_connected(self) -> None:
         failures = 0

@@ -262,7 +262,7 @@ class RunsAffected(Rest):
     """How many runs it was done with, or would be with ``dryRun``."""
     skipped: int
     """How many others fit the filters: of those that are to be run again, those that have not ended or whose input is
-    not kept; of those that are to be cancelled, those that have ended."""
+    not kept; of those that are to be cancelled, those that have ended. Direct webhooks and schedules do not count."""
     more: bool
     """Whether there are more runs than the 10,000 that one request looks at: repeat it with ``end``."""
 

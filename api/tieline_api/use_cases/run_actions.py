@@ -14,7 +14,7 @@ from tieline_api.engine.errors import EngineUnavailableError, NoStreamError
 from tieline_api.engine.stream_reader import stream_state
 from tieline_api.errors import ApiError
 from tieline_api.runs.history import RunInput
-from tieline_api.runs.model import PageRequest, Run, RunFilter
+from tieline_api.runs.model import Run, RunFilter
 from tieline_core.engine.publisher import Published, is_task, publish_event
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import MAX_EVENT_BYTES, EventStreams
@@ -213,12 +213,12 @@ async def _with_all(
     act: Callable[[Run], Awaitable[object]],
     dry_run: bool,
 ) -> Affected:
-    await platform.runs.need(wanted.organisation)
-    found = await platform.runs.select(wanted, PageRequest(first=MOST), MOST + 1)
-    more, found = len(found) > MOST, found[:MOST]
-    chosen = [run for run in found if applies(run)]
-    done = len(chosen) if dry_run else await _each(chosen, act)
-    return Affected(done, len(found) - done, more)
+    async with platform.runs.bulk:
+        found = await platform.runs.reported(wanted, MOST + 1)
+        more, found = len(found) > MOST, found[:MOST]
+        chosen = [run for run in found if applies(run)]
+        done = len(chosen) if dry_run else await _each(chosen, act)
+        return Affected(done, len(found) - done, more)
 
 
 async def _each(runs: Sequence[Run], act: Callable[[Run], Awaitable[object]]) -> int:

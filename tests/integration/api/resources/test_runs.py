@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from nats.aio.client import Client as Nats
 
+from tests.harness.cluster.kubectl import Kubectl, Organisation
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
 from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client, Server, of_engine
@@ -25,7 +26,9 @@ from tests.integration.api.engine_objects import (
     with_engine,
 )
 from tests.integration.api.objects import MAIN, make_project
+from tests.integration.api.pods import account_token
 from tests.unit.api.runs.run_records import NOW, life, record
+from tests.unit.api.traces.otlp_requests import attribute, body_json, span_json
 from tieline_api.use_cases.run_actions import time_of
 from tieline_core.engine.publisher import publish_event
 from tieline_core.identity.ids import new_id
@@ -371,3 +374,62 @@ def test_without_an_engine_operations_say_what_to_configure(client: Client, api_
             assert (answer.status, answer.json["code"]) == (503, "not_configured")
             assert "TIELINE_ENGINE_URL" in answer.json["message"]
         assert here("GET", f"/projects/{new_id()}/runs").status == 404
+
+
+def test_direct_runs_and_traces_are_the_same_at_every_replica(
+    deployed: Deployed,
+    server: Server,
+    api_kubeconfig: Path,
+    kubectl: Kubectl,
+    org: Organisation,
+    tmp_path: Path,
+) -> None:
+    run, queued = new_id(), new_id()
+    deployed.report(record(queued, kind="webhook", task="orders"))
+    spans = [
+        span_json(
+            number,
+            attributes=[
+                attribute("executionId", identifier),
+                attribute("task", "orders"),
+                attribute("user", "ann"),
+                attribute("http.request.method", "POST"),
+                attribute("exception.type", "ValueError"),
+            ],
+            status={"code": 2, "message": "ValueError: no"},
+        )
+        for number, identifier in ((1, run), (2, queued))
+    ]
+    sender = Client(deployed.client.url, account_token(kubectl, org, deployed.project), org.id)
+    sent = sender.at(
+        "/internal/v1/traces", method="POST", raw=body_json(*spans), Content_Type="application/json"
+    )
+    assert sent.status == 200
+    deployed.until_there(run)
+    found = {one["id"]: one for one in deployed.client.ok("GET", deployed.path)["items"]}
+    assert found.keys() == {run, queued}
+    assert found[queued]["status"] == "queued"
+    assert found[run] == {
+        "id": run,
+        "kind": "webhook",
+        "task": "orders",
+        "status": "failed",
+        "environmentId": deployed.environment,
+        "user": {"externalId": "ann"},
+        "attempt": 1,
+        "queuedAt": "2025-11-21T10:00:00.000000Z",
+        "startedAt": "2025-11-21T10:00:00.000000Z",
+        "endedAt": "2025-11-21T10:00:00.000001Z",
+        "error": {"type": "ValueError", "message": "ValueError: no"},
+        "traceId": f"{1:032x}",
+    }
+    assert deployed.ids("search=valueerror") == [run]
+    settings = {**of_engine(deployed.engine, tmp_path), "traces_file": str(tmp_path / "traces.db")}
+    with Server(api_kubeconfig, **settings) as replica:
+        other = Client(replica.url, deployed.client.token, deployed.client.organisation)
+        assert other.ok("GET", deployed.path) == deployed.client.ok("GET", deployed.path)
+        assert other.ok("GET", f"/projects/{deployed.project['id']}/traces/{1:032x}")["spans"]
+        assert other.ok("GET", f"{deployed.path}/{run}")["attemptHistory"][0]["status"] == "failed"
+    refused = deployed.client("POST", f"{deployed.path}/{run}/replay")
+    assert (refused.status, "not kept" in refused.json["message"]) == (409, True)
+    assert deployed.client("POST", f"{deployed.path}/{run}/cancel").status == 409
