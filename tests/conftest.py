@@ -21,7 +21,7 @@ from tests.harness.session.measurements import Measured
 from tests.harness.session.prebuild import begin_for
 from tests.harness.session.uncaptured_progress import UncapturedProgress
 from tieline_cluster.deployment.kubectl import kubectl_for
-from tieline_cluster.progress import Silence
+from tieline_cluster.progress import Progress
 from tieline_cluster.providers import Cluster, ClusterProvider, choose_provider
 
 CLUSTER = os.environ.get("TIELINE_TEST_CLUSTER", "tests")
@@ -156,7 +156,7 @@ def kubeconfig(cluster: Cluster) -> Path:
 
 @pytest.fixture(scope="session")
 def kubectl(cluster: Cluster) -> Kubectl:
-    found = kubectl_for(cluster, Silence())
+    found = kubectl_for(cluster, Progress())
     return Kubectl(argv=found.argv, kubeconfig=cluster.kubeconfig, context=cluster.context)
 
 

@@ -12,11 +12,10 @@ from aiohttp.typedefs import Middleware
 from tieline_api.auth.access import Access
 from tieline_api.auth.api_keys import ApiKeys
 from tieline_api.auth.authentication import AuthenticatorChain
-from tieline_api.auth.failure_limit import FailureLimiter
 from tieline_api.auth.issuers import IssuersFile
 from tieline_api.auth.jwks import JwksCache
 from tieline_api.auth.jwts import JwtAuthenticator
-from tieline_api.auth.rate_limit import RateLimiter
+from tieline_api.auth.rate_limits import FailureLimiter, RateLimiter
 from tieline_api.auth.secret_access import SecretAccess
 from tieline_api.auth.token_review import TokenReviewer
 from tieline_api.body_limits import MIB
@@ -30,10 +29,15 @@ from tieline_api.engine.followers import Followers
 from tieline_api.handlers import OPERATIONS
 from tieline_api.http.dispatcher import Dispatcher
 from tieline_api.http.metrics import Metrics
-from tieline_api.http.middleware import cors, error_handling, failure_limiting, request_log
+from tieline_api.http.middleware import (
+    add_standard_headers,
+    cors,
+    error_handling,
+    failure_limiting,
+    request_log,
+)
 from tieline_api.http.openapi import document
 from tieline_api.http.operation import Operation
-from tieline_api.http.security_headers import add_standard_headers
 from tieline_api.internal.documents import add_documents
 from tieline_api.internal.environment import LEGACY_PODS, add_internal
 from tieline_api.internal.legacy_pods import LegacyPods
@@ -48,11 +52,10 @@ from tieline_api.server.probes import add_metrics, add_openapi, add_probes
 from tieline_api.server.swagger_ui import add_documentation
 from tieline_api.settings import Settings
 from tieline_api.store.connector_results import ConnectorResults
-from tieline_api.store.credential_secrets import CredentialStore
+from tieline_api.store.credential_secrets import CachingSecretClient, CredentialStore
 from tieline_api.store.expiry_gc import ExpiredCredentialCollector
 from tieline_api.store.project_files import ProjectFiles
 from tieline_api.store.secret_gc import SecretCollector
-from tieline_api.store.token_secrets import CachingSecretClient
 from tieline_api.store.writer import Writer
 from tieline_api.traces.backends import make_traces
 from tieline_api.use_cases.status_overlay import evict_deleted
@@ -168,7 +171,7 @@ def make_apps(
     """The aiohttp applications."""
     table, settings = tuple(operations), platform.settings
     metrics = Metrics(kube)
-    metrics.add_traces(platform.traces)
+    metrics.add_traces(platform.traces.counts)
     metrics.add_engine(platform.engine, platform.run_reader)
     failures = FailureLimiter(settings.failed_limit)
 

@@ -7,7 +7,7 @@ item comes twice and none that stayed is left out.
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypedDict, TypeVar, Unpack
 
 from tieline_api.errors import malformed
 from tieline_api.page_tokens import seal, unseal
@@ -19,6 +19,14 @@ DEFAULT_FIRST = 20
 
 Position = tuple[str, str]
 """Where an item stands: its creation time (RFC 3339) and its id."""
+
+
+class Window(TypedDict, total=False):
+    """Which part of a list: so many items, after or before a cursor."""
+
+    first: int
+    after: str | None
+    before: str | None
 
 
 @dataclass(frozen=True)
@@ -52,21 +60,12 @@ def cut(
     *,
     kind: str,
     position: Callable[[T], Position],
-    first: int = DEFAULT_FIRST,
-    after: str | None = None,
-    before: str | None = None,
     newest_first: bool = False,
+    **window: Unpack[Window],
 ) -> Slice[T]:
     """The page of ``items``, which may be in any order, after (or before) a cursor: see cut_sorted."""
-    return cut_sorted(
-        sorted(items, key=position),
-        kind=kind,
-        position=position,
-        first=first,
-        after=after,
-        before=before,
-        newest_first=newest_first,
-    )
+    ordered = sorted(items, key=position)
+    return cut_sorted(ordered, kind=kind, position=position, newest_first=newest_first, **window)
 
 
 def cut_sorted(

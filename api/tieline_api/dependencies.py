@@ -8,7 +8,7 @@ import aiohttp
 from tieline_api.auth.access import Access
 from tieline_api.auth.authentication import Authenticator, AuthenticatorChain
 from tieline_api.auth.jwts import JwtAuthenticator
-from tieline_api.auth.rate_limit import RateLimiter
+from tieline_api.auth.rate_limits import RateLimiter
 from tieline_api.auth.secret_access import SecretAccess
 from tieline_api.cache.cluster_cache import ClusterCache
 from tieline_api.cache.secret_reader import SecretReader

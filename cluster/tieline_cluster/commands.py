@@ -32,8 +32,8 @@ def run(
     except subprocess.TimeoutExpired as error:
         raise ClusterError(f"{_shown(command)} was not done after {timeout:.0f} s") from error
     if done.returncode != 0:
-        said = last_lines((done.stderr + done.stdout).decode(errors="replace"))
-        raise ClusterError(f"{_shown(command)} failed (exit {done.returncode}):\n{said}")
+        output = last_lines((done.stderr + done.stdout).decode(errors="replace"))
+        raise ClusterError(f"{_shown(command)} failed (exit {done.returncode}):\n{output}")
     return done.stdout.decode()
 
 

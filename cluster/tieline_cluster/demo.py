@@ -21,7 +21,7 @@ from tieline_cluster.deployment.platform import Deployed, deploy, request, until
 from tieline_cluster.deployment.service_access import stop
 from tieline_cluster.errors import ClusterError
 from tieline_cluster.progress import Lines, Progress
-from tieline_cluster.providers import ClusterProvider, choose_provider
+from tieline_cluster.providers import PROVIDERS, ClusterProvider, choose_provider
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 WORK = CHECKOUT / ".tieline"
@@ -46,15 +46,12 @@ class DemoResult:
     webhook: str
     answer: dict[str, Any]
     orders: Any
-    token: str
-    organisation: str
     member: str
     """The webhook that reads a member's record."""
     record: dict[str, Any]
-    initialise: str
-    """The path that begins another authorisation, below the API's base URL."""
-    body: dict[str, Any]
-    """What is sent there."""
+    club: Club
+    credential: str
+    """The id of the member's credential in the club."""
 
 
 def up(provider: ClusterProvider, progress: Progress) -> None:
@@ -121,12 +118,10 @@ def _show(deployed: Deployed, progress: Progress) -> DemoResult:
         webhook=webhook,
         answer=answer,
         orders=orders,
-        token=token,
-        organisation=organisation,
         member=member,
         record=record,
-        initialise=f"systems/{club.system}/oauth2/initialise",
-        body=club.initialise_body(credential["credential"]["id"]),
+        club=club,
+        credential=credential["credential"]["id"],
     )
 
 
@@ -166,15 +161,8 @@ def _sign_in(
 
 def _service(kubectl: Kubectl, project: str) -> str:
     """The name of the environment's Service."""
-    return _run(
-        kubectl,
-        "get",
-        "services",
-        "-l",
-        f"tieline.dev/project={project}",
-        "-o",
-        "jsonpath={.items[0].metadata.name}",
-    ).strip()
+    label, name = f"tieline.dev/project={project}", "jsonpath={.items[0].metadata.name}"
+    return _run(kubectl, "get", "services", "-l", label, "-o", name).strip()
 
 
 def _running(kubectl: Kubectl, project: str) -> dict[str, Any] | None:
@@ -187,22 +175,16 @@ def _running(kubectl: Kubectl, project: str) -> dict[str, Any] | None:
 
 def _token(kubectl: Kubectl) -> str:
     """A token of an administrator of the demo's organisation."""
+    account = {"name": "demo", "namespace": ORGANISATION}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "tieline-admin"}
     manifests = [
-        {
-            "apiVersion": "v1",
-            "kind": "ServiceAccount",
-            "metadata": {"name": "demo", "namespace": ORGANISATION},
-        },
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account},
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "RoleBinding",
             "metadata": {"name": "demo-admin", "namespace": ORGANISATION},
-            "roleRef": {
-                "apiGroup": "rbac.authorization.k8s.io",
-                "kind": "ClusterRole",
-                "name": "tieline-admin",
-            },
-            "subjects": [{"kind": "ServiceAccount", "name": "demo", "namespace": ORGANISATION}],
+            "roleRef": role,
+            "subjects": [{"kind": "ServiceAccount", **account}],
         },
     ]
     kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}))
@@ -219,8 +201,8 @@ def _write_environment(deployed: Deployed, shown: DemoResult) -> None:
     wrapper.chmod(0o755)
     values = {
         "TIELINE_URL": deployed.url,
-        "TIELINE_TOKEN": shown.token,
-        "TIELINE_ORGANISATION": shown.organisation,
+        "TIELINE_TOKEN": shown.club.token,
+        "TIELINE_ORGANISATION": shown.club.organisation,
         "KUBECONFIG": str(kubectl.kubeconfig),
     }
     lines = [f"{name}={shlex.quote(value)}" for name, value in values.items()]
@@ -240,7 +222,7 @@ An order was sent to {shown.webhook}
 Ann, a member of the club, signed in by OAuth 2.0 (the demo clicked for her). With her token {shown.member}
   answers                   {json.dumps(shown.record)}
 
-API            {deployed.url}/api/v2/o/{shown.organisation}/projects
+API            {deployed.url}/api/v2/o/{shown.club.organisation}/projects
 Documentation  {deployed.url}/docs
 
 Try next:
@@ -252,31 +234,22 @@ Try next:
   # Sign in yourself, as ben with bens-password: open the URL that this answers in a browser on this machine,
   # wait ten seconds on the page that you come back to, and ask {shown.member} again.
   curl -H "Authorization: Bearer $TIELINE_TOKEN" -H 'Content-Type: application/json' \\
-    -d '{json.dumps(shown.body)}' \\
-    $TIELINE_URL/api/v2/o/$TIELINE_ORGANISATION/{shown.initialise}
+    -d '{json.dumps(shown.club.initialise_body(shown.credential))}' \\
+    $TIELINE_URL/api/v2/o/$TIELINE_ORGANISATION/{shown.club.initialise_path}
   make demo-down            # removes everything again
 
 Done in {elapsed:.0f} s."""
 
 
 def _run(kubectl: Kubectl, *arguments: str) -> str:
-    return (
-        kubectl(*arguments, "-n", ORGANISATION)
-        if "--" not in arguments
-        else kubectl("-n", ORGANISATION, *arguments)
-    )
+    return kubectl("-n", ORGANISATION, *arguments)
 
 
 def main() -> int:
     """``python -m tieline_cluster.demo up|down``."""
     parser = argparse.ArgumentParser(description="Tieline's demonstration on a local Kubernetes")
     parser.add_argument("action", choices=["up", "down"])
-    parser.add_argument(
-        "--provider",
-        default="auto",
-        choices=["auto", "builtin", "kind", "existing"],
-        help="where to get a cluster",
-    )
+    parser.add_argument("--provider", default="auto", choices=PROVIDERS, help="where to get a cluster")
     parser.add_argument("--context", help="the kubeconfig's context, for an existing cluster")
     arguments = parser.parse_args()
     progress = Lines()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from tieline_cluster.definition.nats_server import OFFICIAL_IMAGE
 from tieline_cluster.errors import ClusterError
 from tieline_cluster.interface import Cluster
 
@@ -49,6 +50,10 @@ class Existing:
                 f"name them in {' and '.join(missing)}"
             )
         return {target: os.environ[variable] for target, variable in variables.items()}
+
+    def engine_image(self) -> str:
+        """The image that TIELINE_ENGINE_IMAGE names, or the official one."""
+        return os.environ.get("TIELINE_ENGINE_IMAGE") or OFFICIAL_IMAGE
 
     def load_image(self, archive: Path) -> None:
         """Refuse, as `build_images` does."""

@@ -1,7 +1,19 @@
-"""Writing files so that a reader, or the next run after a kill, never sees half of one."""
+"""Files that several runs share: written whole or not at all, and locked while one of them works."""
 
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of the file at `path`, which is made with its folders; wait for others that hold it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def write_if_changed(path: Path, content: str | bytes, *, mode: int = 0o644) -> bool:

@@ -48,6 +48,10 @@ class ClusterProvider(Protocol):
         """Build targets of `context`/Dockerfile and load them: the images' names by target."""
         ...
 
+    def engine_image(self) -> str:
+        """The name of the event engine's image, which the cluster has or pulls."""
+        ...
+
     def load_image(self, archive: Path) -> None:
         """Load an archive as `docker save` makes it."""
         ...

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tieline_cluster.commands import run
+from tieline_cluster.definition.nats_server import OFFICIAL_IMAGE
 from tieline_cluster.errors import ClusterError
 from tieline_cluster.interface import Cluster
 from tieline_cluster.paths import cache_folder, clusters_folder
@@ -82,6 +83,10 @@ class Kind:
                 with _failures_told():
                     self._kind().load_docker_image(names[target])
         return names
+
+    def engine_image(self) -> str:
+        """The official image, which the node pulls."""
+        return OFFICIAL_IMAGE
 
     def load_image(self, archive: Path) -> None:
         """Load an archive into the cluster's node."""

@@ -14,9 +14,8 @@ from tieline_cluster.errors import ClusterError
 from tieline_cluster.node.builtin import BuiltIn
 from tieline_cluster.paths import clusters_folder
 from tieline_cluster.progress import Lines
-from tieline_cluster.providers import Cluster, ClusterProvider, choose_provider
+from tieline_cluster.providers import PROVIDERS, Cluster, ClusterProvider, choose_provider
 
-PROVIDERS = ("auto", "builtin", "kind", "existing")
 TARGETS = ("platform", "runtime")
 
 

@@ -24,5 +24,10 @@ def run_folder() -> Path:
 
 
 def sources_folder() -> Path:
-    """The Go module beside this package, as it is in a checkout."""
+    """The Go module of Kubernetes beside this package, as it is in a checkout."""
     return Path(__file__).resolve().parents[1] / "hyperkube"
+
+
+def nats_sources_folder() -> Path:
+    """The Go module of nats-server, likewise."""
+    return Path(__file__).resolve().parents[1] / "nats"

@@ -1,41 +1,29 @@
-"""Telling what is being done: a line when a step starts and one when it ends, with the time it took."""
+"""Reporting what is being done: a line when a step starts and one when it ends, with the time it took."""
 
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol, TextIO
+from typing import TextIO
 
 REMIND_EVERY = 15.0
 """Seconds after which a step that is still going on says so."""
 
 
-class Progress(Protocol):
-    """What the parts of this package tell about their work."""
+class Progress:
+    """What the parts of this package report about their work; this one reports it to nobody."""
 
     @contextmanager
     def step(self, what: str) -> Iterator[None]:
-        """Tell that `what` begins, and how long it took when the block ends."""
+        """Report that `what` begins, and how long it took when the block ends."""
         yield
 
     def note(self, what: str) -> None:
-        """Tell one thing that takes no time."""
+        """Report one thing that takes no time."""
 
 
-class Silence:
-    """Progress for programs that have nobody to tell it to."""
-
-    @contextmanager
-    def step(self, what: str) -> Iterator[None]:
-        """Say nothing."""
-        yield
-
-    def note(self, what: str) -> None:
-        """Say nothing."""
-
-
-class Lines:
+class Lines(Progress):
     """Progress as lines of text: on a terminal a step's line is rewritten when the step ends."""
 
     def __init__(self, stream: TextIO = sys.stderr) -> None:

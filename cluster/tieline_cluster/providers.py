@@ -20,9 +20,11 @@ from typing import Any
 from tieline_cluster.errors import ClusterError
 from tieline_cluster.interface import Cluster, ClusterProvider
 from tieline_cluster.paths import clusters_folder
-from tieline_cluster.progress import Progress, Silence
+from tieline_cluster.progress import Progress
 
-__all__ = ["Cluster", "ClusterProvider", "choose_provider"]
+__all__ = ["PROVIDERS", "Cluster", "ClusterProvider", "choose_provider"]
+
+PROVIDERS = ("auto", "builtin", "kind", "existing")
 
 
 def choose_provider(
@@ -44,18 +46,18 @@ def choose_provider(
     from tieline_cluster.kind import Kind, docker_answers  # noqa: PLC0415
     from tieline_cluster.node.builtin import BuiltIn  # noqa: PLC0415 (each provider is imported when it is chosen)
 
-    told = progress or Silence()
+    progress = progress or Progress()
     match kind:
         case "existing":
             return Existing(context=context)
         case "kind":
-            return Kind(name=name, progress=told)
+            return Kind(name=name, progress=progress)
         case "builtin":
-            return BuiltIn(name=name, progress=told, install=install, **options)
+            return BuiltIn(name=name, progress=progress, install=install, **options)
         case "auto":
             # A built-in cluster that is there stays the one that its name means, Docker or not.
             if docker_answers() and not (clusters_folder() / name).exists():
-                return Kind(name=name, progress=told)
-            return BuiltIn(name=name, progress=told, install=install, **options)
+                return Kind(name=name, progress=progress)
+            return BuiltIn(name=name, progress=progress, install=install, **options)
         case _:
             raise ClusterError(f"No provider {kind!r}: choose auto, builtin, kind or existing")

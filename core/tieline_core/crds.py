@@ -16,10 +16,9 @@ import yaml
 
 from tieline_core.identity.display_names import READABLE
 from tieline_core.identity.ids import ULID_PATTERN
+from tieline_core.objects import Json
 from tieline_core.resources import KINDS
 from tieline_core.resources.kinds import CATEGORY, GROUP, VERSION, CustomResource, Kind
-
-Schema = dict[str, Any]
 
 _KEPT = frozenset(
     {
@@ -86,7 +85,7 @@ class SchemaError(Exception):
     """A model that cannot be told to Kubernetes; the message names the place."""
 
 
-def structural(schema: Schema, *, definitions: Schema, path: str) -> Schema:
+def structural(schema: Json, *, definitions: Json, path: str) -> Json:
     """The structural form of a JSON schema that pydantic generated.
 
     ``definitions`` is the document's ``$defs``; ``path`` is for messages. Raises SchemaError on a keyword
@@ -94,7 +93,7 @@ def structural(schema: Schema, *, definitions: Schema, path: str) -> Schema:
     """
     schema = _without_reference(schema, definitions=definitions, path=path)
     schema = _without_null(schema, definitions=definitions, path=path)
-    result: Schema = {}
+    result: Json = {}
     for keyword, value in schema.items():
         if keyword in _DROPPED:
             continue
@@ -124,16 +123,16 @@ def structural(schema: Schema, *, definitions: Schema, path: str) -> Schema:
     return result
 
 
-def definition(kind: type[CustomResource]) -> Schema:
+def definition(kind: type[CustomResource]) -> Json:
     """The CustomResourceDefinition of a kind."""
     info = kind.kind_info
     document = kind.model_json_schema(by_alias=True, mode="validation")
     definitions = document.get("$defs", {})
 
-    def part(name: str) -> Schema:
+    def part(name: str) -> Json:
         return structural(document["properties"][name], definitions=definitions, path=f"{info.name}.{name}")
 
-    def written_by_people(name: str) -> Schema:
+    def written_by_people(name: str) -> Json:
         return _in_words(part(name), path=f"{info.name}.{name}")
 
     return {
@@ -180,7 +179,7 @@ def definition(kind: type[CustomResource]) -> Schema:
     }
 
 
-def _in_words(schema: Schema, *, path: str) -> Schema:
+def _in_words(schema: Json, *, path: str) -> Json:
     """The schema with CEL rules in the place of patterns.
 
     Numbers that may be strings keep theirs (CEL would have to tell the two apart), and so do those that cost too much.
@@ -205,7 +204,7 @@ def _in_words(schema: Schema, *, path: str) -> Schema:
     return result
 
 
-def _selectable(info: Kind) -> Schema:
+def _selectable(info: Kind) -> Json:
     paths = [{"jsonPath": path} for path in info.selectable]
     return {"selectableFields": paths} if paths else {}
 
@@ -221,9 +220,7 @@ def files() -> dict[str, str]:
     return {f"{kind.kind_info.plural}.yaml": render(kind) for kind in KINDS}
 
 
-def _without_reference(
-    schema: Schema, *, definitions: Schema, path: str, seen: tuple[str, ...] = ()
-) -> Schema:
+def _without_reference(schema: Json, *, definitions: Json, path: str, seen: tuple[str, ...] = ()) -> Json:
     """Replaces ``$ref`` by what it names; keywords beside it win, rules of both hold."""
     reference = schema.get("$ref")
     if reference is None:
@@ -236,7 +233,7 @@ def _without_reference(
     return _merged(target, beside)
 
 
-def _without_null(schema: Schema, *, definitions: Schema, path: str) -> Schema:
+def _without_null(schema: Json, *, definitions: Json, path: str) -> Json:
     """An optional field is one that may be absent: ``anyOf [X, null]`` becomes X."""
     options = schema.get("anyOf")
     if options is None or schema.get("x-kubernetes-int-or-string"):
@@ -251,7 +248,7 @@ def _without_null(schema: Schema, *, definitions: Schema, path: str) -> Schema:
     return _merged(only, beside)
 
 
-def _merged(inner: Schema, outer: Schema) -> Schema:
+def _merged(inner: Json, outer: Json) -> Json:
     merged = {**inner, **outer}
     both = [*inner.get("x-kubernetes-validations", []), *outer.get("x-kubernetes-validations", [])]
     if both:
@@ -259,7 +256,7 @@ def _merged(inner: Schema, outer: Schema) -> Schema:
     return merged
 
 
-def _check_bounds(schema: Schema, *, path: str) -> None:
+def _check_bounds(schema: Json, *, path: str) -> None:
     match schema.get("type"):
         case "array" if "maxItems" not in schema:
             raise SchemaError(f"{path}: a list needs max_length (etcd and CEL costs are bounded by it)")
@@ -269,14 +266,14 @@ def _check_bounds(schema: Schema, *, path: str) -> None:
             raise SchemaError(f"{path}: a map needs max_length")
 
 
-def _root_rules(kind: type[CustomResource]) -> Schema:
+def _root_rules(kind: type[CustomResource]) -> Json:
     pairs = kind.kind_info.rules
     if not pairs:
         return {}
     return {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in pairs]}
 
 
-def _column(column: Any) -> Schema:
+def _column(column: Any) -> Json:
     rendered = {
         "name": column.name,
         "type": column.type,

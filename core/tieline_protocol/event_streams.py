@@ -10,10 +10,11 @@ anywhere in the same stream:
   subjects ``ev.>``. Who gets a token runs the key's events, oldest first, and deletes each once it has run. A second
   token of a key is refused while there is one, so one pod at a time runs a key;
 - ``later_<environment>`` holds what waits for a time: subject ``later.<environment>.<run>`` until then and
-  ``due.<environment>.<run>`` after it;
+  ``due.<environment>.<run>`` after it. Of a key it is ``~key-<hash of the key>`` that waits, in the place of a run;
 - ``run_<environment>`` holds what runs must not forget: subject ``run.<environment>.<run>.step.<name>.<occurrence>``
-  for a result of a step, ``run.<environment>.<run>.state`` for the attempts of an event with a key, and
-  ``dead.<environment>.<run>`` for dead letters.
+  for a result of a step, ``run.<environment>.<run>.state`` for the attempts of an event with a key,
+  ``run.<environment>.<run>.ended`` for an hour after a run that had any of these, and ``dead.<environment>.<run>`` for
+  dead letters.
 
 Each organisation has the stream ``history_<organisation>``, to which pods add what became of runs, at
 ``history.<organisation>.<environment>``.
@@ -24,10 +25,12 @@ from dataclasses import dataclass
 
 PODS = "pods"
 """The consumer of an environment's pods, in its queue and for what is due."""
+LEASE_SECONDS = 30.0
+"""How long the engine waits for a sign of life of a pod that has an event, before another one gets it."""
 KEY_TOKEN = "~key"  # noqa: S105  (a subject)
 """Takes the place of a task in the subject of a token."""
-MAX_EVENT_BYTES = 8 * 1024 * 1024 - 64 * 1024
-"""Of a payload. The engine takes messages of 8 MiB, with their headers."""
+MAX_EVENT_BYTES = 4 * 1024 * 1024
+"""Of a payload. The run history keeps it in base64 in one message."""
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 
 
@@ -93,6 +96,14 @@ class EventStreams:
         """The subject of a run that waits. Publishing there again replaces what waits."""
         return f"later.{self.environment}.{run}"
 
+    def waiting_key(self, key_hash: str) -> str:
+        """The subject of a key whose oldest event is to be tried again later."""
+        return self.waiting(f"{KEY_TOKEN}-{key_hash}")
+
+    def due_key(self, key_hash: str) -> str:
+        """The subject of a key whose oldest event is to be tried again now."""
+        return self.due(f"{KEY_TOKEN}-{key_hash}")
+
     def due(self, run: str) -> str:
         """The subject of a run whose time has come."""
         return f"due.{self.environment}.{run}"
@@ -109,9 +120,9 @@ class EventStreams:
         """The subject of the attempts of an event with a key."""
         return f"run.{self.environment}.{run}.state"
 
-    def all_of_run(self, run: str) -> str:
-        """The subjects of all that is kept while a run has not ended."""
-        return f"run.{self.environment}.{run}.>"
+    def ended(self, run: str) -> str:
+        """The subject that says for a while that a run has ended, so that a pod that was paused does not repeat it."""
+        return f"run.{self.environment}.{run}.ended"
 
     def dead(self, run: str) -> str:
         """The subject of a dead letter."""

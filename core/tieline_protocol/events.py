@@ -9,12 +9,20 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, Self
 
+from tieline_protocol.event_streams import hashed
+
 HEADER = "Tieline-Event"
 """Has the metadata, as JSON in ASCII."""
 MESSAGE_ID = "Nats-Msg-Id"
 """JetStream stores a message with the same id once in its duplicate window."""
 SCHEDULE = "Nats-Schedule"
 SCHEDULE_TARGET = "Nats-Schedule-Target"
+
+
+def message_id(task: str, event_id: str) -> str:
+    """What the engine deduplicates by: events of one task with the same id. Ids may have any letter."""
+    return hashed(f"{task}:{event_id}")
+
 
 RunKind = Literal["webhook", "event", "schedule", "background"]
 
@@ -64,6 +72,8 @@ class EventMetadata:
     replay_of: str | None = None
     """The run that is run again."""
     request: WebhookRequest | None = None
+    has_steps: bool = False
+    """Whether results of steps may be kept for it."""
     interruptions: int = 0
     """How often the run's pod ended in its middle, since an attempt last ended by itself."""
 

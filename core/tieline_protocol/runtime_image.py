@@ -21,6 +21,7 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
     "frozenlist": ("frozenlist",),
     "idna": ("idna",),
     "multidict": ("multidict",),
+    "nats-py": ("nats",),
     "oauthlib": ("oauthlib",),
     "orjson": ("orjson",),
     "propcache": ("propcache",),

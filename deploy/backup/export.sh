@@ -33,7 +33,7 @@ jq -s '
     def made_again:
         (.kind == "ServiceAccount" and ((owners | length) > 0 or .metadata.name == "default"))
         or (.kind == "ConfigMap" and .metadata.name == "kube-root-ca.crt")
-        or (.kind == "Secret" and (.type == "kubernetes.io/service-account-token" or .type == "tieline.dev/oauth-state"));
+        or (.kind == "Secret" and (.type == "kubernetes.io/service-account-token" or .type == "tieline.dev/oauth-state" or .type == "tieline.dev/engine-credentials"));
     .[0] as $namespace
     | [.[1:][].items[] | with_owners_of_accounts | select(.metadata.deletionTimestamp == null and ours and (made_again | not))]
     | sort_by(.metadata.creationTimestamp)

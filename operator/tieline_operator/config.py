@@ -24,18 +24,27 @@
 | TIELINE_INTERNAL_PORT | 8081 | the API's: port for project pods, which their NetworkPolicies open |
 | TIELINE_METRICS_NAMESPACES | (none) | namespaces whose pods may ask project pods for metrics, with commas |
 | TIELINE_WATCH_TIMEOUT | 180 | seconds without a word from a watch until it counts as dead |
+| TIELINE_ENGINE_URL | (none) | URLs of the event engine's servers, separated by commas; without one there is none |
+| TIELINE_ENGINE_REPLICAS | 1 | servers that keep each stream: 1 or 3 |
+| TIELINE_ENGINE_QUEUE_BYTES | 268435456 | bytes of the events that an environment has queued |
+| TIELINE_ENGINE_RUNS_BYTES | 134217728 | bytes of steps and dead letters of an environment |
+| TIELINE_ENGINE_HISTORY_BYTES | 268435456 | bytes of the run history of an organisation |
+| TIELINE_ENGINE_HISTORY_DAYS | 30 | days that run history is kept |
 
 How environments are reached from outside is in ``exposure``.
 """
 
 import re
 from collections.abc import Mapping
+from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
+from tieline_core.engine.streams import StreamLimits
 from tieline_core.environment_settings import EnvironmentSettings, Names, Port, listed, number
 from tieline_operator.workload import exposure
 from tieline_operator.workload.exposure import NOT_EXPOSED, Exposure
@@ -44,6 +53,7 @@ from tieline_operator.workload.public_urls import PLACEHOLDERS, placeholders
 
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_ENGINE_SCHEMES = ("nats", "tls")
 _DEFAULT_TEMPLATE = "http://{clusterIP}"
 
 
@@ -77,6 +87,29 @@ def _name_servers(found: tuple[str, ...]) -> tuple[str, ...]:
     return found or CLUSTER_DNS
 
 
+def _engine_urls(found: tuple[str, ...]) -> tuple[str, ...]:
+    for one in found:
+        try:
+            parts = urlsplit(one)
+            usable = parts.scheme in _ENGINE_SCHEMES and parts.hostname and (parts.port or 1)
+        except ValueError:
+            usable = False
+        if not usable:
+            raise ValueError("must list URLs such as nats://tieline-engine.tieline-system.svc:4222")
+        if "@" in parts.netloc:
+            # It goes into pods and logs.
+            raise ValueError("must have no user or password: the Secret tieline-engine-trust has the keys")
+    return found
+
+
+def _stream_replicas(text: Any) -> Any:
+    if text in ("1", "3"):
+        return int(text)
+    if text in (1, 3):
+        return text
+    raise ValueError(f"must be 1 or 3, not {text!r}")
+
+
 def _own_namespace() -> str:
     try:
         return _POD_NAMESPACE.read_text(encoding="utf-8").strip() or "default"
@@ -85,6 +118,8 @@ def _own_namespace() -> str:
 
 
 _Url = Annotated[str, AfterValidator(_url)]
+# JetStream's largest message must fit in, and the number into a signed one of 64 bits.
+_Bytes = Annotated[int, number(16 << 20, 1 << 50, int)]
 
 
 class Config(EnvironmentSettings):
@@ -107,6 +142,23 @@ class Config(EnvironmentSettings):
     metrics_object_names: bool = False
     exposure: Exposure = NOT_EXPOSED
     cluster_dns: Annotated[Names, AfterValidator(_name_servers)] = CLUSTER_DNS
+    engine_url: Annotated[Names, AfterValidator(_engine_urls)] = ()
+    engine_replicas: Annotated[int, BeforeValidator(_stream_replicas)] = 1
+    engine_queue_bytes: _Bytes = 256 << 20
+    engine_runs_bytes: _Bytes = 128 << 20
+    engine_history_bytes: _Bytes = 256 << 20
+    engine_history_days: Annotated[float, number(0.01, 3650)] = 30.0
+
+    @property
+    def stream_limits(self) -> StreamLimits:
+        """What the engine's streams may take."""
+        return StreamLimits(
+            queue_bytes=self.engine_queue_bytes,
+            runs_bytes=self.engine_runs_bytes,
+            history_bytes=self.engine_history_bytes,
+            history_age=timedelta(days=self.engine_history_days),
+            replicas=self.engine_replicas,
+        )
 
     @classmethod
     def composed(cls, environment: Mapping[str, str], problems: list[str]) -> dict[str, Any]:

@@ -12,13 +12,10 @@ from aiohttp import web
 class Replica(Protocol):
     """What the probes need of the manager."""
 
-    @property
-    def started(self) -> bool:
-        """Whether every watch has listed."""
-
-    @property
-    def leading(self) -> bool:
-        """Whether this replica leads."""
+    started: bool
+    """Whether every watch has listed."""
+    leading: bool
+    """Whether this replica leads."""
 
     def dead(self) -> list[str]:
         """The resources whose watch is dead."""

@@ -2,12 +2,13 @@
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
 from threading import Thread
 from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from tieline_core.kubernetes import Resource
@@ -18,6 +19,7 @@ from tieline_operator.apply.plan import Object
 from tieline_operator.cache.organisations import OrganisationClaim
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+Objects = Mapping[Resource, Sequence[Object]]
 
 
 class Metrics:
@@ -26,44 +28,34 @@ class Metrics:
     def __init__(self, *, object_names: bool = False) -> None:
         """``object_names``: whether series name objects and namespaces, readable by all who reach the port."""
         self.registry = CollectorRegistry()
-        self._object_names = object_names
-        self.reconciles = Counter(
+        self.object_names = object_names
+        counter = partial(Counter, registry=self.registry)
+        histogram = partial(Histogram, buckets=_BUCKETS, registry=self.registry)
+        self.reconciles = counter(
             "tieline_operator_reconciles",
             "Reconciles by kind and outcome (ready, failed, in_progress, error, gone)",
             ("kind", "outcome"),
-            registry=self.registry,
         )
-        self.seconds = Histogram(
-            "tieline_operator_reconcile_seconds",
-            "Duration of a reconcile",
-            ("kind",),
-            buckets=_BUCKETS,
-            registry=self.registry,
-        )
-        self.refreshes = Counter(
+        self.seconds = histogram("tieline_operator_reconcile_seconds", "Duration of a reconcile", ("kind",))
+        self.refreshes = counter(
             "tieline_operator_token_refreshes",
             "Looks at due tokens by outcome (renewed, good, nothing, refused, unresolved, misconfigured, "
             "unreachable, kubernetes)",
             ("outcome",),
-            registry=self.registry,
         )
-        self.refresh_seconds = Histogram(
+        self.refresh_seconds = histogram(
             "tieline_operator_token_refresh_seconds",
             "Duration of a look at due tokens, the provider's answer included",
-            buckets=_BUCKETS,
-            registry=self.registry,
         )
-        self.imports = Counter(
+        self.imports = counter(
             "tieline_operator_imports",
             "Imports of descriptions that have ended, by outcome (imported, refused, busy)",
             ("outcome",),
-            registry=self.registry,
         )
-        self.drifts = Counter(
+        self.drifts = counter(
             "tieline_operator_drift_repaired",
             "Children that others had changed, deleted or scaled, by kind, and were put right",
             ("kind", "what"),
-            registry=self.registry,
         )
         self.leading = Gauge(
             "tieline_operator_leading", "Whether this replica is the one at work", registry=self.registry
@@ -84,15 +76,15 @@ class Metrics:
         requests: Callable[[], Mapping[tuple[str, str], int]],
     ) -> None:
         """Registers what is read at each scrape: the queue, the watches and the requests."""
-        self.registry.register(_Read(depth=depth, oldest=oldest, ages=ages, requests=requests))
+        self.registry.register(_Collected(lambda: _work(depth(), oldest(), ages(), dict(requests()))))
 
-    def watch_objects(self, objects: Callable[[], Mapping[Resource, Sequence[Object]]]) -> None:
+    def watch_objects(self, objects: Callable[[], Objects]) -> None:
         """Registers what is read at each scrape: the objects and the environments."""
-        self.registry.register(_Objects(objects, names=self._object_names))
+        self.registry.register(_Collected(lambda: _objects(objects(), names=self.object_names)))
 
     def watch_organisations(self, duplicates: Callable[[], Mapping[str, OrganisationClaim]]) -> None:
         """Registers what is read at each scrape: the namespaces that carry the id of an older one."""
-        self.registry.register(_Duplicates(duplicates, names=self._object_names))
+        self.registry.register(_Collected(lambda: _duplicates(duplicates(), names=self.object_names)))
 
     def watch_refreshes(self, *, waiting: Callable[[], float], late: Callable[[], float]) -> None:
         """Registers what is read at each scrape: the tokens that are kept fresh."""
@@ -107,62 +99,58 @@ class Metrics:
         return start_http_server(port, registry=self.registry)
 
 
-class _Read(Collector):
-    def __init__(
-        self,
-        *,
-        depth: Callable[[], float],
-        oldest: Callable[[], float],
-        ages: Callable[[], Mapping[str, float]],
-        requests: Callable[[], Mapping[tuple[str, str], int]],
-    ) -> None:
-        self._depth = depth
-        self._oldest = oldest
-        self._ages = ages
-        self._requests = requests
+class _Collected(Collector):
+    """Metrics that are read at each scrape."""
 
-    def collect(self) -> Iterable[GaugeMetricFamily | CounterMetricFamily]:
-        yield GaugeMetricFamily("tieline_operator_queue_depth", "Objects that wait", value=self._depth())
-        yield GaugeMetricFamily(
-            "tieline_operator_queue_oldest_seconds", "How long the first one has waited", value=self._oldest()
-        )
-        ages = GaugeMetricFamily(
-            "tieline_operator_watch_age_seconds",
-            "Seconds since a watch heard something",
-            labels=("resource",),
-        )
-        for resource, age in self._ages().items():
-            ages.add_metric((resource,), age)
-        yield ages
-        requests = CounterMetricFamily(
-            "tieline_operator_requests",
-            "Requests to the API server by verb and resource",
-            labels=("verb", "resource"),
-        )
-        for (verb, resource), count in dict(self._requests()).items():
-            requests.add_metric((verb, resource), count)
-        yield requests
+    def __init__(self, read: Callable[[], Iterable[Metric]]) -> None:
+        self._read = read
+
+    def collect(self) -> Iterable[Metric]:
+        return self._read()
 
 
-class _Duplicates(Collector):
-    def __init__(self, duplicates: Callable[[], Mapping[str, OrganisationClaim]], *, names: bool) -> None:
-        self._read = duplicates
-        self._names = names
+def _gauge(
+    name: str, documentation: str, labels: Sequence[str], samples: Iterable[tuple[Sequence[str], float]]
+) -> Metric:
+    """A gauge with the values of its labels, and the value for each."""
+    family = GaugeMetricFamily(name, documentation, labels=labels)
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
 
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        found = GaugeMetricFamily(
-            "tieline_operator_duplicate_organisations",
-            "Namespaces that carry the organisation of an older namespace: 1 for each, or their number",
-            labels=("namespace", "object_namespace", "older") if self._names else (),
-        )
-        claims = self._read()
-        if not self._names:
-            found.add_metric((), len(claims))
-        else:
-            for name, claim in claims.items():
-                # A scrape replaces the label "namespace" with the operator's own.
-                found.add_metric((name, name, claim.older or ""), 1)
-        yield found
+
+def _work(
+    depth: float, oldest: float, ages: Mapping[str, float], requests: Mapping[tuple[str, str], int]
+) -> Iterable[Metric]:
+    yield _gauge("tieline_operator_queue_depth", "Objects that wait", (), [((), depth)])
+    yield _gauge(
+        "tieline_operator_queue_oldest_seconds", "How long the first one has waited", (), [((), oldest)]
+    )
+    yield _gauge(
+        "tieline_operator_watch_age_seconds",
+        "Seconds since a watch heard something",
+        ("resource",),
+        (((resource,), age) for resource, age in ages.items()),
+    )
+    sent = CounterMetricFamily(
+        "tieline_operator_requests",
+        "Requests to the API server by verb and resource",
+        labels=("verb", "resource"),
+    )
+    for labels, count in requests.items():
+        sent.add_metric(labels, count)
+    yield sent
+
+
+def _duplicates(claims: Mapping[str, OrganisationClaim], *, names: bool) -> Iterable[Metric]:
+    # A scrape replaces the label "namespace" with the operator's own.
+    named = [((name, name, claim.older or ""), 1) for name, claim in claims.items()]
+    yield _gauge(
+        "tieline_operator_duplicate_organisations",
+        "Namespaces that carry the organisation of an older namespace: 1 for each, or their number",
+        ("namespace", "object_namespace", "older") if names else (),
+        named if names else [((), len(claims))],
+    )
 
 
 _READY = {"True": "true", "False": "false"}
@@ -172,101 +160,82 @@ MAX_NAMED = 2000
 """Objects of a kind, and environments, that have series of their own; those that are not ready come first."""
 
 
-class _Objects(Collector):
-    def __init__(self, objects: Callable[[], Mapping[Resource, Sequence[Object]]], *, names: bool) -> None:
-        self._read = objects
-        self._names = names
+def _objects(found: Objects, *, names: bool) -> Iterable[Metric]:
+    yield from _by_object(found) if names else _by_kind(found)
+    tallies = {
+        resource.kind: Tally(
+            _READY.get((find_condition(item) or {}).get("status", ""), "unknown") for item in items
+        )
+        for resource, items in found.items()
+    }
+    yield _gauge(
+        "tieline_operator_objects",
+        "Objects by kind and by what their Ready says (true, false, unknown)",
+        ("kind", "ready"),
+        (
+            ((kind, ready), tally[ready])
+            for kind, tally in tallies.items()
+            for ready in ("true", "false", "unknown")
+        ),
+    )
+    states = Tally(state for *_, state in _environments(found))
+    yield _gauge(
+        "tieline_operator_environments",
+        "Environments by status (draft, running, suspended, error)",
+        ("status",),
+        (((str(state),), states[str(state)]) for state in EnvironmentState),
+    )
 
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        yield from self._by_object() if self._names else self._by_kind()
-        objects = GaugeMetricFamily(
-            "tieline_operator_objects",
-            "Objects by kind and by what their Ready says (true, false, unknown)",
-            labels=("kind", "ready"),
-        )
-        found = self._read()
-        for resource, items in found.items():
-            tally = Tally(
-                _READY.get((find_condition(item) or {}).get("status", ""), "unknown") for item in items
-            )
-            for ready in ("true", "false", "unknown"):
-                objects.add_metric((resource.kind, ready), tally[ready])
-        yield objects
-        environments = GaugeMetricFamily(
-            "tieline_operator_environments",
-            "Environments by status (draft, running, suspended, error)",
-            labels=("status",),
-        )
-        states = Tally(
-            str(environment.get("status", "draft"))
-            for project in found.get(PROJECTS, ())
-            for environment in project.get("status", {}).get("environments", ())
-        )
-        for state in EnvironmentState:
-            environments.add_metric((str(state),), states[str(state)])
-        yield environments
 
-    def _by_kind(self) -> Iterable[GaugeMetricFamily]:
-        """The same metrics without names, for the same queries: a missing label is an empty one to Prometheus."""
-        found = self._read()
-        ready = GaugeMetricFamily(
-            "tieline_operator_object_ready",
-            "0 where the Ready of an object of the kind is not True, else 1",
-            labels=("kind",),
-        )
-        unnamed = GaugeMetricFamily(
-            "tieline_operator_objects_unnamed",
-            "Objects and environments that have no series of their own",
-            labels=("kind",),
-        )
-        for resource, items in found.items():
-            if resource.kind in _NAMED:
-                ready.add_metric((resource.kind,), min(map(_is_ready, items), default=1))
-                unnamed.add_metric((resource.kind,), len(items))
-        yield ready
-        status = GaugeMetricFamily(
-            "tieline_operator_environment_status",
-            "Environments that have the status",
-            labels=("status",),
-        )
-        states = Tally(labels[-1] for _, *labels in _environments(found.get(PROJECTS, ())))
-        for state, count in sorted(states.items()):
-            status.add_metric((state,), count)
-        unnamed.add_metric(("Environment",), states.total())
-        yield status
-        yield unnamed
+def _by_kind(found: Objects) -> Iterable[Metric]:
+    """The same metrics without names, for the same queries: a missing label is an empty one to Prometheus."""
+    named = {resource.kind: items for resource, items in found.items() if resource.kind in _NAMED}
+    states = Tally(state for *_, state in _environments(found))
+    yield _gauge(
+        "tieline_operator_object_ready",
+        "0 where the Ready of an object of the kind is not True, else 1",
+        ("kind",),
+        (((kind,), min(map(_is_ready, items), default=1)) for kind, items in named.items()),
+    )
+    yield _gauge(
+        "tieline_operator_environment_status",
+        "Environments that have the status",
+        ("status",),
+        (((state,), count) for state, count in sorted(states.items())),
+    )
+    unnamed = {**{kind: len(items) for kind, items in named.items()}, "Environment": states.total()}
+    yield _unnamed("Objects and environments that have no series of their own", unnamed)
 
-    def _by_object(self) -> Iterable[GaugeMetricFamily]:
-        found = self._read()
-        ready = GaugeMetricFamily(
-            "tieline_operator_object_ready",
-            f"1 where an object's Ready is True, else 0; at most {MAX_NAMED} of each kind, those with 0 first",
-            labels=("kind", "object_namespace", "object"),
-        )
-        unnamed = GaugeMetricFamily(
-            "tieline_operator_objects_unnamed",
-            "Objects and environments beyond those that have series of their own",
-            labels=("kind",),
-        )
-        for resource, items in found.items():
-            if resource.kind not in _NAMED:
-                continue
-            values = sorted((_is_ready(item), *_name_of(item)) for item in items)
-            for value, namespace, name in values[:MAX_NAMED]:
-                ready.add_metric((resource.kind, namespace, name), value)
-            unnamed.add_metric((resource.kind,), max(0, len(values) - MAX_NAMED))
-        yield ready
-        status = GaugeMetricFamily(
-            "tieline_operator_environment_status",
-            f"1 for the status that an environment has; at most {MAX_NAMED} environments, those in error first",
-            labels=("object_namespace", "project", "environment", "status"),
-        )
-        environments = sorted(_environments(found.get(PROJECTS, ())))
-        for _, *labels in environments[:MAX_NAMED]:
-            status.add_metric(labels, 1)
-        unnamed.add_metric(("Environment",), max(0, len(environments) - MAX_NAMED))
-        yield status
-        yield unnamed
+
+def _by_object(found: Objects) -> Iterable[Metric]:
+    named = {
+        resource.kind: sorted((_is_ready(item), *_name_of(item)) for item in items)
+        for resource, items in found.items()
+        if resource.kind in _NAMED
+    }
+    environments = sorted(_environments(found))
+    yield _gauge(
+        "tieline_operator_object_ready",
+        f"1 where an object's Ready is True, else 0; at most {MAX_NAMED} of each kind, those with 0 first",
+        ("kind", "object_namespace", "object"),
+        (((kind, *name), value) for kind, items in named.items() for value, *name in items[:MAX_NAMED]),
+    )
+    yield _gauge(
+        "tieline_operator_environment_status",
+        f"1 for the status that an environment has; at most {MAX_NAMED} environments, those in error first",
+        ("object_namespace", "project", "environment", "status"),
+        ((labels, 1) for _, *labels in environments[:MAX_NAMED]),
+    )
+    counts = {**{kind: len(items) for kind, items in named.items()}, "Environment": len(environments)}
+    yield _unnamed(
+        "Objects and environments beyond those that have series of their own",
+        {kind: max(0, count - MAX_NAMED) for kind, count in counts.items()},
+    )
+
+
+def _unnamed(documentation: str, counts: Mapping[str, int]) -> Metric:
+    samples = (((kind,), count) for kind, count in counts.items())
+    return _gauge("tieline_operator_objects_unnamed", documentation, ("kind",), samples)
 
 
 def _is_ready(item: Object) -> int:
@@ -277,8 +246,8 @@ def _name_of(item: Object) -> tuple[str, str]:
     return item["metadata"].get("namespace", ""), item["metadata"]["name"]
 
 
-def _environments(projects: Sequence[Object]) -> Iterable[tuple[int, str, str, str, str]]:
-    for project in projects:
+def _environments(found: Objects) -> Iterable[tuple[int, str, str, str, str]]:
+    for project in found.get(PROJECTS, ()):
         for environment in project.get("status", {}).get("environments", ()):
             state = str(environment.get("status", EnvironmentState.DRAFT))
             order = int(state != EnvironmentState.ERROR)

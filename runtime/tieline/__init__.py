@@ -31,6 +31,11 @@ from tieline.errors import (
     UnsupportedAuthSchemeError,
     UpstreamError,
 )
+from tieline.events.event import Event
+from tieline.events.publisher import UnknownTaskError
+from tieline.events.queue import EventsUnavailableError, EventTooLargeError
+from tieline.events.retry import Reject, Retry, RetryLater
+from tieline.events.steps import StepsNotAvailableError, TooManyStepsError
 from tieline.execution.background import TooMuchBackgroundWorkError
 from tieline.http_client.session import Session
 from tieline.integration import Integration
@@ -50,15 +55,21 @@ __all__ = [
     "CredentialError",
     "DynamicTemplateError",
     "EndUser",
+    "Event",
+    "EventTooLargeError",
+    "EventsUnavailableError",
     "ForeignOriginError",
     "ForeignRedirectError",
     "Integration",
     "InvalidPathError",
     "Log",
     "NoConnectionOfUserError",
+    "Reject",
     "Request",
     "RequestTimeoutError",
     "Response",
+    "Retry",
+    "RetryLater",
     "ScheduledRun",
     "Session",
     "Span",
@@ -67,6 +78,7 @@ __all__ = [
     "StateEntry",
     "StateRefusedError",
     "StateUnavailableError",
+    "StepsNotAvailableError",
     "StreamResponse",
     "SyncContext",
     "SyncRequest",
@@ -74,7 +86,9 @@ __all__ = [
     "SyncState",
     "TemplateNotLinkedError",
     "TielineError",
+    "TooManyStepsError",
     "TooMuchBackgroundWorkError",
+    "UnknownTaskError",
     "UnknownTemplateError",
     "UnknownVariableError",
     "UnsupportedAuthSchemeError",

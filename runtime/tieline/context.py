@@ -1,7 +1,9 @@
 """What a run is given: its log, its variables, and the way to external systems."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, Generic, cast
 
 import aiohttp
@@ -10,6 +12,10 @@ from yarl import URL
 
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Activation
+from tieline.events.publisher import Publisher
+from tieline.events.queue import NoEvents
+from tieline.events.run_events import RunEvents
+from tieline.events.steps import RunSteps
 from tieline.execution.background import BackgroundWork, Work
 from tieline.http_client.session import Session, fetch
 from tieline.state.activation_state import State
@@ -63,6 +69,7 @@ class Context(Generic[V]):
         "_client",
         "_configuration",
         "_documents",
+        "_events",
         "_tracer",
         "_variables",
         "activation",
@@ -82,6 +89,7 @@ class Context(Generic[V]):
         tracer: Tracer | None = None,
         documents: Documents | None = None,
         background: BackgroundWork | None = None,
+        events: RunEvents | None = None,
     ) -> None:
         self.execution_id = execution_id
         """The run's id; also in the answer's header X-Tieline-Execution-Id and in every log line."""
@@ -92,6 +100,9 @@ class Context(Generic[V]):
         self._documents = MemoryDocuments() if documents is None else documents
         self.run_metadata = run_metadata
         self._background = background or BackgroundWork()
+        self._events = events or RunEvents(
+            Publisher(NoEvents(), {}), run=execution_id, user=activation_key(self.activation) or None
+        )
         self._configuration = configuration
         self._client = client
         self._tracer = tracer or Tracer(lambda _: None)
@@ -177,7 +188,7 @@ class Context(Generic[V]):
         return self._tracer.span(name, attributes=attributes)
 
     def background(self, work: Work, *args: Any, **kwargs: Any) -> None:
-        """Do ``work`` after the answer: ``ctx.background(notify(ctx, order))``.
+        """Do ``work`` after the answer, in this pod's memory: what must not get lost, publish as an event.
 
         It is a coroutine, an async function with its arguments, or a plain function with them, which runs in a
         thread. It is part of the run's trace and log, takes turns with the activation's other runs, and has 300
@@ -195,6 +206,82 @@ class Context(Generic[V]):
         'POST /orders'
         """
         self._background.start(activation_key(self.activation), work, *args, **kwargs)
+
+    async def publish(
+        self,
+        task: str,
+        payload: Any,
+        *,
+        key: str | None = None,
+        id: str | None = None,
+        delay: float | timedelta | None = None,
+        at: datetime | None = None,
+        user: str | None = None,
+    ) -> str:
+        """Have ``@integration.event(task)`` run with ``payload`` (JSON data); returns its run's id.
+
+        When it returns, the event is stored and cannot get lost: it runs, and is tried again, until it succeeds or
+        is a dead letter. It runs at least once, and in rare cases twice.
+
+        Events with the same ``key`` run one at a time and in order (the task's ``key=`` names the field that has it).
+        ``id`` is what a sender deduplicates by: for two minutes a second event of the task with it is not stored.
+        ``delay`` (seconds or a timedelta) or ``at`` let it wait. It is for this run's user, or for ``user``.
+
+        Raises UnknownTaskError, EventTooLargeError (4 MiB), EventsUnavailableError when nothing was stored, and
+        TypeError or ValueError for a payload that is no JSON.
+
+        >>> async def order(ctx: Context, request: Request) -> Response:
+        ...     order = await request.json()
+        ...     await ctx.publish("order.created", order, key=order["id"])
+        ...     return Response(status=202)
+        >>> run(order, json={"id": "A-1"}).status
+        202
+        """
+        return await self._events.publish(task, payload, key=key, id=id, delay=delay, at=at, user=user)
+
+    async def step(self, name: str, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """The result of ``work(*args, **kwargs)``, which a retry of the run does not do again.
+
+        The result is kept as JSON data, and is what this and every later attempt gets (a tuple comes as a list). Steps
+        of the same name are told apart by their order. If the pod dies between what ``work`` does and the record, the
+        step is repeated: give ``ctx.idempotency_key`` to the other side, which is then the step's.
+
+        Raises what ``work`` raises, StepsNotAvailableError outside of runs that are tried again, TooManyStepsError
+        (1,000), EventTooLargeError (1 MiB) and EventsUnavailableError.
+
+        >>> async def order_created(ctx: Context, event: Event) -> None:
+        ...     order = await ctx.step("fetch", fetch_order, event.payload["id"])
+        ...     await ctx.step("book", book, order)
+        """
+        return await self._events.step(name, lambda: work(*args, **kwargs))
+
+    async def sleep(self, name: str, duration: float | timedelta) -> None:
+        """End the run, and go on here after ``duration`` (seconds, or a timedelta): days are no problem.
+
+        The code before it runs once more then, so put what must not be repeated into steps.
+        Raises StepsNotAvailableError outside of runs that are tried again.
+
+        >>> async def order_created(ctx: Context, event: Event) -> None:
+        ...     await ctx.sleep("cool off", timedelta(days=1))
+        ...     await ctx.step("book", book, event.payload)
+        """
+        seconds = duration.total_seconds() if isinstance(duration, timedelta) else float(duration)
+        await self.steps.sleep(name, seconds)
+
+    @property
+    def steps(self) -> RunSteps:
+        """The steps of this attempt; raises StepsNotAvailableError."""
+        return self._events.steps
+
+    @property
+    def idempotency_key(self) -> str:
+        """A text that is the same in all attempts: of the step that the code is in, or else of the run.
+
+        >>> async def book(ctx: Context, order: dict[str, str]) -> None:
+        ...     headers = {"Idempotency-Key": ctx.idempotency_key}
+        ...     await ctx.fetch("shop", "/orders", method="POST", json=order, headers=headers)
+        """
+        return self._events.idempotency_key
 
     async def fetch(
         self, template: str, url: str | URL = "", *, method: str = "GET", **options: Any

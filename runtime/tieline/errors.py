@@ -254,8 +254,8 @@ class UpstreamError(TielineError, aiohttp.ClientResponseError):
         self._request = f"{method} {url}"
 
     def __str__(self) -> str:
-        said = f": {self.body}" if self.body else ", and nothing in its body"
-        return f"{self.template} answered {self._request} with {self.status} {self.message}{said}"
+        body = f": {self.body}" if self.body else ", and nothing in its body"
+        return f"{self.template} answered {self._request} with {self.status} {self.message}{body}"
 
     def __repr__(self) -> str:
         # aiohttp's shows the request's headers, which hold the credentials.

@@ -3,9 +3,11 @@
 import inspect
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
 
+from tieline.events.event import EventTask
+from tieline.events.retry import Retry
 from tieline.scheduling.cron import CronError, parse_cron
 from tieline.scheduling.schedules import (
     ACTIVATIONS,
@@ -20,10 +22,12 @@ from tieline.scheduling.schedules import (
 
 Handler = Callable[..., Any]
 F = TypeVar("F", bound=Handler)
+Delivery = Literal["direct", "queued"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 MAX_SCHEDULES = 50
 """Of a project. The platform keeps 120 records of an environment: enough for the old and the new code in a rollout."""
+MAX_EVENT_SECONDS = 24 * 3600.0
 _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
 
@@ -39,17 +43,31 @@ class Webhook:
     """How many of (context, request) the function takes: 0, 1 or 2."""
     connection: str | None = None
     """The connection template whose credentials callers must show."""
+    delivery: Delivery = "direct"
+    """Whether callers wait for the run, or only until the request is stored."""
+    retry: Retry = field(default_factory=Retry)
+    """Of a queued webhook."""
+    timeout: float | None = None
+    """Seconds for a run of a queued webhook; None is the pod's setting."""
 
 
 class Integration:
-    """Collects the webhooks and schedules of a project; ``main.py`` holds one at module level."""
+    """Collects the webhooks, events and schedules of a project; ``main.py`` holds one at module level."""
 
     def __init__(self) -> None:
         self.webhooks: dict[str, Webhook] = {}
         self.schedules: dict[str, Schedule] = {}
+        self.events: dict[str, EventTask] = {}
 
     def webhook(
-        self, name: str, *, methods: Iterable[str] = ("POST",), connection: str | None = None
+        self,
+        name: str,
+        *,
+        methods: Iterable[str] = ("POST",),
+        connection: str | None = None,
+        delivery: Delivery = "direct",
+        retry: Retry | None = None,
+        timeout: float | None = None,
     ) -> Callable[[F], F]:
         """Run the decorated function for requests to ``/<name>`` with one of ``methods``.
 
@@ -62,7 +80,12 @@ class Integration:
         it out. It returns None (204), a dict, list, dataclass, pydantic model, number or bool (JSON), str
         (text), bytes, or an aiohttp response.
 
-        Raises ValueError for a name or method that is no such thing, or a name that is taken, and
+        With ``delivery="queued"`` callers get 202 once the request is stored (at most 4 MiB), or 503. Then the
+        function runs, and is tried again as ``retry`` says, for ``timeout`` seconds at most each time. What it
+        returns is not used, but an answer of 500 and above counts as failed. A request with the same ``Webhook-Id`` or
+        ``Idempotency-Key`` as one of the last two minutes is not stored again.
+
+        Raises ValueError for a name, method or option that is no such thing, or a name that is taken, and
         TypeError for a function that takes other arguments.
 
         >>> integration = Integration()
@@ -76,6 +99,12 @@ class Integration:
         allowed = frozenset({methods} if isinstance(methods, str) else methods)
         if not allowed or not allowed <= _METHODS:
             raise ValueError(f"The methods of webhook {name!r} must be some of {', '.join(sorted(_METHODS))}")
+        if delivery not in ("direct", "queued"):
+            raise ValueError(f'The delivery of webhook {name!r} must be "direct" or "queued"')
+        if delivery == "direct" and (retry is not None or timeout is not None):
+            raise ValueError(f'Webhook {name!r}: retry and timeout need delivery="queued"')
+        if timeout is not None:
+            _check_range(f"Webhook {name!r}", "timeout", timeout, 0.001, MAX_EVENT_SECONDS)
 
         def register(handler: F) -> F:
             self.webhooks[name] = Webhook(
@@ -85,6 +114,57 @@ class Integration:
                 is_async=_is_async(handler),
                 arguments=_arguments(f"webhook {name!r}", "request", handler),
                 connection=connection,
+                delivery=delivery,
+                retry=retry or Retry(),
+                timeout=timeout,
+            )
+            return handler
+
+        return register
+
+    def event(
+        self,
+        name: str,
+        *,
+        key: str | None = None,
+        retry: Retry | None = None,
+        timeout: float | None = None,
+    ) -> Callable[[F], F]:
+        """Run the decorated function for events that ``ctx.publish(name, payload)`` or the REST API publishes.
+
+        Each event runs at least once: it is tried again, as ``retry`` says, until the function returns, raises Reject,
+        or no attempt is left; then it is a dead letter, which can be replayed. ``key`` names the field of the payload
+        (dots lead into objects) by which events are kept in order: those with the same value run one at a time, and a
+        retry holds up those behind it. An attempt that takes longer than ``timeout`` seconds is stopped.
+
+        ``async def f(ctx: Context, event: Event)`` runs on the event loop; ``def f(ctx: SyncContext, event: Event)``
+        runs in a thread. What the function has no use for it may leave out. What it returns is not used.
+
+        Raises ValueError for a name or an option that cannot be, and TypeError for a function that takes other
+        arguments.
+
+        >>> integration = Integration()
+        >>> @integration.event("order.created", key="customer.id", retry=Retry(attempts=5))
+        ... async def order_created(ctx: Context, event: Event) -> None:
+        ...     await ctx.fetch("shop", "/orders", method="POST", json=event.payload)
+        >>> sorted(integration.events)
+        ['order.created']
+        """
+        _check_name("event", name, self.events)
+        if key is not None and not (key and all(key.split("."))):
+            raise ValueError(f"Event {name!r}: key names a field of the payload, such as 'customer.id'")
+        if timeout is not None:
+            _check_range(f"Event {name!r}", "timeout", timeout, 0.001, MAX_EVENT_SECONDS)
+
+        def register(handler: F) -> F:
+            self.events[name] = EventTask(
+                name=name,
+                handler=handler,
+                is_async=_is_async(handler),
+                arguments=_arguments(f"event {name!r}", "event", handler),
+                key=key,
+                retry=retry or Retry(),
+                timeout=timeout,
             )
             return handler
 
@@ -140,10 +220,10 @@ class Integration:
                 f"Schedule {name!r}: activations is one of {', '.join(ACTIVATIONS)}, "
                 f"overlap one of {', '.join(OVERLAPS)}"
             )
-        _check_range(name, "parallel", parallel, 1, MAX_PARALLEL)
-        _check_range(name, "catch_up", catch_up, 0, MAX_CATCH_UP)
+        _check_range(f"Schedule {name!r}", "parallel", parallel, 1, MAX_PARALLEL)
+        _check_range(f"Schedule {name!r}", "catch_up", catch_up, 0, MAX_CATCH_UP)
         if timeout is not None:
-            _check_range(name, "timeout", timeout, 0.001, MAX_RUN_SECONDS)
+            _check_range(f"Schedule {name!r}", "timeout", timeout, 0.001, MAX_RUN_SECONDS)
 
         def register(handler: F) -> F:
             self.schedules[name] = Schedule(
@@ -172,9 +252,9 @@ def _check_name(kind: str, name: str, taken: Iterable[str]) -> None:
         raise ValueError(f"There are two {kind}s with the name {name!r}; give one another name")
 
 
-def _check_range(name: str, option: str, value: float, least: float, most: float) -> None:
+def _check_range(what: str, option: str, value: float, least: float, most: float) -> None:
     if not least <= value <= most:
-        raise ValueError(f"Schedule {name!r}: {option} must be from {least:g} to {most:g}")
+        raise ValueError(f"{what}: {option} must be from {least:g} to {most:g}")
 
 
 def _is_async(handler: Handler) -> bool:

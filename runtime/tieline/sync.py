@@ -2,25 +2,46 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
-from http.cookies import SimpleCookie
+from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 import aiohttp
 from aiohttp import web
-from multidict import CIMultiDictProxy, MultiDictProxy, MultiMapping
+from multidict import MultiDictProxy
 from yarl import URL
 
-from tieline.configuration.snapshot import Activation
-from tieline.context import Context, Named, V
+from tieline.context import Context, V
 from tieline.execution.background import Work
 from tieline.state.activation_state import State, StateEntry
 from tieline.state.documents import ANY_VERSION, Expected
-from tieline.telemetry.logs import Log
 from tieline.telemetry.spans import Span, Value
 
 T = TypeVar("T")
+
+
+class _Forwarded(property, Generic[T]):
+    """A property that an asynchronous object has without ``await`` already."""
+
+    def __init__(self, read: Callable[[Any], T], doc: str) -> None:
+        super().__init__(read, doc=doc)
+
+    def __get__(self, instance: Any, owner: type | None = None, /) -> T:  # type: ignore[override]
+        value: T = super().__get__(instance, owner)
+        return value
+
+
+def _of_response(read: Callable[[aiohttp.ClientResponse], T], doc: str) -> _Forwarded[T]:
+    return _Forwarded(lambda own: read(own._response), doc)
+
+
+def _of_request(read: Callable[[web.Request], T], doc: str) -> _Forwarded[T]:
+    return _Forwarded(lambda own: read(own._request), doc)
+
+
+def _of_context(read: Callable[[Context[Any]], T], doc: str) -> _Forwarded[T]:
+    return _Forwarded(lambda own: read(own._context), doc)
 
 
 class SyncResponse:
@@ -41,45 +62,16 @@ class SyncResponse:
         self.content = content
         """The body's bytes."""
 
-    @property
-    def status(self) -> int:
-        """The HTTP status."""
-        return self._response.status
-
-    @property
-    def ok(self) -> bool:
-        """Whether the status is below 400."""
-        return self._response.ok
-
-    @property
-    def headers(self) -> CIMultiDictProxy[str]:
-        """The answer's headers."""
-        return self._response.headers
-
-    @property
-    def url(self) -> URL:
-        """The URL that answered, after redirects."""
-        return self._response.url
-
-    @property
-    def reason(self) -> str | None:
-        """The words beside the status."""
-        return self._response.reason
-
-    @property
-    def content_type(self) -> str:
-        """The body's content type, without parameters."""
-        return self._response.content_type
-
-    @property
-    def charset(self) -> str | None:
-        """The charset that the content type declares."""
-        return self._response.charset
-
-    @property
-    def cookies(self) -> SimpleCookie:
-        """The cookies that the system has set."""
-        return self._response.cookies
+    status = _of_response(lambda response: response.status, "The HTTP status.")
+    ok = _of_response(lambda response: response.ok, "Whether the status is below 400.")
+    headers = _of_response(lambda response: response.headers, "The answer's headers.")
+    url = _of_response(lambda response: response.url, "The URL that answered, after redirects.")
+    reason = _of_response(lambda response: response.reason, "The words beside the status.")
+    content_type = _of_response(
+        lambda response: response.content_type, "The body's content type, without parameters."
+    )
+    charset = _of_response(lambda response: response.charset, "The charset that the content type declares.")
+    cookies = _of_response(lambda response: response.cookies, "The cookies that the system has set.")
 
     def read(self) -> bytes:
         """The body's bytes."""
@@ -117,100 +109,33 @@ class SyncRequest:
         self.content = content
         """The body's exact bytes."""
 
-    @property
-    def method(self) -> str:
-        """The HTTP method, in upper case."""
-        return self._request.method
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """The request's headers."""
-        return self._request.headers
-
-    @property
-    def path(self) -> str:
-        """The URL's path, decoded."""
-        return self._request.path
-
-    @property
-    def raw_path(self) -> str:
-        """Path and query as they were sent."""
-        return self._request.raw_path
-
-    @property
-    def path_qs(self) -> str:
-        """Path and query."""
-        return self._request.path_qs
-
-    @property
-    def rel_url(self) -> URL:
-        """The URL without scheme and host."""
-        return self._request.rel_url
-
-    @property
-    def scheme(self) -> str:
-        """``http`` or ``https``, as the pod is asked."""
-        return self._request.scheme
-
-    @property
-    def secure(self) -> bool:
-        """Whether the scheme is https."""
-        return self._request.secure
-
-    @property
-    def host(self) -> str:
-        """The host that was asked, with its port."""
-        return self._request.host
-
-    @property
-    def remote(self) -> str | None:
-        """The address that the request came from; a proxy's, where there is one."""
-        return self._request.remote
-
-    @property
-    def match_info(self) -> Mapping[str, str]:
-        """Parts of the path: ``external_id`` where the webhook was called for a user."""
-        return self._request.match_info
-
-    @property
-    def query_string(self) -> str:
-        """The query, decoded."""
-        return self._request.query_string
-
-    @property
-    def content_type(self) -> str:
-        """The body's content type, without parameters."""
-        return self._request.content_type
-
-    @property
-    def charset(self) -> str | None:
-        """The charset that the content type declares."""
-        return self._request.charset
-
-    @property
-    def content_length(self) -> int | None:
-        """The body's size that was declared."""
-        return self._request.content_length
-
-    @property
-    def body_exists(self) -> bool:
-        """Whether there is a body."""
-        return self._request.body_exists
-
-    @property
-    def query(self) -> MultiMapping[str]:
-        """The decoded query parameters."""
-        return self._request.query
-
-    @property
-    def url(self) -> URL:
-        """The request's URL."""
-        return self._request.url
-
-    @property
-    def cookies(self) -> Mapping[str, str]:
-        """The request's cookies."""
-        return self._request.cookies
+    method = _of_request(lambda request: request.method, "The HTTP method, in upper case.")
+    headers = _of_request(lambda request: request.headers, "The request's headers.")
+    path = _of_request(lambda request: request.path, "The URL's path, decoded.")
+    raw_path = _of_request(lambda request: request.raw_path, "Path and query as they were sent.")
+    path_qs = _of_request(lambda request: request.path_qs, "Path and query.")
+    rel_url = _of_request(lambda request: request.rel_url, "The URL without scheme and host.")
+    scheme = _of_request(lambda request: request.scheme, "``http`` or ``https``, as the pod is asked.")
+    secure = _of_request(lambda request: request.secure, "Whether the scheme is https.")
+    host = _of_request(lambda request: request.host, "The host that was asked, with its port.")
+    remote = _of_request(
+        lambda request: request.remote,
+        "The address that the request came from; a proxy's, where there is one.",
+    )
+    match_info = _of_request(
+        lambda request: request.match_info,
+        "Parts of the path: ``external_id`` where the webhook was called for a user.",
+    )
+    query_string = _of_request(lambda request: request.query_string, "The query, decoded.")
+    content_type = _of_request(
+        lambda request: request.content_type, "The body's content type, without parameters."
+    )
+    charset = _of_request(lambda request: request.charset, "The charset that the content type declares.")
+    content_length = _of_request(lambda request: request.content_length, "The body's size that was declared.")
+    body_exists = _of_request(lambda request: request.body_exists, "Whether there is a body.")
+    query = _of_request(lambda request: request.query, "The decoded query parameters.")
+    url = _of_request(lambda request: request.url, "The request's URL.")
+    cookies = _of_request(lambda request: request.cookies, "The request's cookies.")
 
     def read(self) -> bytes:
         """The body's exact bytes."""
@@ -281,50 +206,22 @@ class SyncContext(Generic[V]):
         self._context = context
         self._loop = loop
 
-    @property
-    def execution_id(self) -> str:
-        """The run's id."""
-        return self._context.execution_id
-
-    @property
-    def log(self) -> Log:
-        """Writes log lines of this run."""
-        return self._context.log
+    execution_id = _of_context(lambda context: context.execution_id, "The run's id.")
+    log = _of_context(lambda context: context.log, "Writes log lines of this run.")
 
     @property
     def variables(self) -> V:
         """The activation's variables with the defaults of the project's schema; the run's own copy."""
         return self._context.variables
 
-    @property
-    def activation(self) -> Activation:
-        """Whom the run is for."""
-        return self._context.activation
-
-    @property
-    def organisation_id(self) -> str:
-        """The organisation's id."""
-        return self._context.organisation_id
-
-    @property
-    def project(self) -> Named:
-        """The project's id and name."""
-        return self._context.project
-
-    @property
-    def environment(self) -> Named:
-        """The environment's id and name."""
-        return self._context.environment
-
-    @property
-    def version(self) -> str:
-        """The name of the ProjectVersion that runs."""
-        return self._context.version
-
-    @property
-    def public_url(self) -> str:
-        """Where the environment's webhooks are reached from outside."""
-        return self._context.public_url
+    activation = _of_context(lambda context: context.activation, "Whom the run is for.")
+    organisation_id = _of_context(lambda context: context.organisation_id, "The organisation's id.")
+    project = _of_context(lambda context: context.project, "The project's id and name.")
+    environment = _of_context(lambda context: context.environment, "The environment's id and name.")
+    version = _of_context(lambda context: context.version, "The name of the ProjectVersion that runs.")
+    public_url = _of_context(
+        lambda context: context.public_url, "Where the environment's webhooks are reached from outside."
+    )
 
     @property
     def state(self) -> SyncState:
@@ -332,11 +229,49 @@ class SyncContext(Generic[V]):
         return SyncState(self._context.state, self._loop)
 
     def background(self, work: Work, *args: Any, **kwargs: Any) -> None:
-        """Do ``work`` after the answer; see Context.background."""
+        """Do ``work`` after the answer, in this pod's memory; see Context.background."""
         _wait(self._start(work, args, kwargs), self._loop)
 
     async def _start(self, work: Work, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._context.background(work, *args, **kwargs)
+
+    def publish(
+        self,
+        task: str,
+        payload: Any,
+        *,
+        key: str | None = None,
+        id: str | None = None,
+        delay: float | timedelta | None = None,
+        at: datetime | None = None,
+        user: str | None = None,
+    ) -> str:
+        """Have ``@integration.event(task)`` run with ``payload``; see Context.publish."""
+        call = self._context.publish(task, payload, key=key, id=id, delay=delay, at=at, user=user)
+        return _wait(call, self._loop)
+
+    def step(self, name: str, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """The result of ``work(*args, **kwargs)``, which a retry does not do again; see Context.step."""
+        steps = self._context.steps
+        step = _wait(steps.begin(name), self._loop)
+        value = None
+        if step.result is None:
+            try:
+                with step.current():
+                    value = work(*args, **kwargs)
+            except Exception as error:
+                steps.failed(step, error)
+                raise
+        return _wait(steps.finish(step, value), self._loop)
+
+    def sleep(self, name: str, duration: float | timedelta) -> None:
+        """End the run, and go on here after ``duration``; see Context.sleep."""
+        _wait(self._context.sleep(name, duration), self._loop)
+
+    @property
+    def idempotency_key(self) -> str:
+        """A text that is the same in all attempts; see Context.idempotency_key."""
+        return self._context.idempotency_key
 
     def trace(self, name: str, **attributes: Value) -> AbstractContextManager[Span]:
         """A span of one's own in the run's trace; see Context.trace."""

@@ -63,16 +63,16 @@ def _copy(value: Any, schema: Any, root: Mapping[str, Any], depth: int) -> Any:
 
 def resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
     """What ``schema`` says, with what it refers to within the root (RFC 6901); other references say nothing."""
-    said: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     for _ in range(_DEEPEST):
         if not isinstance(schema, Mapping):
             break
-        said = {**schema, **said}
+        merged = {**schema, **merged}
         reference = schema.get("$ref")
         if not isinstance(reference, str):
             break
         schema = _found(reference, root)
-    return said
+    return merged
 
 
 def _found(reference: str, root: Mapping[str, Any]) -> Any:

@@ -74,7 +74,7 @@ def test_a_machine_without_settings_or_authorities_mounts_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bare(tmp_path, monkeypatch)
-    assert build_mounts({}, tmp_path, tmp_path).paths == {}
+    assert build_mounts({}, tmp_path, tmp_path) == {}
 
 
 def test_the_index_of_the_machine_is_mounted_into_the_build(
@@ -82,7 +82,7 @@ def test_the_index_of_the_machine_is_mounted_into_the_build(
 ) -> None:
     bare(tmp_path, monkeypatch)
     environment = {"PIP_INDEX_URL": "https://b.example/simple", "PIP_FIND_LINKS": "/nowhere"}
-    assert build_mounts(environment, tmp_path, tmp_path).paths == {tmp_path / "pip.conf": "/etc/pip.conf"}
+    assert build_mounts(environment, tmp_path, tmp_path) == {tmp_path / "pip.conf": "/etc/pip.conf"}
     assert (tmp_path / "pip.conf").read_text() == "[global]\nindex-url = https://b.example/simple\n"
 
 
@@ -92,7 +92,7 @@ def test_certificates_are_mounted_where_the_machine_has_its_own(
     bare(tmp_path, monkeypatch)
     bundle = tmp_path / "bundle.pem"
     bundle.write_text("")
-    paths = build_mounts({"SSL_CERT_FILE": str(bundle)}, tmp_path, tmp_path).paths
+    paths = build_mounts({"SSL_CERT_FILE": str(bundle)}, tmp_path, tmp_path)
     assert paths[bundle] == str(bundle)
     assert paths[Path("/etc/ssl/certs")] == "/etc/ssl/certs"
 

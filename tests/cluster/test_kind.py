@@ -6,7 +6,7 @@ import pytest
 
 from tieline_cluster.errors import ClusterError
 from tieline_cluster.kind import Kind
-from tieline_cluster.progress import Silence
+from tieline_cluster.progress import Progress
 
 DOCKER = """#!/bin/sh
 echo "docker $*" >> {calls}
@@ -42,7 +42,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_images_that_docker_built_are_in_the_cluster_under_a_name_of_their_content(programs: Path) -> None:
-    kind = Kind(name="dev", progress=Silence())
+    kind = Kind(name="dev", progress=Progress())
     assert kind.up().kubeconfig.read_text() == KUBECONFIG
     names = kind.build_images(context=programs, targets=["runtime"])
     assert names == {"runtime": "tieline.local/runtime:abcdef012345"}
@@ -51,7 +51,7 @@ def test_images_that_docker_built_are_in_the_cluster_under_a_name_of_their_conte
 
 
 def test_a_cluster_in_docker_is_deleted_with_its_kubeconfig(programs: Path) -> None:
-    kind = Kind(name="dev", progress=Silence())
+    kind = Kind(name="dev", progress=Progress())
     kubeconfig = kind.up().kubeconfig
     kind.down()
     assert not kubeconfig.exists()
@@ -61,4 +61,4 @@ def test_a_cluster_in_docker_is_deleted_with_its_kubeconfig(programs: Path) -> N
 def test_a_failure_of_kind_is_told_in_one_sentence(programs: Path) -> None:
     (programs / "kind").write_text(FAILING)
     with pytest.raises(ClusterError, match="kind could not do it"):
-        Kind(name="dev", progress=Silence()).up()
+        Kind(name="dev", progress=Progress()).up()

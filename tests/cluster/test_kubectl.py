@@ -8,7 +8,7 @@ import pytest
 
 from tieline_cluster.deployment.kubectl import kubectl_for
 from tieline_cluster.interface import Cluster
-from tieline_cluster.progress import Silence
+from tieline_cluster.progress import Progress
 
 
 def _program(folder: Path) -> Path:
@@ -24,4 +24,4 @@ def test_the_demo_s_own_wrapper_never_calls_itself(tmp_path: Path, monkeypatch: 
     real = _program(tmp_path / "usr" / "bin")
     monkeypatch.setenv("PATH", f"{wrapper.parent}:{real.parent}")
     cluster = Cluster(provider="existing", name="x", kubeconfig=tmp_path / "kubeconfig")
-    assert kubectl_for(cluster, Silence()).argv == (str(real),)
+    assert kubectl_for(cluster, Progress()).argv == (str(real),)

@@ -10,7 +10,7 @@ from tests.harness.cluster.deployed_platform import Platform, Rest, World, admin
 from tests.harness.cluster.kubectl import ROOT, Kubectl, Organisation
 from tieline_cluster.deployment.kubectl import kubectl_for
 from tieline_cluster.deployment.platform import deploy
-from tieline_cluster.progress import Silence
+from tieline_cluster.progress import Progress
 from tieline_cluster.providers import Cluster, ClusterProvider
 
 
@@ -26,8 +26,8 @@ def platform(
         work=tmp_path_factory.mktemp("deploy"),
         provider=provider,
         cluster=cluster,
-        kubectl=kubectl_for(cluster, Silence()),
-        progress=Silence(),
+        kubectl=kubectl_for(cluster, Progress()),
+        progress=Progress(),
     )
     yield Platform(kubectl=kubectl, url=deployed.url, images=dict(deployed.images))
     for deployment in ("tieline-operator", "tieline-api"):

@@ -16,7 +16,7 @@ from tests.harness.session.waiting import eventually
 from tieline_cluster.deployment.kubectl import kubectl_for
 from tieline_cluster.node.builtin import BuiltIn
 from tieline_cluster.paths import clusters_folder
-from tieline_cluster.progress import Progress, Silence
+from tieline_cluster.progress import Progress
 from tieline_cluster.providers import Cluster
 
 
@@ -34,7 +34,7 @@ class FaultyCluster:
     def __post_init__(self) -> None:
         chosen = {"node": True, "fsync": False, "audit": "accounts", "crash_loop_max": 10}
         self._provider = BuiltIn(name=self.name, progress=self.progress, **chosen)
-        self._quiet = BuiltIn(name=self.name, progress=Silence(), **chosen)
+        self._quiet = BuiltIn(name=self.name, progress=Progress(), **chosen)
         self._state = clusters_folder() / self.name
 
     def up(self) -> Cluster:
@@ -48,7 +48,7 @@ class FaultyCluster:
         self._provider.down()
 
     def kubectl(self, cluster: Cluster) -> Kubectl:
-        found = kubectl_for(cluster, Silence())
+        found = kubectl_for(cluster, Progress())
         return Kubectl(argv=found.argv, kubeconfig=cluster.kubeconfig, context=cluster.context)
 
     def runtime_image(self) -> str:

@@ -14,7 +14,7 @@ from tests.harness.cluster.manifest_tools import manifest_tools
 from tests.harness.cluster.releases import Helm, Release, previous_release, this_release
 from tests.harness.session.uncaptured_progress import UncapturedProgress
 from tieline_cluster.deployment.kubectl import kubectl_for
-from tieline_cluster.progress import Silence
+from tieline_cluster.progress import Progress
 from tieline_cluster.providers import Cluster, ClusterProvider, choose_provider
 
 _NAME = f"{CLUSTER}-install"
@@ -42,7 +42,7 @@ def empty_cluster(empty_provider: ClusterProvider) -> Iterator[Cluster]:
 @pytest.fixture
 def kubectl(empty_cluster: Cluster) -> Iterator[Kubectl]:
     """``kubectl`` on a cluster where nothing of Tieline is left, nor will be."""
-    found = kubectl_for(empty_cluster, Silence())
+    found = kubectl_for(empty_cluster, Progress())
     chosen = Kubectl(argv=found.argv, kubeconfig=empty_cluster.kubeconfig, context=empty_cluster.context)
     _sweep(chosen, wait=True)
     yield chosen

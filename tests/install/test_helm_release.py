@@ -8,6 +8,7 @@ import pytest
 
 from tests.harness.clients.constant_load import ConstantLoad
 from tests.harness.cluster.deployed_platform import World, http
+from tests.harness.cluster.engine_secrets import make_engine_secrets
 from tests.harness.cluster.kubectl import Kubectl
 from tests.harness.cluster.releases import PLATFORM_NAMESPACE, Helm, Release, running, settled, written
 from tests.harness.session.waiting import eventually
@@ -19,7 +20,10 @@ _WAITING = ("--wait", "--timeout", "180s")
 
 
 def _values(platform: Release, runtime: Release) -> dict[str, Any]:
+    # The built-in cluster has no storage class.
+    engine = {"engine": {"image": platform.images["engine"], "persistence": {"enabled": False}}}
     return {
+        **(engine if (platform.chart / "templates" / "engine.yaml").exists() else {}),
         "images": {"platform": platform.images["platform"], "runtime": runtime.images["runtime"]},
         "configuration": {"TIELINE_PUBLIC_URL_TEMPLATE": "http://{clusterIP}"},
     }
@@ -38,6 +42,12 @@ def _api_answers(kubectl: Kubectl) -> None:
     assert document.json["info"]["title"] == "Tieline"
 
 
+def _engine_runs(kubectl: Kubectl) -> None:
+    """The restricted namespace admits its pod, and it is ready."""
+    rollout = ("rollout", "status", "statefulset/tieline-engine", "--timeout=60s")
+    kubectl(*rollout, namespace=PLATFORM_NAMESPACE, timeout=80)
+
+
 def _images(world: World) -> set[str]:
     return {pod["spec"]["containers"][0]["image"] for pod in world.pods("orders")}
 
@@ -48,6 +58,7 @@ def test_a_release_is_installed_upgraded_under_load_removed_and_brought_back_wit
     kubectl("create", "namespace", PLATFORM_NAMESPACE)
     restricted = "pod-security.kubernetes.io/enforce=restricted"
     kubectl("label", "namespace", PLATFORM_NAMESPACE, restricted)
+    make_engine_secrets(kubectl, PLATFORM_NAMESPACE)
 
     helm(*_release("install", previous), values=_values(previous, previous))
     _api_answers(kubectl)
@@ -62,12 +73,18 @@ def test_a_release_is_installed_upgraded_under_load_removed_and_brought_back_wit
         settled(kubectl)
         _api_answers(kubectl)
         assert running(written(kubectl, world.namespace)) == running(before)
+        _engine_runs(kubectl)
 
         # A new runtime: every environment is rolled, pod by pod.
         helm(*_release("upgrade", this), values=_values(this, this))
         eventually("the new runtime alone", lambda: _images(world) == {this.images["runtime"]})
         world.until("orders", "running")
         settled(kubectl)
+
+        # A cluster of engines would delete the streams of a single one.
+        three = {**_values(this, this), "engine": {**_values(this, this)["engine"], "replicas": 3}}
+        said = helm(*_release("upgrade", this), values=three, check=False)
+        assert "The engine has 1 replicas, and engine.replicas is 3: see docs/operations.md" in said
 
         # Removed: what was made stays, and serves.
         before = written(kubectl, world.namespace)
@@ -99,6 +116,9 @@ def _only_definitions_stay(kubectl: Kubectl) -> None:
     left = kubectl("get", kinds, "-l", label, "-o", "name").stdout.split()
     assert left
     assert all(name.startswith("customresourcedefinition.") for name in left)
-    kinds = "deployments,services,serviceaccounts,roles,rolebindings,networkpolicies,poddisruptionbudgets,configmaps"
+    kinds = (
+        "deployments,statefulsets,services,serviceaccounts,roles,rolebindings,networkpolicies,"
+        "poddisruptionbudgets,configmaps"
+    )
     inside = kubectl("get", kinds, "-o", "name", namespace=PLATFORM_NAMESPACE).stdout.split()
     assert set(inside) == {"serviceaccount/default", "configmap/kube-root-ca.crt"}

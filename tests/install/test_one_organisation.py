@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.harness.cluster.deployed_platform import Platform, World, administrator, http, project
+from tests.harness.cluster.engine_secrets import make_engine_secrets
 from tests.harness.cluster.kubectl import Kubectl, make_organisation
 from tests.harness.cluster.releases import Helm, Release, settled, written
 from tests.harness.session.waiting import eventually
@@ -27,10 +28,12 @@ def test_one_organisation_works_and_another_is_neither_seen_nor_touched(
     ours, theirs = make_organisation(kubectl), make_organisation(kubectl)
     home = ours.namespace
     values = {
-        "images": dict(this.images),
+        "images": {part: this.images[part] for part in ("platform", "runtime")},
+        "engine": {"image": this.images["engine"], "persistence": {"enabled": False}},
         "organisation": home,
         "configuration": {"TIELINE_PUBLIC_URL_TEMPLATE": "http://{clusterIP}"},
     }
+    make_engine_secrets(kubectl, home)
     helm("install", "tieline", this.chart, "-n", home, "--wait", "--timeout", "180s", values=values)
     other = World(kubectl=kubectl, namespace=theirs.namespace)
     other.apply(project("never = 'looked at'"))

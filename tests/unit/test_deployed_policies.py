@@ -20,7 +20,7 @@ def policy() -> dict[str, Any]:
 
 
 def test_the_platform_may_go_where_environments_may() -> None:
-    names, kubernetes, public = policy()["spec"]["egress"]
+    names, kubernetes, _engine, public = policy()["spec"]["egress"]
     environments = network_policies.spec({}, egress=Egress(), platform_urls=[])["egress"]
     assert names["to"] == environments[0]["to"]
     assert sorted(map(str, names["ports"])) == sorted(map(str, environments[0]["ports"]))
@@ -36,6 +36,17 @@ def test_the_policy_is_for_both(deployment: str) -> None:
     [selector] = policy()["spec"]["podSelector"]["matchExpressions"]
     assert selector["operator"] == "In"
     assert pods["metadata"]["labels"][selector["key"]] in selector["values"]
+
+
+def test_the_platform_reaches_the_pods_of_its_engine_at_the_clients_port() -> None:
+    text = (DEPLOY / "base" / "engine.yaml").read_text(encoding="utf-8")
+    (engine,) = [one for one in yaml.safe_load_all(text) if one["kind"] == "StatefulSet"]
+    template = engine["spec"]["template"]
+    ports = {port["name"]: port["containerPort"] for port in template["spec"]["containers"][0]["ports"]}
+    _names, _kubernetes, rule, _public = policy()["spec"]["egress"]
+    (peer,) = rule["to"]
+    assert peer["podSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    assert rule["ports"] == [{"port": ports["client"], "protocol": "TCP"}]
 
 
 @pytest.mark.parametrize(

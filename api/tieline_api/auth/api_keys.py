@@ -15,23 +15,21 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from tieline_api.auth.authentication import Caller
-from tieline_api.auth.key_format import KEY, PREFIX
+from tieline_api.auth.authentication import KEY, KEY_PREFIX, Caller
 from tieline_core.identity.ids import format_time, parse_id, parse_time
 from tieline_core.identity.names import API_KEY_TYPE
 from tieline_core.kubernetes import Informer
+from tieline_core.objects import ObjectView
 
 USER_PREFIX = "tieline:api-key:"
 """What stands before the users and groups of API keys in RBAC."""
 _RANDOM_BYTES = 32
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._@-]{0,126}[A-Za-z0-9])?")
 
-Obj = Mapping[str, Any]
-
 
 def new_key(organisation_id: str) -> str:
     """A new key of an organisation."""
-    return f"{PREFIX}_{organisation_id.lower()}_{secrets.token_urlsafe(_RANDOM_BYTES)}"
+    return f"{KEY_PREFIX}_{organisation_id.lower()}_{secrets.token_urlsafe(_RANDOM_BYTES)}"
 
 
 def digest(key: str) -> str:
@@ -121,7 +119,7 @@ class ApiKeys:
             return True
 
 
-def _data(secret: Obj) -> dict[str, str]:
+def _data(secret: ObjectView) -> dict[str, str]:
     try:
         return {
             name: base64.b64decode(value).decode().strip()

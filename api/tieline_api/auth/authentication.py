@@ -7,8 +7,11 @@ from typing import Protocol
 
 from multidict import MultiMapping
 
-from tieline_api.auth.key_format import KEY
 from tieline_api.errors import malformed, unauthenticated
+
+KEY_PREFIX = "tlk"
+KEY = re.compile(rf"{KEY_PREFIX}_(?P<organisation>[0-9A-Za-z]{{26}})_[A-Za-z0-9_-]{{43}}")
+"""How API keys look: ``tlk_<organisation>_<256 random bits>``."""
 
 MAX_TOKEN = 16384
 _SCHEMES = frozenset({"bearer", "jwt"})

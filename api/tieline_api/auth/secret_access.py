@@ -15,8 +15,7 @@ from tieline_api.auth.authentication import Caller
 from tieline_api.auth.permissions import Permission
 from tieline_api.cache.secret_reader import SecretReader
 from tieline_core.identity.owner_references import is_owned
-
-Obj = Mapping[str, Any]
+from tieline_core.objects import ObjectView
 
 _VERBS = ("get", "use")
 _DESTINATION = ("baseUrl", "variables", "systemRef")
@@ -34,7 +33,7 @@ class SecretAccess:
         self._secrets = secrets
 
     async def check(
-        self, caller: Caller, owner: Obj, names: Iterable[str], *, staged: Iterable[str] = ()
+        self, caller: Caller, owner: ObjectView, names: Iterable[str], *, staged: Iterable[str] = ()
     ) -> None:
         """ApiError 403 where ``caller`` may neither get nor use one of the Secrets ``names``.
 
@@ -59,7 +58,7 @@ class SecretAccess:
                 "values of the credentials in the same request"
             )
 
-    async def _is_of(self, owner: Obj, name: str) -> bool:
+    async def _is_of(self, owner: ObjectView, name: str) -> bool:
         found = await self._secrets.get(owner["metadata"]["namespace"], name)
         return found is not None and is_owned(found, owner["metadata"]["uid"])
 
@@ -72,7 +71,7 @@ class SecretAccess:
         return False
 
 
-def secrets_sent(before: Obj | None, after: Obj) -> list[str]:
+def secrets_sent(before: ObjectView | None, after: ObjectView) -> list[str]:
     """The names of the Secrets that a change of a Connection's or a System's spec sends elsewhere, perhaps repeated.
 
     ``before`` is None for a new object. A reference that stays where it was, with the same destination, is not among
@@ -82,7 +81,7 @@ def secrets_sent(before: Obj | None, after: Obj) -> list[str]:
     >>> secrets_sent(None, shop), secrets_sent(shop, shop), secrets_sent(shop, {**shop, "baseUrl": "https://x.example"})
     (['k'], [], ['k'])
     """
-    old: Obj = before or {}
+    old: ObjectView = before or {}
     moved = any(old.get(field) != after.get(field) for field in _DESTINATION)
     known = {item["id"]: item for item in old.get("credentials") or ()}
     schemes = [
@@ -103,7 +102,7 @@ def secrets_sent(before: Obj | None, after: Obj) -> list[str]:
     return names + [reference["name"] for scheme in schemes for reference in _references(scheme)]
 
 
-def merged(live: Obj, applied: Obj) -> dict[str, Any]:
+def merged(live: ObjectView, applied: ObjectView) -> dict[str, Any]:
     """``live`` with ``applied`` over it, as server-side apply merges specs of connections and systems.
 
     Fields that an apply takes away stay: for a check this finds too much rather than too little.
@@ -120,28 +119,28 @@ def merged(live: Obj, applied: Obj) -> dict[str, Any]:
     return result
 
 
-def _merged_items(live: Sequence[Obj], applied: Sequence[Obj]) -> list[Obj]:
+def _merged_items(live: Sequence[ObjectView], applied: Sequence[ObjectView]) -> list[ObjectView]:
     items = {item["id"]: item for item in live}
     for item in applied:
         items[item["id"]] = merged(items.get(item["id"], {}), item)
     return list(items.values())
 
 
-def _differs(before: Obj | None, after: Obj, fields: Iterable[str]) -> bool:
+def _differs(before: ObjectView | None, after: ObjectView, fields: Iterable[str]) -> bool:
     return before is None or any(before.get(field) != after.get(field) for field in fields)
 
 
-def _named_client(scheme: Obj) -> bool:
+def _named_client(scheme: ObjectView) -> bool:
     clients = [scheme.get("oauth1") or {}, *_grant_clients(scheme)]
     return any(client.get("credentialId") for client in clients)
 
 
-def _references(scheme: Obj) -> list[Obj]:
+def _references(scheme: ObjectView) -> list[ObjectView]:
     """The references to Secrets that a scheme has, whichever grant it uses."""
     clients = [*_grant_clients(scheme), scheme.get("oauth1") or {}]
     return [client["secretRef"] for client in clients if client.get("secretRef")]
 
 
-def _grant_clients(scheme: Obj) -> list[Obj]:
+def _grant_clients(scheme: ObjectView) -> list[ObjectView]:
     grant = (scheme.get("oauth2") or {}).get("grant") or {}
     return [grant.get(kind) or {} for kind in _CLIENTS]

@@ -1,6 +1,5 @@
 """A bounded cache whose values expire, and where many who ask at once cause one look-up."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, replace
@@ -8,6 +7,7 @@ from typing import Generic, TypeVar
 
 from cachetools import LRUCache
 
+from tieline_common.single_flight import SingleFlight
 from tieline_core.kubernetes import Unavailable
 
 K = TypeVar("K", bound=Hashable)
@@ -35,20 +35,14 @@ class TtlCache(Generic[K, V]):
         self._grace = grace
         self._clock = clock
         self._values: LRUCache[K, _Kept[V]] = LRUCache(size)
-        self._pending: dict[K, asyncio.Task[V]] = {}
+        self._flights: SingleFlight[K, V] = SingleFlight()
 
     async def get(self, key: K, load: Callable[[], Awaitable[tuple[V, float]]]) -> V:
         """The value of ``key``; ``load`` brings it together with its time to live in seconds."""
         found = self._values.get(key)
         if found is not None and self._clock() < found.ask_again:
             return found.value
-        task = self._pending.get(key)
-        if task is None:
-            task = asyncio.create_task(self._load(key, load))
-            self._pending[key] = task
-            task.add_done_callback(lambda done: self._finished(key, done))
-        # Shielded: that one of those who wait goes away must not fail the others.
-        return await asyncio.shield(task)
+        return await self._flights.run(key, lambda: self._load(key, load))
 
     def __len__(self) -> int:
         return len(self._values)
@@ -66,8 +60,3 @@ class TtlCache(Generic[K, V]):
         until = self._clock() + seconds
         self._values[key] = _Kept(value, until=until, ask_again=until)
         return value
-
-    def _finished(self, key: K, done: "asyncio.Task[V]") -> None:
-        self._pending.pop(key, None)
-        if not done.cancelled():
-            done.exception()  # seen: nobody may be waiting for it any more

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
 from tieline_api import errors
 from tieline_api.cache import indexes
-from tieline_api.cache.change_notifier import ChangeNotifier
 from tieline_api.cache.organisations import Organisation, organisation_keys
 from tieline_api.cache.sorted_lists import SortedLists, position
 from tieline_api.conversion.times import remember_update
@@ -18,9 +18,8 @@ from tieline_core.identity.organisations import holder, labelled_id
 from tieline_core.kubernetes import Change, Informer, Kube, KubeError, Resource
 from tieline_core.kubernetes import resources as kube
 from tieline_core.kubernetes.informer import strip_managed_fields
+from tieline_core.objects import Object
 from tieline_core.systems import filled
-
-Obj = dict[str, Any]
 
 WORDS: Mapping[str, str] = {
     "System": "system",
@@ -34,6 +33,39 @@ WORDS: Mapping[str, str] = {
     "ConnectorVersion": "connector version",
 }
 _NOT_READY = "The API has just started and is still reading the cluster: try again in a moment"
+
+
+class ChangeNotifier:
+    """Wakes the waiters of a namespace; nothing is kept for namespaces that nobody waits in."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+
+    def tell(self, change: Change) -> None:
+        """A cache saw a change."""
+        metadata = change.object["metadata"]
+        for event in self._waiting.get(metadata.get("namespace", ""), ()):
+            event.set()
+
+    def notify_all(self) -> None:
+        """Wakes everybody, because the process ends."""
+        for events in self._waiting.values():
+            for event in events:
+                event.set()
+
+    async def wait(self, namespace: str, seconds: float) -> None:
+        """Returns after the next change in ``namespace``, or after ``seconds``."""
+        event = asyncio.Event()
+        waiting = self._waiting.setdefault(namespace, set())
+        waiting.add(event)
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await event.wait()
+        finally:
+            waiting.discard(event)
+            if not waiting and self._waiting.get(namespace) is waiting:
+                del self._waiting[namespace]
 
 
 class ClusterCache:
@@ -182,40 +214,53 @@ class ClusterCache:
     def _holder(self, organisation: str) -> str | None:
         return holder(self.namespaces.by_index("organisation", organisation))
 
-    def find(self, cache: Informer, namespace: str, identifier: str) -> Obj | None:
+    def find(self, cache: Informer, namespace: str, identifier: str) -> Object | None:
         """The object with this id in a namespace; where two have one id, the oldest has it."""
         canonical = parse_id(identifier)
         if canonical is None:
             return None
         return _oldest(cache.by_index("id", indexes.key(namespace, canonical)))
 
-    def need(self, cache: Informer, namespace: str, identifier: str) -> Obj:
+    def need(self, cache: Informer, namespace: str, identifier: str) -> Object:
         """The object with this id; ApiError 404 when there is none."""
         found = self.find(cache, namespace, identifier)
         if found is None:
             raise errors.not_found(WORDS[cache.resource.kind], identifier)
         return found
 
-    def user(self, namespace: str, identifier: str) -> Obj | None:
+    def user(self, namespace: str, identifier: str) -> Object | None:
         """The end user with this id, or else with this external id."""
         found = self.find(self.users, namespace, identifier)
         return found or _oldest(self.users.by_index("external", indexes.key(namespace, identifier)))
 
-    def static_activation(self, namespace: str, project: str, environment: str) -> Obj | None:
+    def user_activation(
+        self, namespace: str, project: str, environment: str, external_id: str
+    ) -> Object | None:
+        """The oldest activation of the user with this external id in an environment; None when there is none."""
+        users = self.referring(self.users, "external", namespace, external_id)
+        if not users:
+            return None
+        for activation in self.referring(self.activations, "user", namespace, users[0]["metadata"]["name"]):
+            spec = activation["spec"]
+            if spec["projectRef"]["name"] == project and spec["environment"] == environment:
+                return activation
+        return None
+
+    def static_activation(self, namespace: str, project: str, environment: str) -> Object | None:
         """The activation of an environment itself, if there is an object for it: the oldest one."""
         return _oldest(self.activations.by_index("static", indexes.key(namespace, project, environment)))
 
-    def referred(self, cache: Informer, obj: Mapping[str, Any], field: str) -> Obj | None:
+    def referred(self, cache: Informer, obj: Mapping[str, Any], field: str) -> Object | None:
         """The object that ``spec.<field>`` names, if it is there."""
         name = (obj["spec"].get(field) or {}).get("name")
         return cache.get(obj["metadata"]["namespace"], name) if name else None
 
-    def referring(self, cache: Informer, index: str, namespace: str, *parts: str) -> list[Obj]:
+    def referring(self, cache: Informer, index: str, namespace: str, *parts: str) -> list[Object]:
         """The objects that an index has under a key, oldest first."""
-        found: Iterable[Obj] = cache.by_index(index, indexes.key(namespace, *parts))
+        found: Iterable[Object] = cache.by_index(index, indexes.key(namespace, *parts))
         return sorted(found, key=position)
 
-    async def referring_now(self, cache: Informer, field: str, namespace: str, name: str) -> list[Obj]:
+    async def referring_now(self, cache: Informer, field: str, namespace: str, name: str) -> list[Object]:
         """The objects whose ``spec.<field>`` names this one, as Kubernetes has them, oldest first.
 
         For what a deletion takes along or is refused for: a cache may not know yet what another replica has made.
@@ -233,11 +278,11 @@ class ClusterCache:
         return sorted(named, key=position)
 
 
-def _remembered(obj: Obj) -> Obj:
+def _remembered(obj: Object) -> Object:
     return strip_managed_fields(remember_update(obj))
 
 
-def _oldest(found: Iterable[Obj]) -> Obj | None:
+def _oldest(found: Iterable[Object]) -> Object | None:
     return min(
         found, key=lambda obj: (obj["metadata"]["creationTimestamp"], obj["metadata"]["name"]), default=None
     )

@@ -1,15 +1,13 @@
 """What resolving and linking of credentials ask of the API's caches."""
 
-from base64 import b64decode
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tieline_api.cache import indexes
 from tieline_api.cache.cluster_cache import ClusterCache
 from tieline_api.cache.secret_reader import SecretReader
 from tieline_core.kubernetes import Informer
-
-Obj = Mapping[str, Any]
+from tieline_core.kubernetes.reading import secret_values
+from tieline_core.objects import ObjectView
 
 
 class CredentialDirectory:
@@ -18,20 +16,20 @@ class CredentialDirectory:
     def __init__(self, world: ClusterCache) -> None:
         self._world = world
 
-    def system(self, namespace: str, name: str) -> Obj | None:
+    def system(self, namespace: str, name: str) -> ObjectView | None:
         return self._world.systems.get(namespace, name)
 
-    def connection(self, namespace: str, name: str) -> Obj | None:
+    def connection(self, namespace: str, name: str) -> ObjectView | None:
         found = self._world.connections.get(namespace, name)
         return found or self._world.find(self._world.connections, namespace, name)
 
-    def certificate_holders(self, namespace: str, system: str) -> Sequence[Obj]:
+    def certificate_holders(self, namespace: str, system: str) -> Sequence[ObjectView]:
         return self._by(self._world.connections, "certificate", namespace, system)
 
-    def holders(self, namespace: str, credential_id: str) -> Sequence[Obj]:
+    def holders(self, namespace: str, credential_id: str) -> Sequence[ObjectView]:
         return self._by(self._world.connections, "credential", namespace, credential_id)
 
-    def grants(self, namespace: str) -> Sequence[Obj]:
+    def grants(self, namespace: str) -> Sequence[ObjectView]:
         return self._world.grants.list(namespace)
 
     def organisation_of(self, namespace: str) -> str | None:
@@ -41,7 +39,7 @@ class CredentialDirectory:
     def namespace_of(self, organisation: str) -> str | None:
         return self._world.namespace_of(organisation)
 
-    def _by(self, cache: Informer, index: str, namespace: str, key: str) -> Sequence[Obj]:
+    def _by(self, cache: Informer, index: str, namespace: str, key: str) -> Sequence[ObjectView]:
         return cache.by_index(index, indexes.key(namespace, key))
 
 
@@ -55,6 +53,4 @@ class CredentialLookups(CredentialDirectory):
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
         """The data of a Secret of the credential type."""
         found = await self._secrets.get(namespace, name)
-        if found is None:
-            return None
-        return {key: b64decode(value) for key, value in (found.get("data") or {}).items()}
+        return secret_values(found) if found is not None else None

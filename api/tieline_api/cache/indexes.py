@@ -1,17 +1,16 @@
 """Indexes of the caches: by id, and by what objects refer to. Keys begin with the namespace."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from tieline_core.credentials.linker import credential_ids, lent_certificates
 from tieline_core.identity.ids import environment_id, object_id
 from tieline_core.identity.names import possible_workloads
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as kube
+from tieline_core.objects import ObjectView
 from tieline_core.resources.projects import DEFAULT_ENVIRONMENT
 
-Obj = Mapping[str, Any]
-Indexer = Callable[[Obj], Iterable[str]]
+Indexer = Callable[[ObjectView], Iterable[str]]
 
 
 def key(namespace: str, *parts: str) -> str:
@@ -19,7 +18,7 @@ def key(namespace: str, *parts: str) -> str:
     return "/".join((namespace, *parts))
 
 
-def by_id(obj: Obj) -> Iterable[str]:
+def by_id(obj: ObjectView) -> Iterable[str]:
     """By the object's ULID."""
     return (key(obj["metadata"]["namespace"], object_id(obj)),)
 
@@ -27,26 +26,26 @@ def by_id(obj: Obj) -> Iterable[str]:
 def by_reference(field: str) -> Indexer:
     """By the name in ``spec.<field>.name``."""
 
-    def index(obj: Obj) -> Iterable[str]:
+    def index(obj: ObjectView) -> Iterable[str]:
         name = (obj["spec"].get(field) or {}).get("name")
         return (key(obj["metadata"]["namespace"], name),) if name else ()
 
     return index
 
 
-def environment_names(project: Obj) -> list[str]:
+def environment_names(project: ObjectView) -> list[str]:
     """The names of a project's environments, with the default one for a project that names none."""
     return [item["name"] for item in project["spec"].get("environments") or ()] or [DEFAULT_ENVIRONMENT]
 
 
-def by_environment_id(project: Obj) -> Iterable[str]:
+def by_environment_id(project: ObjectView) -> Iterable[str]:
     """Projects by the ids of their environments."""
     identifier = object_id(project)
     namespace = project["metadata"]["namespace"]
     return [key(namespace, environment_id(identifier, name)) for name in environment_names(project)]
 
 
-def by_workload(project: Obj) -> Iterable[str]:
+def by_workload(project: ObjectView) -> Iterable[str]:
     """Projects by the names of their environments' workloads (and so of their ServiceAccounts)."""
     namespace = project["metadata"]["namespace"]
     return [
@@ -56,24 +55,24 @@ def by_workload(project: Obj) -> Iterable[str]:
     ]
 
 
-def by_environment(obj: Obj) -> Iterable[str]:
+def by_environment(obj: ObjectView) -> Iterable[str]:
     """Templates and activations by project and environment."""
     spec = obj["spec"]
     return (key(obj["metadata"]["namespace"], spec["projectRef"]["name"], spec["environment"]),)
 
 
-def by_credential_id(connection: Obj) -> Iterable[str]:
+def by_credential_id(connection: ObjectView) -> Iterable[str]:
     """Connections by the ids of their credentials."""
     namespace = connection["metadata"]["namespace"]
     return [key(namespace, identifier) for identifier in credential_ids(connection)]
 
 
-def by_environment_itself(activation: Obj) -> Iterable[str]:
+def by_environment_itself(activation: ObjectView) -> Iterable[str]:
     """The static activations by project and environment."""
     return () if activation["spec"].get("endUserRef") else by_environment(activation)
 
 
-def by_connections(activation: Obj) -> Iterable[str]:
+def by_connections(activation: ObjectView) -> Iterable[str]:
     """Activations by the connections that they have."""
     namespace = activation["metadata"]["namespace"]
     return [
@@ -81,13 +80,13 @@ def by_connections(activation: Obj) -> Iterable[str]:
     ]
 
 
-def by_lent_certificate(connection: Obj) -> Iterable[str]:
+def by_lent_certificate(connection: ObjectView) -> Iterable[str]:
     """Connections with certificates for others, by the system."""
     system = lent_certificates(connection)
     return (key(connection["metadata"]["namespace"], system),) if system else ()
 
 
-def by_external_id(obj: Obj) -> Iterable[str]:
+def by_external_id(obj: ObjectView) -> Iterable[str]:
     """Users by the id that the customer's own application has for them."""
     return (key(obj["metadata"]["namespace"], obj["spec"]["externalId"]),)
 

@@ -4,15 +4,13 @@ A Connection may be known here before the Secret that it refers to: the two come
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
 
 from tieline_core.identity.names import CREDENTIAL_TYPE
 from tieline_core.kubernetes import Informer, Kube, KubeError
 from tieline_core.kubernetes.resources import SECRETS
-
-Obj = Mapping[str, Any]
+from tieline_core.objects import ObjectView
 
 _ABSENT_SECONDS = 2.0
 
@@ -26,12 +24,12 @@ class SecretReader:
         self._clock = clock
         self._absent: dict[tuple[str, str], float] = {}
 
-    async def get(self, namespace: str, name: str) -> Obj | None:
+    async def get(self, namespace: str, name: str) -> ObjectView | None:
         """The Secret, or None where there is none of the credential type.
 
         What was absent is not asked for again at once.
         """
-        found: Obj | None = self._cache.get(namespace, name)
+        found: ObjectView | None = self._cache.get(namespace, name)
         if found is None and self._clock() >= self._absent.get((namespace, name), 0.0):
             found = await self._ask(namespace, name)
         return found if found is not None and found.get("type") == CREDENTIAL_TYPE else None
@@ -42,7 +40,7 @@ class SecretReader:
             for name in names:
                 await self.get(namespace, name)
 
-    async def _ask(self, namespace: str, name: str) -> Obj | None:
+    async def _ask(self, namespace: str, name: str) -> ObjectView | None:
         now = self._clock()
         self._absent = {key: until for key, until in self._absent.items() if until > now}
         selector = f"metadata.name={name},type={CREDENTIAL_TYPE}"

@@ -5,17 +5,16 @@ environment. Each is sorted by position; a page begins where a binary search say
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import Unpack
 
 from tieline_api.cache.indexes import by_environment, by_reference, key
-from tieline_api.cursors import Position, Slice, cut_sorted
+from tieline_api.cursors import Position, Slice, Window, cut_sorted
 from tieline_core.identity.ids import object_id
 from tieline_core.kubernetes import Change, Informer
-
-Obj = dict[str, Any]
+from tieline_core.objects import Object, ObjectView
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class Row:
     """Tells those of one position apart."""
     text: str
     """What a search looks into."""
-    obj: Obj
+    obj: Object
 
 
 Rows = list[Row]
@@ -39,11 +38,7 @@ class SortedList:
     """The objects of a cache in groups, oldest first. What it gives is shared: never change it."""
 
     def __init__(
-        self,
-        cache: Informer,
-        groups: Callable[[Obj], Iterable[str]],
-        *,
-        searched: tuple[str, ...] = (),
+        self, cache: Informer, groups: Callable[[Object], Iterable[str]], *, searched: tuple[str, ...] = ()
     ) -> None:
         """``searched`` are the fields of the spec that a search looks into."""
         self._groups = groups
@@ -58,7 +53,7 @@ class SortedList:
         needle = (search or "").casefold()
         return [row for row in found if needle in row.text] if needle else found
 
-    def objects(self, group: str) -> Iterator[Obj]:
+    def objects(self, group: str) -> Iterator[Object]:
         """A group's objects, oldest first."""
         return (row.obj for row in self._rows.get(group, ()))
 
@@ -114,22 +109,20 @@ class SortedLists:
         """Activations of users, by environment."""
 
 
-def page(
-    rows: Rows, *, kind: str, first: int, after: str | None = None, before: str | None = None
-) -> Slice[Obj]:
+def page(rows: Rows, *, kind: str, **window: Unpack[Window]) -> Slice[Object]:
     """The page of ``rows`` after (or before) a cursor of the list ``kind``. ApiError 400 for other cursors."""
-    found = cut_sorted(rows, kind=kind, position=_POSITION, first=first, after=after, before=before)
+    found = cut_sorted(rows, kind=kind, position=_POSITION, **window)
     return Slice(items=[row.obj for row in found.items], total=found.total, next=found.next, prev=found.prev)
 
 
-def position(obj: Mapping[str, Any]) -> Position:
+def position(obj: ObjectView) -> Position:
     """Where an object stands in lists: creation time and id."""
     return obj["metadata"]["creationTimestamp"], object_id(obj)
 
 
-def _namespace(obj: Obj) -> tuple[str]:
+def _namespace(obj: Object) -> tuple[str]:
     return (key(obj["metadata"]["namespace"]),)
 
 
-def _environment_of_user(activation: Obj) -> Iterable[str]:
+def _environment_of_user(activation: Object) -> Iterable[str]:
     return by_environment(activation) if activation["spec"].get("endUserRef") else ()

@@ -5,17 +5,16 @@ ahead, a token that has ended would look new to all others.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import inf
 from typing import Any
 
 from cachetools import TTLCache
 
 from tieline_core.kubernetes import Change
+from tieline_core.objects import ObjectView
 
 YOUNG_SECONDS = 30.0
-
-Obj = Mapping[str, Any]
 
 
 class TokenAges:
@@ -36,10 +35,10 @@ class TokenAges:
         elif _access_token(change.old) != _access_token(change.new):
             self._changed[uid] = None
 
-    def is_young(self, secret: Obj) -> bool:
+    def is_young(self, secret: ObjectView) -> bool:
         """Whether the Secret's access token is new."""
         return secret["metadata"]["uid"] in self._changed
 
 
-def _access_token(secret: Obj) -> Any:
+def _access_token(secret: ObjectView) -> Any:
     return (secret.get("data") or {}).get("accessToken")

@@ -14,11 +14,10 @@ from pydantic import ValidationError
 from tieline_api.schemas.auth_schemes import SUB_OBJECTS, AuthSchemeConfig, OAuth1Scheme, OAuth2Scheme
 from tieline_core.credentials.linker import canonical
 from tieline_core.identity.ids import client_credential_id
+from tieline_core.objects import Object
 from tieline_core.resources.auth_schemes import AuthSchemeType
 
 logger = logging.getLogger(__name__)
-
-Item = dict[str, Any]
 
 _GRANTS_WITH_CLIENT = ("authorizationCode", "password")
 CLIENT_SECRET = "clientSecret"  # noqa: S105  (a key)
@@ -96,7 +95,7 @@ def _with_ids(
 
 def to_item(
     config: AuthSchemeConfig, stored: Mapping[str, Any] | None = None, *, owners: Collection[str] = ()
-) -> Item:
+) -> Object:
     """The custom resource's form of ``config``; what it leaves out is taken from ``stored``.
 
     A stored scheme of another type has nothing to give. ``owners`` are the ids of the System and the Connection
@@ -108,7 +107,7 @@ def to_item(
         given.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True) if given else {}
     )
     old: Mapping[str, Any] = stored if stored and stored.get("type") == config.type else {}
-    item: Item = {"id": config.id, "type": config.type.value}
+    item: Object = {"id": config.id, "type": config.type.value}
     description = fields.get("description", old.get("description"))
     if description is not None:
         item["description"] = description
@@ -122,7 +121,7 @@ def to_item(
     return item
 
 
-def _ids_as_stored(given: Mapping[str, Any], old: Mapping[str, Any], made: Collection[str]) -> Item:
+def _ids_as_stored(given: Mapping[str, Any], old: Mapping[str, Any], made: Collection[str]) -> Object:
     """``given`` with ids as they are stored, where it repeats those of an answer."""
     result = dict(given)
     for name in ("credentialId", "mtlsCredentialId"):
@@ -146,7 +145,7 @@ def secret_of(config: AuthSchemeConfig) -> tuple[str, str] | None:
     return None
 
 
-def refer_to_secret(item: Item, name: str) -> None:
+def refer_to_secret(item: Object, name: str) -> None:
     """Makes ``item`` refer to the Secret with its secret."""
     if item["type"] == AuthSchemeType.OAUTH1:
         item["oauth1"]["secretRef"] = {"name": name}
@@ -165,7 +164,7 @@ def secret_name_of(item: Mapping[str, Any]) -> str | None:
     return reference["name"] if reference else None
 
 
-def without_references(item: Mapping[str, Any]) -> Item:
+def without_references(item: Mapping[str, Any]) -> Object:
     """``item`` without its references to Secrets, for those who must not know them."""
     result = dict(item)
     if "oauth1" in result:
@@ -213,11 +212,11 @@ def same(config: AuthSchemeConfig, item: Mapping[str, Any], *, owner: SchemeOwne
     return shown == to_rest(to_item(named, item, owners=(owner.id,)), owner=owner)
 
 
-def _without_secrets(fields: Mapping[str, Any]) -> Item:
+def _without_secrets(fields: Mapping[str, Any]) -> Object:
     return {name: value for name, value in fields.items() if name not in (CLIENT_SECRET, CONSUMER_SECRET)}
 
 
-def _grant(given: Mapping[str, Any], old: Mapping[str, Any], made: Collection[str]) -> Item:
+def _grant(given: Mapping[str, Any], old: Mapping[str, Any], made: Collection[str]) -> Object:
     """The grant in its new form; the client of the same type keeps what is not given."""
     kind = given["type"]
     kept = (old.get(kind) or {}) if old.get("type") == kind else {}

@@ -26,11 +26,9 @@ from tieline_core.identity.ids import (
 from tieline_core.oauth import token_secret_codec
 from tieline_core.oauth.refresh_coordinator import refusal_message
 from tieline_core.oauth.token_client import Tokens
+from tieline_core.objects import Object, ObjectView
 from tieline_core.resources.auth_schemes import AuthSchemeType
 from tieline_core.resources.connections import CredentialType
-
-Obj = Mapping[str, Any]
-Item = dict[str, Any]
 
 _SHOWN_AS_TOKENS = (CredentialType.OAUTH2_CODE, CredentialType.OAUTH2_TOKEN)
 
@@ -52,17 +50,17 @@ class PlannedSecret:
 class PlannedCredential:
     """A credential's item in the custom resource, and the Secrets that it needs."""
 
-    item: Item
+    item: Object
     secrets: tuple[PlannedSecret, ...] = ()
 
 
 def connection_to_rest(
-    obj: Obj,
+    obj: ObjectView,
     *,
     organisation: str,
-    system: Obj | None,
-    template: Obj | None,
-    tokens: Callable[[str], Obj | None] = lambda _: None,
+    system: ObjectView | None,
+    template: ObjectView | None,
+    tokens: Callable[[str], ObjectView | None] = lambda _: None,
 ) -> rest.Connection:
     """The REST form of a Connection; ``system`` and ``template`` are what it refers to, where they exist.
 
@@ -93,7 +91,7 @@ def connection_to_rest(
     )
 
 
-def scheme_item(item: Mapping[str, Any], system: Obj | None) -> Mapping[str, Any] | None:
+def scheme_item(item: Mapping[str, Any], system: ObjectView | None) -> Mapping[str, Any] | None:
     """The auth scheme that a credential is for: its own, or one of the system's."""
     inline: Mapping[str, Any] | None = item.get("authSchemeConfig")
     if inline:
@@ -106,7 +104,7 @@ def plan_credential(
     *,
     live: Mapping[str, Any] | None,
     mine: Mapping[str, Any] | None,
-    system: Obj,
+    system: ObjectView,
     connection: str,
     organisation: str,
     path: str,
@@ -118,7 +116,7 @@ def plan_credential(
     same id as it is, ``mine`` the part of it that the API owns, ``linked`` the certificate that answers show for
     it. What the request leaves out stays. Raises ApiError (422) naming the field below ``path``.
     """
-    item: Item = dict(mine or {})
+    item: Object = dict(mine or {})
     item["id"] = live["id"] if live else given.id or new_id()
     secrets: list[PlannedSecret] = []
     if given.auth_scheme_config is not None:
@@ -155,7 +153,11 @@ def stored_item(
 
 
 def _stands_for_missing(
-    config: AuthSchemeConfig, live: Mapping[str, Any] | None, system: Obj, *, owner: auth_schemes.SchemeOwner
+    config: AuthSchemeConfig,
+    live: Mapping[str, Any] | None,
+    system: ObjectView,
+    *,
+    owner: auth_schemes.SchemeOwner,
 ) -> bool:
     """Whether ``config`` is what answers show in place of a scheme that is not there, or cannot be read."""
     if live is None or config.type is not AuthSchemeType.NONE:
@@ -168,10 +170,10 @@ def _stands_for_missing(
 
 
 def _plan_scheme(
-    item: Item,
+    item: Object,
     config: AuthSchemeConfig,
     *,
-    system: Obj,
+    system: ObjectView,
     connection: str,
     owner: auth_schemes.SchemeOwner,
 ) -> list[PlannedSecret]:
@@ -195,7 +197,7 @@ def _plan_scheme(
 
 
 def _plan_values(
-    item: Item, given: rest.Credential, *, live: Mapping[str, Any] | None, path: str
+    item: Object, given: rest.Credential, *, live: Mapping[str, Any] | None, path: str
 ) -> PlannedSecret | None:
     old = CredentialType(live["type"]) if live else None
     kind = _type_of(given, old=old, path=path)
@@ -238,13 +240,13 @@ def _type_of(given: rest.Credential, *, old: CredentialType | None, path: str) -
 
 
 def _credential_to_rest(
-    obj: Obj,
+    obj: ObjectView,
     item: Mapping[str, Any],
     *,
     identifier: str,
     organisation: str,
-    system: Obj | None,
-    held: Obj | None,
+    system: ObjectView | None,
+    held: ObjectView | None,
 ) -> rest.ConnectionCredential:
     kind, tokens = CredentialType(item["type"]), token_secret_codec.read(held) if held else None
     exchanged = tokens is not None and bool(tokens.tokens.access_token) and kind in _SHOWN_AS_TOKENS
@@ -264,7 +266,7 @@ def _credential_to_rest(
 
 
 def _scheme_to_rest(
-    obj: Obj, item: Mapping[str, Any], *, system: Obj | None, organisation: str
+    obj: ObjectView, item: Mapping[str, Any], *, system: ObjectView | None, organisation: str
 ) -> AuthSchemeConfig:
     scheme = scheme_item(item, system)
     if scheme is None:
@@ -287,18 +289,20 @@ def _token_data(tokens: Tokens) -> CredentialData:
     return CredentialData(oauth2_token=data)
 
 
-def _told_of(obj: Obj, identifier: str) -> Mapping[str, Any]:
+def _told_of(obj: ObjectView, identifier: str) -> Mapping[str, Any]:
     """What the status has about a credential."""
     statuses = (obj.get("status") or {}).get("credentials") or ()
     return next((one for one in statuses if one["id"] == identifier), {})
 
 
-def linked_certificate(obj: Obj, identifier: str) -> str:
+def linked_certificate(obj: ObjectView, identifier: str) -> str:
     """The certificate credential that was found for a credential's mutual TLS; "" where none is needed."""
     return str(_told_of(obj, identifier).get("mtlsCredentialId") or "")
 
 
-def _errors_of(obj: Obj, identifier: str, tokens: token_secret_codec.StoredTokens | None) -> list[str] | None:
+def _errors_of(
+    obj: ObjectView, identifier: str, tokens: token_secret_codec.StoredTokens | None
+) -> list[str] | None:
     if tokens is not None and tokens.refusal is not None:
         return [refusal_message(tokens.refusal)]
     for found in (obj.get("status") or {}).get("credentials") or ():

@@ -6,12 +6,12 @@ from tieline_api.conversion.times import created_at, updated_at
 from tieline_api.schemas import connectors as rest
 from tieline_core.connectors.version_order import published_at
 from tieline_core.identity.ids import object_id
+from tieline_core.objects import Object
 
-Obj = dict[str, Any]
 _OF_THE_SCHEME = ("none", "apiKey", "basicAuth", "oauth2", "certificate")
 
 
-def default_of(connector: Obj, versions: list[Obj]) -> Obj | None:
+def default_of(connector: Object, versions: list[Object]) -> Object | None:
     """The version that is used when none is named, of versions newest first.
 
     Where nobody says which, a project's connector has the one of what the project serves.
@@ -25,7 +25,7 @@ def default_of(connector: Obj, versions: list[Obj]) -> Obj | None:
 
 
 def version_to_rest(
-    version: Obj, connector: Obj, versions: list[Obj], head: Obj | None = None
+    version: Object, connector: Object, versions: list[Object], head: Object | None = None
 ) -> rest.ConnectorVersion:
     """The REST form of a version; with its ``head`` also what was found."""
     spec = version["spec"]
@@ -45,13 +45,13 @@ def version_to_rest(
 
 
 def connector_to_rest(
-    connector: Obj,
-    versions: list[Obj],
+    connector: Object,
+    versions: list[Object],
     *,
     organisation: str,
-    shown: Obj | None,
-    head: Obj | None,
-    project: Obj | None = None,
+    shown: Object | None,
+    head: Object | None,
+    project: Object | None = None,
 ) -> rest.Connector:
     """The REST form of a connector; schemes and base URL are those of the version ``shown`` with ``head``."""
     spec = connector["spec"]
@@ -79,7 +79,7 @@ def connector_to_rest(
     )
 
 
-def new_connector_spec(head: Obj) -> dict[str, Any]:
+def new_connector_spec(head: Object) -> dict[str, Any]:
     """The spec of a connector that an import makes: named as the description names the API."""
     spec: dict[str, Any] = {"name": head["title"] or "Connector"}
     for field in ("documentationUrl", "imageUrl"):
@@ -88,7 +88,7 @@ def new_connector_spec(head: Obj) -> dict[str, Any]:
     return spec
 
 
-def _scheme(item: Obj) -> rest.ConnectorAuthScheme:
+def _scheme(item: Object) -> rest.ConnectorAuthScheme:
     fields = {key: item[key] for key in _OF_THE_SCHEME if key in item}
     return rest.ConnectorAuthScheme.model_validate(
         {

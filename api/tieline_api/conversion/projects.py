@@ -6,22 +6,22 @@ from typing import Any
 from tieline_api.conversion.times import created_at, updated_at
 from tieline_api.schemas import projects as rest
 from tieline_core.identity.ids import environment_id, object_id
+from tieline_core.objects import ObjectView
 from tieline_core.resources.projects import DEFAULT_ENVIRONMENT, EnvironmentState, merged_fields
 
-Obj = Mapping[str, Any]
 Pairs = Iterable[tuple[str, bytes]]
-Versions = Callable[[str], Obj | None]
+Versions = Callable[[str], ObjectView | None]
 """Finds a ProjectVersion of a project's namespace by its name."""
 
 EMPTY_SCHEMA: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
-def environment_items(project: Obj) -> list[Mapping[str, Any]]:
+def environment_items(project: ObjectView) -> list[Mapping[str, Any]]:
     """A project's environments as its spec has them, with the default one for a project that names none."""
     return list(project["spec"].get("environments") or ()) or [{"name": DEFAULT_ENVIRONMENT}]
 
 
-def environment_status(project: Obj, name: str) -> Mapping[str, Any]:
+def environment_status(project: ObjectView, name: str) -> Mapping[str, Any]:
     """What the operator saw of an environment; empty before its first visit."""
     for item in (project.get("status") or {}).get("environments") or ():
         if item["name"] == name:
@@ -40,7 +40,7 @@ def new_project_spec(body: rest.ProjectCreate) -> dict[str, Any]:
 
 
 def project_to_rest(
-    project: Obj,
+    project: ObjectView,
     *,
     versions: Versions,
     files: Pairs,
@@ -64,7 +64,7 @@ def project_to_rest(
     )
 
 
-def project_item(project: Obj, *, versions: Versions) -> rest.ProjectItem:
+def project_item(project: ObjectView, *, versions: Versions) -> rest.ProjectItem:
     """A Project as lists have it."""
     return rest.ProjectItem(
         id=object_id(project),
@@ -76,7 +76,7 @@ def project_item(project: Obj, *, versions: Versions) -> rest.ProjectItem:
 
 
 def environments_to_rest(
-    project: Obj, versions: Versions, deployed: Mapping[str, tuple[Pairs, Mapping[str, str]]]
+    project: ObjectView, versions: Versions, deployed: Mapping[str, tuple[Pairs, Mapping[str, str]]]
 ) -> list[rest.Environment]:
     """A project's environments with what the operator saw of them."""
     identifier = object_id(project)
@@ -109,21 +109,21 @@ def environments_to_rest(
     return result
 
 
-def served_version(item: Obj, status: Obj, versions: Versions) -> Obj | None:
+def served_version(item: ObjectView, status: ObjectView, versions: Versions) -> ObjectView | None:
     """The version that serves in an environment; until one does, the one that shall."""
     return _first(versions, status.get("version"), status.get("desiredVersion"), item.get("version"))
 
 
-def _chosen_version(item: Obj, status: Obj, versions: Versions) -> Obj | None:
+def _chosen_version(item: ObjectView, status: ObjectView, versions: Versions) -> ObjectView | None:
     """The version that was deployed last, which serves once its rollout ends."""
     return _first(versions, item.get("version"), status.get("desiredVersion"), status.get("version"))
 
 
-def _first(versions: Versions, *names: str | None) -> Obj | None:
+def _first(versions: Versions, *names: str | None) -> ObjectView | None:
     return next((found for name in names if name and (found := versions(name)) is not None), None)
 
 
-def _deployed_at(version: Obj | None, status: Obj) -> str | None:
+def _deployed_at(version: ObjectView | None, status: ObjectView) -> str | None:
     """When a version was chosen; its creation where the operator has not told that (yet)."""
     if version is None:
         return None
@@ -131,7 +131,7 @@ def _deployed_at(version: Obj | None, status: Obj) -> str | None:
     return (status.get("deployedAt") if seen else None) or created_at(version)
 
 
-def _config(project: Obj, item: Obj) -> rest.EnvironmentConfig:
+def _config(project: ObjectView, item: ObjectView) -> rest.EnvironmentConfig:
     runtime = merged_fields(project["spec"].get("runtime") or {}, item.get("runtime") or {})
     replicas = runtime.get("replicas")
     return rest.EnvironmentConfig(
@@ -147,13 +147,13 @@ def files_to_rest(files: Pairs) -> list[rest.File]:
     return [rest.File(filename=path, content=content.decode("utf-8", "replace")) for path, content in files]
 
 
-def version_name(version: Obj) -> str:
+def version_name(version: ObjectView) -> str:
     """The name that a version was given, or else its object's."""
     name: str = version["spec"].get("versionName") or version["metadata"]["name"]
     return name
 
 
-def version_to_rest(version: Obj) -> rest.Version:
+def version_to_rest(version: ObjectView) -> rest.Version:
     """The REST form of a ProjectVersion."""
     spec = version["spec"]
     return rest.Version(

@@ -1,14 +1,12 @@
 """Users between custom resource and REST."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from tieline_api.conversion.times import created_at, updated_at
 from tieline_api.schemas.users import EndUser
 from tieline_core.identity.ids import object_id
+from tieline_core.objects import ObjectView
 
 
-def user_to_rest(obj: Mapping[str, Any], *, organisation: str) -> EndUser:
+def user_to_rest(obj: ObjectView, *, organisation: str) -> EndUser:
     """The REST form of an EndUser."""
     return EndUser(
         id=object_id(obj),

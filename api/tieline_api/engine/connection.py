@@ -26,8 +26,8 @@ from tieline_api.engine.errors import (
     NoStreamError,
 )
 from tieline_common.backoff import exponential, jitter
-from tieline_core.engine.credentials import Credentials
 from tieline_core.engine.publisher import StreamFullError, is_full
+from tieline_protocol.engine_credentials import Credentials
 
 T = TypeVar("T")
 

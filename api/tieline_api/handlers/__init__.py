@@ -5,14 +5,13 @@ from dataclasses import replace
 from tieline_api.handlers import (
     activation_variables,
     activations,
+    authorisations,
     connections,
     connector_imports,
     connector_systems,
     connectors,
     deployments,
     events,
-    oauth1_initialise,
-    oauth2_initialise,
     project_logs,
     projects,
     runs,
@@ -26,36 +25,36 @@ from tieline_api.http.operation import Operation
 from tieline_api.schemas import examples
 
 _ROWS = (
-    *systems.OPERATIONS,
-    *oauth2_initialise.OPERATIONS,
-    *oauth1_initialise.OPERATIONS,
-    *connections.OPERATIONS,
-    *projects.OPERATIONS,
-    *deployments.OPERATIONS,
-    *project_logs.OPERATIONS,
-    *variables_schema.OPERATIONS,
-    *templates.OPERATIONS,
-    *users.OPERATIONS,
-    *activations.OPERATIONS,
-    *activation_variables.OPERATIONS,
-    *connector_imports.OPERATIONS,
-    *connectors.OPERATIONS,
-    *connector_systems.OPERATIONS,
-    *traces.OPERATIONS,
-    *runs.OPERATIONS,
-    *events.OPERATIONS,
+    ("Systems", systems.OPERATIONS),
+    ("Systems", authorisations.OPERATIONS),
+    ("Connections", connections.OPERATIONS),
+    ("Projects", projects.OPERATIONS),
+    ("Projects", deployments.OPERATIONS),
+    ("Projects", project_logs.OPERATIONS),
+    ("Projects", variables_schema.OPERATIONS),
+    ("Systems in an environment", templates.OPERATIONS),
+    ("Users", users.OPERATIONS),
+    ("Activations", activations.OPERATIONS),
+    ("Activations", activation_variables.OPERATIONS),
+    ("Connectors", connector_imports.OPERATIONS),
+    ("Connectors", connectors.OPERATIONS),
+    ("Connectors", connector_systems.OPERATIONS),
+    ("Traces", traces.OPERATIONS),
+    ("Runs and events", runs.OPERATIONS),
+    ("Runs and events", events.OPERATIONS),
 )
+"""The rows of each module, and the tag of those that have none of their own."""
 
 
-def _with_examples(row: Operation) -> Operation:
-    """The row with the examples of its models, where it has none of its own."""
+def _completed(row: Operation, tag: str) -> Operation:
+    """The row with its tag, and with the examples of its models, where it has none of its own."""
     example = row.example
     if example is None and row.body is not None:
         example = examples.EXAMPLES.get(row.body)
     answer = row.response_example
     if answer is None and row.response is not None:
         answer = examples.EXAMPLES.get(row.response)
-    return replace(row, example=example, response_example=answer)
+    return replace(row, tag=row.tag or tag, example=example, response_example=answer)
 
 
-OPERATIONS: tuple[Operation, ...] = tuple(map(_with_examples, _ROWS))
+OPERATIONS: tuple[Operation, ...] = tuple(_completed(row, tag) for tag, rows in _ROWS for row in rows)

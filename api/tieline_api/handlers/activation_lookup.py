@@ -15,13 +15,13 @@ from tieline_api.http.operation import Call
 from tieline_api.schemas import users as rest
 from tieline_api.schemas.projects import Environment
 from tieline_api.use_cases.project_lookup import versions_of
-from tieline_core.evaluation.busy import EvaluationBusy
+from tieline_core.evaluation.pool import EvaluationBusy
 from tieline_core.evaluation.variables_checker import check_all
 from tieline_core.evaluation.verdicts import Verdict
 from tieline_core.identity.ids import environment_id, object_id, parse_id, static_activation_id
-from tieline_core.variables import in_effect
+from tieline_core.objects import Object, ObjectView
+from tieline_core.resources.activations import in_effect
 
-Obj = dict[str, Any]
 # How long a write waits for its verdict, and how long a read does, which else shows what the operator has found.
 _WRITE_SECONDS = 10.0
 _READ_SECONDS = 2.0
@@ -32,9 +32,15 @@ _RETRY_SECONDS = 5.0
 class EnvironmentRef:
     """An environment of a project."""
 
-    project: Obj
+    project: Object
     name: str
     id: str
+
+    def holds(self, obj: ObjectView) -> bool:
+        """Whether an activation or a template belongs to it."""
+        spec = obj["spec"]
+        project = self.project["metadata"]["name"]
+        return bool(spec["projectRef"]["name"] == project and spec["environment"] == self.name)
 
 
 def environment_to_rest(call: Call[Any, Any], environment: EnvironmentRef) -> Environment:
@@ -72,18 +78,14 @@ def activations_at(call: Call[Any, Any], environment: EnvironmentRef) -> sorted_
     return call.platform.world.ordered.activations.rows(group)
 
 
-def activations_of(call: Call[Any, Any], environment: EnvironmentRef, user: Obj) -> list[Obj]:
+def activations_of(call: Call[Any, Any], environment: EnvironmentRef, user: Object) -> list[Object]:
     """The activations of one user on an environment, oldest first."""
-    world, project = call.platform.world, environment.project["metadata"]["name"]
+    world = call.platform.world
     found = world.referring(world.activations, "user", call.namespace, user["metadata"]["name"])
-    return [
-        one
-        for one in found
-        if one["spec"]["projectRef"]["name"] == project and one["spec"]["environment"] == environment.name
-    ]
+    return [one for one in found if environment.holds(one)]
 
 
-def find_activation(call: Call[Any, Any], environment: EnvironmentRef, identifier: str) -> Obj | None:
+def find_activation(call: Call[Any, Any], environment: EnvironmentRef, identifier: str) -> Object | None:
     """The activation with this id; None for the static one while there is no object for it. 404 otherwise."""
     world = call.platform.world
     canonical = parse_id(identifier)
@@ -92,11 +94,7 @@ def find_activation(call: Call[Any, Any], environment: EnvironmentRef, identifie
             call.namespace, environment.project["metadata"]["name"], environment.name
         )
     found = world.need(world.activations, call.namespace, identifier)
-    spec = found["spec"]
-    if (
-        spec["projectRef"]["name"] != environment.project["metadata"]["name"]
-        or spec["environment"] != environment.name
-    ):
+    if not environment.holds(found):
         raise errors.not_found("activation", identifier)
     return found
 
@@ -147,14 +145,14 @@ def activation_to_rest(
     )
 
 
-def dynamic_templates(call: Call[Any, Any], environment: EnvironmentRef) -> list[Obj]:
+def dynamic_templates(call: Call[Any, Any], environment: EnvironmentRef) -> list[Object]:
     """The templates of an environment that need a connection of each user."""
     cluster, project = call.platform.world, environment.project["metadata"]["name"]
     found = cluster.referring(cluster.templates, "environment", call.namespace, project, environment.name)
     return [template for template in found if template["spec"].get("dynamic")]
 
 
-def unusable(templates: Sequence[Obj], obj: Obj) -> str | None:
+def unusable(templates: Sequence[Object], obj: Object) -> str | None:
     """Why an activation cannot be used, for the header ``Warning``; None while nothing is known against it.
 
     ``templates`` are those that need a connection of each user. Missing connections are found with them, so that the
@@ -175,14 +173,16 @@ def unusable(templates: Sequence[Obj], obj: Obj) -> str | None:
     return None
 
 
-def unusable_warning(call: Call[Any, Any], environment: EnvironmentRef, obj: Obj | None) -> tuple[str, ...]:
+def unusable_warning(
+    call: Call[Any, Any], environment: EnvironmentRef, obj: Object | None
+) -> tuple[str, ...]:
     """A warning about one activation, if it cannot be used."""
     problem = unusable(dynamic_templates(call, environment), obj) if obj else None
     return (problem,) if problem else ()
 
 
 def unusable_warnings(
-    call: Call[Any, Any], environment: EnvironmentRef, activations: Sequence[Obj]
+    call: Call[Any, Any], environment: EnvironmentRef, activations: Sequence[Object]
 ) -> tuple[str, ...]:
     """A warning with the id for each activation of a list that cannot be used."""
     templates = dynamic_templates(call, environment)
@@ -218,9 +218,9 @@ async def verdict_or_429(
         ) from None
 
 
-def schema_of(project: Mapping[str, Any]) -> Obj | None:
+def schema_of(project: Mapping[str, Any]) -> Object | None:
     """The schema of a project's variables, if it has one."""
-    schema: Obj | None = project["spec"].get("dynamicVariablesSchema")
+    schema: Object | None = project["spec"].get("dynamicVariablesSchema")
     return schema
 
 

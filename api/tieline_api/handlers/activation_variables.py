@@ -6,14 +6,13 @@ from typing import Any
 from tieline_api import errors
 from tieline_api.auth.permissions import Permission, permission
 from tieline_api.handlers.activation_lookup import check_variables, environment_in_path, find_activation
-from tieline_api.handlers.activation_upsert import create_or_change, environment_spec
-from tieline_api.handlers.activations import ACTIVATION
+from tieline_api.handlers.activations import ACTIVATION, create_or_change, environment_spec
 from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.schemas import users as rest
 from tieline_api.store.etags import etag
 from tieline_core.identity.ids import static_activation_id
+from tieline_core.objects import Object
 
-Obj = dict[str, Any]
 _VARIABLE = re.compile(r"[^\x00-\x1f]{1,256}")
 
 
@@ -40,9 +39,9 @@ async def _merge(call: Call[Any, Any], identifier: str, variables: dict[str, Any
     obj = find_activation(call, environment, identifier)
     if obj is None:
         await check_variables(call, environment.project, variables)
-    merged: Obj = {}
+    merged: Object = {}
 
-    def change(live: Obj, mine: Obj) -> None:
+    def change(live: Object, mine: Object) -> None:
         nonlocal merged
         merged = {**(live["spec"].get("variables") or {}), **variables}
         mine["spec"]["variables"] = merged
@@ -68,10 +67,8 @@ OPERATIONS = (
         method="PATCH",
         path=f"{ACTIVATION}/variables",
         summary="Update activation variables",
-        tag="Activations",
         handler=patch_variables,
         permissions=permission("patch", "activations"),
-        body=rest.Variables,
         response=rest.Variables,
         conditional=True,
     ),
@@ -80,10 +77,8 @@ OPERATIONS = (
         method="PUT",
         path=f"{ACTIVATION}/variables/{{name}}",
         summary="Set one variable of an activation",
-        tag="Activations",
         handler=put_variable,
         permissions=permission("patch", "activations"),
-        body=rest.VariableValue,
         response=rest.Variables,
         conditional=True,
     ),
@@ -92,10 +87,8 @@ OPERATIONS = (
         method="PATCH",
         path=f"{ORGANISATION}/environments/{{environment_id}}/variables",
         summary="Update the variables of an environment's static activation",
-        tag="Activations",
         handler=patch_static_variables,
         permissions=(Permission("create", "activations"), Permission("patch", "activations")),
-        body=rest.Variables,
         response=rest.Variables,
         conditional=True,
     ),

@@ -1,6 +1,8 @@
 """Operations on activations: an environment for one user, and its variables."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tieline_api import errors
@@ -21,14 +23,13 @@ from tieline_api.handlers.activation_lookup import (
     unusable_warnings,
     verdicts_about,
 )
-from tieline_api.handlers.activation_upsert import create_or_change, environment_spec
 from tieline_api.handlers.connections import connection_reply
 from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.schemas import users as rest
 from tieline_api.schemas.base import Empty
 from tieline_api.schemas.connections import Connection
 from tieline_api.store.etags import etag
-from tieline_api.store.writer import set_or_drop
+from tieline_api.store.writer import Change, IdTakenError, set_or_drop
 from tieline_api.use_cases.connection_create import (
     CreatedConnections,
     PlannedConnection,
@@ -36,10 +37,10 @@ from tieline_api.use_cases.connection_create import (
     delete_created,
     plan_connection,
 )
-from tieline_core.identity.ids import child_id, object_id
+from tieline_core.identity.ids import child_id, object_id, object_name
 from tieline_core.kubernetes import KubeError, Unavailable
+from tieline_core.objects import Object
 
-Obj = dict[str, Any]
 ACTIVATIONS = f"{ORGANISATION}/environments/{{environment_id}}/activations"
 ACTIVATION = f"{ACTIVATIONS}/{{activation_id}}"
 
@@ -72,7 +73,7 @@ async def activate(call: Call[None, rest.ActivationCreate]) -> Reply:
     set_or_drop(spec, "connections", connections)
     set_or_drop(spec, "variables", body.dynamic_variables)
 
-    def change(_live: Obj, mine: Obj) -> None:
+    def change(_live: Object, mine: Object) -> None:
         kept = {item["connectionTemplate"]: item for item in mine["spec"].get("connections") or ()}
         kept.update({item["connectionTemplate"]: item for item in connections})
         set_or_drop(mine["spec"], "connections", list(kept.values()))
@@ -108,13 +109,7 @@ async def list_activations(call: Call[rest.ActivationsQuery, None]) -> Reply:
         path = f"/api/v2/o/{call.organisation.id}/environments/{environment.id}/activations"
         headers["Link"] = f'<{path}?first={query.first}&after={page.next}>; rel="next"'
     found = _with_users(call, page.items)
-    verdicts = await verdicts_about(call, environment, found)
-    shown = readable(found, lambda obj: activation_to_rest(call, environment, obj, verdicts))
-    return Reply(
-        body=rest.ActivationList(shown.items),
-        headers=headers,
-        warnings=(*shown.warnings, *unusable_warnings(call, environment, found)),
-    )
+    return replace(await _listed(call, environment, found), headers=headers)
 
 
 async def list_user_activations(call: Call[None, None]) -> Reply:
@@ -122,6 +117,10 @@ async def list_user_activations(call: Call[None, None]) -> Reply:
     environment = environment_in_path(call)
     user = call.platform.world.user(call.namespace, call.path["external_user_id"])
     found = activations_of(call, environment, user) if user else []
+    return await _listed(call, environment, found)
+
+
+async def _listed(call: Call[Any, Any], environment: EnvironmentRef, found: list[Object]) -> Reply:
     verdicts = await verdicts_about(call, environment, found)
     shown = readable(found, lambda obj: activation_to_rest(call, environment, obj, verdicts))
     return Reply(
@@ -130,7 +129,7 @@ async def list_user_activations(call: Call[None, None]) -> Reply:
     )
 
 
-def _with_users(call: Call[Any, Any], activations: Iterable[Obj]) -> list[Obj]:
+def _with_users(call: Call[Any, Any], activations: Iterable[Object]) -> list[Object]:
     """Without those whose user does not exist (any more): every activation in a list has a user."""
     world = call.platform.world
     return [one for one in activations if world.referred(world.users, one, "endUserRef") is not None]
@@ -178,11 +177,13 @@ async def get_activation_connection(call: Call[None, None]) -> Reply:
 class _Wanted(NamedTuple):
     """A connection that an activation is to have for a template: one that is there, or a new one."""
 
-    template: Obj
-    connection: Obj | PlannedConnection
+    template: Object
+    connection: Object | PlannedConnection
 
 
-def _wanted(call: Call[Any, rest.ActivationCreate], environment: EnvironmentRef, user: Obj) -> list[_Wanted]:
+def _wanted(
+    call: Call[Any, rest.ActivationCreate], environment: EnvironmentRef, user: Object
+) -> list[_Wanted]:
     """All that is asked for. ApiError where something of it cannot be; nothing has been written by then."""
     wanted: dict[str, _Wanted] = {}
     for index, given in enumerate(call.body.connections):
@@ -197,7 +198,7 @@ def _wanted(call: Call[Any, rest.ActivationCreate], environment: EnvironmentRef,
                     f"{path}.connection.externalId",
                     "is another user than the one who is activated: leave it out",
                 )
-            connection: Obj | PlannedConnection = plan_connection(
+            connection: Object | PlannedConnection = plan_connection(
                 call.platform,
                 given.connection,
                 organisation=call.organisation,
@@ -211,7 +212,7 @@ def _wanted(call: Call[Any, rest.ActivationCreate], environment: EnvironmentRef,
     return list(wanted.values())
 
 
-def _found(connection: Obj | PlannedConnection, created: CreatedConnections) -> Obj | None:
+def _found(connection: Object | PlannedConnection, created: CreatedConnections) -> Object | None:
     return (
         created.connections.get(connection.path) if isinstance(connection, PlannedConnection) else connection
     )
@@ -219,15 +220,10 @@ def _found(connection: Obj | PlannedConnection, created: CreatedConnections) -> 
 
 def _dynamic_template(
     call: Call[Any, Any], environment: EnvironmentRef, given: rest.GivenConnection, *, field: str
-) -> Obj:
+) -> Object:
     world = call.platform.world
     template = world.find(world.templates, call.namespace, given.connection_template_id)
-    project = environment.project["metadata"]["name"]
-    if (
-        template is None
-        or template["spec"]["projectRef"]["name"] != project
-        or template["spec"]["environment"] != environment.name
-    ):
+    if template is None or not environment.holds(template):
         raise errors.invalid(field, "is no connection template of the environment")
     if not template["spec"].get("dynamic"):
         raise errors.invalid(field, "is a static template: it has one connection for all, link that")
@@ -235,8 +231,8 @@ def _dynamic_template(
 
 
 def _existing(
-    call: Call[Any, Any], given: rest.GivenConnection, *, template: Obj, user: Obj, path: str
-) -> Obj:
+    call: Call[Any, Any], given: rest.GivenConnection, *, template: Object, user: Object, path: str
+) -> Object:
     world = call.platform.world
     found = world.find(world.connections, call.namespace, given.existing_connection_id or "")
     field = f"{path}.existingConnectionId"
@@ -250,39 +246,61 @@ def _existing(
     return found
 
 
+async def create_or_change(
+    call: Call[Any, Any],
+    obj: Object | None,
+    identifier: str,
+    *,
+    spec: Object,
+    change: Change,
+    if_match: str | None = None,
+    prepare: Callable[[], Awaitable[None]] | None = None,
+) -> Object:
+    """Changes the activation, or creates it; where another replica has just done so, changes that one.
+
+    ``prepare`` is called after each computation of the change, before it is applied.
+    """
+    writer, cache = call.platform.writer, call.platform.world.activations
+    name = obj["metadata"]["name"] if obj else object_name(identifier)
+    if obj is None:
+        if if_match is not None:
+            raise errors.precondition_failed()
+        with suppress(IdTakenError):
+            return await writer.create(cache, call.namespace, identifier, spec, chosen_by_client=True)
+    return await writer.change(cache, call.namespace, name, change, if_match=if_match, prepare=prepare)
+
+
+def environment_spec(environment: EnvironmentRef) -> Object:
+    """The part of an activation's spec that says where it is."""
+    return {"projectRef": {"name": environment.project["metadata"]["name"]}, "environment": environment.name}
+
+
 OPERATIONS = (
     Operation(
         id="activateUser",
         method="POST",
         path=f"{ORGANISATION}/activations",
         summary="Activate a user on an environment",
-        tag="Activations",
         handler=activate,
         permissions=(Permission("create", "activations"), Permission("create", "connections")),
         link_sources={"activation_id": "/id", "environment_id": "/environment/id", "user_id": "/user/id"},
         link_parameters={"userId": "user_id", "environmentId": "environment_id"},
-        body=rest.ActivationCreate,
         size=BodyKind.CREDENTIALS,
         response=rest.Activation,
         errors=(409, 502),
     ),
     Operation(
         id="listActivations",
-        method="GET",
         path=ACTIVATIONS,
         summary="List the activations of an environment",
-        tag="Activations",
         handler=list_activations,
         permissions=permission("list", "activations"),
-        query=rest.ActivationsQuery,
         response=rest.ActivationList,
     ),
     Operation(
         id="getActivation",
-        method="GET",
         path=ACTIVATION,
         summary="Get an activation",
-        tag="Activations",
         handler=get_activation,
         permissions=permission("get", "activations"),
         response=rest.Activation,
@@ -293,7 +311,6 @@ OPERATIONS = (
         method="DELETE",
         path=ACTIVATION,
         summary="Delete activation",
-        tag="Activations",
         handler=delete_activation,
         permissions=permission("delete", "activations"),
         response=Empty,
@@ -301,20 +318,16 @@ OPERATIONS = (
     ),
     Operation(
         id="listUserActivations",
-        method="GET",
         path=f"{ORGANISATION}/environment/{{environment_id}}/users/{{external_user_id}}/activations",
         summary="List a user's activations on an environment",
-        tag="Activations",
         handler=list_user_activations,
         permissions=permission("list", "activations"),
         response=rest.ActivationList,
     ),
     Operation(
         id="getActivationConnection",
-        method="GET",
         path=f"{ORGANISATION}/environment-systems/{{connection_template_id}}/activations/{{activation_id}}",
         summary="Get the connection that an activation uses for a template",
-        tag="Activations",
         handler=get_activation_connection,
         permissions=(Permission("get", "activations"), Permission("get", "connections")),
         response=Connection,

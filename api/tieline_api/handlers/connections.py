@@ -24,13 +24,13 @@ from tieline_api.use_cases.connection_update import (
 )
 from tieline_api.use_cases.status_overlay import connection_with_findings, system_with_findings
 from tieline_api.use_cases.user_create import resolve_user
+from tieline_core.objects import Object
 
 CONNECTION = f"{ORGANISATION}/connections/{{connection_id}}"
-Obj = dict[str, Any]
 
 
 def connection_reply(
-    world: ClusterCache, obj: Obj, *, organisation: str, template: Obj | None = None
+    world: ClusterCache, obj: Object, *, organisation: str, template: Object | None = None
 ) -> rest.Connection:
     """The REST form of a connection, with what it refers to looked up.
 
@@ -46,7 +46,7 @@ def connection_reply(
     )
 
 
-def page_of_connections(world: ClusterCache, page: Slice[Obj], *, organisation: str) -> Reply:
+def page_of_connections(world: ClusterCache, page: Slice[Object], *, organisation: str) -> Reply:
     """A page of connections, oldest first."""
     shown = readable(page.items, lambda obj: connection_reply(world, obj, organisation=organisation))
     body = rest.ConnectionPage(total_count=page.total, items=shown.items, next=page.next, prev=page.prev)
@@ -55,10 +55,7 @@ def page_of_connections(world: ClusterCache, page: Slice[Obj], *, organisation: 
 
 async def list_connections(call: Call[rest.ConnectionsQuery, None]) -> Reply:
     """Returns a page of connections, oldest first; of one system or one user if you filter."""
-    query = call.query
-    page = sorted_lists.page(
-        _chosen(call), kind="connections", first=query.first, after=query.after, before=query.before
-    )
+    page = sorted_lists.page(_chosen(call), kind="connections", **call.query.window)
     return page_of_connections(call.platform.world, page, organisation=call.organisation.id)
 
 
@@ -146,7 +143,7 @@ async def link_connection(call: Call[None, rest.LinkBody]) -> Reply:
     if template["spec"]["systemRef"] != obj["spec"]["systemRef"]:
         raise errors.invalid("connectionTemplateId", "is a template of another system than the connection's")
 
-    def change(live: Obj, mine: Obj) -> None:
+    def change(live: Object, mine: Object) -> None:
         if live["spec"].get("dynamic"):
             raise errors.invalid(
                 "connectionTemplateId",
@@ -169,8 +166,8 @@ async def unlink_connection(call: Call[None, rest.LinkBody]) -> Reply:
     return Reply()
 
 
-async def _unlink(call: Call[Any, Any], template: Obj, connection: Obj) -> None:
-    def change(live: Obj, mine: Obj) -> None:
+async def _unlink(call: Call[Any, Any], template: Object, connection: Object) -> None:
+    def change(live: Object, mine: Object) -> None:
         if not _refers(live, "connectionRef", connection):
             return
         refuse_removal(live, ("connectionRef",), what=f'The link of the template "{live["spec"]["name"]}"')
@@ -195,11 +192,11 @@ def _chosen(call: Call[rest.ConnectionsQuery, None]) -> sorted_lists.Rows:
     return world.ordered.connections.rows(namespace)
 
 
-def _refers(obj: Obj, field: str, target: Obj) -> bool:
+def _refers(obj: Object, field: str, target: Object) -> bool:
     return bool((obj["spec"].get(field) or {}).get("name") == target["metadata"]["name"])
 
 
-def _reply(call: Call[Any, Any], obj: Obj) -> Reply:
+def _reply(call: Call[Any, Any], obj: Object) -> Reply:
     world = call.platform.world
     body = connection_reply(world, obj, organisation=call.organisation.id)
     held = [token_secret_of(world, obj, item) for item in obj["spec"].get("credentials") or ()]
@@ -209,13 +206,10 @@ def _reply(call: Call[Any, Any], obj: Obj) -> Reply:
 OPERATIONS = (
     Operation(
         id="listConnections",
-        method="GET",
         path=f"{ORGANISATION}/connections",
         summary="List connections",
-        tag="Connections",
         handler=list_connections,
         permissions=permission("list", "connections"),
-        query=rest.ConnectionsQuery,
         response=rest.ConnectionPage,
     ),
     Operation(
@@ -223,12 +217,10 @@ OPERATIONS = (
         method="POST",
         path=f"{ORGANISATION}/connections",
         summary="Create a connection",
-        tag="Connections",
         handler=create_connection,
         permissions=permission("create", "connections"),
         link_sources={"connection_id": "/id", "template_id": "/connectionTemplateId"},
         link_parameters={"connectionTemplateId": "template_id"},
-        body=rest.ConnectionCreate,
         size=BodyKind.CREDENTIALS,
         success=201,
         response=rest.Connection,
@@ -236,10 +228,8 @@ OPERATIONS = (
     ),
     Operation(
         id="getConnection",
-        method="GET",
         path=CONNECTION,
         summary="Get a connection",
-        tag="Connections",
         handler=get_connection,
         permissions=permission("get", "connections"),
         response=rest.Connection,
@@ -250,10 +240,8 @@ OPERATIONS = (
         method="PUT",
         path=CONNECTION,
         summary="Update connection",
-        tag="Connections",
         handler=update_connection,
         permissions=permission("patch", "connections"),
-        body=rest.ConnectionUpdate,
         size=BodyKind.CREDENTIALS,
         response=rest.Connection,
         errors=(409, 502),
@@ -264,7 +252,6 @@ OPERATIONS = (
         method="DELETE",
         path=CONNECTION,
         summary="Delete a connection",
-        tag="Connections",
         handler=delete_connection,
         permissions=permission("delete", "connections"),
         success=204,
@@ -274,11 +261,9 @@ OPERATIONS = (
         method="POST",
         path=f"{CONNECTION}/link",
         summary="Link connection to environment",
-        tag="Connections",
         handler=link_connection,
         permissions=(Permission("get", "connections"), Permission("patch", "connectiontemplates")),
         link_parameters={"connectionTemplateId": "template_id"},
-        body=rest.LinkBody,
         success=201,
         response=Empty,
         empty=True,
@@ -288,11 +273,9 @@ OPERATIONS = (
         method="DELETE",
         path=f"{CONNECTION}/link",
         summary="Unlink connection from environment",
-        tag="Connections",
         handler=unlink_connection,
         permissions=(Permission("get", "connections"), Permission("patch", "connectiontemplates")),
         link_parameters={"connectionTemplateId": "template_id"},
-        body=rest.LinkBody,
         success=204,
     ),
 )

@@ -10,7 +10,6 @@ from tieline_api.auth.permissions import Permission
 from tieline_api.body_limits import BodyKind
 from tieline_api.conversion import connectors as convert
 from tieline_api.http.operation import Call, Operation, Reply
-from tieline_api.schemas import connector_examples as examples
 from tieline_api.schemas import connectors as rest
 from tieline_api.store.connector_results import version_exists
 from tieline_api.store.writer import IdTakenError
@@ -24,9 +23,8 @@ from tieline_core.connectors.import_process import ImportQueueFull
 from tieline_core.connectors.packing import Map, array_of, head_of
 from tieline_core.connectors.storage import RESERVED, version_id
 from tieline_core.identity.ids import parse_id
+from tieline_core.objects import Object
 from tieline_core.severity import Severity
-
-Obj = dict[str, Any]
 
 IMPORT = "/api/connect/v1/o/{organisation_id}/connector/{connector_id}/http/import"
 
@@ -77,7 +75,7 @@ async def import_description(call: Call[None, rest.ImportMetadata]) -> Reply:
     return Reply(parts=await _whole(call, connector, version, head, maps))
 
 
-async def _created(call: Call[Any, Any], identifier: str, head: Obj) -> Obj:
+async def _created(call: Call[Any, Any], identifier: str, head: Object) -> Object:
     platform = call.platform
     spec = convert.new_connector_spec(head)
     try:
@@ -93,7 +91,7 @@ async def _created(call: Call[Any, Any], identifier: str, head: Obj) -> Obj:
 
 
 async def _whole(
-    call: Call[Any, Any], connector: Obj, version: Obj, head: Obj, maps: list[Map]
+    call: Call[Any, Any], connector: Object, version: Object, head: Object, maps: list[Map]
 ) -> list[bytes]:
     """The import result, put together from the items as they are stored: no model is made of 20,000 actions."""
     shown = convert.connector_to_rest(
@@ -116,17 +114,13 @@ OPERATIONS = (
         method="POST",
         path=IMPORT,
         summary="Import an OpenAPI description as a connector's new version",
-        tag="Connectors",
         handler=import_description,
         permissions=(Permission("create", "connectors"), Permission("create", "connectorversions")),
         key_as_bearer=True,
-        body=rest.ImportMetadata,
         size=BodyKind.UPLOAD,
         upload=True,
         success=201,
         response=rest.ImportResult,
         errors=(409,),
-        example=examples.METADATA,
-        response_example=examples.RESULT,
     ),
 )

@@ -6,7 +6,6 @@ from tieline_api import errors
 from tieline_api.auth.permissions import Permission
 from tieline_api.conversion import systems as convert
 from tieline_api.http.operation import Call, Operation, Reply
-from tieline_api.schemas import connector_examples as examples
 from tieline_api.schemas import systems as rest
 from tieline_api.store.etags import etag
 from tieline_api.use_cases.connector_lookup import VERSION, need_connector, need_version
@@ -15,7 +14,7 @@ from tieline_core.identity.display_names import cleaned
 from tieline_core.identity.ids import new_id
 from tieline_core.resources.fields import ValidationMessage
 from tieline_core.severity import Severity
-from tieline_core.system_defaults import Generated, generated
+from tieline_core.systems import Generated, generated
 
 
 async def create_system(call: Call[None, rest.SystemFromVersion]) -> Reply:
@@ -66,10 +65,8 @@ OPERATIONS = (
         method="POST",
         path=f"{VERSION}/systems",
         summary="Create a system from a connector's version",
-        tag="Connectors",
         handler=create_system,
         permissions=(Permission("get", "connectorversions"), Permission("create", "systems")),
-        body=rest.SystemFromVersion,
         body_optional=True,
         success=201,
         response=rest.SystemWithMessages,
@@ -78,6 +75,5 @@ OPERATIONS = (
             "domain": "shop.example",
             "templateBaseUrl": "https://api.shop.example/v1",
         },
-        response_example=examples.SYSTEM_FROM_VERSION,
     ),
 )

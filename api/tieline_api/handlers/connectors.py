@@ -8,7 +8,6 @@ from tieline_api.auth.permissions import permission
 from tieline_api.cache.sorted_lists import position
 from tieline_api.conversion import connectors as convert
 from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
-from tieline_api.schemas import connector_examples as examples
 from tieline_api.schemas import connectors as rest
 from tieline_api.schemas.base import PageQuery, SearchQuery
 from tieline_api.use_cases.connector_lookup import (
@@ -21,8 +20,7 @@ from tieline_api.use_cases.connector_lookup import (
 )
 from tieline_core.connectors import version_order
 from tieline_core.identity.ids import object_id, parse_id
-
-Obj = dict[str, Any]
+from tieline_core.objects import Object
 
 _ALL = 1_000_000
 
@@ -32,9 +30,7 @@ async def list_connectors(call: Call[SearchQuery, None]) -> Reply:
     query, world = call.query, call.platform.world
     needle = (query.search or "").casefold()
     found = [obj for obj in world.connectors.list(call.namespace) if needle in obj["spec"]["name"].casefold()]
-    page = cursors.cut(
-        found, kind="connectors", position=position, first=query.first, after=query.after, before=query.before
-    )
+    page = cursors.cut(found, kind="connectors", position=position, **query.window)
     items = await asyncio.gather(*(_connector(call, obj) for obj in page.items))
     return Reply(body=rest.ConnectorPage(total_count=page.total, items=items, next=page.next, prev=page.prev))
 
@@ -55,16 +51,10 @@ async def delete_connector(call: Call[None, None]) -> Reply:
 
 async def list_versions(call: Call[PageQuery, None]) -> Reply:
     """A page of a connector's versions, newest first."""
-    query, connector = call.query, need_connector(call)
-    versions = versions_of(call, connector)
+    connector = need_connector(call)
+    versions, place = versions_of(call, connector), version_order.position
     page = cursors.cut(
-        versions,
-        kind="connector-versions",
-        position=version_order.position,
-        first=query.first,
-        after=query.after,
-        before=query.before,
-        newest_first=True,
+        versions, kind="connector-versions", position=place, newest_first=True, **call.query.window
     )
     items = [convert.version_to_rest(version, connector, versions) for version in page.items]
     return Reply(
@@ -142,7 +132,7 @@ def _number(name: str, cursor: str, version: str) -> int:
     return int(number)
 
 
-async def _connector(call: Call[Any, Any], obj: Obj) -> rest.Connector:
+async def _connector(call: Call[Any, Any], obj: Object) -> rest.Connector:
     versions = versions_of(call, obj)
     shown = convert.default_of(obj, versions)
     head = await call.platform.connectors.head(shown) if shown else None
@@ -161,33 +151,25 @@ _READ = permission("get", "connectorversions")
 OPERATIONS = (
     Operation(
         id="listConnectors",
-        method="GET",
         path=f"{ORGANISATION}/connectors",
         summary="List connectors",
-        tag="Connectors",
         handler=list_connectors,
         permissions=permission("list", "connectors"),
-        query=SearchQuery,
         response=rest.ConnectorPage,
-        response_example=examples.page(examples.CONNECTOR),
     ),
     Operation(
         id="getConnector",
-        method="GET",
         path=CONNECTOR,
         summary="Get a connector",
-        tag="Connectors",
         handler=get_connector,
         permissions=permission("get", "connectors"),
         response=rest.Connector,
-        response_example=examples.CONNECTOR,
     ),
     Operation(
         id="deleteConnector",
         method="DELETE",
         path=CONNECTOR,
         summary="Delete a connector with all its versions",
-        tag="Connectors",
         handler=delete_connector,
         permissions=permission("delete", "connectors"),
         success=204,
@@ -195,55 +177,41 @@ OPERATIONS = (
     ),
     Operation(
         id="listConnectorVersions",
-        method="GET",
         path=f"{CONNECTOR}/versions",
         summary="List a connector's versions",
-        tag="Connectors",
         handler=list_versions,
         permissions=permission("list", "connectorversions"),
-        query=PageQuery,
         response=rest.ConnectorVersionPage,
-        response_example=examples.page(examples.VERSION),
     ),
     Operation(
         id="getConnectorVersion",
-        method="GET",
         path=VERSION,
         summary="Get a version by id or name, or the latest, or the default one",
-        tag="Connectors",
         handler=get_version,
         permissions=_READ,
         response=rest.ConnectorVersion,
-        response_example=examples.VERSION,
     ),
     *(
         Operation(
             id=f"list{words.capitalize()}",
-            method="GET",
             path=f"{VERSION}/{words}",
             summary=f"List a version's {words}",
-            tag="Connectors",
             handler=handler,
             permissions=_READ,
-            query=PageQuery,
             response=response,
-            response_example=examples.page(example),
         )
-        for words, handler, response, example in (
-            ("actions", list_actions, rest.ActionPage, examples.ACTION),
-            ("triggers", list_triggers, rest.TriggerPage, examples.TRIGGER),
-            ("definitions", list_definitions, rest.DefinitionPage, examples.DEFINITION),
+        for words, handler, response in (
+            ("actions", list_actions, rest.ActionPage),
+            ("triggers", list_triggers, rest.TriggerPage),
+            ("definitions", list_definitions, rest.DefinitionPage),
         )
     ),
     Operation(
         id="getDefinition",
-        method="GET",
         path=f"{VERSION}/definitions/{{definition_id}}",
         summary="Get a definition with its schema",
-        tag="Connectors",
         handler=get_definition,
         permissions=_READ,
         response=rest.DefinitionWithSchema,
-        response_example=examples.DEFINITION_WITH_SCHEMA,
     ),
 )

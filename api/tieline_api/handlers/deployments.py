@@ -1,9 +1,8 @@
 """Files, versions, deploying, suspending: what changes what runs."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from tieline_api import cursors, errors
+from tieline_api import cursors
 from tieline_api.auth.permissions import Permission, permission
 from tieline_api.body_limits import BodyKind
 from tieline_api.cache.sorted_lists import position
@@ -21,17 +20,18 @@ from tieline_api.use_cases.project_files_input import (
     set_labels,
 )
 from tieline_api.use_cases.project_lookup import (
+    change_project,
     environment_by_name_or_id,
     need_environment,
+    need_of_project,
     need_project,
     project_reply,
     set_environment,
 )
 from tieline_core.identity.ids import new_id, object_id
 from tieline_core.identity.owner_references import owner_reference
+from tieline_core.objects import Object
 from tieline_core.project_files.config_maps import files_digest
-
-Obj = dict[str, Any]
 
 VERSIONS = f"{PROJECT}/versions"
 
@@ -52,13 +52,10 @@ async def put_files(call: Call[None, rest.FilesBody]) -> Reply:
     references = await platform.files.store(obj, dict(files))
     labels = call.body.labels
 
-    def change(live: Obj, mine: Obj) -> None:
+    def change(live: Object, mine: Object) -> None:
         set_files(live, mine, references=references, labels=labels)
 
-    name = obj["metadata"]["name"]
-    changed = await platform.writer.change(
-        platform.world.projects, call.namespace, name, change, if_match=call.if_match
-    )
+    changed = await change_project(call, obj, change)
     return Reply(body=files_to_rest(files, changed["spec"].get("labels") or {}))
 
 
@@ -79,7 +76,7 @@ async def deploy(call: Call[rest.DeployQuery, rest.DeployBody]) -> Reply:
         files = given_files(body.files)
     await refuse_unrunnable(platform, obj, environment, files, labels)
     references = await platform.files.store(obj, dict(files))
-    spec: Obj = {
+    spec: Object = {
         "projectRef": {"name": obj["metadata"]["name"]},
         "digest": files_digest(dict(files)),
         "labels": labels,
@@ -93,48 +90,34 @@ async def deploy(call: Call[rest.DeployQuery, rest.DeployBody]) -> Reply:
         platform.world.versions, call.namespace, new_id(), spec, owner=owner_reference(obj)
     )
 
-    def change(live: Obj, mine: Obj) -> None:
+    def change(live: Object, mine: Object) -> None:
         if body.files is not None:
             set_files(live, mine, references=references, labels=labels)
         elif body.labels is not None:
             set_labels(live, mine, labels)
         set_environment(live, mine, environment, version=version["metadata"]["name"], suspended=False)
 
-    changed = await platform.writer.change(
-        platform.world.projects, call.namespace, obj["metadata"]["name"], change, if_match=call.if_match
-    )
-    return await project_reply(platform, changed)
+    return await project_reply(platform, await change_project(call, obj, change))
 
 
 async def suspend(call: Call[rest.SuspendQuery, None]) -> Reply:
     """Stops an environment. Deploy to it to start it again."""
-    platform = call.platform
     obj = need_project(call)
     environment = environment_by_name_or_id(obj, call.query.environment)
 
-    def change(live: Obj, mine: Obj) -> None:
+    def change(live: Object, mine: Object) -> None:
         set_environment(live, mine, environment, suspended=True)
 
-    name = obj["metadata"]["name"]
-    return await project_reply(
-        platform, await platform.writer.change(platform.world.projects, call.namespace, name, change)
-    )
+    return await project_reply(call.platform, await change_project(call, obj, change))
 
 
 async def list_versions(call: Call[PageQuery, None]) -> Reply:
     """Returns a page of the versions that are kept, newest first."""
-    world, query = call.platform.world, call.query
+    world = call.platform.world
     obj = need_project(call)
     found = world.referring(world.versions, "project", call.namespace, obj["metadata"]["name"])
-    page = cursors.cut(
-        found,
-        kind=f"versions/{object_id(obj)}",
-        position=position,
-        first=query.first,
-        after=query.after,
-        before=query.before,
-        newest_first=True,
-    )
+    kind = f"versions/{object_id(obj)}"
+    page = cursors.cut(found, kind=kind, position=position, newest_first=True, **call.query.window)
     items = [convert.version_to_rest(version) for version in page.items]
     return Reply(body=rest.VersionPage(total_count=page.total, items=items, next=page.next, prev=page.prev))
 
@@ -156,22 +139,14 @@ async def deploy_version(call: Call[rest.DeployQuery, None]) -> Reply:
     labels = version["spec"].get("labels") or {}
     await refuse_unrunnable(platform, obj, environment, files, labels)
 
-    def change(live: Obj, mine: Obj) -> None:
+    def change(live: Object, mine: Object) -> None:
         set_environment(live, mine, environment, version=version["metadata"]["name"], suspended=False)
 
-    name = obj["metadata"]["name"]
-    changed = await platform.writer.change(
-        platform.world.projects, call.namespace, name, change, if_match=call.if_match
-    )
-    return await project_reply(platform, changed)
+    return await project_reply(platform, await change_project(call, obj, change))
 
 
-def _need_version(call: Call[Any, Any], project: Mapping[str, Any]) -> Obj:
-    world, identifier = call.platform.world, call.path["version_id"]
-    version = world.need(world.versions, call.namespace, identifier)
-    if version["spec"]["projectRef"]["name"] != project["metadata"]["name"]:
-        raise errors.not_found("version", identifier)
-    return version
+def _need_version(call: Call[Any, Any], project: Object) -> Object:
+    return need_of_project(call, call.platform.world.versions, project, call.path["version_id"])
 
 
 _DEPLOY = (Permission("patch", "projects"), Permission("create", "projectversions"))
@@ -179,10 +154,8 @@ _DEPLOY = (Permission("patch", "projects"), Permission("create", "projectversion
 OPERATIONS = (
     Operation(
         id="getFiles",
-        method="GET",
         path=f"{PROJECT}/files",
         summary="Get files",
-        tag="Projects",
         handler=get_files,
         permissions=permission("get", "projects"),
         response=rest.CurrentFiles,
@@ -193,10 +166,8 @@ OPERATIONS = (
         method="PUT",
         path=f"{PROJECT}/files",
         summary="Update files, without deploying them",
-        tag="Projects",
         handler=put_files,
         permissions=permission("patch", "projects"),
-        body=rest.FilesBody,
         size=BodyKind.FILES,
         response=rest.CurrentFiles,
         conditional=True,
@@ -206,11 +177,8 @@ OPERATIONS = (
         method="PUT",
         path=f"{PROJECT}/deploy",
         summary="Deploy project",
-        tag="Projects",
         handler=deploy,
         permissions=_DEPLOY,
-        query=rest.DeployQuery,
-        body=rest.DeployBody,
         body_optional=True,
         size=BodyKind.FILES,
         response=rest.Project,
@@ -221,26 +189,21 @@ OPERATIONS = (
         method="POST",
         path=f"{PROJECT}/suspend",
         summary="Suspend project",
-        tag="Projects",
         handler=suspend,
         permissions=permission("patch", "projects"),
-        query=rest.SuspendQuery,
         response=rest.Project,
     ),
     Operation(
         id="listVersions",
-        method="GET",
         path=VERSIONS,
         summary="List versions, newest first",
         tag="Versions",
         handler=list_versions,
         permissions=permission("list", "projectversions"),
-        query=PageQuery,
         response=rest.VersionPage,
     ),
     Operation(
         id="getVersionFiles",
-        method="GET",
         path=f"{VERSIONS}/{{version_id}}/files",
         summary="Get the files of a version",
         tag="Versions",
@@ -257,7 +220,6 @@ OPERATIONS = (
         tag="Versions",
         handler=deploy_version,
         permissions=permission("patch", "projects"),
-        query=rest.DeployQuery,
         response=rest.Project,
         conditional=True,
     ),

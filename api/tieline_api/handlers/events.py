@@ -95,7 +95,6 @@ OPERATIONS = (
         tag="Runs and events",
         handler=publish_event,
         permissions=permission("patch", "projects"),
-        body=rest.EventCreate,
         size=BodyKind.EVENT,
         success=202,
         response=rest.EventAccepted,

@@ -1,6 +1,5 @@
 """The logs of a project: what its pods wrote, or what the checks of its versions found."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -15,8 +14,8 @@ from tieline_api.logs.pods import read
 from tieline_api.schemas import project_logs as rest
 from tieline_api.use_cases.project_lookup import need_environment, need_project
 from tieline_core.identity.ids import environment_id, object_id, parse_time
+from tieline_core.objects import ObjectView
 
-Obj = Mapping[str, Any]
 _MISSING = "-"
 """No version has this name: an environment that was never deployed has no latest one."""
 
@@ -79,7 +78,7 @@ def _entry(entry: Entry) -> rest.LogEntry:
     )
 
 
-def _findings(call: Call[Any, Any], project: Obj, *, latest: bool) -> list[Line]:
+def _findings(call: Call[Any, Any], project: ObjectView, *, latest: bool) -> list[Line]:
     """The findings of the project's versions as lines of their times."""
     world = call.platform.world
     versions = world.referring(world.versions, "project", call.namespace, project["metadata"]["name"])
@@ -97,7 +96,7 @@ def _findings(call: Call[Any, Any], project: Obj, *, latest: bool) -> list[Line]
     ]
 
 
-def _finding(version: Obj, finding: Obj) -> str:
+def _finding(version: ObjectView, finding: ObjectView) -> str:
     location = ":".join(str(finding[part]) for part in ("filename", "line") if finding.get(part))
     fields = {
         "versionId": object_id(version),
@@ -111,13 +110,10 @@ def _finding(version: Obj, finding: Obj) -> str:
 OPERATIONS = (
     Operation(
         id="getProjectLogs",
-        method="GET",
         path=f"{PROJECT}/logs",
         summary="Get project logs",
-        tag="Projects",
         handler=get_logs,
         permissions=permission("get", "projects"),
-        query=rest.LogsQuery,
         response=rest.LogPage,
     ),
 )

@@ -1,17 +1,15 @@
 """Operations on projects as records."""
 
-from typing import Any
-
 from tieline_api.auth.permissions import permission
 from tieline_api.conversion import projects as convert
 from tieline_api.conversion.lists import readable
 from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.schemas import projects as rest
-from tieline_api.use_cases.project_lookup import need_project, project_reply, versions_of
+from tieline_api.use_cases.project_lookup import change_project, need_project, project_reply, versions_of
 from tieline_core.identity.ids import new_id
+from tieline_core.objects import Object
 
 PROJECT = f"{ORGANISATION}/projects/{{project_id}}"
-Obj = dict[str, Any]
 
 
 async def list_projects(call: Call[None, None]) -> Reply:
@@ -44,19 +42,14 @@ async def update_project(call: Call[None, rest.ProjectUpdate]) -> Reply:
     """Updates name and settings. Files and running environments stay as they are."""
     body = call.body
 
-    def change(_live: Obj, mine: Obj) -> None:
+    def change(_live: Object, mine: Object) -> None:
         if body.name is not None:
             mine["spec"]["name"] = body.name
         accepts = body.settings.accept_code_changes_automatically if body.settings else None
         if accepts is not None:
             mine["spec"].setdefault("settings", {})["acceptCodeChangesAutomatically"] = accepts
 
-    platform = call.platform
-    name = need_project(call)["metadata"]["name"]
-    changed = await platform.writer.change(
-        platform.world.projects, call.namespace, name, change, if_match=call.if_match
-    )
-    return await project_reply(platform, changed)
+    return await project_reply(call.platform, await change_project(call, need_project(call), change))
 
 
 async def delete_project(call: Call[None, None]) -> Reply:
@@ -79,29 +72,23 @@ OPERATIONS = (
         method="POST",
         path=f"{ORGANISATION}/projects",
         summary="Create project",
-        tag="Projects",
         handler=create_project,
         permissions=permission("create", "projects"),
         link_sources={"project_id": "/id", "environment_id": "/environments/0/id"},
-        body=rest.ProjectCreate,
         response=rest.Project,
     ),
     Operation(
         id="listProjects",
-        method="GET",
         path=f"{ORGANISATION}/projects",
         summary="List projects",
-        tag="Projects",
         handler=list_projects,
         permissions=permission("list", "projects"),
         response=rest.ProjectList,
     ),
     Operation(
         id="getProject",
-        method="GET",
         path=PROJECT,
         summary="Get project",
-        tag="Projects",
         handler=get_project,
         permissions=permission("get", "projects"),
         response=rest.Project,
@@ -113,10 +100,8 @@ OPERATIONS = (
         method="PUT",
         path=PROJECT,
         summary="Update project",
-        tag="Projects",
         handler=update_project,
         permissions=permission("patch", "projects"),
-        body=rest.ProjectUpdate,
         response=rest.Project,
         conditional=True,
     ),
@@ -125,7 +110,6 @@ OPERATIONS = (
         method="DELETE",
         path=PROJECT,
         summary="Delete project",
-        tag="Projects",
         handler=delete_project,
         permissions=permission("delete", "projects"),
         success=204,

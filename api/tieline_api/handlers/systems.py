@@ -19,7 +19,7 @@ from tieline_api.store.etags import etag
 from tieline_api.store.writer import refuse_removal, set_or_drop
 from tieline_api.use_cases.status_overlay import system_with_findings
 from tieline_core.identity.ids import new_id, object_id, object_name
-from tieline_core.kubernetes import KubeError
+from tieline_core.objects import Object
 from tieline_core.systems import filled, is_from_connector
 
 SYSTEM = f"{ORGANISATION}/systems/{{system_id}}"
@@ -29,9 +29,8 @@ _KIND = "System"
 
 async def list_systems(call: Call[SearchQuery, None]) -> Reply:
     """Returns a page of the organisation's systems, oldest first."""
-    query = call.query
-    rows = call.platform.world.ordered.systems.rows(call.namespace, search=query.search)
-    page = sorted_lists.page(rows, kind="systems", first=query.first, after=query.after, before=query.before)
+    rows = call.platform.world.ordered.systems.rows(call.namespace, search=call.query.search)
+    page = sorted_lists.page(rows, kind="systems", **call.query.window)
     world, organisation = call.platform.world, call.organisation.id
     shown = readable(
         page.items,
@@ -56,13 +55,9 @@ async def create_system(call: Call[None, rest.SystemCreate]) -> Reply:
     for config, item in zip(call.body.auth_scheme_configs, spec["authSchemeConfigs"], strict=True):
         secrets += _plan_secret(owner, config, item, edition)
     platform = call.platform
-    try:
+    async with platform.credentials.discarding(call.namespace, secrets):
         await platform.credentials.stage(call.namespace, made_for(_KIND, owner), secrets)
         obj = await platform.writer.create(platform.world.systems, call.namespace, identifier, spec)
-    except (errors.ApiError, KubeError) as error:
-        names = [secret.name for secret in secrets]
-        await platform.credentials.discard(call.namespace, names, error=error)
-        raise
     await platform.credentials.adopt(obj, secrets)
     return _system(call, obj)
 
@@ -73,7 +68,7 @@ async def update_system(call: Call[None, rest.SystemUpdate]) -> Reply:
     obj = world.need(world.systems, call.namespace, call.path["system_id"])
     changes = convert.system_changes(call.body)
 
-    def change(_live: dict[str, Any], mine: dict[str, Any]) -> None:
+    def change(_live: Object, mine: Object) -> None:
         mine["spec"].update(changes)
 
     name = obj["metadata"]["name"]
@@ -105,7 +100,7 @@ async def delete_system(call: Call[None, None]) -> Reply:
     return Reply()
 
 
-def _distinction(call: Call[Any, Any], user: dict[str, Any]) -> str:
+def _distinction(call: Call[Any, Any], user: Object) -> str:
     """What tells a template or connection from others of its name: its environment, and its id."""
     identifier, spec = f"id {object_id(user)}", user["spec"]
     if "environment" not in spec:
@@ -132,7 +127,7 @@ async def put_auth_scheme(call: Call[None, AuthSchemeConfig]) -> Reply:
     before: set[str] = set()
     sent: list[str] = []
 
-    def change(live: dict[str, Any], mine: dict[str, Any]) -> None:
+    def change(live: Object, mine: Object) -> None:
         before.update(secret_references(live))
         items = mine["spec"].setdefault("authSchemeConfigs", [])
         stored = next((item for item in items if item["id"] == identifier), None)
@@ -151,13 +146,10 @@ async def put_auth_scheme(call: Call[None, AuthSchemeConfig]) -> Reply:
         await call.platform.references.check(call.caller, obj, sent, staged=names)
         await credentials.stage(call.namespace, made_for(_KIND, name), secrets, owner=obj)
 
-    try:
+    async with credentials.discarding(call.namespace, secrets):
         changed = await call.platform.writer.change(
             world.systems, call.namespace, name, change, if_match=call.if_match, prepare=stage
         )
-    except (errors.ApiError, KubeError) as error:
-        await credentials.discard(call.namespace, [secret.name for secret in secrets], error=error)
-        raise
     await credentials.remove(changed, before - secret_references(changed))
     item = convert.auth_scheme_item(changed, identifier)
     if item is None:
@@ -174,7 +166,7 @@ async def delete_auth_scheme(call: Call[None, None]) -> Reply:
     name = obj["metadata"]["name"]
     removed: list[str] = []
 
-    def change(live: dict[str, Any], mine: dict[str, Any]) -> None:
+    def change(live: Object, mine: Object) -> None:
         item = convert.auth_scheme_item(live, identifier)
         if item is None and is_from_connector(live, identifier):
             raise errors.conflict(
@@ -196,9 +188,7 @@ async def delete_auth_scheme(call: Call[None, None]) -> Reply:
     return Reply()
 
 
-def _plan_secret(
-    owner: str, config: AuthSchemeConfig, item: dict[str, Any], edition: str
-) -> list[PlannedSecret]:
+def _plan_secret(owner: str, config: AuthSchemeConfig, item: Object, edition: str) -> list[PlannedSecret]:
     """The Secret for a scheme's secret, to which ``item`` refers from now on; none when it brings none."""
     secret = schemes.secret_of(config)
     if secret is None:
@@ -221,7 +211,7 @@ def _refuse_duplicates(configs: list[AuthSchemeConfig]) -> None:
         seen.add(config.id)
 
 
-def _system(call: Call[Any, Any], obj: dict[str, Any]) -> Reply:
+def _system(call: Call[Any, Any], obj: Object) -> Reply:
     judged = system_with_findings(call.platform.world, obj)
     return Reply(body=convert.system_to_rest(judged, organisation=call.organisation.id), etag=etag(obj))
 
@@ -229,14 +219,11 @@ def _system(call: Call[Any, Any], obj: dict[str, Any]) -> Reply:
 OPERATIONS = (
     Operation(
         id="listSystems",
-        method="GET",
         path=f"{ORGANISATION}/systems",
         summary="List systems",
-        tag="Systems",
         handler=list_systems,
         permissions=permission("list", "systems"),
         key_as_bearer=True,
-        query=SearchQuery,
         response=rest.SystemPage,
     ),
     Operation(
@@ -244,20 +231,16 @@ OPERATIONS = (
         method="POST",
         path=f"{ORGANISATION}/systems",
         summary="Create a new system",
-        tag="Systems",
         handler=create_system,
         permissions=permission("create", "systems"),
         link_sources={"system_id": "/id"},
-        body=rest.SystemCreate,
         success=201,
         response=rest.System,
     ),
     Operation(
         id="getSystem",
-        method="GET",
         path=SYSTEM,
         summary="Get a system",
-        tag="Systems",
         handler=get_system,
         permissions=permission("get", "systems"),
         response=rest.System,
@@ -268,10 +251,8 @@ OPERATIONS = (
         method="PUT",
         path=SYSTEM,
         summary="Update a system",
-        tag="Systems",
         handler=update_system,
         permissions=permission("patch", "systems"),
-        body=rest.SystemUpdate,
         success=201,
         response=rest.System,
         conditional=True,
@@ -281,7 +262,6 @@ OPERATIONS = (
         method="DELETE",
         path=SYSTEM,
         summary="Delete a system that nothing uses",
-        tag="Systems",
         handler=delete_system,
         permissions=permission("delete", "systems"),
         success=204,
@@ -291,10 +271,8 @@ OPERATIONS = (
         method="PUT",
         path=SCHEME,
         summary="Add or update an auth scheme for a system",
-        tag="Systems",
         handler=put_auth_scheme,
         permissions=permission("patch", "systems"),
-        body=AuthSchemeConfig,
         success=201,
         response=AuthSchemeConfig,
         conditional=True,
@@ -304,7 +282,6 @@ OPERATIONS = (
         method="DELETE",
         path=SCHEME,
         summary="Delete an auth scheme for a system",
-        tag="Systems",
         handler=delete_auth_scheme,
         permissions=permission("patch", "systems"),
         success=204,

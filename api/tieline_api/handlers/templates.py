@@ -7,8 +7,7 @@ from tieline_api.auth.permissions import permission
 from tieline_api.cache.cluster_cache import ClusterCache
 from tieline_api.cache.sorted_lists import position
 from tieline_api.conversion.lists import readable
-from tieline_api.conversion.systems import auth_scheme_items
-from tieline_api.conversion.templates import template_to_rest
+from tieline_api.conversion.systems import auth_scheme_items, template_to_rest
 from tieline_api.handlers.connections import page_of_connections
 from tieline_api.handlers.projects import PROJECT
 from tieline_api.http.operation import Call, Operation, Reply
@@ -17,11 +16,11 @@ from tieline_api.schemas.base import Empty
 from tieline_api.schemas.connections import ConnectionPage
 from tieline_api.schemas.projects import EnvironmentPageQuery, EnvironmentQuery
 from tieline_api.store.writer import set_or_drop
-from tieline_api.use_cases.project_lookup import need_environment, need_project
+from tieline_api.use_cases.project_lookup import need_environment, need_of_project, need_project
 from tieline_api.use_cases.status_overlay import system_with_findings
 from tieline_core.identity.ids import new_id, object_id
+from tieline_core.objects import Object
 
-Obj = dict[str, Any]
 TEMPLATES = f"{PROJECT}/connection-templates"
 TEMPLATE = f"{TEMPLATES}/{{template_id}}"
 SYSTEMS = f"{PROJECT}/systems"
@@ -52,15 +51,8 @@ async def list_static_connections(call: Call[EnvironmentPageQuery, None]) -> Rep
         and (connection := world.referred(world.connections, template, "connectionRef")) is not None
     ]
     distinct = list({connection["metadata"]["name"]: connection for connection in linked}.values())
-    query = call.query
-    page = cursors.cut(
-        distinct,
-        kind=f"static-connections/{object_id(need_project(call))}",
-        position=position,
-        first=query.first,
-        after=query.after,
-        before=query.before,
-    )
+    kind = f"static-connections/{object_id(need_project(call))}"
+    page = cursors.cut(distinct, kind=kind, position=position, **call.query.window)
     return page_of_connections(world, page, organisation=call.organisation.id)
 
 
@@ -87,7 +79,7 @@ async def update_template(call: Call[None, rest.TemplateUpdate]) -> Reply:
     offered = list(dict.fromkeys(body.auth_scheme_config_ids or ()))
     _refuse_unknown_schemes(world, template, offered)
 
-    def change(live: Obj, mine: Obj) -> None:
+    def change(live: Object, mine: Object) -> None:
         if body.name is not None:
             mine["spec"]["name"] = body.name
         if body.dynamic is not None:
@@ -133,7 +125,7 @@ async def remove_system(call: Call[None, rest.TemplateCreate]) -> Reply:
     )
 
 
-async def _create(call: Call[None, rest.TemplateCreate]) -> tuple[Obj, Obj]:
+async def _create(call: Call[None, rest.TemplateCreate]) -> tuple[Object, Object]:
     world, body = call.platform.world, call.body
     project = need_project(call)
     environment = need_environment(
@@ -158,12 +150,12 @@ async def _create(call: Call[None, rest.TemplateCreate]) -> tuple[Obj, Obj]:
     return template, system
 
 
-def _shown(call: Call[Any, Any], template: Obj, system: Obj) -> rest.ConnectionTemplate:
+def _shown(call: Call[Any, Any], template: Object, system: Object) -> rest.ConnectionTemplate:
     judged = system_with_findings(call.platform.world, system)
     return template_to_rest(template, judged, organisation=call.organisation.id)
 
 
-def _refuse_unknown_schemes(world: ClusterCache, template: Obj, offered: list[str]) -> None:
+def _refuse_unknown_schemes(world: ClusterCache, template: Object, offered: list[str]) -> None:
     if not offered:
         return
     known = {item["id"] for item in auth_scheme_items(_system_of(world, template))}
@@ -174,15 +166,11 @@ def _refuse_unknown_schemes(world: ClusterCache, template: Obj, offered: list[st
             )
 
 
-def _need_template(call: Call[Any, Any], project: Obj) -> Obj:
-    world, identifier = call.platform.world, call.path["template_id"]
-    template = world.need(world.templates, call.namespace, identifier)
-    if template["spec"]["projectRef"]["name"] != project["metadata"]["name"]:
-        raise errors.not_found("connection template", identifier)
-    return template
+def _need_template(call: Call[Any, Any], project: Object) -> Object:
+    return need_of_project(call, call.platform.world.templates, project, call.path["template_id"])
 
 
-def _templates(call: Call[Any, Any], env_id: str | None) -> list[Obj]:
+def _templates(call: Call[Any, Any], env_id: str | None) -> list[Object]:
     world = call.platform.world
     project = need_project(call)
     if env_id:
@@ -190,21 +178,21 @@ def _templates(call: Call[Any, Any], env_id: str | None) -> list[Obj]:
     return world.referring(world.templates, "project", call.namespace, project["metadata"]["name"])
 
 
-def _in_environment(world: ClusterCache, project: Obj, environment: str) -> list[Obj]:
+def _in_environment(world: ClusterCache, project: Object, environment: str) -> list[Object]:
     metadata = project["metadata"]
     return world.referring(
         world.templates, "environment", metadata["namespace"], metadata["name"], environment
     )
 
 
-def _system_of(world: ClusterCache, template: Obj) -> Obj:
+def _system_of(world: ClusterCache, template: Object) -> Object:
     system = world.referred(world.systems, template, "systemRef")
     if system is None:
         raise errors.conflict("The template's system does not exist (any more): create it first")
     return system
 
 
-def _refuse_taken_name(world: ClusterCache, project: Obj, environment: str, name: str) -> None:
+def _refuse_taken_name(world: ClusterCache, project: Object, environment: str, name: str) -> None:
     if any(template["spec"]["name"] == name for template in _in_environment(world, project, environment)):
         raise errors.conflict(f'The environment has a template named "{name}" already: choose another name')
 
@@ -215,10 +203,8 @@ def _removal(method: str, identifier: str) -> Operation:
         method=method,
         path=SYSTEMS,
         summary="Remove a system from a project environment",
-        tag="Systems in an environment",
         handler=remove_system,
         permissions=permission("delete", "connectiontemplates"),
-        body=rest.TemplateCreate,
         success=204,
     )
 
@@ -226,13 +212,10 @@ def _removal(method: str, identifier: str) -> Operation:
 OPERATIONS = (
     Operation(
         id="listStaticConnections",
-        method="GET",
         path=f"{PROJECT}/connections",
         summary="List static connections for a project environment",
-        tag="Systems in an environment",
         handler=list_static_connections,
         permissions=permission("list", "connections"),
-        query=EnvironmentPageQuery,
         response=ConnectionPage,
     ),
     Operation(
@@ -240,7 +223,6 @@ OPERATIONS = (
         method="POST",
         path=TEMPLATES,
         summary="Create connection template",
-        tag="Systems in an environment",
         handler=create_template,
         permissions=permission("create", "connectiontemplates"),
         link_sources={
@@ -248,7 +230,6 @@ OPERATIONS = (
             "connection_template_id": "/connectionTemplateId",
         },
         link_parameters={"systemId": "system_id", "environmentId": "environment_id"},
-        body=rest.TemplateCreate,
         response=rest.ConnectionTemplate,
     ),
     Operation(
@@ -256,10 +237,8 @@ OPERATIONS = (
         method="PUT",
         path=TEMPLATE,
         summary="Update connection template",
-        tag="Systems in an environment",
         handler=update_template,
         permissions=permission("patch", "connectiontemplates"),
-        body=rest.TemplateUpdate,
         response=rest.ConnectionTemplate,
         conditional=True,
     ),
@@ -268,7 +247,6 @@ OPERATIONS = (
         method="DELETE",
         path=TEMPLATE,
         summary="Delete connection template",
-        tag="Systems in an environment",
         handler=delete_template,
         permissions=permission("delete", "connectiontemplates"),
         response=Empty,
@@ -276,24 +254,18 @@ OPERATIONS = (
     ),
     Operation(
         id="listConnectionTemplates",
-        method="GET",
         path=TEMPLATES,
         summary="List project environment connection templates",
-        tag="Systems in an environment",
         handler=list_templates,
         permissions=permission("list", "connectiontemplates"),
-        query=EnvironmentQuery,
         response=rest.TemplatePage,
     ),
     Operation(
         id="listEnvironmentSystems",
-        method="GET",
         path=SYSTEMS,
         summary="List the systems linked to a project environment",
-        tag="Systems in an environment",
         handler=list_templates,
         permissions=permission("list", "connectiontemplates"),
-        query=EnvironmentQuery,
         response=rest.TemplatePage,
     ),
     Operation(
@@ -301,11 +273,9 @@ OPERATIONS = (
         method="POST",
         path=SYSTEMS,
         summary="Add a system to a project environment",
-        tag="Systems in an environment",
         handler=add_system,
         permissions=permission("create", "connectiontemplates"),
         link_parameters={"systemId": "system_id", "environmentId": "environment_id"},
-        body=rest.TemplateCreate,
         success=204,
     ),
     _removal("DELETE", "removeSystemFromEnvironment"),

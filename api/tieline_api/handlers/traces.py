@@ -9,9 +9,8 @@ from tieline_api.handlers.projects import PROJECT
 from tieline_api.http.operation import Call, Operation, Reply
 from tieline_api.page_tokens import seal, unseal
 from tieline_api.schemas import traces as rest
-from tieline_api.traces.filters import BadFilterError, parse_filter
 from tieline_api.traces.origins import Origin
-from tieline_api.traces.query import Position, RunQuery
+from tieline_api.traces.query import BadFilterError, Position, RunQuery, parse_filter
 from tieline_api.traces.spans import ACTIVATION, EXCEPTION_TYPE, USER, Owner, Span
 from tieline_api.use_cases.project_lookup import need_environment, need_project
 from tieline_core.identity.ids import environment_id, object_id
@@ -144,13 +143,10 @@ _IDS = {"traceId": "4bf92f3577b34da6a3ce929d0e0e4736", "spanId": "00f067aa0ba902
 OPERATIONS = (
     Operation(
         id="listProjectTraces",
-        method="GET",
         path=f"{PROJECT}/traces",
         summary="List project traces",
-        tag="Traces",
         handler=list_traces,
         permissions=permission("get", "projects"),
-        query=rest.TracesQuery,
         response=rest.TracePage,
         response_example={
             "items": [
@@ -174,10 +170,8 @@ OPERATIONS = (
     ),
     Operation(
         id="getTrace",
-        method="GET",
         path=f"{PROJECT}/traces/{{trace_id}}",
         summary="Get trace",
-        tag="Traces",
         handler=get_trace,
         permissions=permission("get", "projects"),
         response=rest.Trace,

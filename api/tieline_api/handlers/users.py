@@ -13,8 +13,8 @@ from tieline_api.schemas import users as rest
 from tieline_api.store.etags import etag
 from tieline_api.store.writer import set_or_drop
 from tieline_api.use_cases.user_create import create_user as store_user
+from tieline_core.objects import Object
 
-Obj = dict[str, Any]
 USERS = f"{ORGANISATION}/users"
 
 
@@ -36,7 +36,7 @@ async def list_users(call: Call[rest.UsersQuery, None]) -> Reply:
     if query.activated is not None:
         active = _activated(call, query.environment_id)
         rows = [row for row in rows if (row.name in active) is query.activated]
-    page = sorted_lists.page(rows, kind="users", first=query.first, after=query.after, before=query.before)
+    page = sorted_lists.page(rows, kind="users", **query.window)
     shown = readable(page.items, lambda obj: user_to_rest(obj, organisation=call.organisation.id))
     body = rest.UserPage(total_count=page.total, users=shown.items, next=page.next, prev=page.prev)
     return Reply(body=body, warnings=shown.warnings)
@@ -59,7 +59,7 @@ async def delete_user(call: Call[None, None]) -> Reply:
     return Reply()
 
 
-def need_user(call: Call[Any, Any], identifier: str) -> Obj:
+def need_user(call: Call[Any, Any], identifier: str) -> Object:
     """The user with this id or external id."""
     found = call.platform.world.user(call.namespace, identifier)
     if found is None:
@@ -79,7 +79,7 @@ def _activated(call: Call[Any, Any], environment: str | None) -> set[str]:
     return {row.obj["spec"]["endUserRef"]["name"] for row in activations_at(call, ref)}
 
 
-def _user(call: Call[Any, Any], obj: Obj) -> Reply:
+def _user(call: Call[Any, Any], obj: Object) -> Reply:
     return Reply(body=user_to_rest(obj, organisation=call.organisation.id), etag=etag(obj))
 
 
@@ -89,31 +89,24 @@ OPERATIONS = (
         method="POST",
         path=USERS,
         summary="Create a user",
-        tag="Users",
         handler=create_user,
         permissions=permission("create", "endusers"),
         link_sources={"user_id": "/id"},
-        body=rest.UserCreate,
         success=201,
         response=rest.EndUser,
     ),
     Operation(
         id="listUsers",
-        method="GET",
         path=USERS,
         summary="List users",
-        tag="Users",
         handler=list_users,
         permissions=permission("list", "endusers"),
-        query=rest.UsersQuery,
         response=rest.UserPage,
     ),
     Operation(
         id="getUser",
-        method="GET",
         path=f"{USERS}/{{user_id}}",
         summary="Get a user by id or external id",
-        tag="Users",
         handler=get_user,
         permissions=permission("get", "endusers"),
         response=rest.EndUser,
@@ -124,7 +117,6 @@ OPERATIONS = (
         method="DELETE",
         path=f"{USERS}/{{user_id}}",
         summary="Delete a user",
-        tag="Users",
         handler=delete_user,
         permissions=permission("delete", "endusers"),
         success=204,

@@ -18,11 +18,11 @@ from tieline_api.http.operation import Call, Operation, Reply
 from tieline_api.schemas import projects as rest
 from tieline_api.store.etags import etag
 from tieline_api.store.field_managers import other_managers
-from tieline_api.use_cases.project_lookup import need_project
+from tieline_api.use_cases.project_lookup import change_project, need_project
 from tieline_core.evaluation.variables_checker import check_all
+from tieline_core.objects import Object
 from tieline_protocol.schema_limits import MAX_BYTES
 
-Obj = dict[str, Any]
 VARIABLES = f"{PROJECT}/variables"
 _PROPERTIES = "/properties/"
 _AT_ONCE = 200
@@ -51,9 +51,9 @@ async def patch_schema(call: Call[None, rest.SchemaPatch]) -> Reply:
     return await _write(call, lambda old: patched(old, body))
 
 
-def patched(schema: Obj, patch: rest.SchemaPatch) -> Obj:
+def patched(schema: Object, patch: rest.SchemaPatch) -> Object:
     """``schema`` after one operation; ``properties`` is made when something is added to it. ApiError 422."""
-    result: Obj = orjson.loads(_text(schema))
+    result: Object = orjson.loads(_text(schema))
     if patch.op == "add" and patch.path.startswith(_PROPERTIES) and "properties" not in result:
         result["properties"] = {}
     operation = {"op": patch.op, "path": patch.path}
@@ -70,7 +70,7 @@ def patched(schema: Obj, patch: rest.SchemaPatch) -> Obj:
     return changed
 
 
-async def check_schema(call: Call[Any, Any], schema: Obj) -> None:
+async def check_schema(call: Call[Any, Any], schema: Object) -> None:
     """ApiError: 413 for one that is too large, 422 for one that is no JSON Schema or takes too much to check."""
     if len(_text(schema)) > MAX_BYTES:
         raise errors.too_large("The schema", limit=MAX_BYTES)
@@ -79,20 +79,18 @@ async def check_schema(call: Call[Any, Any], schema: Obj) -> None:
         raise errors.invalid("", f"this is no usable JSON Schema: {verdict.problem}")
 
 
-def _text(schema: Obj) -> bytes:
+def _text(schema: Object) -> bytes:
     try:
         return orjson.dumps(schema)
     except TypeError as error:
         raise errors.invalid("", f"this cannot be written as JSON: {error}") from error
 
 
-async def _write(call: Call[Any, Any], compute: Callable[[Obj], Obj]) -> Reply:
-    platform = call.platform
+async def _write(call: Call[Any, Any], compute: Callable[[Object], Object]) -> Reply:
     before = need_project(call)
-    name = before["metadata"]["name"]
-    new: Obj = {}
+    new: Object = {}
 
-    def change(live: Obj, mine: Obj) -> None:
+    def change(live: Object, mine: Object) -> None:
         nonlocal new
         old = _schema(live)
         new = compute(old)
@@ -104,19 +102,12 @@ async def _write(call: Call[Any, Any], compute: Callable[[Obj], Obj]) -> Reply:
             )
         mine["spec"]["dynamicVariablesSchema"] = new
 
-    changed = await platform.writer.change(
-        platform.world.projects,
-        call.namespace,
-        name,
-        change,
-        if_match=call.if_match,
-        prepare=lambda: check_schema(call, new),
-    )
+    changed = await change_project(call, before, change, prepare=lambda: check_schema(call, new))
     broken = await _broken_by(call, before, changed)
     return Reply(body=rest.VariablesSchema(_schema(changed)), etag=etag(changed), warnings=broken)
 
 
-async def _broken_by(call: Call[Any, Any], before: Obj, project: Obj) -> tuple[str, ...]:
+async def _broken_by(call: Call[Any, Any], before: Object, project: Object) -> tuple[str, ...]:
     """A warning when activations have values that no longer fit."""
     old, new = _schema(before), _schema(project)
     if old == new:
@@ -144,7 +135,7 @@ async def _broken_by(call: Call[Any, Any], before: Obj, project: Obj) -> tuple[s
     return (f"{which} values that no longer fit (see variableErrors): code keeps the last ones that did",)
 
 
-def _activations(call: Call[Any, Any], project: Obj) -> list[Obj]:
+def _activations(call: Call[Any, Any], project: Object) -> list[Object]:
     """All activations of a project."""
     name, cache = project["metadata"]["name"], call.platform.world.activations
     environment_keys = [
@@ -157,17 +148,15 @@ def _activations(call: Call[Any, Any], project: Obj) -> list[Obj]:
     ]
 
 
-def _schema(project: Obj) -> Obj:
+def _schema(project: Object) -> Object:
     return dict(project["spec"].get("dynamicVariablesSchema") or EMPTY_SCHEMA)
 
 
 OPERATIONS = (
     Operation(
         id="getVariablesSchema",
-        method="GET",
         path=VARIABLES,
         summary="Get project variables schema",
-        tag="Projects",
         handler=get_schema,
         permissions=permission("get", "projects"),
         response=rest.VariablesSchema,
@@ -178,10 +167,8 @@ OPERATIONS = (
         method="PUT",
         path=VARIABLES,
         summary="Set project variables schema",
-        tag="Projects",
         handler=put_schema,
         permissions=permission("patch", "projects"),
-        body=rest.VariablesSchema,
         response=rest.VariablesSchema,
         conditional=True,
     ),
@@ -190,10 +177,8 @@ OPERATIONS = (
         method="PATCH",
         path=VARIABLES,
         summary="Patch project variables schema",
-        tag="Projects",
         handler=patch_schema,
         permissions=permission("patch", "projects"),
-        body=rest.SchemaPatch,
         response=rest.VariablesSchema,
         conditional=True,
     ),

@@ -4,10 +4,14 @@ In this order, so that nobody learns anything they may not know: who calls (401)
 may they (403, or 404 for strangers), what do they say (400, 413, 415, 422), then the operation itself.
 """
 
+import asyncio
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.payload import Payload
 from pydantic import BaseModel
 
 from tieline_api import errors
@@ -15,7 +19,6 @@ from tieline_api.auth.authentication import Caller
 from tieline_api.body_limits import MIB, BodyLimits
 from tieline_api.cache.organisations import Organisation, nowhere
 from tieline_api.dependencies import Dependencies
-from tieline_api.http.chunked_payload import ChunkedPayload
 from tieline_api.http.operation import Call, Operation, Reply
 from tieline_api.http.request_body import (
     names_of,
@@ -38,6 +41,7 @@ WRITES = web.RequestKey("writes", revisions.Writes)
 """What the request has written so far."""
 
 _MAX_STRAY_BODY = 64 * 1024
+_PIECE = 256 * 1024
 
 
 class Dispatcher:
@@ -175,3 +179,23 @@ def _response(operation: Operation, request: web.Request, reply: Reply, warnings
         charset="utf-8",
         headers=headers,
     )
+
+
+class ChunkedPayload(Payload):
+    """Bytes, one after the other, as a body. (aiohttp's payload for io.BytesIO copies all of them first.)"""
+
+    def __init__(self, parts: Sequence[bytes]) -> None:
+        super().__init__(parts)
+        self._size = sum(map(len, parts))
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """The whole as text."""
+        return b"".join(self._value).decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        """Sends the pieces, and lets others go on after each."""
+        for part in self._value:
+            view = memoryview(part)
+            for start in range(0, len(view), _PIECE):
+                await writer.write(view[start : start + _PIECE])
+                await asyncio.sleep(0)

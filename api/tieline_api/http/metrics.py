@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from tieline_api.engine.connection import Engine
 from tieline_api.runs.reading import RunReader
-from tieline_api.traces.backends import Traces
+from tieline_api.traces.backends import SpanCounts
 from tieline_core.kubernetes import Kube
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -34,7 +34,7 @@ class _KubeRequests(Collector):
 class _Spans(Collector):
     """Spans, as the store counts them."""
 
-    def __init__(self, store: Traces) -> None:
+    def __init__(self, store: SpanCounts) -> None:
         self._store = store
 
     def collect(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily]:
@@ -118,7 +118,7 @@ class Metrics:
         self._requests.labels(operation, str(status)).inc()
         self._seconds.labels(operation).observe(seconds)
 
-    def add_traces(self, store: Traces) -> None:
+    def add_traces(self, store: SpanCounts) -> None:
         """Count what the store of traces keeps, and what it has to drop."""
         self._registry.register(_Spans(store))
 

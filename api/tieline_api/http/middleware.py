@@ -18,7 +18,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
 from tieline_api import errors
-from tieline_api.auth.failure_limit import FailureLimiter, credential_of
+from tieline_api.auth.rate_limits import FailureLimiter, credential_of
 from tieline_api.client_address import Network, origin
 from tieline_api.http.dispatcher import OPERATION, ORGANISATION, USER, WRITES
 from tieline_api.http.metrics import Metrics
@@ -34,6 +34,16 @@ _ALLOWED_HEADERS = "Authorization, Content-Type, If-Match, If-None-Match, X-API-
 _PREFLIGHT_SECONDS = "600"
 _QUIET = frozenset({"healthz", "readyz", "metrics"})
 _CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 400: "malformed", 408: "timeout"}
+STANDARD_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # Answers are for one caller, and the header that says so may be one that caches do not know (X-API-Key).
+    "Cache-Control": "private, no-cache",
+}
+"""What an answer gets that says nothing else. The pages of the API set a policy of their own."""
 
 
 def request_log(metrics: Metrics, *, header: str) -> Middleware:
@@ -177,3 +187,15 @@ def _log(request: web.Request, *, operation: str, status: int, seconds: float) -
             **(writes.log_fields() if (writes := request.get(WRITES)) else {}),
         },
     )
+
+
+async def add_standard_headers(_request: web.BaseRequest, response: web.StreamResponse) -> None:
+    """For ``on_response_prepare``."""
+    set_standard_headers(response)
+
+
+def set_standard_headers(response: web.StreamResponse) -> None:
+    """Adds the headers that are missing, and does not name the server's software and its version."""
+    for name, value in STANDARD_HEADERS.items():
+        response.headers.setdefault(name, value)
+    response.headers["Server"] = "tieline"

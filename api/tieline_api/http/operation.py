@@ -2,7 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
+from functools import cached_property
+from types import NoneType
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar, get_args, get_type_hints
 
 from pydantic import BaseModel
 
@@ -70,14 +72,14 @@ class Operation:
     """One row: everything that routes, validation, permission and documentation need to know."""
 
     id: str
-    method: str
     path: str
     summary: str
-    tag: str
+    method: str = "GET"
     handler: Handler
+    """A function of one ``call: Call[Q, B]``."""
     permissions: tuple[Permission, ...]
-    query: type[BaseModel] | None = None
-    body: type[BaseModel] | None = None
+    tag: str = ""
+    """What it is listed under; where the row does not say it, what the rows of its module are."""
     body_optional: bool = False
     """Whether an absent body means an empty object."""
     size: BodyKind = BodyKind.BODY
@@ -100,3 +102,18 @@ class Operation:
     """Fields of the body that are ids, and what paths call them."""
     example: Mapping[str, Any] | None = None
     response_example: Mapping[str, Any] | list[Any] | None = None
+
+    @cached_property
+    def query(self) -> type[BaseModel] | None:
+        """The model of the query string: the handler's Q."""
+        return _call_models(self.handler)[0]
+
+    @cached_property
+    def body(self) -> type[BaseModel] | None:
+        """The model of the body: the handler's B."""
+        return _call_models(self.handler)[1]
+
+
+def _call_models(handler: Handler) -> list[type[BaseModel] | None]:
+    """The models of the ``Call[Q, B]`` that a handler takes; None for what it does not take."""
+    return [None if model is NoneType else model for model in get_args(get_type_hints(handler)["call"])]

@@ -1,16 +1,17 @@
 """Reading a request: body with a limit, query, unknown fields."""
 
+import asyncio
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, TypeVar, get_args
+from types import TracebackType
+from typing import Any, Self, TypeVar, get_args
 
 import orjson
 from aiohttp import web
 from pydantic import BaseModel, RootModel, ValidationError
 
 from tieline_api import errors
-from tieline_api.http.body_timeout import ProgressTimeout
 from tieline_api.http.content_encoding import content_of
 from tieline_api.schemas.auth_schemes import FOREIGN
 
@@ -22,6 +23,10 @@ _MAX_DEPTH = 64
 _BOM = b"\xef\xbb\xbf"
 _CLOSE = 0.7  # difflib's measure, 1 is the same
 _JSON_TYPES = ("application/json", "text/json")
+GRACE_SECONDS = 15.0
+"""What every body has, whatever its size."""
+BYTES_PER_SECOND = 4096
+"""What has to arrive on average after that: who sends less holds a connection for nothing."""
 
 
 async def read_body(request: web.Request, *, limit: int, seconds: float = BODY_SECONDS) -> bytes:
@@ -242,3 +247,27 @@ def _deeper_than(value: Any, depth: int) -> bool:
 def _quoted(text: str) -> str:
     safe = "".join(letter if " " <= letter <= "~" else "?" for letter in text[:200])
     return safe.replace("\\", "\\\\").replace('"', '\\"')
+
+
+class ProgressTimeout:
+    """A time-out that moves on with what arrives; ``async with`` raises TimeoutError as ``asyncio.timeout`` does."""
+
+    def __init__(self, seconds: float) -> None:
+        """``seconds`` is the limit that nothing moves."""
+        loop = asyncio.get_running_loop()
+        self._began, self._last = loop.time(), loop.time() + seconds
+        self._timeout = asyncio.timeout_at(min(self._last, self._began + GRACE_SECONDS))
+
+    def arrived(self, size: int) -> None:
+        """Tells how many bytes have arrived so far."""
+        due = self._began + GRACE_SECONDS + size / BYTES_PER_SECOND
+        self._timeout.reschedule(min(self._last, due))
+
+    async def __aenter__(self) -> Self:
+        await self._timeout.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._timeout.__aexit__(kind, error, trace)

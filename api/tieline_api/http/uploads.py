@@ -17,9 +17,8 @@ from pydantic import BaseModel
 
 from tieline_api import errors
 from tieline_api.body_limits import MIB
-from tieline_api.http.body_timeout import ProgressTimeout
 from tieline_api.http.content_encoding import content_of
-from tieline_api.http.request_body import validate
+from tieline_api.http.request_body import ProgressTimeout, validate
 
 UPLOAD_SECONDS = 120.0
 _METADATA_BYTES = 64 * 1024

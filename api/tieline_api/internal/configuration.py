@@ -7,30 +7,30 @@ from typing import Any
 from tieline_api.cache.cluster_cache import ClusterCache
 from tieline_api.cache.indexes import environment_names
 from tieline_api.cache.organisations import Organisation
-from tieline_api.cache.user_activations import activation_of_user
 from tieline_api.conversion.connections import scheme_item
 from tieline_api.conversion.projects import environment_status
-from tieline_api.internal import configuration_changes
+from tieline_api.internal import configuration_sources
 from tieline_api.internal.pod_credentials import credential
 from tieline_core.identity.ids import environment_id, object_id, static_activation_id
 from tieline_core.identity.names import possible_workloads, recorded_workload
 from tieline_core.kubernetes import resources as r
+from tieline_core.objects import Json, ObjectView
+from tieline_core.resources.activations import in_effect
 from tieline_core.systems import connection_base_url
-from tieline_core.variables import in_effect
 
-Obj = Mapping[str, Any]
-Json = dict[str, Any]
 Fits = Callable[[Mapping[str, Any] | None, Mapping[str, Any]], bool]
 """Whether variables are known to follow a schema."""
 
 
-def environment_of_workload(world: ClusterCache, namespace: str, workload: str) -> tuple[Obj, str] | None:
+def environment_of_workload(
+    world: ClusterCache, namespace: str, workload: str
+) -> tuple[ObjectView, str] | None:
     """The project and the environment that a workload (and its ServiceAccount) belongs to.
 
     What the operator has recorded decides. A name that nothing recorded has, and two environments may get, is of
     neither: a pod is told nothing about another project.
     """
-    may: list[tuple[Obj, str]] = []
+    may: list[tuple[ObjectView, str]] = []
     for project in world.referring(world.projects, "workload", namespace, workload):
         for name in environment_names(project):
             if recorded_workload(project, name) == workload:
@@ -43,7 +43,7 @@ def environment_of_workload(world: ClusterCache, namespace: str, workload: str) 
 def configuration(
     world: ClusterCache,
     organisation: Organisation,
-    project: Obj,
+    project: ObjectView,
     environment: str,
     *,
     fits: Fits,
@@ -82,12 +82,12 @@ def configuration(
             for name, (template, connection) in sorted(static.items())
         },
         "changes": {
-            **configuration_changes.of_project(world, project, environment, version),
-            **configuration_changes.of_objects(
+            **configuration_sources.of_project(world, project, environment, version),
+            **configuration_sources.of_objects(
                 [
                     (r.ACTIVATIONS, activation),
                     *((r.CONNECTION_TEMPLATES, template) for template in named.values()),
-                    *configuration_changes.behind(world, (connection for _, connection in static.values())),
+                    *configuration_sources.behind(world, (connection for _, connection in static.values())),
                 ]
             ),
         },
@@ -105,7 +105,7 @@ def configuration(
 def user_activation(
     world: ClusterCache,
     organisation: Organisation,
-    project: Obj,
+    project: ObjectView,
     environment: str,
     external_id: str,
     *,
@@ -113,7 +113,7 @@ def user_activation(
 ) -> Json | None:
     """What code in this environment may know when it runs for a user: the oldest activation of that user."""
     namespace, project_name = organisation.namespace, project["metadata"]["name"]
-    activation = activation_of_user(world, namespace, project_name, environment, external_id)
+    activation = world.user_activation(namespace, project_name, environment, external_id)
     user = world.referred(world.users, activation, "endUserRef") if activation else None
     if activation is None or user is None:
         return None
@@ -122,7 +122,7 @@ def user_activation(
         (r.ACTIVATIONS, activation),
         (r.END_USERS, user),
         *((r.CONNECTION_TEMPLATES, template) for template, _ in links),
-        *configuration_changes.behind(world, (connection for _, connection in links)),
+        *configuration_sources.behind(world, (connection for _, connection in links)),
     ]
     return {
         "id": object_id(activation),
@@ -136,18 +136,18 @@ def user_activation(
             template["spec"]["name"]: _connection(world, connection, template)
             for template, connection in links
         },
-        "changes": configuration_changes.of_objects(objects),
+        "changes": configuration_sources.of_objects(objects),
     }
 
 
-def _variables(project: Obj, activation: Obj, fits: Fits) -> Json:
+def _variables(project: ObjectView, activation: ObjectView, fits: Fits) -> Json:
     schema = project["spec"].get("dynamicVariablesSchema")
     return in_effect(activation, fit=fits(schema, activation["spec"].get("variables") or {}))
 
 
 def connection_in_use(
-    world: ClusterCache, organisation: Organisation, project: Obj, environment: str, identifier: str
-) -> Obj | None:
+    world: ClusterCache, organisation: Organisation, project: ObjectView, environment: str, identifier: str
+) -> ObjectView | None:
     """The connection with this id, if code in this environment may use it: linked, or a user's."""
     namespace, project_name = organisation.namespace, project["metadata"]["name"]
     connection = world.find(world.connections, namespace, identifier)
@@ -167,7 +167,9 @@ def connection_in_use(
     return None
 
 
-def _links(world: ClusterCache, activation: Obj, user: Obj) -> Iterator[tuple[Obj, Obj]]:
+def _links(
+    world: ClusterCache, activation: ObjectView, user: ObjectView
+) -> Iterator[tuple[ObjectView, ObjectView]]:
     """The activation's connections with their templates: dynamic ones of its own environment only.
 
     A connection that belongs to another user is left out, whatever the activation says.
@@ -185,7 +187,7 @@ def _links(world: ClusterCache, activation: Obj, user: Obj) -> Iterator[tuple[Ob
             yield template, connection
 
 
-def _connection(world: ClusterCache, connection: Obj, template: Obj) -> Json:
+def _connection(world: ClusterCache, connection: ObjectView, template: ObjectView) -> Json:
     spec = connection["spec"]
     system = world.referred(world.systems, connection, "systemRef")
     identifier = object_id(connection)

@@ -10,21 +10,26 @@ nothing may be). As with all of the internal endpoint, the pod's token says whic
 """
 
 import re
-from collections.abc import Awaitable, Callable
 from itertools import islice
 from typing import Any
 
 import orjson
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from tieline_api import errors
 from tieline_api.auth.authentication import Caller
 from tieline_api.cache.indexes import key as index_key
-from tieline_api.cache.user_activations import activation_of_user
 from tieline_api.dependencies import Dependencies
-from tieline_api.http.dispatcher import OPERATION, USER
+from tieline_api.http.dispatcher import USER
 from tieline_api.http.request_body import parse_json, read_body
-from tieline_api.internal.environment import ACCOUNT_UID, authenticated_workload, workload_environment
+from tieline_api.internal.environment import (
+    ACCOUNT_UID,
+    Respond,
+    authenticated_workload,
+    endpoint,
+    workload_environment,
+)
 from tieline_api.store.documents import DocumentKey, DocumentLimits, Documents
 from tieline_core.identity.ids import object_id
 from tieline_core.identity.names import schedules_name, state_name
@@ -38,20 +43,18 @@ _BODY_LIMIT = 128 * 1024
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _ENVIRONMENT = "/internal/v1/environment"
 
-Answer = Callable[[web.Request], Awaitable[web.Response]]
-
 
 def add_documents(app: web.Application, platform: Dependencies) -> None:
     """Adds the endpoints."""
     documents = Documents(platform.kube)
 
-    async def get(request: web.Request) -> web.Response:
+    async def get(request: web.Request, _platform: Dependencies) -> web.Response:
         found = await documents.get(await _document_key(request, platform))
         if found is None:
             raise errors.ApiError(404, "no_value", f'Nothing is kept under "{request.match_info["key"]}"')
         return _json({"value": found.value, "version": found.version})
 
-    async def put(request: web.Request) -> web.Response:
+    async def put(request: web.Request, _platform: Dependencies) -> web.Response:
         where = await _document_key(request, platform)
         body = await _body(request)
         if "value" not in body:
@@ -59,31 +62,23 @@ def add_documents(app: web.Application, platform: Dependencies) -> None:
         version = await documents.put(where, body["value"], **_condition(body))
         return _json({"version": version})
 
-    async def delete(request: web.Request) -> web.Response:
+    async def delete(request: web.Request, _platform: Dependencies) -> web.Response:
         where = await _document_key(request, platform)
         await documents.delete(where, **_condition(await _body(request)))
         return web.Response(status=204)
 
-    async def users(request: web.Request) -> web.Response:
-        return await _users(request, platform)
+    def served(operation: str, respond: Respond) -> Handler:
+        return endpoint(operation, respond, platform)
 
     for path, name in (
         ("/schedules/{key}", "Schedule"),
         ("/state/{key}", "State"),
         ("/users/{external_id}/state/{key}", "UserState"),
     ):
-        app.router.add_get(_ENVIRONMENT + path, _named(f"internalGet{name}", get), allow_head=False)
-        app.router.add_put(_ENVIRONMENT + path, _named(f"internalPut{name}", put))
-        app.router.add_delete(_ENVIRONMENT + path, _named(f"internalDelete{name}", delete))
-    app.router.add_get(f"{_ENVIRONMENT}/users", _named("internalUsers", users), allow_head=False)
-
-
-def _named(operation: str, answer: Answer) -> Answer:
-    async def handle(request: web.Request) -> web.Response:
-        request[OPERATION] = operation
-        return await answer(request)
-
-    return handle
+        app.router.add_get(_ENVIRONMENT + path, served(f"internalGet{name}", get), allow_head=False)
+        app.router.add_put(_ENVIRONMENT + path, served(f"internalPut{name}", put))
+        app.router.add_delete(_ENVIRONMENT + path, served(f"internalDelete{name}", delete))
+    app.router.add_get(f"{_ENVIRONMENT}/users", served("internalUsers", _users), allow_head=False)
 
 
 async def _document_key(request: web.Request, platform: Dependencies) -> DocumentKey:
@@ -104,8 +99,8 @@ async def _document_key(request: web.Request, platform: Dependencies) -> Documen
     }
     external_id = request.match_info.get("external_id")
     if external_id is not None:
-        found = activation_of_user(
-            platform.world, namespace, project["metadata"]["name"], environment, external_id
+        found = platform.world.user_activation(
+            namespace, project["metadata"]["name"], environment, external_id
         )
         if found is None:
             raise errors.not_found("activation of the user", external_id)

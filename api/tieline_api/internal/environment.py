@@ -7,21 +7,21 @@ workload's, so the token itself says which environment it is, and there is nothi
 import hashlib
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import orjson
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from tieline_api import errors
 from tieline_api.auth.authentication import bearer_token
 from tieline_api.cache.organisations import Organisation
-from tieline_api.cache.user_activations import activation_of_user
 from tieline_api.dependencies import Dependencies
 from tieline_api.http.dispatcher import OPERATION, ORGANISATION, USER
 from tieline_api.internal.configuration import configuration, environment_of_workload, user_activation
+from tieline_api.internal.configuration_sources import secrets_of_environment, secrets_of_user
 from tieline_api.internal.legacy_pods import LegacyPods
-from tieline_api.internal.secret_names import secrets_of_environment, secrets_of_user
 from tieline_api.store.etags import unchanged
 
 LONGEST_WAIT = 30.0
@@ -33,19 +33,24 @@ ACCOUNT_UID = web.RequestKey("account_uid", str)
 _ACCOUNT = re.compile(r"system:serviceaccount:(?P<namespace>[^:]+):(?P<name>[^:]+)")
 
 
+Respond = Callable[[web.Request, Dependencies], Awaitable[web.Response]]
+
+
 def add_internal(app: web.Application, platform: Dependencies) -> None:
     """Adds the endpoint."""
+    users = "/internal/v1/environment/users/{external_id}"
+    app.router.add_get("/internal/v1/environment", endpoint("internalEnvironment", answer, platform))
+    app.router.add_get(users, endpoint("internalUser", answer_user, platform))
 
-    async def environment(request: web.Request) -> web.Response:
-        request[OPERATION] = "internalEnvironment"
-        return await answer(request, platform)
 
-    async def user(request: web.Request) -> web.Response:
-        request[OPERATION] = "internalUser"
-        return await answer_user(request, platform)
+def endpoint(operation: str, respond: Respond, platform: Dependencies) -> Handler:
+    """What serves an endpoint; log lines and metrics know it as ``operation``."""
 
-    app.router.add_get("/internal/v1/environment", environment)
-    app.router.add_get("/internal/v1/environment/users/{external_id}", user)
+    async def handle(request: web.Request) -> web.Response:
+        request[OPERATION] = operation
+        return await respond(request, platform)
+
+    return handle
 
 
 async def answer(request: web.Request, platform: Dependencies) -> web.Response:
@@ -76,7 +81,7 @@ async def answer_user(request: web.Request, platform: Dependencies) -> web.Respo
     external_id = request.match_info["external_id"]
     await platform.secret_reads.fetch(namespace, secrets_of_user(platform.world, namespace, external_id))
     project_name = project["metadata"]["name"]
-    activation = activation_of_user(platform.world, namespace, project_name, name, external_id)
+    activation = platform.world.user_activation(namespace, project_name, name, external_id)
     await _check_variables(platform, project, activation)
     found = user_activation(
         platform.world, organisation, project, name, external_id, fits=platform.checker.fits

@@ -5,13 +5,13 @@ pods, so they go on asking there until they are replaced. A pod's specification 
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
 from tieline_api.auth.authentication import Caller
 from tieline_api.auth.ttl_cache import TtlCache
 from tieline_core.identity.names import INTERNAL_API_SERVICE
-from tieline_core.kubernetes import Resource
+from tieline_core.kubernetes import Kube
 from tieline_core.kubernetes.resources import PODS
 
 _POD_NAME = "authentication.kubernetes.io/pod-name"
@@ -21,19 +21,10 @@ _SECONDS = 300.0
 _KEPT = 10_000
 
 
-class Pods(Protocol):
-    """What is needed of the Kubernetes port."""
-
-    async def list(
-        self, resource: Resource, namespace: str | None = None, *, field_selector: str | None = None
-    ) -> list[dict[str, Any]]:
-        """Objects that the selector finds."""
-
-
 class LegacyPods:
     """Tells pods of earlier releases from all others."""
 
-    def __init__(self, kube: Pods) -> None:
+    def __init__(self, kube: Kube) -> None:
         self._kube = kube
         self._cache: TtlCache[str, bool] = TtlCache(size=_KEPT, grace=_SECONDS)
 

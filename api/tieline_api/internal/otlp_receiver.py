@@ -8,9 +8,8 @@ from aiohttp import web
 
 from tieline_api import errors
 from tieline_api.dependencies import Dependencies
-from tieline_api.http.dispatcher import OPERATION
 from tieline_api.http.request_body import read_body
-from tieline_api.internal.environment import authenticated_workload, workload_environment
+from tieline_api.internal.environment import authenticated_workload, endpoint, workload_environment
 from tieline_api.traces import otlp
 from tieline_api.traces.origins import Origin
 from tieline_api.traces.otlp_batch import OtlpDecodeError, TooManySpansError
@@ -24,12 +23,7 @@ MAX_BODY = 4 * 1024 * 1024
 
 def add_traces(app: web.Application, platform: Dependencies) -> None:
     """Adds the receiver."""
-
-    async def take(request: web.Request) -> web.Response:
-        request[OPERATION] = "internalTraces"
-        return await answer(request, platform)
-
-    app.router.add_post(PATH, take)
+    app.router.add_post(PATH, endpoint("internalTraces", answer, platform))
 
 
 async def answer(request: web.Request, platform: Dependencies) -> web.Response:

@@ -3,7 +3,6 @@
 import base64
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from tieline_api.cache.cluster_cache import ClusterCache
 from tieline_api.cache.credential_directory import CredentialDirectory
@@ -16,18 +15,22 @@ from tieline_core.credentials.validation.credential_findings import OAUTH2
 from tieline_core.identity.ids import credential_id
 from tieline_core.identity.names import CREDENTIAL_TYPE
 from tieline_core.oauth.token_secrets import holds_tokens_of, secret_key_of
+from tieline_core.objects import Json, ObjectView
 from tieline_core.resources.auth_schemes import AuthSchemeType, OAuth1
 from tieline_core.resources.connections import CredentialType
-
-Obj = Mapping[str, Any]
-Json = dict[str, Any]
 
 # What refreshes and exchanges stays with the platform: refresh tokens, codes, client secrets, passwords.
 _FOR_PODS = ("accessToken", "tokenType", "expiresAt", "scopes")
 
 
 def credential(
-    world: ClusterCache, connection: Obj, item: Obj, *, scheme: Obj, identifier: str, now: datetime
+    world: ClusterCache,
+    connection: ObjectView,
+    item: ObjectView,
+    *,
+    scheme: ObjectView,
+    identifier: str,
+    now: datetime,
 ) -> Json:
     """A credential as the internal endpoint tells it; without values once it has expired."""
     result = {
@@ -39,13 +42,13 @@ def credential(
     return {**result, "expiresAt": item["expiresAt"]} if "expiresAt" in item else result
 
 
-def token_secret_of(world: ClusterCache, connection: Obj, item: Obj) -> Obj | None:
+def token_secret_of(world: ClusterCache, connection: ObjectView, item: ObjectView) -> ObjectView | None:
     """The Secret with the tokens that the platform keeps for a credential; only the connection's own."""
     found = world.secrets.get(*secret_key_of(connection, item["id"]))
     return found if found is not None and holds_tokens_of(found, connection) else None
 
 
-def _data(world: ClusterCache, connection: Obj, item: Obj, scheme: Obj) -> Json:
+def _data(world: ClusterCache, connection: ObjectView, item: ObjectView, scheme: ObjectView) -> Json:
     namespace, kind = connection["metadata"]["namespace"], CredentialType(item["type"])
     stored = _stored(world, namespace, item.get("secretRef"))
     if kind in OAUTH2:
@@ -61,7 +64,7 @@ def _data(world: ClusterCache, connection: Obj, item: Obj, scheme: Obj) -> Json:
     return data
 
 
-def _authorised(world: ClusterCache, connection: Obj, item: Obj, data: Json) -> Json:
+def _authorised(world: ClusterCache, connection: ObjectView, item: ObjectView, data: Json) -> Json:
     """With the token credentials that an authorisation has brought; what it was brought with stays here."""
     data = {key: value for key, value in data.items() if key in ("consumerKey", "consumerSecret")}
     kept = (token_secret_of(world, connection, item) or {}).get("data") or {}
@@ -72,7 +75,7 @@ def _authorised(world: ClusterCache, connection: Obj, item: Obj, data: Json) -> 
 
 
 def _consumer(
-    world: ClusterCache, namespace: str, oauth1: Obj, *, scheme_of: str | None
+    world: ClusterCache, namespace: str, oauth1: ObjectView, *, scheme_of: str | None
 ) -> Mapping[str, str]:
     """What the scheme's Secret, or else the credential that the scheme names, has of the consumer.
 
@@ -89,7 +92,7 @@ def _consumer(
     return {ours: values[theirs] for theirs, ours in names.items() if theirs in values}
 
 
-def _tokens(world: ClusterCache, connection: Obj, item: Obj, given: Json) -> Json:
+def _tokens(world: ClusterCache, connection: ObjectView, item: ObjectView, given: Json) -> Json:
     """The kept tokens, or else those that a person has given as they are."""
     kept = token_secret_of(world, connection, item)
     data = from_secret(CredentialType.OAUTH2_TOKEN, (kept or {}).get("data") or {})
@@ -98,7 +101,7 @@ def _tokens(world: ClusterCache, connection: Obj, item: Obj, given: Json) -> Jso
     return {key: data[key] for key in _FOR_PODS if key in data}
 
 
-def _stored(world: ClusterCache, namespace: str, reference: Obj | None) -> Mapping[str, str]:
+def _stored(world: ClusterCache, namespace: str, reference: ObjectView | None) -> Mapping[str, str]:
     """The data of a Secret. Only those of our type: whoever may write Connections must not read any other."""
     secret = world.secrets.get(namespace, reference["name"]) if reference else None
     if secret is None or secret.get("type") != CREDENTIAL_TYPE:

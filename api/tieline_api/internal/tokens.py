@@ -5,9 +5,7 @@ never what it was asked with.
 """
 
 import logging
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 from aiohttp import web
 
@@ -15,16 +13,16 @@ from tieline_api import errors
 from tieline_api.conversion.connections import scheme_item
 from tieline_api.conversion.times import expired
 from tieline_api.dependencies import Dependencies
-from tieline_api.http.dispatcher import OPERATION
 from tieline_api.http.request_body import parse_json, read_body
 from tieline_api.internal.configuration import connection_in_use
-from tieline_api.internal.environment import authenticated_workload, workload_environment
+from tieline_api.internal.environment import authenticated_workload, endpoint, workload_environment
 from tieline_api.internal.pod_credentials import token_secret_of
 from tieline_core.credentials.grant_request import UnresolvedError
 from tieline_core.credentials.validation.credential_findings import OAUTH2
 from tieline_core.identity.ids import credential_id, object_id
 from tieline_core.oauth import token_secret_codec
 from tieline_core.oauth.token_client import RefusedError, TokenError, Tokens, UnreachableError
+from tieline_core.objects import ObjectView
 
 logger = logging.getLogger(__name__)
 
@@ -32,17 +30,10 @@ PATH = "/internal/v1/connections/{connection_id}/credentials/{credential_id}/tok
 _MAX_BODY = 128 * 1024
 _RETRY_SECONDS = 10.0
 
-Obj = Mapping[str, Any]
-
 
 def add_internal_tokens(app: web.Application, platform: Dependencies) -> None:
     """Adds the endpoint."""
-
-    async def token(request: web.Request) -> web.Response:
-        request[OPERATION] = "internalToken"
-        return await answer(request, platform)
-
-    app.router.add_post(PATH, token)
+    app.router.add_post(PATH, endpoint("internalToken", answer, platform))
 
 
 async def answer(request: web.Request, platform: Dependencies) -> web.Response:
@@ -72,7 +63,7 @@ async def answer(request: web.Request, platform: Dependencies) -> web.Response:
 
 def _credential(
     request: web.Request, platform: Dependencies, namespace: str, workload: str
-) -> tuple[Obj, Obj]:
+) -> tuple[ObjectView, ObjectView]:
     organisation, project, name = workload_environment(request, platform, namespace, workload)
     world, wanted = platform.world, request.match_info["credential_id"]
     connection = connection_in_use(world, organisation, project, name, request.match_info["connection_id"])
@@ -118,5 +109,5 @@ def _as_answer(error: TokenError) -> errors.ApiError:
     return errors.unavailable(str(error), retry_after=_RETRY_SECONDS)
 
 
-def _name(connection: Obj) -> str:
+def _name(connection: ObjectView) -> str:
     return f"{connection['metadata']['namespace']}/{connection['metadata']['name']}"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal
 
 from tieline_api.errors import malformed
@@ -64,7 +65,7 @@ def page(readings: Iterable[Reading], wanted: LogFilter) -> EntryPage:
     lines = [line for one in found for line in one.lines if wanted.takes(line.key)]
     if horizon is not None and wanted.order == "asc":
         lines = [line for line in lines if line.key <= horizon]
-    lines.sort(key=_key, reverse=wanted.order == "desc")
+    lines.sort(key=attrgetter("key"), reverse=wanted.order == "desc")
     needle, least = wanted.search.casefold(), RANKS.get(wanted.severity, 0)
     entries: list[Entry] = []
     for number, line in enumerate(lines, 1):
@@ -100,7 +101,3 @@ def decode(scope: str, order: Order, token: str) -> Key:
         ) and _TIME.fullmatch(time) is not None:
             return time, source, number
     raise refused
-
-
-def _key(line: Line) -> Key:
-    return line.key

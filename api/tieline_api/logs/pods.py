@@ -6,17 +6,15 @@ these is reached with ``asc``).
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from tieline_api.logs.lines import counted_from_the_end, split
 from tieline_api.logs.paging import LogFilter, Reading
 from tieline_core.identity.names import ENVIRONMENT_ID_LABEL, VERSION_ANNOTATION
-from tieline_core.kubernetes import KubeError, Resource, Unavailable
+from tieline_core.kubernetes import Kube, KubeError, Unavailable
 from tieline_core.kubernetes.resources import PODS
-
-Obj = Mapping[str, Any]
+from tieline_core.objects import ObjectView
 
 RUNTIME = "runtime"
 """The name of the container that runs a project's code."""
@@ -27,29 +25,6 @@ _LEAST = 256 * 1024
 # Kubernetes starts a new file after 10 MiB and reads the newest alone: this is more than there can be.
 _WHOLE = 32 * 1024 * 1024
 _ATONCE = 4
-
-
-class Logs(Protocol):
-    """What is needed of the Kubernetes port."""
-
-    async def list(
-        self, resource: Resource, namespace: str | None = None, *, label_selector: str | None = None
-    ) -> list[dict[str, Any]]:
-        """Objects with these labels."""
-
-    async def logs(
-        self,
-        namespace: str,
-        pod: str,
-        *,
-        container: str | None = None,
-        previous: bool = False,
-        tail_lines: int | None = None,
-        since_time: str | None = None,
-        limit_bytes: int | None = None,
-        timestamps: bool = False,
-    ) -> str:
-        """A container's log."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +46,7 @@ class Source:
 
 
 async def read(
-    kube: Logs, namespace: str, environment: str, wanted: LogFilter, *, version: str | None = None
+    kube: Kube, namespace: str, environment: str, wanted: LogFilter, *, version: str | None = None
 ) -> tuple[list[Reading], list[str]]:
     """What the pods of the environment with this id wrote, and warnings about what could not be read.
 
@@ -106,20 +81,20 @@ async def read(
     return readings, warnings
 
 
-def sources(pods: Iterable[Obj]) -> list[Source]:
+def sources(pods: Iterable[ObjectView]) -> list[Source]:
     """The runs whose logs are kept, of the newest pods first."""
     newest = sorted(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
     return [source for pod in newest for source in _runs(pod)]
 
 
-def _runs(pod: Obj) -> list[Source]:
+def _runs(pod: ObjectView) -> list[Source]:
     statuses = (pod.get("status") or {}).get("containerStatuses") or []
     status = next((one for one in statuses if one["name"] == RUNTIME), None)
     if status is None:
         return []
     metadata, restarts = pod["metadata"], int(status.get("restartCount", 0))
 
-    def run(number: int, state: Obj, *, previous: bool) -> Source:
+    def run(number: int, state: ObjectView, *, previous: bool) -> Source:
         ended = state.get("terminated") or {}
         return Source(
             namespace=metadata["namespace"],
@@ -138,7 +113,7 @@ def _runs(pod: Obj) -> list[Source]:
     return [run(restarts - 1, last, previous=True), current] if last.get("terminated") else [current]
 
 
-async def _read(kube: Logs, source: Source, wanted: LogFilter, budget: int) -> Reading:
+async def _read(kube: Kube, source: Source, wanted: LogFilter, budget: int) -> Reading:
     if wanted.order == "desc":
         return await _newest(kube, source, wanted, budget)
     since = max(wanted.start, wanted.beyond[0] if wanted.beyond else "")
@@ -152,7 +127,7 @@ async def _read(kube: Logs, source: Source, wanted: LogFilter, budget: int) -> R
         budget *= 4
 
 
-async def _newest(kube: Logs, source: Source, wanted: LogFilter, budget: int) -> Reading:
+async def _newest(kube: Kube, source: Source, wanted: LogFilter, budget: int) -> Reading:
     plain = not (wanted.search or wanted.severity or wanted.end or wanted.beyond)
     tail = wanted.first + 1 if plain else TAIL
     while True:
@@ -164,7 +139,7 @@ async def _newest(kube: Logs, source: Source, wanted: LogFilter, budget: int) ->
         tail = max(1, tail // 2)
 
 
-async def _text(kube: Logs, source: Source, *, since: str, tail: int | None, limit: int) -> tuple[str, bool]:
+async def _text(kube: Kube, source: Source, *, since: str, tail: int | None, limit: int) -> tuple[str, bool]:
     """A log's text, and whether that is all that was asked for."""
     try:
         text = await kube.logs(
@@ -184,6 +159,6 @@ async def _text(kube: Logs, source: Source, *, since: str, tail: int | None, lim
     return text, len(text.encode()) < limit
 
 
-def _version(pod: Obj) -> str | None:
+def _version(pod: ObjectView) -> str | None:
     found: str | None = (pod["metadata"].get("annotations") or {}).get(VERSION_ANNOTATION)
     return found

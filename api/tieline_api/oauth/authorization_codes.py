@@ -7,9 +7,9 @@ from typing import Any
 from tieline_api import errors
 from tieline_api.conversion.connections import PlannedSecret
 from tieline_api.dependencies import Dependencies
-from tieline_api.oauth.token_errors import token_error
 from tieline_api.schemas import connections as rest
 from tieline_core.credentials.grant_request import (
+    SecretTakenError,
     UnresolvedError,
     check_begun_with,
     client_begun_with,
@@ -18,9 +18,10 @@ from tieline_core.credentials.grant_request import (
 from tieline_core.credentials.linker import Lookups
 from tieline_core.credentials.live_lookups import DelegatingDirectory
 from tieline_core.credentials.resolver import resolve
-from tieline_core.oauth.token_client import TokenError
+from tieline_core.oauth.state_store import StateRefusedError
+from tieline_core.oauth.token_client import MisconfiguredError, RefusedError, TokenError
+from tieline_core.objects import ObjectView
 
-Obj = Mapping[str, Any]
 Values = Mapping[str, Mapping[str, bytes]]
 """What is to be in Secrets, by their names."""
 
@@ -69,11 +70,11 @@ class CodeChecks:
     async def check(
         self,
         given: Sequence[rest.ConnectionCredential],
-        planned: Obj,
+        planned: ObjectView,
         secrets: Iterable[PlannedSecret],
         *,
         path: str,
-        live: Obj | None = None,
+        live: ObjectView | None = None,
     ) -> None:
         """ApiError 422 where a code that ``live`` does not have yet cannot be exchanged.
 
@@ -109,7 +110,9 @@ class CodeChecks:
             raise errors.invalid(f"{field}.state", "is given twice, and good for one credential only")
         self._states.add(state)
 
-    async def _check(self, lookups: Lookups, planned: Obj, item_id: str, result: AuthorizationResult) -> None:
+    async def _check(
+        self, lookups: Lookups, planned: ObjectView, item_id: str, result: AuthorizationResult
+    ) -> None:
         """TokenError where there is nothing to ask the provider with."""
         namespace = planned["metadata"]["namespace"]
         pending = await self.platform.oauth_states.peek(result.values["state"], namespace=namespace)
@@ -123,7 +126,7 @@ class CodeChecks:
             raise UnresolvedError(resolved.problems)
         check_begun_with(pending, resolved)
 
-    async def _is_stored(self, live: Obj | None, item_id: str, result: AuthorizationResult) -> bool:
+    async def _is_stored(self, live: ObjectView | None, item_id: str, result: AuthorizationResult) -> bool:
         """Whether this very thing is stored already: the request is repeated, and does no harm."""
         items = live["spec"].get("credentials") or () if live else ()
         reference = next((item.get("secretRef") for item in items if item["id"] == item_id), None)
@@ -143,3 +146,49 @@ class _Planned(DelegatingDirectory):
 
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
         return self._values.get(name) or await self._stored.secret(namespace, name)
+
+
+def token_error(error: TokenError, *, field: str, about: str) -> errors.ApiError:
+    """What a client is told when no token came of a credential; ``errors`` as the credential's."""
+    messages = [str(error)]
+    match error:
+        case StateRefusedError():
+            about = f"{field}.{about}.state"
+        case RefusedError():
+            about = f"{field}.{about}"
+        case SecretTakenError():
+            return errors.conflict(str(error))
+        case UnresolvedError():
+            about, messages = f"{field}.authSchemeConfig", [problem.message for problem in error.problems]
+        case MisconfiguredError():
+            about = f"{field}.authSchemeConfig"
+        case _:
+            return errors.ApiError(
+                502,
+                "provider_unreachable",
+                str(error),
+                fields=[errors.FieldError(f"{field}.{about}", str(error))],
+                extra={"errors": messages},
+                headers={"Retry-After": "10"},
+            )
+    found = errors.invalid(about, " ".join(messages))
+    found.extra["errors"] = messages
+    return found
+
+
+def combined_error(failures: Sequence[errors.ApiError], **more: Any) -> errors.ApiError:
+    """One answer for several failures: that of the first that waiting alone does not mend, with all fields.
+
+    ``more`` are fields about what was kept all the same.
+    """
+    first = next((one for one in failures if one.status < 500), failures[0])
+    messages = [message for one in failures for message in one.extra.get("errors", [one.message])]
+    return errors.ApiError(
+        first.status,
+        first.code,
+        first.message,
+        fields=[field for one in failures for field in one.fields],
+        details=" ".join(messages) if len(messages) > 1 else None,
+        extra={"errors": messages, **more} if more or first.extra else None,
+        headers=first.headers,
+    )

@@ -1,6 +1,6 @@
 """What the beginnings of authorisations share: where users come back to, for which credential, and what is kept."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
@@ -8,23 +8,25 @@ from urllib.parse import urlsplit
 from tieline_api import errors
 from tieline_api.auth.permissions import Permission
 from tieline_api.http.operation import Call
-from tieline_api.oauth.callback_path import CALLBACK
 from tieline_api.schemas.authorisations import Initialise
 from tieline_api.settings import Settings
 from tieline_core.credentials.linker import canonical
 from tieline_core.identity.ids import credential_id, object_id
 from tieline_core.oauth.state_store import PendingAuthorization, new_state
+from tieline_core.objects import ObjectView
 from tieline_core.resources.connections import CredentialType
 
-Obj = Mapping[str, Any]
+CALLBACK = "/oauth2/callback"
+"""Where providers send users back to: a path below the API's public address."""
+
 _LOOPBACK_NAMES = ("127.0.0.1", "::1", "localhost")
 
 
 class HeldCredential(NamedTuple):
     """A Connection, and the credential of it that is meant."""
 
-    connection: Obj
-    item: Obj
+    connection: ObjectView
+    item: ObjectView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +34,7 @@ class AuthorizationRequest:
     """An authorisation that is about to begin."""
 
     call: Call[Any, Initialise]
-    system: Obj
+    system: ObjectView
     redirect_uri: str
     """Where the provider sends the user back to."""
     state: str
@@ -123,7 +125,7 @@ def _redirect_uri(settings: Settings, given: str | None) -> str:
 
 
 def _holders(
-    call: Call[Any, Any], system: Obj, credential: str, kinds: Collection[CredentialType]
+    call: Call[Any, Any], system: ObjectView, credential: str, kinds: Collection[CredentialType]
 ) -> list[HeldCredential]:
     wanted = canonical(credential)
     return [

@@ -1,22 +1,19 @@
 """Codes that are stored by REST are exchanged at once, and who stores them learns what came of each."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tieline_api import errors
 from tieline_api.dependencies import Dependencies
-from tieline_api.oauth.authorization_codes import AuthorizationResult, authorization_result
-from tieline_api.oauth.token_errors import token_error
+from tieline_api.oauth.authorization_codes import AuthorizationResult, authorization_result, token_error
 from tieline_api.schemas import connections as rest
 from tieline_core.credentials.grant_request import UnresolvedError
 from tieline_core.credentials.token_manager import FreshTokens
 from tieline_core.kubernetes import KubeError
 from tieline_core.kubernetes.resources import CONNECTIONS
 from tieline_core.oauth.token_client import TokenError
-
-Obj = Mapping[str, Any]
+from tieline_core.objects import ObjectView
 
 _TRIES = 3
 
@@ -32,7 +29,7 @@ class Exchanges:
 async def exchange_codes(
     platform: Dependencies,
     given: Sequence[rest.ConnectionCredential],
-    stored: Obj,
+    stored: ObjectView,
     ids: Sequence[str],
     *,
     path: str,
@@ -55,7 +52,7 @@ async def exchange_codes(
 
 
 async def _outcome(
-    platform: Dependencies, result: AuthorizationResult, stored: Obj, item_id: str, *, field: str
+    platform: Dependencies, result: AuthorizationResult, stored: ObjectView, item_id: str, *, field: str
 ) -> errors.ApiError | bool:
     """Whether there are tokens now: not where the auth scheme has none, which the credential's errors tell."""
     try:
@@ -66,7 +63,7 @@ async def _outcome(
         return errors.from_kube(error)
 
 
-async def _exchanged(platform: Dependencies, stored: Obj, item_id: str) -> FreshTokens | None:
+async def _exchanged(platform: Dependencies, stored: ObjectView, item_id: str) -> FreshTokens | None:
     for _ in range(_TRIES):
         try:
             return await platform.token_manager.fresh(stored, item_id, retry=True)

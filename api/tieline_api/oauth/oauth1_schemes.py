@@ -7,13 +7,15 @@ from tieline_api import errors
 from tieline_api.conversion import auth_schemes
 from tieline_api.conversion.connections import scheme_item
 from tieline_api.conversion.systems import auth_scheme_items, scheme_owner
-from tieline_api.oauth.authorization_request import HeldCredential, Obj
+from tieline_api.oauth.authorization_request import HeldCredential
 from tieline_api.schemas.auth_schemes import AuthSchemeConfig
-from tieline_api.schemas.oauth1_initialise import OAuth1Initialise
+from tieline_api.schemas.authorisations import OAuth1Initialise
 from tieline_core.credentials.linker import Directory, LinkedCredential, Lookups, Problem, canonical
 from tieline_core.credentials.oauth1_consumers import consumer_credential, consumer_of
 from tieline_core.identity.ids import client_credential_id, object_id
+from tieline_core.kubernetes.reading import texts_of
 from tieline_core.oauth.oauth1_requests import Consumer
+from tieline_core.objects import ObjectView
 from tieline_core.resources.auth_schemes import AuthSchemeType, OAuth1, OAuth1Endpoint
 
 _ID, _GIVEN = "authSchemeConfigId", "authSchemeConfig"
@@ -62,7 +64,7 @@ class ChosenScheme:
         """Who signs; what the credential's own Secret says goes first. ApiError 422 where something is missing."""
         reference = (candidates[0].item.get("secretRef") or {}) if len(candidates) == 1 else {}
         data = await lookups.secret(namespace, reference["name"]) if reference else None
-        own = {key: value.decode("utf-8", "replace") for key, value in (data or {}).items()}
+        own = texts_of(data or {})
         if self.secret and not own.get("consumerSecret"):
             own["consumerSecret"] = self.secret
         found = await consumer_of(lookups, namespace, self.oauth1, own, scheme_of=self.scheme_of)
@@ -72,7 +74,7 @@ class ChosenScheme:
 
 
 def choose(
-    system: Obj, candidates: Sequence[HeldCredential], body: OAuth1Initialise, *, organisation: str
+    system: ObjectView, candidates: Sequence[HeldCredential], body: OAuth1Initialise, *, organisation: str
 ) -> ChosenScheme:
     """The auth scheme that a request is about. ``held``: the connections' credentials that it may be for.
 
@@ -101,15 +103,15 @@ def choose(
     return _only(naming or known, of_system, candidates)
 
 
-def _consumer_id(scheme: Obj) -> str:
+def _consumer_id(scheme: ObjectView) -> str:
     """The id of the credential that a scheme names for its consumer; empty where it names none."""
     return canonical(scheme["oauth1"].get("credentialId") or "")
 
 
 def _given(
     config: AuthSchemeConfig,
-    of_system: Sequence[Obj],
-    inline: Sequence[Obj],
+    of_system: Sequence[ObjectView],
+    inline: Sequence[ObjectView],
     candidates: Sequence[HeldCredential],
     owner: auth_schemes.SchemeOwner,
 ) -> ChosenScheme:
@@ -131,7 +133,11 @@ def _given(
 
 
 def _is_stored(
-    config: AuthSchemeConfig, stored: Obj | None, candidates: Sequence[HeldCredential], *, organisation: str
+    config: AuthSchemeConfig,
+    stored: ObjectView | None,
+    candidates: Sequence[HeldCredential],
+    *,
+    organisation: str,
 ) -> bool:
     """Whether the request repeats the scheme that the one connection has."""
     if stored is None or len(candidates) != 1:
@@ -147,7 +153,7 @@ def _holder(candidates: Sequence[HeldCredential]) -> str:
 
 
 def _only(
-    fitting: Sequence[Obj], of_system: Sequence[Obj], candidates: Sequence[HeldCredential]
+    fitting: Sequence[ObjectView], of_system: Sequence[ObjectView], candidates: Sequence[HeldCredential]
 ) -> ChosenScheme:
     distinct = {one["id"]: one for one in fitting}
     if len(distinct) == 1:
@@ -167,5 +173,5 @@ def _only(
     )
 
 
-def _signing(items: Iterable[Obj]) -> list[Obj]:
+def _signing(items: Iterable[ObjectView]) -> list[ObjectView]:
     return [one for one in items if one["type"] == AuthSchemeType.OAUTH1]

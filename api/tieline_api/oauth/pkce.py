@@ -5,16 +5,17 @@ from collections.abc import Iterable, Sequence
 from tieline_api import errors
 from tieline_api.conversion.connections import scheme_item
 from tieline_api.conversion.systems import auth_scheme_items
-from tieline_api.oauth.authorization_request import HeldCredential, Obj
-from tieline_api.schemas.oauth2_initialise import OAuth2Initialise
+from tieline_api.oauth.authorization_request import HeldCredential
+from tieline_api.schemas.authorisations import OAuth2Initialise
 from tieline_core.credentials.linker import canonical
 from tieline_core.identity.ids import client_credential_id, object_id
+from tieline_core.objects import ObjectView
 from tieline_core.resources.auth_schemes import AuthSchemeType, OAuth2GrantType
 
 _ID, _GIVEN = "authSchemeConfigId", "authSchemeConfig"
 
 
-def requires_pkce(system: Obj, held: Sequence[HeldCredential], body: OAuth2Initialise) -> bool:
+def requires_pkce(system: ObjectView, held: Sequence[HeldCredential], body: OAuth2Initialise) -> bool:
     """Whether the URL carries a PKCE challenge. ``held``: the connections' credentials that the request may be for.
 
     The exchange refuses a code that was obtained without PKCE where the scheme demands it. So every scheme that
@@ -39,7 +40,7 @@ def _given(body: OAuth2Initialise) -> bool:
     return bool(given.oauth2.pkce)
 
 
-def _named(system: Obj, own: Sequence[Obj], body: OAuth2Initialise) -> list[Obj]:
+def _named(system: ObjectView, own: Sequence[ObjectView], body: OAuth2Initialise) -> list[ObjectView]:
     """The schemes with the id that the request names."""
     known = [*_with_codes(auth_scheme_items(system)), *own]
     found = [item for item in known if item["id"] == body.auth_scheme_config_id]
@@ -52,15 +53,15 @@ def _named(system: Obj, own: Sequence[Obj], body: OAuth2Initialise) -> list[Obj]
     return found
 
 
-def _demands(item: Obj) -> bool:
+def _demands(item: ObjectView) -> bool:
     return bool(item["oauth2"].get("pkce"))
 
 
-def _agreeing(system: Obj, body: OAuth2Initialise) -> list[Obj]:
+def _agreeing(system: ObjectView, body: OAuth2Initialise) -> list[ObjectView]:
     """The system's schemes that agree most with the request: the credential first, then the client, then the URL."""
     wanted = canonical(body.credential.id)
 
-    def agreement(item: Obj) -> tuple[bool, bool, bool]:
+    def agreement(item: ObjectView) -> tuple[bool, bool, bool]:
         client = item["oauth2"]["grant"].get("authorizationCode") or {}
         named = client.get("credentialId") or client_credential_id(object_id(system), item["id"])
         return (
@@ -74,7 +75,7 @@ def _agreeing(system: Obj, body: OAuth2Initialise) -> list[Obj]:
     return [item for item in schemes if agreement(item) == best]
 
 
-def _with_codes(items: Iterable[Obj]) -> list[Obj]:
+def _with_codes(items: Iterable[ObjectView]) -> list[ObjectView]:
     """Those whose grant is the authorisation code."""
     return [
         item

@@ -1,5 +1,6 @@
 """What all bodies of the REST API have in common."""
 
+from collections.abc import Callable
 from functools import cache
 from types import NoneType
 from typing import Annotated, Any, get_args
@@ -19,6 +20,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from tieline_api.cursors import Window
 from tieline_core.identity.ids import ULID_PATTERN
 
 ZERO_ULID = "0" * 26
@@ -30,29 +32,22 @@ def is_no_id(value: object) -> bool:
     return value is None or value in ("", ZERO_ULID)
 
 
-def _id_or_none(value: Any) -> Any:
-    return None if is_no_id(value) else value
+def _is_null(value: object) -> bool:
+    return value is None
 
 
-def _id_or_empty(value: Any) -> Any:
-    return "" if is_no_id(value) else value
+def _replacing(is_absent: Callable[[object], bool], instead: Callable[[], object]) -> BeforeValidator:
+    """Reads what stands for an absent value as the value that is meant."""
+    return BeforeValidator(lambda value: instead() if is_absent(value) else value)
 
 
-def _list_or_empty(value: Any) -> Any:
-    return [] if value is None else value
-
-
-def _object_or_empty(value: Any) -> Any:
-    return {} if value is None else value
-
-
-MaybeId = BeforeValidator(_id_or_none)
+MaybeId = _replacing(is_no_id, lambda: None)
 """For an optional id: the ULID of zeros means none."""
-IdOrEmpty = BeforeValidator(_id_or_empty)
+IdOrEmpty = _replacing(is_no_id, str)
 """For an id whose absence is the empty string."""
-NullableList = BeforeValidator(_list_or_empty)
+NullableList = _replacing(_is_null, list)
 """For a required list: null means empty."""
-NullableObject = BeforeValidator(_object_or_empty)
+NullableObject = _replacing(_is_null, dict)
 """For a required object: null means empty."""
 MADE_UP = "made-up"
 """Marks an id that is made up where a client has none."""
@@ -155,6 +150,19 @@ class Empty(Rest):
     """An empty object."""
 
 
+class Page(Rest):
+    """A part of a list."""
+
+    total_count: int
+    """How many there are in all."""
+    items: list[Any]
+    """The items, of the list's own type."""
+    next: str | None = None
+    """Pass it as ``after`` for the next page; absent on the last."""
+    prev: str | None = None
+    """Pass it as ``before`` for the page before; absent on the first."""
+
+
 class Query(BaseModel):
     """Parameters of a query string; their names are as written, unknown ones are ignored."""
 
@@ -170,6 +178,11 @@ class PageQuery(Query):
     """The ``next`` of the page before."""
     before: Cursor | None = None
     """The ``prev`` of the page after."""
+
+    @property
+    def window(self) -> Window:
+        """The part, for the functions that cut lists."""
+        return Window(first=self.first, after=self.after, before=self.before)
 
 
 class SearchQuery(PageQuery):

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import AwareDatetime, Field, StringConstraints
 
 from tieline_api.schemas.auth_schemes import AuthSchemeConfig
-from tieline_api.schemas.base import MaybeId, NullableList, PageQuery, Rest, TimeOut, UlidIn, UlidOut
+from tieline_api.schemas.base import MaybeId, NullableList, Page, PageQuery, Rest, TimeOut, UlidIn, UlidOut
 from tieline_api.schemas.connectors import Variable
 from tieline_api.schemas.credential_data import CredentialData
 from tieline_api.schemas.names import DisplayName, ShortName
@@ -114,17 +114,11 @@ class LinkBody(Rest):
     """A static connection template of the connection's system."""
 
 
-class ConnectionPage(Rest):
+class ConnectionPage(Page):
     """A part of a list of connections."""
 
-    total_count: int
-    """How many there are in all."""
     items: list[Connection]
     """The connections, oldest first."""
-    next: str | None = None
-    """Pass it as ``after`` for the next page; absent on the last."""
-    prev: str | None = None
-    """Pass it as ``before`` for the page before; absent on the first."""
 
 
 class ConnectionsQuery(PageQuery):

@@ -1,12 +1,27 @@
 """Connectors in REST: what an external API offers."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import Field
 
 from tieline_api.schemas.base import Rest, TimeOut, UlidOut
 from tieline_api.schemas.names import VersionName
 from tieline_core.resources.fields import ValidationMessage
+
+T = TypeVar("T")
+
+
+class Part(Rest, Generic[T]):
+    """A part of a list."""
+
+    total_count: int
+    """How many there are."""
+    items: list[T]
+    """This part."""
+    next: str | None = None
+    """Cursor to the part after it."""
+    prev: str | None = None
+    """Cursor to the part before it."""
 
 
 class ImportMetadata(Rest):
@@ -110,30 +125,12 @@ class Connector(Rest):
     """The project that it belongs to: its webhooks are the triggers, its openapi.json has the actions."""
 
 
-class ConnectorPage(Rest):
+class ConnectorPage(Part[Connector]):
     """A part of the list of connectors."""
 
-    total_count: int
-    """How many there are."""
-    items: list[Connector]
-    """This part."""
-    next: str | None = None
-    """Cursor to the part after it."""
-    prev: str | None = None
-    """Cursor to the part before it."""
 
-
-class ConnectorVersionPage(Rest):
+class ConnectorVersionPage(Part[ConnectorVersion]):
     """A part of the list of versions."""
-
-    total_count: int
-    """How many there are."""
-    items: list[ConnectorVersion]
-    """This part."""
-    next: str | None = None
-    """Cursor to the part after it."""
-    prev: str | None = None
-    """Cursor to the part before it."""
 
 
 class Referrer(Rest):
@@ -282,40 +279,13 @@ class ImportResult(Rest):
     """What was found, the gravest first."""
 
 
-class ActionPage(Rest):
+class ActionPage(Part[Action]):
     """A part of the list of actions."""
 
-    total_count: int
-    """How many there are."""
-    items: list[Action]
-    """This part."""
-    next: str | None = None
-    """Cursor to the part after it."""
-    prev: str | None = None
-    """Cursor to the part before it."""
 
-
-class TriggerPage(Rest):
+class TriggerPage(Part[Trigger]):
     """A part of the list of triggers."""
 
-    total_count: int
-    """How many there are."""
-    items: list[Trigger]
-    """This part."""
-    next: str | None = None
-    """Cursor to the part after it."""
-    prev: str | None = None
-    """Cursor to the part before it."""
 
-
-class DefinitionPage(Rest):
+class DefinitionPage(Part[Definition]):
     """A part of the list of definitions."""
-
-    total_count: int
-    """How many there are."""
-    items: list[Definition]
-    """This part."""
-    next: str | None = None
-    """Cursor to the part after it."""
-    prev: str | None = None
-    """Cursor to the part before it."""

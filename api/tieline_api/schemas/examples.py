@@ -6,8 +6,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from tieline_api.schemas import (
+    authorisations,
     connections,
-    oauth2_initialise,
+    connectors,
     project_logs,
     projects,
     systems,
@@ -168,12 +169,104 @@ OAUTH2_INITIALISE: Example = {
     "prompt": "consent",
     "additionalParams": "audience=shop",
 }
-
-
 OAUTH1_INITIALISE: Example = {
     "credential": {"id": CREDENTIAL_ID, "organisationId": ORGANISATION_ID},
     "authSchemeConfigId": "signed",
     "params": {"shop": "north"},
+}
+CONNECTOR_ID = "01JD3YFM7CZX9KQW8T2V4N6P0K"
+CONNECTOR_VERSION_ID = "01JD3YFM7C5TQ0M3H7RS8XA1BK"
+DEFINITION_ID = "3B7Q9XKD2M5TQ0M3H7RS8XA1BM"
+ACTION_ID = "3B7Q9XKD2M8F3XK5D1VJ7Q4M6P"
+TRIGGER_ID = "3B7Q9XKD2MZX9KQW8T2V4N6P0N"
+
+IMPORT_METADATA: Example = {"format": "openapi", "version": "2026-11"}
+CONNECTOR_VERSION: Example = {
+    "id": CONNECTOR_VERSION_ID,
+    "name": "2026-11",
+    "description": "",
+    "isLatest": True,
+    "isDefault": True,
+    "createdAt": TIME,
+    "updatedAt": TIME,
+    "publishedAt": TIME,
+}
+CONNECTOR: Example = {
+    "id": CONNECTOR_ID,
+    "organisationId": ORGANISATION_ID,
+    "name": "Shop",
+    "public": False,
+    "tags": {},
+    "protocol": "http",
+    "authSchemeConfigs": [
+        {
+            "id": "key",
+            "description": "",
+            "validationMessages": [],
+            "schemeType": "api-key",
+            "apiKey": {"name": "X-API-Key", "in": "header"},
+        }
+    ],
+    "connectionVariables": [{"name": "region", "value": "eu"}],
+    "connections": [],
+    "versions": [CONNECTOR_VERSION],
+    "createdAt": TIME,
+    "updatedAt": TIME,
+    "baseUrl": "https://{region}.shop.example/v1",
+}
+DEFINITION: Example = {
+    "id": DEFINITION_ID,
+    "name": "Order",
+    "accept": ["application/json"],
+    "description": "An order",
+    "url": "#/components/schemas/Order",
+    "referencedBy": [],
+}
+DEFINITION_WITH_SCHEMA: Example = {
+    **DEFINITION,
+    "schema": {"type": "object", "properties": {"id": {"type": "string"}}},
+}
+_BODY: Example = {"id": DEFINITION_ID, "definition": {"$ref": "#/components/schemas/Order"}}
+ACTION: Example = {
+    "id": ACTION_ID,
+    "errors": [],
+    "type": "http",
+    "name": "getOrder",
+    "summary": "One order",
+    "description": "",
+    "method": "GET",
+    "path": "/orders/{id}",
+    "parameters": [{"name": "id", "in": "path", "required": True, "type": "string", "completion": []}],
+    "responses": [{"status": 200, "id": "3B7Q9XKD2M0000000000000000", "definitions": [_BODY]}],
+}
+TRIGGER: Example = {
+    "id": TRIGGER_ID,
+    "errors": [],
+    "type": "http",
+    "name": "newOrder_post",
+    "summary": "",
+    "description": "",
+    "method": "POST",
+    "parameters": [],
+    "requestBody": {"required": True, "definitions": [_BODY]},
+    "responses": [],
+}
+SYSTEM_FROM_VERSION: Example = {
+    **SYSTEM,
+    "messages": [
+        {
+            "text": "login: The connector's auth scheme cannot be used as it is: oauth2.tokenUrl is missing; "
+            "add the whole scheme to the system under this id",
+            "severity": "warning",
+        }
+    ],
+}
+IMPORT_RESULT: Example = {
+    "connector": CONNECTOR,
+    "definitions": [DEFINITION],
+    "actions": [ACTION],
+    "triggers": [TRIGGER],
+    "messages": [{"text": "The description names no server: set the base URL yourself", "severity": "info"}],
 }
 
 
@@ -217,5 +310,17 @@ EXAMPLES: Mapping[type[BaseModel], Any] = {
     users.ActivationList: [ACTIVATION],
     users.Variables: {"region": "eu"},
     users.VariableValue: {"value": "eu"},
-    oauth2_initialise.OAuth2Initialise: OAUTH2_INITIALISE,
+    authorisations.OAuth2Initialise: OAUTH2_INITIALISE,
+    connectors.ImportMetadata: IMPORT_METADATA,
+    connectors.ImportResult: IMPORT_RESULT,
+    connectors.ConnectorPage: page(CONNECTOR),
+    connectors.Connector: CONNECTOR,
+    connectors.ConnectorVersionPage: page(CONNECTOR_VERSION),
+    connectors.ConnectorVersion: CONNECTOR_VERSION,
+    connectors.ActionPage: page(ACTION),
+    connectors.TriggerPage: page(TRIGGER),
+    connectors.DefinitionPage: page(DEFINITION),
+    connectors.DefinitionWithSchema: DEFINITION_WITH_SCHEMA,
+    authorisations.OAuth1Initialise: OAUTH1_INITIALISE,
+    systems.SystemWithMessages: SYSTEM_FROM_VERSION,
 }

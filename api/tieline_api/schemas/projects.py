@@ -8,6 +8,7 @@ from tieline_api.schemas.base import (
     JsonObject,
     MaybeId,
     NullableObject,
+    Page,
     PageQuery,
     Query,
     Rest,
@@ -258,14 +259,8 @@ class Version(Rest):
     """Its labels."""
 
 
-class VersionPage(Rest):
+class VersionPage(Page):
     """A part of the list of versions."""
 
-    total_count: int
-    """How many there are in all."""
     items: list[Version]
     """The versions, newest first."""
-    next: str | None = None
-    """Pass it as ``after`` for the next page; absent on the last."""
-    prev: str | None = None
-    """Pass it as ``before`` for the page before; absent on the first."""

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from tieline_api.schemas.auth_schemes import AuthSchemeConfig
-from tieline_api.schemas.base import NullableList, Rest, UlidOut
+from tieline_api.schemas.base import NullableList, Page, Rest, UlidOut
 from tieline_api.schemas.names import DisplayName
 from tieline_core.resources.fields import Labels, Url, ValidationMessage
 from tieline_core.resources.systems import Domain
@@ -76,14 +76,8 @@ class SystemUpdate(Rest):
     """Base URL of its API."""
 
 
-class SystemPage(Rest):
+class SystemPage(Page):
     """A part of the list of systems."""
 
-    total_count: int
-    """How many there are in all."""
     items: list[System]
     """The systems, oldest first."""
-    next: str | None = None
-    """Pass it as ``after`` for the next page; absent on the last."""
-    prev: str | None = None
-    """Pass it as ``before`` for the page before; absent on the first."""

@@ -8,7 +8,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 
 from tieline_api import errors
-from tieline_api.http.security_headers import STANDARD, complete
+from tieline_api.http.middleware import STANDARD_HEADERS, set_standard_headers
 from tieline_protocol import http_server
 
 logger = logging.getLogger("tieline_api.requests")
@@ -23,7 +23,7 @@ class _Connection(http_server.RequestHandlerWithTimeout):
 
     __slots__ = ()
 
-    late_headers = STANDARD
+    late_headers = STANDARD_HEADERS
 
     def handle_error(
         self,
@@ -41,10 +41,7 @@ class _Connection(http_server.RequestHandlerWithTimeout):
         error = errors.malformed("The request is no HTTP/1.1 that can be read")
         if isinstance(exc, LineTooLong):
             error = errors.ApiError(431, "too_large", "The request line or a header is too long")
-        response = web.Response(
-            status=error.status, body=orjson.dumps(error.body()), content_type="application/json"
-        )
-        complete(response)
+        response = _response(error)
         response.force_close()
         return response
 
@@ -61,10 +58,7 @@ class _Connection(http_server.RequestHandlerWithTimeout):
                 error = errors.ApiError(
                     417, "malformed", "Send the header Expect as 100-continue, or leave it out"
                 )
-            resp = web.Response(
-                status=error.status, body=orjson.dumps(error.body()), content_type="application/json"
-            )
-            complete(resp)
+            resp = _response(error)
         return await super().finish_response(request, resp, start_time)
 
 
@@ -87,3 +81,11 @@ class Runner(http_server.Runner):
             shutdown_timeout=shutdown_timeout,
             **_OPTIONS,
         )
+
+
+def _response(error: errors.ApiError) -> web.Response:
+    response = web.Response(
+        status=error.status, body=orjson.dumps(error.body()), content_type="application/json"
+    )
+    set_standard_headers(response)
+    return response

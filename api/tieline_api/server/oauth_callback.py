@@ -17,7 +17,7 @@ from tieline_api.client_address import origin
 from tieline_api.dependencies import Dependencies
 from tieline_api.http.dispatcher import OPERATION, ORGANISATION
 from tieline_api.http.request_body import parse_json, read_body, validate
-from tieline_api.oauth.callback_path import CALLBACK
+from tieline_api.oauth.authorization_request import CALLBACK
 from tieline_api.schemas.base import Rest
 from tieline_api.schemas.credential_data import CredentialData, OAuth1Data, OAuth2CodeData
 from tieline_api.use_cases.authorization_completion import abandon, complete

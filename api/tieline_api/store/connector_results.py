@@ -13,10 +13,10 @@ from tieline_api.store.field_managers import MANAGER
 from tieline_core.connectors import storage
 from tieline_core.connectors.packing import Map, head_of, lines_of, runs, runs_between
 from tieline_core.identity.ids import object_name
-from tieline_core.kubernetes import AlreadyExists, Informer, Kube, KubeError, NotFound
+from tieline_core.kubernetes import AlreadyExists, Informer, Kube, KubeError
+from tieline_core.kubernetes.reading import find
 from tieline_core.kubernetes.resources import CONFIG_MAPS, CONNECTOR_VERSIONS, CONNECTORS
-
-Obj = dict[str, Any]
+from tieline_core.objects import Object
 
 _KEPT_BYTES = 32 * 1024 * 1024
 _AT_ONCE = 4
@@ -31,7 +31,9 @@ class ConnectorResults:
         self._kept: LRUCache[tuple[str, str], Map] = LRUCache(_KEPT_BYTES, getsizeof=_size)
         self._gate = asyncio.Semaphore(_AT_ONCE)
 
-    async def store(self, connector: Obj, maps: Sequence[Map], *, name: str, siblings: Sequence[Obj]) -> Obj:
+    async def store(
+        self, connector: Object, maps: Sequence[Map], *, name: str, siblings: Sequence[Object]
+    ) -> Object:
         """A new version of ``connector``, newer than its ``siblings``; 409 when there is one of this name.
 
         Creating the version takes its name, whoever else imports at the same moment. When its ConfigMaps
@@ -61,25 +63,22 @@ class ConnectorResults:
         revisions.wrote(CONNECTOR_VERSIONS.plural, version)
         return version
 
-    async def connector(self, namespace: str, identifier: str) -> Obj | None:
+    async def connector(self, namespace: str, identifier: str) -> Object | None:
         """The connector that REST made with this id, also when the cache does not know it yet."""
-        try:
-            return await self._kube.get(CONNECTORS, object_name(identifier), namespace)
-        except NotFound:
-            return None
+        return await find(self._kube, CONNECTORS, object_name(identifier), namespace)
 
-    async def head(self, version: Obj) -> dict[str, Any]:
+    async def head(self, version: Object) -> dict[str, Any]:
         """A version's summary, with the index of its lists."""
         return head_of((await self._maps(version, [0]))[0])
 
-    async def lines(self, version: Obj, head: Obj, name: str, start: int, end: int) -> list[bytes]:
+    async def lines(self, version: Object, head: Object, name: str, start: int, end: int) -> list[bytes]:
         """The items of a list from ``start`` to before ``end``, each as JSON."""
         wanted, before = runs_between(runs(head, name), start, end)
         maps = await self._maps(version, {number for run in wanted for number in run.maps})
         found = await asyncio.to_thread(lambda: [line for run in wanted for line in lines_of(run, maps)])
         return found[start - before : end - before]
 
-    async def _maps(self, version: Obj, numbers: Iterable[int]) -> dict[int, Map]:
+    async def _maps(self, version: Object, numbers: Iterable[int]) -> dict[int, Map]:
         wanted = sorted(numbers)
         namespace, names = version["metadata"]["namespace"], version["spec"]["configMaps"]
         found = await asyncio.gather(*(self._map(namespace, names[number]) for number in wanted))
@@ -90,22 +89,21 @@ class ConnectorResults:
         if kept is not None:
             return kept
         async with self._gate:
-            try:
-                obj = await self._kube.get(CONFIG_MAPS, name, namespace)
-            except NotFound:
-                raise errors.conflict(
-                    f'The ConfigMap "{name}" with a part of the result is not there: import the description '
-                    "again under another version name"
-                ) from None
+            obj = await find(self._kube, CONFIG_MAPS, name, namespace)
+        if obj is None:
+            raise errors.conflict(
+                f'The ConfigMap "{name}" with a part of the result is not there: import the description '
+                "again under another version name"
+            )
         return self._keep(namespace, obj)
 
-    async def _write(self, version: Obj, name: str, content: Map) -> None:
+    async def _write(self, version: Object, name: str, content: Map) -> None:
         async with self._gate:
             manifest = await asyncio.to_thread(storage.config_map, version, name, content)
             with suppress(AlreadyExists):
                 await self._kube.create(CONFIG_MAPS, manifest, field_manager=MANAGER, metadata_only=True)
 
-    def _keep(self, namespace: str, obj: Obj) -> Map:
+    def _keep(self, namespace: str, obj: Object) -> Map:
         content = storage.content_of(obj)
         with suppress(ValueError):  # larger than the cache
             self._kept[namespace, obj["metadata"]["name"]] = content

@@ -1,4 +1,4 @@
-"""Secrets that REST makes: of type ``tieline.dev/credential``, owned by what they belong to.
+"""Secrets that REST makes, of type ``tieline.dev/credential`` and owned by what they belong to, and those of tokens.
 
 Values never change in place: each write makes a Secret of a new name, then the one apply of its owner switches
 the reference, then the old Secret goes. So whoever reads sees all of the old or all of the new, wherever the
@@ -10,8 +10,8 @@ import base64
 import hashlib
 import logging
 import secrets as random_secrets
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from tieline_api import errors
@@ -22,11 +22,12 @@ from tieline_api.store.field_managers import MANAGER
 from tieline_core.identity.names import CREDENTIAL_TYPE
 from tieline_core.identity.owner_references import is_owned, owner_reference
 from tieline_core.kubernetes import Conflict, Informer, Invalid, Kube, KubeError, NotFound, Unavailable
-from tieline_core.kubernetes.resources import SECRETS
+from tieline_core.kubernetes.reading import find
+from tieline_core.kubernetes.resources import SECRETS, Resource
+from tieline_core.objects import ObjectView
 
 logger = logging.getLogger(__name__)
 
-Obj = Mapping[str, Any]
 
 MADE_FOR = "tieline.dev/made-for"
 """Annotation of a Secret that REST has made: kind and name of the object that refers to it."""
@@ -46,7 +47,7 @@ def secret_name(kind: str, owner: str, part: str, edition: str) -> str:
     return f"{owner[:_READABLE].rstrip('-.')}-{digest}-{edition}"
 
 
-def secret_references(obj: Obj) -> set[str]:
+def secret_references(obj: ObjectView) -> set[str]:
     """The names of all Secrets that a System or a Connection refers to."""
     spec = obj.get("spec") or {}
     return set(_references(spec.get("authSchemeConfigs") or (), spec.get("credentials") or ()))
@@ -60,7 +61,12 @@ class CredentialStore:
         self._cache = cache
 
     async def stage(
-        self, namespace: str, made_for: str, secrets: Iterable[PlannedSecret], *, owner: Obj | None = None
+        self,
+        namespace: str,
+        made_for: str,
+        secrets: Iterable[PlannedSecret],
+        *,
+        owner: ObjectView | None = None,
     ) -> None:
         """Writes ``secrets``, to which nothing refers yet; those with a base take over its other values.
 
@@ -69,12 +75,12 @@ class CredentialStore:
         """
         await asyncio.gather(*(self._stage(namespace, made_for, secret, owner) for secret in secrets))
 
-    async def adopt(self, owner: Obj, secrets: Iterable[PlannedSecret]) -> None:
+    async def adopt(self, owner: ObjectView, secrets: Iterable[PlannedSecret]) -> None:
         """Makes ``secrets`` go when ``owner`` goes. What cannot be done now, the sweep does."""
         with suppress(KubeError):
             await asyncio.gather(*(self.adopt_one(owner, secret.name) for secret in secrets))
 
-    async def adopt_one(self, owner: Obj, name: str) -> None:
+    async def adopt_one(self, owner: ObjectView, name: str) -> None:
         """Makes a Secret go when ``owner`` goes."""
         metadata = {"ownerReferences": [owner_reference(owner)]}
         adopted = await self._kube.patch(
@@ -83,18 +89,22 @@ class CredentialStore:
         self._cache.observe(adopted)
         revisions.wrote(SECRETS.plural, adopted)
 
-    async def discard(self, namespace: str, names: Iterable[str], *, error: Exception | None = None) -> None:
-        """Deletes staged Secrets that nothing came of. What cannot be deleted now is swept.
+    @asynccontextmanager
+    async def discarding(self, namespace: str, secrets: Collection[PlannedSecret]) -> AsyncIterator[None]:
+        """Deletes staged Secrets, those that are in ``secrets`` by then, where what they are for fails.
 
-        After an ``error`` that leaves open whether the object was written they all stay.
+        After an error that leaves open whether the object was written they all stay. What cannot be deleted now is
+        swept.
         """
-        if isinstance(error, Unavailable):
-            return
-        for name in names:
-            with suppress(KubeError):
-                await self._delete(namespace, name)
+        try:
+            yield
+        except (errors.ApiError, KubeError) as error:
+            for secret in () if isinstance(error, Unavailable) else secrets:
+                with suppress(KubeError):
+                    await self._delete(namespace, secret.name)
+            raise
 
-    async def remove(self, owner: Obj, names: Iterable[str]) -> None:
+    async def remove(self, owner: ObjectView, names: Iterable[str]) -> None:
         """Deletes the Secrets of ``owner`` among ``names``; those of others stay.
 
         The owner is as it shall be by now: what cannot be deleted now is swept.
@@ -109,7 +119,7 @@ class CredentialStore:
             except KubeError as error:
                 logger.warning("Cannot delete a replaced Secret, the sweep will: %s", error.reason)
 
-    async def remove_unchanged(self, secrets: Iterable[Obj]) -> None:
+    async def remove_unchanged(self, secrets: Iterable[ObjectView]) -> None:
         """Deletes ``secrets`` as they are; one that was written since stays, as does what cannot be deleted now."""
         for secret in secrets:
             try:
@@ -117,7 +127,7 @@ class CredentialStore:
             except KubeError as error:
                 logger.info("A Secret is left to the operator's clean-up: %s", error.reason)
 
-    async def delete_unchanged(self, secret: Obj) -> bool:
+    async def delete_unchanged(self, secret: ObjectView) -> bool:
         """Deletes a Secret unless it was written since; False where it was, or is gone. Raises KubeError."""
         metadata = secret["metadata"]
         try:
@@ -137,12 +147,16 @@ class CredentialStore:
     async def _delete(self, namespace: str, name: str, *, uid: str | None = None) -> None:
         found = self._cache.get(namespace, name)
         with suppress(NotFound, Conflict):
-            await self._kube.delete(SECRETS, name, namespace, uid=uid or _uid(found))
+            await self._kube.delete(
+                SECRETS, name, namespace, uid=uid or (found["metadata"]["uid"] if found else None)
+            )
         if found is not None:
             self._cache.forget(found)
             revisions.deleted(SECRETS.plural, found)
 
-    async def _stage(self, namespace: str, made_for: str, secret: PlannedSecret, owner: Obj | None) -> None:
+    async def _stage(
+        self, namespace: str, made_for: str, secret: PlannedSecret, owner: ObjectView | None
+    ) -> None:
         data = {key: base64.b64encode(value).decode() for key, value in secret.values.items()}
         if secret.base is not None:
             data = {**await self._values(secret.base, namespace), **data}
@@ -171,11 +185,8 @@ class CredentialStore:
         revisions.wrote(SECRETS.plural, applied.object)
 
     async def _values(self, name: str, namespace: str) -> dict[str, str]:
-        try:
-            found = await self._kube.get(SECRETS, name, namespace)
-        except NotFound:
-            return {}
-        return dict(found.get("data") or {}) if found.get("type") == CREDENTIAL_TYPE else {}
+        found = await find(self._kube, SECRETS, name, namespace)
+        return dict(found.get("data") or {}) if found and found.get("type") == CREDENTIAL_TYPE else {}
 
 
 def made_for(kind: str, name: str) -> str:
@@ -183,12 +194,7 @@ def made_for(kind: str, name: str) -> str:
     return f"{kind}/{name}"
 
 
-def _uid(found: Obj | None) -> str | None:
-    uid: str | None = found["metadata"]["uid"] if found else None
-    return uid
-
-
-def _references(schemes: Iterable[Obj], credentials: Iterable[Obj]) -> Iterator[str]:
+def _references(schemes: Iterable[ObjectView], credentials: Iterable[ObjectView]) -> Iterator[str]:
     inline = [item["authSchemeConfig"] for item in credentials if item.get("authSchemeConfig")]
     for scheme in (*schemes, *inline):
         name = auth_schemes.secret_name_of(scheme)
@@ -197,3 +203,30 @@ def _references(schemes: Iterable[Obj], credentials: Iterable[Obj]) -> Iterator[
     for item in credentials:
         if item.get("secretRef"):
             yield item["secretRef"]["name"]
+
+
+class CachingSecretClient:
+    """The Kubernetes port, with what it answers put into the cache of Secrets: a GET shows it at once."""
+
+    def __init__(self, kube: Kube, cache: Informer) -> None:
+        self._kube = kube
+        self._cache = cache
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> dict[str, Any]:
+        return self._seen(resource, await self._kube.get(resource, name, namespace))
+
+    async def create(self, resource: Resource, obj: Mapping[str, Any]) -> dict[str, Any]:
+        return self._wrote(resource, await self._kube.create(resource, obj))
+
+    async def replace(self, resource: Resource, obj: Mapping[str, Any]) -> dict[str, Any]:
+        return self._wrote(resource, await self._kube.replace(resource, obj))
+
+    def _wrote(self, resource: Resource, obj: dict[str, Any]) -> dict[str, Any]:
+        if self._seen(resource, obj).get("type") == CREDENTIAL_TYPE:
+            revisions.wrote(resource.plural, obj)
+        return obj
+
+    def _seen(self, resource: Resource, obj: dict[str, Any]) -> dict[str, Any]:
+        if resource is SECRETS and obj.get("type") == CREDENTIAL_TYPE:
+            self._cache.observe(obj)
+        return obj

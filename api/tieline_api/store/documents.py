@@ -20,9 +20,9 @@ from tieline_core.identity.ids import format_time
 from tieline_core.identity.names import STATE_LABEL
 from tieline_core.identity.owner_references import controller_of, is_owned
 from tieline_core.kubernetes import AlreadyExists, Conflict, Kube, NotFound
+from tieline_core.kubernetes.reading import find
 from tieline_core.kubernetes.resources import CONFIG_MAPS, PROJECTS
-
-Obj = Mapping[str, Any]
+from tieline_core.objects import ObjectView
 
 _TRIES = 8
 _PAUSE = 0.03
@@ -46,7 +46,7 @@ class DocumentKey:
 
     namespace: str
     name: str
-    owner: Obj
+    owner: ObjectView
     """The owner reference of the ConfigMap."""
     key: str
     bounds: DocumentLimits
@@ -111,7 +111,7 @@ class Documents:
                 return
         raise errors.unavailable("Too many change this at once: try again in a moment")
 
-    async def _write(self, ref: DocumentKey, there: Obj | None, text: str | None) -> None:
+    async def _write(self, ref: DocumentKey, there: ObjectView | None, text: str | None) -> None:
         if there is None:
             if text is not None:
                 await self._kube.create(CONFIG_MAPS, _config_map(ref, text), field_manager=MANAGER)
@@ -126,10 +126,9 @@ class Documents:
         patch = {"metadata": metadata, "data": changed}
         await self._kube.patch(CONFIG_MAPS, ref.name, ref.namespace, patch, field_manager=MANAGER)
 
-    async def _config_map(self, ref: DocumentKey) -> Obj | None:
-        try:
-            found = await self._kube.get(CONFIG_MAPS, ref.name, ref.namespace)
-        except NotFound:
+    async def _config_map(self, ref: DocumentKey) -> ObjectView | None:
+        found = await find(self._kube, CONFIG_MAPS, ref.name, ref.namespace)
+        if found is None:
             return None
         controller = controller_of(found)
         restored = controller is None or controller.get("kind") == PROJECTS.kind
@@ -152,7 +151,7 @@ def _config_map(ref: DocumentKey, text: str) -> dict[str, Any]:
     }
 
 
-def _document(config_map: Obj | None, key: str) -> Document | None:
+def _document(config_map: ObjectView | None, key: str) -> Document | None:
     found = _parsed((config_map or {}).get("data") or {}, key)
     return Document(value=found.get("value"), version=str(found.get("version"))) if found else None
 
@@ -166,7 +165,7 @@ def _parsed(data: Mapping[str, str], key: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _forgotten(ref: DocumentKey, there: Obj, text: str) -> list[str]:
+def _forgotten(ref: DocumentKey, there: ObjectView, text: str) -> list[str]:
     """The keys that make room for ``text``; ApiError 422 when there is none."""
     bounds = ref.bounds
     data = {key: value for key, value in (there.get("data") or {}).items() if key != ref.key}

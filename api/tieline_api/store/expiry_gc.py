@@ -5,9 +5,8 @@ it, once the operator has told. What Git or a person owns stays, and is never us
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from tieline_api.cache.cluster_cache import ClusterCache
 from tieline_api.conversion.times import expired
@@ -16,14 +15,13 @@ from tieline_api.store.writer import Writer, refuse_removal, set_or_drop
 from tieline_core.identity.ids import object_id, object_name
 from tieline_core.kubernetes import KubeError
 from tieline_core.kubernetes.periodic_gc import run_periodically
+from tieline_core.objects import Object, ObjectView
 
 logger = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 10.0
 PATIENCE = timedelta(hours=1)
 """How long the operator is waited for."""
-
-Obj = Mapping[str, Any]
 
 
 class _NothingToDoError(Exception):
@@ -65,7 +63,7 @@ class ExpiredCredentialCollector:
                 )
         return count
 
-    def _has_work(self, obj: Obj) -> bool:
+    def _has_work(self, obj: ObjectView) -> bool:
         items = obj["spec"].get("credentials") or ()
         if not any("expiresAt" in item for item in items):
             return False
@@ -76,8 +74,8 @@ class ExpiredCredentialCollector:
             return False
         return any(self._is_over(obj, item) for item in items)
 
-    async def _clean(self, obj: Obj) -> bool:
-        def change(live: dict[str, Any], mine: dict[str, Any]) -> None:
+    async def _clean(self, obj: ObjectView) -> bool:
+        def change(live: Object, mine: Object) -> None:
             over = {item["id"] for item in live["spec"].get("credentials") or () if self._is_over(live, item)}
             if not over:
                 raise _NothingToDoError
@@ -100,7 +98,7 @@ class ExpiredCredentialCollector:
         )
         return True
 
-    def _is_over(self, obj: Obj, item: Obj) -> bool:
+    def _is_over(self, obj: ObjectView, item: ObjectView) -> bool:
         """Whether a credential has expired and the operator has told, or could not for long."""
         now = self._now()
         if not expired(item, now):

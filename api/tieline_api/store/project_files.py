@@ -1,7 +1,7 @@
 """Files of projects and versions, in the ConfigMaps where they are kept."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -11,12 +11,13 @@ from tieline_api import errors
 from tieline_api.store.field_managers import MANAGER
 from tieline_core.identity.names import PROJECT_LABEL
 from tieline_core.identity.owner_references import owner_reference
-from tieline_core.kubernetes import Kube, NotFound
+from tieline_core.kubernetes import Kube
+from tieline_core.kubernetes.reading import find
 from tieline_core.kubernetes.resources import CONFIG_MAPS
+from tieline_core.objects import ObjectView
 from tieline_core.project_files import config_maps as core
 from tieline_core.resources.projects import FilesConfigMap, ProjectSource
 
-Obj = Mapping[str, Any]
 Pairs = list[tuple[str, bytes]]
 
 _KEPT_BYTES = 32 * 1024 * 1024
@@ -28,21 +29,21 @@ class ProjectFiles:
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
-        self._kept: LRUCache[tuple[str, str], Obj] = LRUCache(_KEPT_BYTES, getsizeof=_size)
+        self._kept: LRUCache[tuple[str, str], ObjectView] = LRUCache(_KEPT_BYTES, getsizeof=_size)
 
-    async def current(self, project: Obj) -> Pairs:
+    async def current(self, project: ObjectView) -> Pairs:
         """A project's current files; ApiError 409 when a ConfigMap that it names is not there."""
         source = ProjectSource.model_validate(project["spec"].get("source") or {})
         maps = await self._read(project["metadata"]["namespace"], source.config_maps)
         return _unpacked(lambda: core.source_files(source, maps))
 
-    async def of_version(self, version: Obj) -> Pairs:
+    async def of_version(self, version: ObjectView) -> Pairs:
         """A version's files."""
         references = [FilesConfigMap.model_validate(item) for item in version["spec"]["configMaps"]]
         maps = await self._read(version["metadata"]["namespace"], references)
         return _unpacked(lambda: core.unpack(references, maps))
 
-    async def store(self, project: Obj, files: core.Files) -> list[dict[str, Any]]:
+    async def store(self, project: ObjectView, files: core.Files) -> list[dict[str, Any]]:
         """Writes files into content-addressed ConfigMaps of the project; returns how to refer to them."""
         metadata = project["metadata"]
         packs = core.pack(metadata["name"], files)
@@ -57,26 +58,24 @@ class ProjectFiles:
             self._keep(applied.object)
         return [pack.reference().to_dict() for pack in packs]
 
-    async def _read(self, namespace: str, references: Iterable[FilesConfigMap]) -> dict[str, Obj]:
+    async def _read(self, namespace: str, references: Iterable[FilesConfigMap]) -> dict[str, ObjectView]:
         names = sorted({reference.name for reference in references})
         gate = asyncio.Semaphore(_ATONCE)
 
-        async def one(name: str) -> Obj | None:
+        async def one(name: str) -> ObjectView | None:
             kept = self._kept.get((namespace, name))
             if kept is not None:
                 return kept
             async with gate:
-                try:
-                    found = await self._kube.get(CONFIG_MAPS, name, namespace)
-                except NotFound:
-                    return None
-            self._keep(found)
+                found = await find(self._kube, CONFIG_MAPS, name, namespace)
+            if found is not None:
+                self._keep(found)
             return found
 
         found = await asyncio.gather(*(one(name) for name in names))
         return {name: obj for name, obj in zip(names, found, strict=True) if obj is not None}
 
-    def _keep(self, obj: Obj) -> None:
+    def _keep(self, obj: ObjectView) -> None:
         """Immutable ConfigMaps of ours are named after their content: their name says all."""
         metadata = obj["metadata"]
         if not obj.get("immutable") or PROJECT_LABEL not in (metadata.get("labels") or {}):
@@ -85,7 +84,7 @@ class ProjectFiles:
             self._kept[metadata["namespace"], metadata["name"]] = obj
 
 
-def _size(config_map: Obj) -> int:
+def _size(config_map: ObjectView) -> int:
     return sum(
         len(value) for part in ("data", "binaryData") for value in (config_map.get(part) or {}).values()
     )

@@ -2,16 +2,15 @@
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from tieline_api.cache.cluster_cache import ClusterCache
 from tieline_api.store.credential_secrets import MADE_FOR, CredentialStore, secret_references
 from tieline_core.identity.owner_references import is_owned
-from tieline_core.kubernetes import Informer, Kube, NotFound
+from tieline_core.kubernetes import Informer, Kube
 from tieline_core.kubernetes.periodic_gc import run_periodically
+from tieline_core.kubernetes.reading import find
 from tieline_core.kubernetes.resources import CONNECTIONS, SYSTEMS, Resource
-
-Obj = Mapping[str, Any]
+from tieline_core.objects import ObjectView
 
 SWEEP_SECONDS = 300.0
 GRACE_SECONDS = 600.0
@@ -61,7 +60,7 @@ class SecretCollector:
         old = [doubtful[uid] for uid, since in self._found.items() if now - since >= self._grace]
         return sum([await self._look_at(secret) for secret in old])
 
-    def _is_doubtful(self, secret: Obj) -> bool:
+    def _is_doubtful(self, secret: ObjectView) -> bool:
         """Whether a Secret of REST's is not, as the caches have it, just where it belongs."""
         kind, name = _made_for(secret)
         if kind not in self._owners:
@@ -70,11 +69,11 @@ class SecretCollector:
         owner = cache.get(secret["metadata"]["namespace"], name)
         return owner is None or not _is_in_place(owner, secret)
 
-    async def _look_at(self, secret: Obj) -> bool:
+    async def _look_at(self, secret: ObjectView) -> bool:
         metadata = secret["metadata"]
         kind, name = _made_for(secret)
         resource, _ = self._owners[kind]
-        owner = await self._live(resource, metadata["namespace"], name)
+        owner = await find(self._kube, resource, name, metadata["namespace"])
         if owner is not None and metadata["name"] in secret_references(owner):
             if not is_owned(secret, owner["metadata"]["uid"]):
                 await self._store.adopt_one(owner, metadata["name"])
@@ -83,13 +82,7 @@ class SecretCollector:
             return False
         return await self._store.delete_unchanged(secret)
 
-    async def _live(self, resource: Resource, namespace: str, name: str) -> Obj | None:
-        try:
-            return await self._kube.get(resource, name, namespace)
-        except NotFound:
-            return None
-
-    def _serves_another(self, secret: Obj) -> bool:
+    def _serves_another(self, secret: ObjectView) -> bool:
         """Whether somebody has made another object refer to it."""
         metadata = secret["metadata"]
         return any(
@@ -99,12 +92,12 @@ class SecretCollector:
         )
 
 
-def _made_for(secret: Obj) -> tuple[str, str]:
+def _made_for(secret: ObjectView) -> tuple[str, str]:
     kind, _, name = (secret["metadata"].get("annotations") or {}).get(MADE_FOR, "").partition("/")
     return kind, name
 
 
-def _is_in_place(owner: Obj, secret: Obj) -> bool:
+def _is_in_place(owner: ObjectView, secret: ObjectView) -> bool:
     return secret["metadata"]["name"] in secret_references(owner) and is_owned(
         secret, owner["metadata"]["uid"]
     )

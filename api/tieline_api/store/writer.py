@@ -17,9 +17,9 @@ from tieline_api.store.field_managers import MANAGER, Step, other_managers
 from tieline_common.backoff import jitter
 from tieline_core.identity.ids import ID_LABEL, object_id, object_name
 from tieline_core.kubernetes import Conflict, Informer, Kube, NotFound, owned
+from tieline_core.objects import Object
 
-Obj = dict[str, Any]
-Change = Callable[[Obj, Obj], None]
+Change = Callable[[Object, Object], None]
 """Gets the live object (to read) and what the API owns of it (to change in place)."""
 
 TRIES = 5
@@ -52,7 +52,7 @@ class Writer:
         *,
         chosen_by_client: bool = False,
         owner: Mapping[str, Any] | None = None,
-    ) -> Obj:
+    ) -> Object:
         """A new object named after its id. IdTakenError when an id that somebody chose is taken.
 
         Of those who ask for one id in the same instant, through whichever replicas, one creates it. Ids that
@@ -61,7 +61,7 @@ class Writer:
         resource = cache.resource
         if cache.by_index("id", f"{namespace}/{identifier}"):
             raise IdTakenError(identifier)
-        metadata: Obj = {
+        metadata: Object = {
             "name": object_name(identifier),
             "namespace": namespace,
             "labels": {ID_LABEL: identifier},
@@ -93,7 +93,7 @@ class Writer:
         *,
         if_match: str | None = None,
         prepare: Callable[[], Awaitable[None]] | None = None,
-    ) -> Obj:
+    ) -> Object:
         """Applies ``change`` to an object and returns what it is then.
 
         ``prepare`` is called after each computation of the change, before it is applied.
@@ -144,7 +144,7 @@ class Writer:
             return
 
 
-def set_or_drop(spec: Obj, field: str, value: Any) -> None:
+def set_or_drop(spec: Object, field: str, value: Any) -> None:
     """Sets a list or a map, or leaves it out when it is empty.
 
     An apply of an empty map where there was a full one leaves ``null`` behind, which no schema accepts.

@@ -32,44 +32,20 @@ _SMALL = 64 * 1024
 _MIB = 1024 * 1024
 
 
-class Traces(Protocol):
-    """Takes spans of environments, and answers questions about them."""
+class SpanCounts(Protocol):
+    """What became of the spans that were handed in."""
 
     @property
     def written(self) -> int:
-        """Spans that were kept."""
+        """Those that were stored, or sent on."""
 
     @property
     def dropped(self) -> Counter[str]:
-        """Spans that were not, by reason."""
+        """Those that were not, by reason."""
 
     @property
     def queued(self) -> int:
-        """Spans that wait to be kept."""
-
-    async def start(self) -> None:
-        """Begin to keep."""
-
-    async def stop(self) -> None:
-        """Keep what waits, and end."""
-
-    async def take(self, origin: Origin, content_type: str, body: bytes) -> Batch | None:
-        """Queue the spans of an OTLP request; what was not taken of it, None when too much waits.
-
-        Raises OtlpDecodeError and TooManySpansError.
-        """
-
-    async def trace(self, organisation: str, project: str, trace_id: bytes) -> list[Span]:
-        """The project's spans of a trace, [] for none; raises ApiError."""
-
-    async def runs(self, origin: Origin, wanted: RunQuery) -> Page:
-        """A page of an environment's runs; raises ApiError."""
-
-    async def roots(self, wanted: RootQuery) -> list[RootRun]:
-        """Direct runs by their root spans, where the store knows them; raises ApiError."""
-
-    async def root_ids(self, wanted: RootQuery) -> list[tuple[str, str]]:
-        """Environment and id of direct runs; raises ApiError."""
+        """Those that wait."""
 
 
 class EmbeddedTraces:
@@ -85,6 +61,7 @@ class EmbeddedTraces:
     ) -> None:
         """With an ``engine``, spans of the organisations that are served go through it to all replicas."""
         self.store = TraceStore(path, limits)
+        self.counts: SpanCounts = self
         self._stream = None
         if engine is not None and engine.configured:
             days = limits.max_age_seconds / 86400
@@ -118,7 +95,10 @@ class EmbeddedTraces:
         await asyncio.to_thread(self.store.stop)
 
     async def take(self, origin: Origin, content_type: str, body: bytes) -> Batch | None:
-        """Queue spans; see Traces."""
+        """Queues the spans of an OTLP request; what was not taken of it, None when too much waits.
+
+        Raises OtlpDecodeError and TooManySpansError.
+        """
         batch = await _aside(len(body), lambda: otlp.parse(content_type, body))
         if not batch.spans:
             return batch
@@ -127,22 +107,22 @@ class EmbeddedTraces:
         return batch if self.store.offer(origin.owner, batch.spans) else None
 
     async def trace(self, organisation: str, project: str, trace_id: bytes) -> list[Span]:
-        """One trace; see Traces."""
+        """The project's spans of a trace, [] for none; raises ApiError."""
         await self._settle(organisation)
         return await self._read(lambda: self.store.trace(organisation, project, trace_id))
 
     async def runs(self, origin: Origin, wanted: RunQuery) -> Page:
-        """A page of runs; see Traces."""
+        """A page of an environment's runs; raises ApiError."""
         await self._settle(origin.owner.organisation)
         return await self._read(lambda: self.store.runs(origin.owner, wanted))
 
     async def roots(self, wanted: RootQuery) -> list[RootRun]:
-        """Direct runs; see Traces."""
+        """Direct runs by their root spans; raises ApiError."""
         await self._settle(wanted.organisation)
         return await self._read(lambda: self.store.roots(wanted))
 
     async def root_ids(self, wanted: RootQuery) -> list[tuple[str, str]]:
-        """Ids of direct runs; see Traces."""
+        """Environment and id of direct runs; raises ApiError."""
         return await self._read(lambda: self.store.root_ids(wanted))
 
     async def _settle(self, organisation: str) -> None:
@@ -166,25 +146,10 @@ class RemoteTraces:
     """In Tempo or Jaeger: sent on by OTLP with whose they are, and asked for there."""
 
     def __init__(self, *, forwarder: Forwarder, source: Callable[[aiohttp.ClientSession], Source]) -> None:
-        self._forwarder = forwarder
+        self._forwarder = self.counts = forwarder
         self._make_source = source
         self._client: aiohttp.ClientSession | None = None
         self._source: Source | None = None
-
-    @property
-    def written(self) -> int:
-        """Spans that were sent on."""
-        return self._forwarder.written
-
-    @property
-    def dropped(self) -> Counter[str]:
-        """Spans that were not, by reason."""
-        return self._forwarder.dropped
-
-    @property
-    def queued(self) -> int:
-        """Spans that wait to be sent."""
-        return self._forwarder.queued
 
     async def start(self) -> None:
         """Begin to send."""
@@ -199,19 +164,19 @@ class RemoteTraces:
             await self._client.close()
 
     async def take(self, origin: Origin, content_type: str, body: bytes) -> Batch | None:
-        """Queue spans; see Traces."""
+        """Queue spans; see EmbeddedTraces."""
         marked, spans = await _aside(len(body), lambda: with_origin(content_type, body, origin))
         return Batch() if self._forwarder.offer(content_type, marked, spans) else None
 
     async def trace(self, organisation: str, project: str, trace_id: bytes) -> list[Span]:
-        """One trace; see Traces."""
+        """One trace; see EmbeddedTraces."""
         try:
             return await remote.trace(self._asked(), organisation, project, trace_id)
         except RemoteStoreError as error:
             raise errors.unavailable(str(error)) from None
 
     async def runs(self, origin: Origin, wanted: RunQuery) -> Page:
-        """A page of runs; see Traces."""
+        """A page of runs; see EmbeddedTraces."""
         try:
             return await remote.runs(self._asked(), origin, wanted)
         except RemoteStoreError as error:
@@ -229,6 +194,10 @@ class RemoteTraces:
         if self._source is None:
             raise errors.unavailable("The API is about to start; try again in a moment")
         return self._source
+
+
+Traces = EmbeddedTraces | RemoteTraces
+"""Takes spans of environments, and answers questions about them."""
 
 
 async def _aside(size: int, work: Callable[[], T]) -> T:

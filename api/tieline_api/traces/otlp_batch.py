@@ -1,9 +1,12 @@
 """An export request as spans: what protobuf and JSON have in common."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tieline_api.traces.spans import RejectedSpanError, Span
+
+T = TypeVar("T")
 
 PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
@@ -44,12 +47,13 @@ class Batch:
     reason: str = ""
     """Why the first rejected span was."""
 
-    def reject(self, error: RejectedSpanError) -> None:
-        """One span is not taken."""
-        self.rejected += 1
-        self.reason = self.reason or str(error)
-
-    def need_room(self, more: int) -> None:
-        """Raises TooManySpansError when ``more`` spans are too many."""
-        if len(self.spans) + self.rejected + more > MAX_SPANS:
+    def take(self, found: Sequence[T], make: Callable[[T], Span]) -> None:
+        """Takes spans that ``make`` makes, without those that it rejects. Raises TooManySpansError."""
+        if len(self.spans) + self.rejected + len(found) > MAX_SPANS:
             raise TooManySpansError
+        for item in found:
+            try:
+                self.spans.append(make(item))
+            except RejectedSpanError as error:
+                self.rejected += 1
+                self.reason = self.reason or str(error)

@@ -7,6 +7,7 @@ Fields that are not known are ignored, as the specification asks.
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import orjson
@@ -29,8 +30,8 @@ from tieline_api.traces.spans import (
     make_resource,
     make_span,
 )
+from tieline_core.objects import Json
 
-Json = dict[str, Any]
 _MAX_DIGITS = 20
 
 
@@ -51,13 +52,7 @@ def parse(request: Json, admitted: Admitted = everything) -> Batch:
         if not admitted(resource):
             continue
         for scope_spans in objects(resource_spans, "scopeSpans"):
-            found = objects(scope_spans, "spans")
-            batch.need_room(len(found))
-            for item in found:
-                try:
-                    batch.spans.append(_span(item, resource))
-                except RejectedSpanError as error:
-                    batch.reject(error)
+            batch.take(objects(scope_spans, "spans"), partial(_span, resource=resource))
     return batch
 
 

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import orjson
@@ -24,7 +25,6 @@ from tieline_api.traces.spans import (
     MAX_ATTRIBUTES,
     MAX_KEY,
     MAX_VALUE,
-    RejectedSpanError,
     Span,
     make_resource,
     make_span,
@@ -49,12 +49,7 @@ def parse(request: ExportTraceServiceRequest, admitted: Admitted = everything) -
         if not admitted(resource):
             continue
         for scope_spans in resource_spans.scope_spans:
-            batch.need_room(len(scope_spans.spans))
-            for message in scope_spans.spans:
-                try:
-                    batch.spans.append(_span(message, resource))
-                except RejectedSpanError as error:
-                    batch.reject(error)
+            batch.take(scope_spans.spans, partial(_span, resource=resource))
     return batch
 
 

@@ -1,8 +1,6 @@
 """Finishing an authorisation without the application that began it: from the callback page alone."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tieline_api import errors
 from tieline_api.cache.organisations import Organisation, nowhere
@@ -17,9 +15,8 @@ from tieline_core.oauth.state_store import (
     organisation_of,
     unknown_state,
 )
+from tieline_core.objects import ObjectView
 from tieline_core.resources.connections import CredentialType
-
-Obj = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +96,7 @@ async def _look(platform: Dependencies, state: str) -> tuple[Organisation, Pendi
         raise unknown_state() from None
 
 
-def _with(item: Obj, credential_data: CredentialData) -> rest.ConnectionCredential:
+def _with(item: ObjectView, credential_data: CredentialData) -> rest.ConnectionCredential:
     kind = CredentialType.OAUTH1 if credential_data.oauth1 else CredentialType.OAUTH2_CODE
     return rest.ConnectionCredential(
         id=item["id"], credential=rest.Credential(type=kind, data=credential_data)

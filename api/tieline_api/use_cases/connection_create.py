@@ -17,19 +17,17 @@ from tieline_api import errors
 from tieline_api.cache.organisations import Organisation
 from tieline_api.conversion.connections import PlannedSecret
 from tieline_api.dependencies import Dependencies
-from tieline_api.oauth.authorization_codes import CodeChecks
+from tieline_api.oauth.authorization_codes import CodeChecks, combined_error
 from tieline_api.oauth.code_exchange import Exchanges, exchange_codes
-from tieline_api.oauth.token_errors import combined_error
 from tieline_api.schemas import connections as rest
 from tieline_api.store.credential_secrets import made_for, new_edition
 from tieline_api.use_cases.connection_update import CONNECTION_KIND, plan_credentials, refuse_taken_name
 from tieline_core.identity.ids import ID_LABEL, format_time, new_id, object_id
 from tieline_core.kubernetes import KubeError
 from tieline_core.kubernetes.resources import CONNECTIONS
+from tieline_core.objects import Object
 
 logger = logging.getLogger(__name__)
-
-Obj = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +38,7 @@ class PlannedConnection:
     path: str
     """Where it is in the request."""
     identifier: str
-    obj: Obj
+    obj: Object
     """As it will be."""
     secrets: Sequence[PlannedSecret]
 
@@ -60,7 +58,7 @@ class PlannedConnection:
 class CreatedConnections:
     """What a request has made."""
 
-    connections: Mapping[str, Obj]
+    connections: Mapping[str, Object]
     """By their place in the request; those that were taken back are missing."""
     exchanged: int
     """How many codes became tokens."""
@@ -96,7 +94,7 @@ def plan_connection(
         edition=new_edition(),
         path=f"{path}.credentials",
     )
-    spec: Obj = {
+    spec: Object = {
         "name": body.name,
         "systemRef": {"name": system_name},
         "connectionTemplateRef": {"name": template["metadata"]["name"]},
@@ -120,7 +118,7 @@ async def create_connections(
     checks = CodeChecks(platform=platform)
     for one in planned:
         await checks.check(one.body.credentials, one.obj, one.secrets, path=f"{one.path}.credentials")
-    made: dict[str, Obj] = {}
+    made: dict[str, Object] = {}
     try:
         for one in planned:
             made[one.path] = await _write(platform, one)
@@ -139,7 +137,7 @@ async def create_connections(
 
 
 async def _kept(
-    platform: Dependencies, made: Mapping[str, Obj], outcomes: Mapping[str, Exchanges]
+    platform: Dependencies, made: Mapping[str, Object], outcomes: Mapping[str, Exchanges]
 ) -> CreatedConnections:
     failures = [failure for outcome in outcomes.values() for failure in outcome.failures]
     exchanged = sum(outcome.exchanged for outcome in outcomes.values())
@@ -160,7 +158,7 @@ async def _kept(
     return CreatedConnections(connections=left, exchanged=exchanged, error=error)
 
 
-async def delete_created(platform: Dependencies, connections: Iterable[Obj]) -> None:
+async def delete_created(platform: Dependencies, connections: Iterable[Object]) -> None:
     """Deletes connections that nothing came of, and frees the states of their codes."""
     for obj in connections:
         for item in obj["spec"].get("credentials") or ():
@@ -173,24 +171,20 @@ async def delete_created(platform: Dependencies, connections: Iterable[Obj]) -> 
             logger.warning("Cannot take back a new connection: %s", error.reason, extra=extra)
 
 
-async def _write(platform: Dependencies, planned: PlannedConnection) -> Obj:
+async def _write(platform: Dependencies, planned: PlannedConnection) -> Object:
     """The Secrets, then the Connection, which owns them."""
     metadata, identifier = planned.obj["metadata"], planned.identifier
     namespace, owner = metadata["namespace"], made_for(CONNECTION_KIND, metadata["name"])
-    try:
+    async with platform.credentials.discarding(namespace, planned.secrets):
         await platform.credentials.stage(namespace, owner, planned.secrets)
         obj = await platform.writer.create(
             platform.world.connections, namespace, identifier, planned.obj["spec"]
         )
-    except (errors.ApiError, KubeError) as error:
-        names = [secret.name for secret in planned.secrets]
-        await platform.credentials.discard(namespace, names, error=error)
-        raise
     await platform.credentials.adopt(obj, planned.secrets)
     return obj
 
 
-def _planned_object(namespace: str, identifier: str, spec: Mapping[str, Any]) -> Obj:
+def _planned_object(namespace: str, identifier: str, spec: Mapping[str, Any]) -> Object:
     """A Connection as it will be, for what has to be checked before it is written."""
     return {
         "apiVersion": CONNECTIONS.api_version,

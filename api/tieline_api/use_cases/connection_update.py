@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tieline_api import errors
@@ -13,16 +13,14 @@ from tieline_api.conversion import auth_schemes
 from tieline_api.conversion.connections import PlannedSecret, linked_certificate, plan_credential, stored_item
 from tieline_api.dependencies import Dependencies
 from tieline_api.internal.pod_credentials import token_secret_of
-from tieline_api.oauth.authorization_codes import CodeChecks
+from tieline_api.oauth.authorization_codes import CodeChecks, combined_error
 from tieline_api.oauth.code_exchange import exchange_codes
-from tieline_api.oauth.token_errors import combined_error
 from tieline_api.schemas import connections as rest
 from tieline_api.store.credential_secrets import made_for, new_edition, secret_name, secret_references
 from tieline_api.store.writer import refuse_removal, set_or_drop
 from tieline_core.identity.ids import object_id
-from tieline_core.kubernetes import KubeError
+from tieline_core.objects import Object, ObjectView
 
-Obj = dict[str, Any]
 CONNECTION_KIND = "Connection"
 
 
@@ -30,12 +28,12 @@ async def update_connection_object(
     platform: Dependencies,
     body: rest.ConnectionUpdate,
     *,
-    obj: Mapping[str, Any],
-    system: Mapping[str, Any] | None,
+    obj: ObjectView,
+    system: ObjectView | None,
     organisation: str,
     caller: Caller | None = None,
     if_match: str | None = None,
-) -> Obj:
+) -> Object:
     """Writes new Secrets, then the Connection that refers to them, then exchanges its codes.
 
     ``caller`` must be allowed to get or use each Secret of others that the change sends elsewhere. It is None where
@@ -44,8 +42,8 @@ async def update_connection_object(
     and is tried again where that can help.
     """
     metadata, given = obj["metadata"], body.credentials or []
-    change = _Change(body, obj=obj, system=system or {}, organisation=organisation)
-    staged = set[str]()
+    change = _Change(body=body, obj=obj, system=system or {}, organisation=organisation)
+    staged: list[PlannedSecret] = []
     if given:
         planned = {**obj, "spec": {**obj["spec"], "credentials": change.plan(obj, obj)}}
         checks = CodeChecks(platform=platform)
@@ -55,11 +53,11 @@ async def update_connection_object(
         if caller is not None:
             names = [secret.name for secret in change.secrets]
             await platform.references.check(caller, obj, change.sent, staged=names)
-        staged.update(secret.name for secret in change.secrets)
+        staged.extend(change.secrets)
         owner = made_for(CONNECTION_KIND, metadata["name"])
         await platform.credentials.stage(metadata["namespace"], owner, change.secrets, owner=obj)
 
-    try:
+    async with platform.credentials.discarding(metadata["namespace"], staged):
         changed = await platform.writer.change(
             platform.world.connections,
             metadata["namespace"],
@@ -68,10 +66,8 @@ async def update_connection_object(
             if_match=if_match,
             prepare=stage,
         )
-    except (errors.ApiError, KubeError) as error:
-        await platform.credentials.discard(metadata["namespace"], staged, error=error)
-        raise
-    await platform.credentials.remove(changed, (change.referred | staged) - secret_references(changed))
+    left = change.referred | {secret.name for secret in staged}
+    await platform.credentials.remove(changed, left - secret_references(changed))
     await platform.credentials.remove_unchanged(_tokens_of_removed(platform.world, change.before, changed))
     outcome = await exchange_codes(platform, given, changed, change.ids, path="credentials")
     if outcome.failures:
@@ -79,42 +75,35 @@ async def update_connection_object(
     return changed
 
 
+@dataclass(kw_only=True)
 class _Change:
     """What a request makes of a connection, computed anew for each state of it that is met on the way."""
 
-    def __init__(
-        self,
-        body: rest.ConnectionUpdate,
-        *,
-        obj: Mapping[str, Any],
-        system: Mapping[str, Any],
-        organisation: str,
-    ) -> None:
-        self._body = body
-        self._organisation = organisation
-        self._obj = obj
-        self._system = system
-        self._edition = new_edition()
-        self.secrets: Sequence[PlannedSecret] = ()
-        """Those that it needs."""
-        self.ids: list[str] = []
-        """The ids of its credentials, in the order of the request."""
-        self.referred: set[str] = set()
-        """The names of the Secrets that were referred to before."""
-        self.before: Sequence[Obj] = ()
-        """The credentials that there were before."""
-        self.sent: Sequence[str] = ()
-        """The names of the Secrets whose values go elsewhere from now on."""
+    body: rest.ConnectionUpdate
+    obj: Mapping[str, Any]
+    system: Mapping[str, Any]
+    organisation: str
+    edition: str = field(default_factory=new_edition)
+    secrets: Sequence[PlannedSecret] = ()
+    """Those that it needs."""
+    ids: Sequence[str] = ()
+    """The ids of its credentials, in the order of the request."""
+    referred: set[str] = field(default_factory=set)
+    """The names of the Secrets that were referred to before."""
+    before: Sequence[Object] = ()
+    """The credentials that there were before."""
+    sent: Sequence[str] = ()
+    """The names of the Secrets whose values go elsewhere from now on."""
 
-    def __call__(self, live: Obj, mine: Obj) -> None:
+    def __call__(self, live: Object, mine: Object) -> None:
         owned = copy.deepcopy(mine["spec"])
         self._apply(live, mine)
         bases = [secret.base for secret in self.secrets if secret.base]
         after = merged(live["spec"], mine["spec"])
         self.sent = [*secrets_sent(live["spec"], after), *secrets_sent(owned, mine["spec"]), *bases]
 
-    def _apply(self, live: Obj, mine: Obj) -> None:
-        body = self._body
+    def _apply(self, live: Object, mine: Object) -> None:
+        body = self.body
         if body.name is not None:
             mine["spec"]["name"] = body.name
         if body.base_url:
@@ -127,15 +116,15 @@ class _Change:
             self.before = live["spec"].get("credentials") or ()
             set_or_drop(mine["spec"], "credentials", self.plan(live, mine))
 
-    def plan(self, live: Mapping[str, Any], mine: Mapping[str, Any]) -> list[Obj]:
+    def plan(self, live: ObjectView, mine: ObjectView) -> list[Object]:
         """The credentials as they will be; ``mine`` is what the API owns of the connection."""
         items, self.secrets = plan_credentials(
-            self._body.credentials or [],
-            system=self._system,
-            owner=self._obj["metadata"]["name"],
-            connection=object_id(self._obj),
-            organisation=self._organisation,
-            edition=self._edition,
+            self.body.credentials or [],
+            system=self.system,
+            owner=self.obj["metadata"]["name"],
+            connection=object_id(self.obj),
+            organisation=self.organisation,
+            edition=self.edition,
             live=live,
             mine=mine,
         )
@@ -143,22 +132,22 @@ class _Change:
         return items
 
 
-def _tokens_of_removed(world: ClusterCache, before: Sequence[Obj], after: Obj) -> list[Mapping[str, Any]]:
+def _tokens_of_removed(
+    world: ClusterCache, before: Sequence[Object], after: Object
+) -> list[Mapping[str, Any]]:
     """The Secrets with tokens of the credentials ``before`` that a connection has no more."""
     left = {item["id"] for item in after["spec"].get("credentials") or ()}
     gone = [item for item in before if item["id"] not in left]
     return [found for item in gone if (found := token_secret_of(world, after, item))]
 
 
-async def link_if_free(
-    platform: Dependencies, template: Mapping[str, Any], connection: Mapping[str, Any]
-) -> None:
+async def link_if_free(platform: Dependencies, template: ObjectView, connection: ObjectView) -> None:
     """Links a static template that has no connection yet."""
     reference = {"name": connection["metadata"]["name"]}
     if template["spec"].get("dynamic") or template["spec"].get("connectionRef"):
         return
 
-    def change(live: Obj, mine: Obj) -> None:
+    def change(live: Object, mine: Object) -> None:
         if not live["spec"].get("dynamic") and not live["spec"].get("connectionRef"):
             mine["spec"]["connectionRef"] = reference
 
@@ -169,15 +158,15 @@ async def link_if_free(
 def plan_credentials(
     given: Sequence[rest.ConnectionCredential],
     *,
-    system: Mapping[str, Any],
+    system: ObjectView,
     owner: str,
     connection: str,
     organisation: str,
     edition: str,
-    live: Mapping[str, Any] | None = None,
-    mine: Mapping[str, Any] | None = None,
+    live: ObjectView | None = None,
+    mine: ObjectView | None = None,
     path: str = "credentials",
-) -> tuple[list[Obj], list[PlannedSecret]]:
+) -> tuple[list[Object], list[PlannedSecret]]:
     """All credentials of a connection in their order, and the Secrets for the values that were given.
 
     ``owner`` is the connection's name, ``connection`` its id, ``organisation`` its organisation's, ``edition`` the
@@ -186,7 +175,7 @@ def plan_credentials(
     """
     stored = {item["id"]: item for item in ((live or {}).get("spec") or {}).get("credentials") or ()}
     ours = {item["id"]: item for item in ((mine or {}).get("spec") or {}).get("credentials") or ()}
-    items: list[Obj] = []
+    items: list[Object] = []
     secrets: list[PlannedSecret] = []
     seen: set[str] = set()
     for index, one in enumerate(given):
@@ -221,7 +210,7 @@ def plan_credentials(
 
 
 def refuse_taken_name(
-    world: ClusterCache, system: str, name: str, *, namespace: str, user: Mapping[str, Any] | None
+    world: ClusterCache, system: str, name: str, *, namespace: str, user: ObjectView | None
 ) -> None:
     """409 when a connection of the system has the name; users' connections are told apart by user."""
     for other in world.referring(world.connections, "system", namespace, system):
@@ -229,7 +218,7 @@ def refuse_taken_name(
             raise errors.conflict(f'The system has a connection named "{name}" already: choose another name')
 
 
-def _refer(item: Obj, secret: PlannedSecret) -> None:
+def _refer(item: Object, secret: PlannedSecret) -> None:
     if secret.part.startswith("scheme/"):
         auth_schemes.refer_to_secret(item["authSchemeConfig"], secret.name)
     else:

@@ -7,30 +7,29 @@ from tieline_api.conversion import connectors as convert
 from tieline_api.http.operation import ORGANISATION, Call
 from tieline_core.connectors.version_order import newest_first
 from tieline_core.identity.ids import object_id, parse_id
-
-Obj = dict[str, Any]
+from tieline_core.objects import Object
 
 CONNECTOR = f"{ORGANISATION}/connectors/{{connector_id}}"
 VERSION = f"{CONNECTOR}/versions/{{version}}"
 
 
-def need_connector(call: Call[Any, Any]) -> Obj:
+def need_connector(call: Call[Any, Any]) -> Object:
     """The connector that the path names; ApiError 404."""
     world = call.platform.world
     return world.need(world.connectors, call.namespace, call.path["connector_id"])
 
 
-def versions_of(call: Call[Any, Any], connector: Obj) -> list[Obj]:
+def versions_of(call: Call[Any, Any], connector: Object) -> list[Object]:
     """Its versions, newest first."""
     world = call.platform.world
     name = connector["metadata"]["name"]
     return newest_first(world.referring(world.connector_versions, "connector", call.namespace, name))
 
 
-def need_version(call: Call[Any, Any], connector: Obj) -> Obj:
+def need_version(call: Call[Any, Any], connector: Object) -> Object:
     """The version that the path names by id or name, or latest, or default; ApiError 404."""
     wanted, versions = call.path["version"], versions_of(call, connector)
-    found: Obj | None
+    found: Object | None
     if wanted == "latest":
         found = versions[0] if versions else None
     elif wanted == "default":
@@ -45,7 +44,7 @@ def need_version(call: Call[Any, Any], connector: Obj) -> Obj:
     return found
 
 
-def refuse_project_connector(connector: Obj, instead: str) -> None:
+def refuse_project_connector(connector: Object, instead: str) -> None:
     """409 for what would change the connector that belongs to a project."""
     project = connector["spec"].get("projectRef")
     if project:

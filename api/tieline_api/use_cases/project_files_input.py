@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from tieline_api import errors
 from tieline_api.conversion import projects as convert
@@ -11,13 +10,13 @@ from tieline_api.errors import FieldError
 from tieline_api.schemas import projects as rest
 from tieline_api.store.field_managers import other_managers
 from tieline_api.store.writer import refuse_removal, set_or_drop
-from tieline_core.evaluation.busy import EvaluationBusy
+from tieline_core.evaluation.pool import EvaluationBusy
+from tieline_core.objects import Object, ObjectView
 from tieline_core.project_files.deploy_findings import MAIN, check_files, missing_templates
 from tieline_core.resources.project_versions import FileFinding
 from tieline_core.severity import Severity
 from tieline_protocol.files import MAX_FILE_BYTES, MAX_TOTAL_BYTES
 
-Obj = dict[str, Any]
 Pairs = list[tuple[str, bytes]]
 # How long a request waits for the check of its files, which the files of others may come before.
 _CHECK_SECONDS = 30.0
@@ -36,11 +35,7 @@ def given_files(files: Iterable[rest.File]) -> Pairs:
 
 
 async def refuse_unrunnable(
-    platform: Dependencies,
-    project: Mapping[str, Any],
-    environment: str,
-    files: Pairs,
-    labels: Mapping[str, str],
+    platform: Dependencies, project: ObjectView, environment: str, files: Pairs, labels: Mapping[str, str]
 ) -> None:
     """422 with what the checks before a deploy find; 429 when that cannot be told now."""
     templates = _template_names(platform, project, environment)
@@ -63,7 +58,7 @@ def refuse_names(files: Pairs, labels: Mapping[str, str]) -> None:
     _refuse(check_files(names, labels, None))
 
 
-def set_files(live: Obj, mine: Obj, *, references: list[Obj], labels: Mapping[str, str]) -> None:
+def set_files(live: Object, mine: Object, *, references: list[Object], labels: Mapping[str, str]) -> None:
     """Makes ``references`` the only source; 409 when others own a source that would stay beside it."""
     source = live["spec"].get("source") or {}
     wanted = {item["name"] for item in references}
@@ -82,7 +77,7 @@ def set_files(live: Obj, mine: Obj, *, references: list[Obj], labels: Mapping[st
     set_labels(live, mine, labels)
 
 
-def set_labels(live: Obj, mine: Obj, labels: Mapping[str, str]) -> None:
+def set_labels(live: Object, mine: Object, labels: Mapping[str, str]) -> None:
     """Makes ``labels`` the only ones; 409 when others own one that would stay."""
     for key in (live["spec"].get("labels") or {}).keys() - labels.keys():
         refuse_removal(live, ("labels", key), what=f'The label "{key}"')
@@ -93,7 +88,7 @@ def files_to_rest(files: Iterable[tuple[str, bytes]], labels: Mapping[str, str])
     return rest.CurrentFiles(files=convert.files_to_rest(files), labels=dict(labels))
 
 
-def _template_names(platform: Dependencies, project: Mapping[str, Any], environment: str) -> set[str]:
+def _template_names(platform: Dependencies, project: ObjectView, environment: str) -> set[str]:
     metadata = project["metadata"]
     world = platform.world
     found = world.referring(

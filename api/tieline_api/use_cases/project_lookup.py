@@ -1,21 +1,22 @@
 """How projects are shown, and how their environments are found."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from tieline_api import errors
-from tieline_api.cache.cluster_cache import ClusterCache
+from tieline_api.cache.cluster_cache import WORDS, ClusterCache
 from tieline_api.conversion import projects as convert
 from tieline_api.dependencies import Dependencies
 from tieline_api.http.operation import Call, Reply
 from tieline_api.store.etags import etag
+from tieline_api.store.writer import Change
 from tieline_core.identity.ids import environment_id, object_id, parse_id
+from tieline_core.kubernetes import Informer
+from tieline_core.objects import Object, ObjectView
 
-Obj = dict[str, Any]
 
-
-async def project_reply(platform: Dependencies, obj: Mapping[str, Any]) -> Reply:
+async def project_reply(platform: Dependencies, obj: ObjectView) -> Reply:
     """A project with its current files and with what is deployed in its environments."""
     served = {
         item["name"]: version
@@ -37,14 +38,36 @@ async def project_reply(platform: Dependencies, obj: Mapping[str, Any]) -> Reply
     return Reply(body=body, etag=etag(obj))
 
 
-def need_project(call: Call[Any, Any]) -> Obj:
+def need_project(call: Call[Any, Any]) -> Object:
     """The project in the path."""
     world = call.platform.world
     return world.need(world.projects, call.namespace, call.path["project_id"])
 
 
+def need_of_project(call: Call[Any, Any], cache: Informer, project: ObjectView, identifier: str) -> Object:
+    """The object with this id, such as a version, of a project; ApiError 404 for one of another project too."""
+    found = call.platform.world.need(cache, call.namespace, identifier)
+    if found["spec"]["projectRef"]["name"] != project["metadata"]["name"]:
+        raise errors.not_found(WORDS[cache.resource.kind], identifier)
+    return found
+
+
+async def change_project(
+    call: Call[Any, Any],
+    project: ObjectView,
+    change: Change,
+    *,
+    prepare: Callable[[], Awaitable[None]] | None = None,
+) -> Object:
+    """The project after a change, which the caller's If-Match may refuse."""
+    projects, name = call.platform.world.projects, project["metadata"]["name"]
+    return await call.platform.writer.change(
+        projects, call.namespace, name, change, if_match=call.if_match, prepare=prepare
+    )
+
+
 def need_environment(
-    project: Mapping[str, Any],
+    project: ObjectView,
     *,
     name: str | None = None,
     identifier: str | None = None,
@@ -78,7 +101,7 @@ def need_environment(
     return names[0]
 
 
-def environment_by_name_or_id(project: Mapping[str, Any], text: str) -> str:
+def environment_by_name_or_id(project: ObjectView, text: str) -> str:
     """The environment that ``text`` names, or whose id it is."""
     names: list[str] = [item["name"] for item in convert.environment_items(project)]
     if text in names or parse_id(text) is None:
@@ -86,7 +109,7 @@ def environment_by_name_or_id(project: Mapping[str, Any], text: str) -> str:
     return need_environment(project, identifier=text)
 
 
-def set_environment(live: Obj, mine: Obj, name: str, **fields: Any) -> None:
+def set_environment(live: Object, mine: Object, name: str, **fields: Any) -> None:
     """Sets fields of one environment in what the API owns of a project."""
     items = mine["spec"].setdefault("environments", [])
     item = next((one for one in items if one["name"] == name), None)
@@ -101,16 +124,14 @@ def set_environment(live: Obj, mine: Obj, name: str, **fields: Any) -> None:
         raise errors.conflict(f'The environment "{name}" was removed meanwhile')
 
 
-def _served_version(
-    platform: Dependencies, project: Mapping[str, Any], item: Mapping[str, Any]
-) -> Obj | None:
+def _served_version(platform: Dependencies, project: ObjectView, item: ObjectView) -> Object | None:
     """The version that serves in an environment, or that shall serve there."""
     status = convert.environment_status(project, item["name"])
     found = convert.served_version(item, status, versions_of(platform.world, project))
     return dict(found) if found else None
 
 
-def versions_of(world: ClusterCache, project: Mapping[str, Any]) -> convert.Versions:
+def versions_of(world: ClusterCache, project: ObjectView) -> convert.Versions:
     """Finds the versions of a project by their names."""
     metadata = project["metadata"]
 

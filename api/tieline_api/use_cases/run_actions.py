@@ -179,7 +179,8 @@ async def cancel(platform: Dependencies, organisation: str, run: Run) -> None:
             removed += await platform.engine.purge(streams.later, subject)
     await platform.engine.tell(streams.control, {"run": run.id})
     if removed:
-        await platform.engine.purge(streams.runs, streams.all_of_run(run.id))
+        for subjects in (streams.steps(run.id), streams.run_state(run.id)):
+            await platform.engine.purge(streams.runs, subjects)
         await _record(platform, streams, await _cancelled(platform, organisation, run))
 
 

@@ -5,7 +5,7 @@ what the caches hold now, and laid over the status that the operator left: what 
 in the answer.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,12 +28,11 @@ from tieline_core.credentials.validation.scheme_findings import (
 )
 from tieline_core.credentials.validation.secret_facts import SecretFacts, tokens_of
 from tieline_core.identity.ids import object_id, object_name
+from tieline_core.objects import ObjectView
 from tieline_core.resources import Connection, System
 from tieline_core.resources.auth_schemes import AuthSchemeConfig
 from tieline_core.resources.connections import ConnectionCredential
 from tieline_core.resources.parsed_cache import SYSTEM
-
-Obj = Mapping[str, Any]
 
 _MOST = 16
 
@@ -48,7 +47,7 @@ def evict_deleted(world: ClusterCache) -> None:
         cache.subscribe(_judgements.changed)
 
 
-def system_with_findings(world: ClusterCache, obj: Obj) -> Obj:
+def system_with_findings(world: ClusterCache, obj: ObjectView) -> ObjectView:
     """The System with the findings of now about its auth schemes."""
     versions, now = (_version(obj), *_versions(world, obj)), datetime.now(UTC)
     known = None if _leads_elsewhere(obj) else _judgements.find(obj["metadata"]["uid"], versions, now)
@@ -80,7 +79,7 @@ def system_with_findings(world: ClusterCache, obj: Obj) -> Obj:
     return _with_status(obj, authSchemes=statuses)
 
 
-def connection_with_findings(world: ClusterCache, obj: Obj, system: Obj | None) -> Obj:
+def connection_with_findings(world: ClusterCache, obj: ObjectView, system: ObjectView | None) -> ObjectView:
     """The Connection with the errors of now, and without credentials of REST's that have expired."""
     now = datetime.now(UTC)
     if obj["metadata"]["name"] == object_name(object_id(obj)):
@@ -118,7 +117,7 @@ def connection_with_findings(world: ClusterCache, obj: Obj, system: Obj | None) 
 
 def _known(
     world: ClusterCache,
-    obj: Obj,
+    obj: ObjectView,
     connection: Connection,
     item: ConnectionCredential,
     scheme: AuthSchemeConfig | None,
@@ -142,18 +141,18 @@ def _known(
     )
 
 
-def _versions(world: ClusterCache, obj: Obj) -> tuple[Hashable, ...]:
+def _versions(world: ClusterCache, obj: ObjectView) -> tuple[Hashable, ...]:
     """The versions of the Secrets that an object refers to."""
     namespace = obj["metadata"]["namespace"]
     names = sorted(secret_references(obj))
     return tuple(_version(found) if (found := world.secrets.get(namespace, name)) else name for name in names)
 
 
-def _version(obj: Obj) -> Hashable:
+def _version(obj: ObjectView) -> Hashable:
     return obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]
 
 
-def _leads_elsewhere(obj: Obj) -> bool:
+def _leads_elsewhere(obj: ObjectView) -> bool:
     """Whether a scheme uses credentials of other connections: what those are like is not in our versions."""
     spec = obj["spec"]
     inline = [item.get("authSchemeConfig") for item in spec.get("credentials") or ()]
@@ -167,15 +166,15 @@ def _leads_elsewhere(obj: Obj) -> bool:
     return False
 
 
-def _is_told(obj: Obj) -> bool:
+def _is_told(obj: ObjectView) -> bool:
     """Whether the operator has seen the spec as it is."""
     seen = (obj.get("status") or {}).get("observedGeneration")
     return seen is not None and seen == obj["metadata"].get("generation")
 
 
-def _status(obj: Obj, field: str) -> list[dict[str, Any]]:
+def _status(obj: ObjectView, field: str) -> list[dict[str, Any]]:
     return list((obj.get("status") or {}).get(field) or ())
 
 
-def _with_status(obj: Obj, **fields: Any) -> Obj:
+def _with_status(obj: ObjectView, **fields: Any) -> ObjectView:
     return {**obj, "status": {**(obj.get("status") or {}), **fields}}

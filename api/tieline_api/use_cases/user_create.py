@@ -1,6 +1,5 @@
 """Users of a request that are known, or that their first connection creates."""
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +10,8 @@ from tieline_api.http.operation import Call
 from tieline_api.schemas.names import check_new_external_id
 from tieline_api.store.writer import IdTakenError
 from tieline_core.identity.ids import ID_LABEL, child_id, object_name, parse_id
+from tieline_core.objects import Object, ObjectView
 
-Obj = dict[str, Any]
 _CREATE = Permission("create", "endusers")
 
 
@@ -20,7 +19,7 @@ _CREATE = Permission("create", "endusers")
 class ResolvedUser:
     """A user that a request is about."""
 
-    obj: Obj
+    obj: Object
     """The EndUser; as it will be, where it is new."""
     is_new: bool
 
@@ -55,7 +54,7 @@ async def resolve_user(call: Call[Any, Any], identifier: str, *, field: str) -> 
     return ResolvedUser(obj={"metadata": metadata, "spec": {"externalId": identifier}}, is_new=True)
 
 
-async def create_user(call: Call[Any, Any], spec: Mapping[str, Any]) -> Obj:
+async def create_user(call: Call[Any, Any], spec: ObjectView) -> Object:
     """Writes a new user; IdTakenError where the external id is taken."""
     return await call.platform.writer.create(
         call.platform.world.users,

@@ -23,15 +23,19 @@ def certificate_requests(plan: Plan) -> list[dict[str, Any]]:
     The API server's names include the Service address, so that pods can use the in-cluster configuration. Users and
     groups are those that Kubernetes' own RBAC rules and the Node authoriser know.
     """
-    clients = [
+    node = [
+        _client("kubelet", f"system:node:{plan.node_name}", "system:nodes"),
+        _client("proxy", "system:kube-proxy"),
+        _client("dns", "tieline:dns"),
+        _server("kubelet-server", [plan.node_name], [plan.node_address]),
+    ]
+    local = ["localhost"], ["127.0.0.1"]
+    return [
         _client("admin", "tieline-admin", "system:masters"),
         _client("apiserver-kubelet", "kube-apiserver-kubelet", "system:masters"),
         _client("apiserver-etcd", "kube-apiserver-etcd"),
         _client("controller-manager", "system:kube-controller-manager"),
         _client("scheduler", "system:kube-scheduler"),
-    ]
-    local = ["localhost"], ["127.0.0.1"]
-    servers = [
         _server("etcd", *local, client=True),
         _server("control-plane", *local),
         _server(
@@ -45,16 +49,7 @@ def certificate_requests(plan: Plan) -> list[dict[str, Any]]:
             ],
             list(dict.fromkeys([str(plan.api_service), "127.0.0.1", plan.node_address])),
         ),
-    ]
-    if not plan.options.node:
-        return clients + servers
-    return [
-        *clients,
-        *servers,
-        _client("kubelet", f"system:node:{plan.node_name}", "system:nodes"),
-        _client("proxy", "system:kube-proxy"),
-        _client("dns", "tieline:dns"),
-        _server("kubelet-server", [plan.node_name], [plan.node_address]),
+        *(node if plan.options.node else ()),
     ]
 
 
@@ -102,24 +97,11 @@ def _encoded(path: Path) -> str:
 
 
 def _client(name: str, user: str, group: str | None = None) -> dict[str, Any]:
-    return _request(name, user, client=True) | {"organisations": [group] if group else []}
+    organisations = [group] if group else []
+    empty: dict[str, Any] = {"dnsNames": [], "addresses": [], "server": False}
+    return {"name": name, "commonName": user, "organisations": organisations, **empty, "client": True}
 
 
 def _server(name: str, names: list[str], addresses: list[str], *, client: bool = False) -> dict[str, Any]:
-    return _request(name, names[0], client=client) | {
-        "server": True,
-        "dnsNames": names,
-        "addresses": addresses,
-    }
-
-
-def _request(name: str, common_name: str, *, client: bool) -> dict[str, Any]:
-    return {
-        "name": name,
-        "commonName": common_name,
-        "organisations": [],
-        "dnsNames": [],
-        "addresses": [],
-        "server": False,
-        "client": client,
-    }
+    subject = {"name": name, "commonName": names[0], "organisations": []}
+    return {**subject, "dnsNames": names, "addresses": addresses, "server": True, "client": client}

@@ -226,6 +226,7 @@ def base_objects(plan: Plan) -> str:
         {"name": "dns-tcp", "protocol": "TCP", "port": 53},
     ]
     metadata = {"name": "kube-dns", "namespace": "kube-system"}
+    watched = {"": ["services", "pods", "namespaces"], "discovery.k8s.io": ["endpointslices"]}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "tieline:dns"}
     return yaml.safe_dump_all(
         [
@@ -234,16 +235,8 @@ def base_objects(plan: Plan) -> str:
                 "kind": "ClusterRole",
                 "metadata": {"name": "tieline:dns"},
                 "rules": [
-                    {
-                        "apiGroups": [""],
-                        "resources": ["services", "pods", "namespaces"],
-                        "verbs": ["list", "watch"],
-                    },
-                    {
-                        "apiGroups": ["discovery.k8s.io"],
-                        "resources": ["endpointslices"],
-                        "verbs": ["list", "watch"],
-                    },
+                    {"apiGroups": [group], "resources": names, "verbs": ["list", "watch"]}
+                    for group, names in watched.items()
                 ],
             },
             {
@@ -251,9 +244,7 @@ def base_objects(plan: Plan) -> str:
                 "kind": "ClusterRoleBinding",
                 "metadata": {"name": "tieline:dns"},
                 "roleRef": role,
-                "subjects": [
-                    {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "tieline:dns"}
-                ],
+                "subjects": [role | {"kind": "User"}],
             },
             {
                 "apiVersion": "v1",

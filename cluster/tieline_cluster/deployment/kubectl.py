@@ -20,13 +20,17 @@ class Kubectl:
     context: str | None = None
 
     def __call__(self, *arguments: str, stdin: str = "", timeout: float = 120) -> str:
+        return run(self.command(*arguments), stdin=stdin, timeout=timeout, env=self.environment)
+
+    def command(self, *arguments: str) -> list[str]:
+        """The whole command line, for the cluster's context."""
         context = ("--context", self.context) if self.context else ()
-        return run(
-            [*self.argv, *context, *arguments],
-            stdin=stdin,
-            timeout=timeout,
-            env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
-        )
+        return [*self.argv, *context, *arguments]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment variables of the program, with the cluster's kubeconfig."""
+        return {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
 
 
 def kubectl_for(cluster: Cluster, progress: Progress) -> Kubectl:

@@ -37,6 +37,11 @@ class Club:
     template: str
     """The connection template's id."""
 
+    @property
+    def initialise_path(self) -> str:
+        """The path that begins an authorisation, below the organisation's base URL."""
+        return f"systems/{self.system}/oauth2/initialise"
+
     def initialise_body(self, credential: str) -> Json:
         """The body that begins an authorisation for a credential."""
         return {
@@ -78,12 +83,12 @@ def connect(club: Club, *, member: str, password: str) -> Json:
     linked = _call("GET", f"{club.api}/projects/{club.project}/connections", club.token)["items"]
     known = linked[0]["credentials"][0] if linked else None
     identifier = known["credential"]["id"] if known else _new_id()
-    initialise = f"{club.api}/systems/{club.system}/oauth2/initialise"
-    url = _call("POST", initialise, club.token, club.initialise_body(identifier))["url"]
+    body = club.initialise_body(identifier)
+    url = _call("POST", f"{club.api}/{club.initialise_path}", club.token, body)["url"]
     brought = allow(url, member=member, password=password)
     credential = {"id": identifier, "type": "oauth2-code", "data": {"oauth2Code": brought}}
     if known:
-        body: Json = {"credentials": [{"id": known["id"], "credential": credential}]}
+        body = {"credentials": [{"id": known["id"], "credential": credential}]}
         return _call("PUT", f"{club.api}/connections/{linked[0]['id']}", club.token, body)
     (scheme,) = _call("GET", f"{club.api}/systems/{club.system}", club.token)["authSchemeConfigs"]
     connection = {"name": SYSTEM, "credentials": [{"authSchemeConfig": scheme, "credential": credential}]}

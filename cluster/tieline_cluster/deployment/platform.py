@@ -1,4 +1,4 @@
-"""Deploying the platform of this checkout on a cluster: images, definitions, operator and API."""
+"""Deploying the platform of this checkout on a cluster: images, definitions, engine, operator and API."""
 
 import json
 import os
@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,12 @@ from tieline_cluster.progress import Progress
 NAMESPACE = "tieline-system"
 OVERLAY = Path("deploy/overlays/local")
 _ROLLOUT = 300
-_IMAGES = {"platform": "localhost/tieline-platform", "runtime": "localhost/tieline-runtime"}
+_IMAGES = {
+    "platform": "localhost/tieline-platform",
+    "runtime": "localhost/tieline-runtime",
+    "engine": "localhost/tieline-engine",
+}
+_WORKLOADS = ("deployment/tieline-operator", "statefulset/tieline-engine", "deployment/tieline-api")
 
 
 @dataclass(frozen=True)
@@ -45,24 +51,28 @@ def deploy(
 
     ``work`` is a folder for what is generated on the way. Raises ClusterError.
     """
-    images = provider.build_images(context=checkout, targets=["platform", "runtime"])
-    with progress.step("Installing definitions, operator and API"):
-        kubectl("apply", "--server-side", "--force-conflicts", "-k", str(checkout / "crds"))
-        overlay = with_images(checkout / OVERLAY, images=images, work=work / "platform", configure=True)
-        kubectl("apply", "--server-side", "--force-conflicts", "-k", str(overlay))
+    images = all_images(provider, checkout)
+    with progress.step("Installing definitions, engine, operator and API"):
+        _apply(kubectl, checkout / "crds")
+        overlay = partial(
+            with_images, checkout / OVERLAY, images=images, work=work / "platform", configure=True
+        )
+        _apply(kubectl, overlay())
         # OAuth sends users back to the API: it has to know the address that their browsers reach it at.
         reach = service_access_for(cluster, kubectl, work / "platform" / "forwards")
-        address = reach.address(NAMESPACE, "tieline-api")
-        with_images(
-            checkout / OVERLAY, images=images, work=work / "platform", configure=True, public_url=address
-        )
-        kubectl("apply", "--server-side", "--force-conflicts", "-k", str(overlay))
+        _apply(kubectl, overlay(public_url=reach.address(NAMESPACE, "tieline-api")))
     with progress.step("Waiting until operator and API are ready"):
-        for deployment in ("tieline-operator", "tieline-api"):
-            _rolled_out(kubectl, deployment)
+        for workload in _WORKLOADS:
+            _rolled_out(kubectl, workload)
         url = reach.url(NAMESPACE, "tieline-api")
         until("the API is ready", lambda: _get(f"{url}/readyz"), within=120)
     return Deployed(kubectl=kubectl, url=url, images=images, reach=reach)
+
+
+def all_images(provider: ClusterProvider, checkout: Path) -> dict[str, str]:
+    """Builds the images of a checkout; their names by what they are: ``platform``, ``runtime`` and ``engine``."""
+    built = provider.build_images(context=checkout, targets=["platform", "runtime"])
+    return {**built, "engine": provider.engine_image()}
 
 
 def with_images(
@@ -156,18 +166,19 @@ def _get(url: str) -> bool:
     return True
 
 
-def _rolled_out(kubectl: Kubectl, deployment: str) -> None:
+def _apply(kubectl: Kubectl, kustomization: Path) -> None:
+    kubectl("apply", "--server-side", "--force-conflicts", "-k", str(kustomization))
+
+
+def _rolled_out(kubectl: Kubectl, workload: str) -> None:
+    limit = f"--timeout={_ROLLOUT}s"
     try:
-        kubectl(
-            "rollout",
-            "status",
-            f"deployment/{deployment}",
-            f"--timeout={_ROLLOUT}s",
-            "-n",
-            NAMESPACE,
-            timeout=_ROLLOUT + 20,
-        )
+        kubectl("rollout", "status", workload, limit, "-n", NAMESPACE, timeout=_ROLLOUT + 20)
     except ClusterError as error:
         pods = kubectl("get", "pods", "-n", NAMESPACE, "-o", "wide")
-        logs = kubectl("logs", f"deployment/{deployment}", "-n", NAMESPACE, "--tail=20")
-        raise ClusterError(f"{deployment} does not become ready: {error}\n{pods}\n{logs}") from error
+        try:
+            logs = kubectl("logs", workload, "-n", NAMESPACE, "--tail=20")
+        except ClusterError as unavailable:
+            # A pod that waits for a Secret has no logs.
+            logs = str(unavailable)
+        raise ClusterError(f"{workload} does not become ready: {error}\n{pods}\n{logs}") from error

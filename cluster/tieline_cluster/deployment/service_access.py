@@ -1,6 +1,5 @@
 """Addresses by which this machine reaches a cluster's Services: their own, or ports that kubectl forwards."""
 
-import os
 import re
 import socket
 import time
@@ -13,7 +12,7 @@ from tieline_cluster.interface import Cluster
 from tieline_cluster.processes import ProcessRecords, end
 
 _FORWARDING = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+)")
-_PATIENCE = 30.0
+_FORWARD_TIMEOUT = 30.0
 
 
 class ServiceAccess(Protocol):
@@ -41,9 +40,7 @@ class Direct:
         )
         return f"http://{address.strip()}"
 
-    def address(self, namespace: str, service: str) -> str:
-        """The Service's cluster IP."""
-        return self.url(namespace, service)
+    address = url
 
 
 class Forwarded:
@@ -73,19 +70,10 @@ class Forwarded:
         name = f"{namespace}.{service}"
         log = self._folder / f"{name}.log"
         if self._records.find(name) is None:
-            context = ("--context", self._kubectl.context) if self._kubectl.context else ()
-            argv = (
-                *self._kubectl.argv,
-                *context,
-                "port-forward",
-                "-n",
-                namespace,
-                f"service/{service}",
-                f"{self._port(name)}:80",
-            )
-            environment = {**os.environ, "KUBECONFIG": str(self._kubectl.kubeconfig)}
-            self._records.start(name, argv, fingerprint="", log=log, env=environment)
-        until = time.monotonic() + _PATIENCE
+            ports = f"{self._port(name)}:80"
+            argv = self._kubectl.command("port-forward", "-n", namespace, f"service/{service}", ports)
+            self._records.start(name, argv, fingerprint="", log=log, env=self._kubectl.environment)
+        until = time.monotonic() + _FORWARD_TIMEOUT
         while time.monotonic() < until:
             found = _FORWARDING.search(log.read_text())
             if found:

@@ -4,15 +4,15 @@ The Dockerfile is the project's own, unchanged: `buildah` builds it, on a base i
 layers and archives are in the user's cache folder. Only the layers after a change are built again.
 """
 
-import fcntl
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tieline_cluster.commands import run
+from tieline_cluster.files import locked
 from tieline_cluster.image_build import debian_packages
 from tieline_cluster.image_build.base_image import (
     BASE_TIMEOUT,
@@ -21,7 +21,7 @@ from tieline_cluster.image_build.base_image import (
     external_bases,
     local_base_arguments,
 )
-from tieline_cluster.image_build.pip_settings import BuildMounts, build_mounts
+from tieline_cluster.image_build.pip_settings import build_mounts
 from tieline_cluster.paths import cache_folder
 from tieline_cluster.progress import Progress
 
@@ -43,7 +43,7 @@ class Image:
         return self.builder.archive(self)
 
 
-MOST_LAYERS = 400
+MAX_LAYERS = 400
 """Above that the storage starts anew: it costs one full build, and keeps years of layers from piling up."""
 
 
@@ -58,7 +58,7 @@ class ImageBuilder:
         """Build one target of `context`/Dockerfile."""
         debian_packages.require(debian_packages.IMAGE_PACKAGES, purpose="Building images")
         with self._alone():
-            if len(list(self._folder.glob("storage/overlay/*"))) > MOST_LAYERS:
+            if len(list(self._folder.glob("storage/overlay/*"))) > MAX_LAYERS:
                 self._buildah(["rmi", "--all", "--force"], timeout=BUILD_TIMEOUT)
             for base in external_bases((context / "Dockerfile").read_text()):
                 self._ensure_base(base)
@@ -102,7 +102,7 @@ class ImageBuilder:
         command = [
             *["bud", "--quiet", "--layers", "--pull-never", "--target", target],
             *(f"--build-arg={name}={value}" for name, value in arguments.items()),
-            *_volumes(mounts),
+            *(f"--volume={source}:{destination}:ro" for source, destination in mounts.items()),
             *["--iidfile", str(identity), "--file", str(context / "Dockerfile"), str(context)],
         ]
         self._buildah(command, timeout=BUILD_TIMEOUT)
@@ -121,15 +121,7 @@ class ImageBuilder:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with (self._folder / "lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with locked(self._folder / "lock"):
             # It says what a run before us had mounted, which is not mounted any more.
             shutil.rmtree(self._folder / "run", ignore_errors=True)
             yield
-
-
-def _volumes(mounts: BuildMounts) -> Iterator[str]:
-    paths: Mapping[Path, str] = mounts.paths
-    for source, destination in paths.items():
-        yield from ("--volume", f"{source}:{destination}:ro")

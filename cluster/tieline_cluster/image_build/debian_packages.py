@@ -1,6 +1,5 @@
 """The Debian packages that the built-in cluster uses, and installing them."""
 
-import fcntl
 import os
 import shutil
 import tempfile
@@ -11,6 +10,7 @@ from pathlib import Path
 from tieline_cluster.commands import run
 from tieline_cluster.definition.config_files import CNI_PLUGINS
 from tieline_cluster.errors import ClusterError
+from tieline_cluster.files import locked
 from tieline_cluster.progress import Progress
 
 NODE_PACKAGES = {
@@ -57,7 +57,8 @@ def install_missing(programs: dict[str, str], progress: Progress) -> None:
         if missing(programs):
             raise ClusterError("Installing packages needs root: run this as root, for example with sudo")
         return
-    with _one_at_a_time():
+    # apt-get does not wait for another one that is at work.
+    with locked(_LOCK):
         wanted = missing(programs)
         if wanted:
             with progress.step(f"Installing {' '.join(wanted)}"), _services_stay_off():
@@ -71,14 +72,6 @@ def _install(wanted: Sequence[str]) -> None:
     run(["apt-get", "update", "-q"], timeout=INSTALL_TIMEOUT, env=env)
     command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *wanted]
     run(command, timeout=INSTALL_TIMEOUT, env=env)
-
-
-@contextmanager
-def _one_at_a_time() -> Iterator[None]:
-    """apt-get does not wait for another one that is at work; ours wait for each other."""
-    with _LOCK.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @contextmanager

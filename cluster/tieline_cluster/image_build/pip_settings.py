@@ -5,7 +5,6 @@ They are mounted into the build, never copied: the image has none of them.
 
 import configparser
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from tieline_cluster.files import write_if_changed
@@ -19,15 +18,10 @@ PASSED_ON = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout",
 """pip's settings that say where packages come from; the rest are about this machine."""
 
 
-@dataclass(frozen=True)
-class BuildMounts:
-    """Read-only mounts for a build: what on this machine, and where in the build."""
+def build_mounts(environment: Mapping[str, str], home: Path, folder: Path) -> dict[Path, str]:
+    """The read-only mounts for the settings in `environment` and pip's files: what on this machine, where in the build.
 
-    paths: Mapping[Path, str]
-
-
-def build_mounts(environment: Mapping[str, str], home: Path, folder: Path) -> BuildMounts:
-    """The mounts for the settings in `environment` and pip's files; the generated file is put into `folder`.
+    The generated file is put into `folder`.
 
     This machine's certificates are mounted where it has an authority of its own, and only there.
     """
@@ -51,7 +45,7 @@ def build_mounts(environment: Mapping[str, str], home: Path, folder: Path) -> Bu
         generated = folder / "pip.conf"
         write_if_changed(generated, pip_file(wanted), mode=0o600)
         paths[generated] = "/etc/pip.conf"
-    return BuildMounts(paths)
+    return paths
 
 
 def pip_settings(files: list[str], environment: Mapping[str, str]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import json
 import shutil
 import socket
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -15,18 +16,23 @@ from tieline_cluster.definition import components, config_files
 from tieline_cluster.definition.certificates import ensure_certificates
 from tieline_cluster.definition.components import Component
 from tieline_cluster.definition.hyperkube import Binaries, ensure_binaries
+from tieline_cluster.definition.nats_server import ensure_nats_server
 from tieline_cluster.definition.plan import Options, Plan, Ports, fingerprint
 from tieline_cluster.errors import ClusterError
 from tieline_cluster.files import write_if_changed
 from tieline_cluster.image_build import debian_packages
 from tieline_cluster.image_build.builder import ImageBuilder
-from tieline_cluster.image_build.pause_image import pause_archive
+from tieline_cluster.image_build.static_image import StaticImage, engine_image, pause_image
 from tieline_cluster.interface import Cluster
 from tieline_cluster.node import cgroups, network, shared_machine, slots
-from tieline_cluster.node.api_client import Api
 from tieline_cluster.node.containerd import image_names, import_image
 from tieline_cluster.node.control import STOP_GRACE, Control
-from tieline_cluster.node.readiness import client_context, wait_until
+from tieline_cluster.node.readiness import (
+    client_context,
+    default_account_exists,
+    node_is_ready,
+    wait_until,
+)
 from tieline_cluster.paths import clusters_folder, run_folder
 from tieline_cluster.progress import Progress
 
@@ -114,6 +120,16 @@ class BuiltIn:
             names[target] = image.name
         return names
 
+    def engine_image(self) -> str:
+        """An image of nats-server alone, loaded unless the cluster has it."""
+        plan = self._running_node()
+        image = engine_image(ensure_nats_server(self._progress))
+        name = f"tieline.local/engine:{image.tag}"
+        if name not in image_names(plan):
+            with self._progress.step(f"Loading {name}"):
+                _import(plan, image, name)
+        return name
+
     def load_image(self, archive: Path) -> None:
         """Load an archive into the cluster's containerd."""
         with self._progress.step(f"Loading {archive}"):
@@ -168,9 +184,8 @@ class BuiltIn:
         context = client_context(plan)
         if not all(control.healthy(_all(plan, binaries), context)):
             return False
-        api = Api(plan, context)
-        node = not plan.options.node or (network.network_is_up(plan) and api.node_is_ready())
-        return node and api.default_account_exists()
+        node = not plan.options.node or (network.network_is_up(plan) and node_is_ready(plan, context))
+        return node and default_account_exists(plan, context)
 
     def _write_configuration(self, plan: Plan, *, keep_names: bool) -> None:
         """Write the files that the components read; with `keep_names` the Corefile stays if there is one."""
@@ -206,10 +221,9 @@ class BuiltIn:
                 run([*kubectl, "apply", "--server-side", "--force-conflicts", "-f", "-"], stdin=manifest)
             control.start(_after_api(plan, binaries), context)
         with self._progress.step("Waiting for " + ("the node" if node else "the default ServiceAccount")):
-            api = Api(plan, context)
-            wait_until(api.default_account_exists, what="The default ServiceAccount")
+            wait_until(lambda: default_account_exists(plan, context), what="The default ServiceAccount")
             if node:
-                wait_until(api.node_is_ready, what=f"The node {plan.node_name}")
+                wait_until(lambda: node_is_ready(plan, context), what=f"The node {plan.node_name}")
 
     def _prepare_node(self, plan: Plan, binaries: Binaries, control: Control) -> None:
         shared_machine.prepare(plan)
@@ -225,10 +239,7 @@ class BuiltIn:
         control.start([holder])
         control.start([containerd])
         if config_files.PAUSE_IMAGE not in image_names(plan):
-            archive = plan.run / "pause.tar"
-            archive.write_bytes(pause_archive(binaries.pause, config_files.PAUSE_IMAGE))
-            import_image(plan, archive)
-            archive.unlink()
+            _import(plan, pause_image(binaries.pause), config_files.PAUSE_IMAGE)
 
     def _remove(self, plan: Plan, *, keep_data: bool) -> None:
         Control(plan).end_all(grace=STOP_GRACE if keep_data else 0)
@@ -263,6 +274,13 @@ class BuiltIn:
                 waiting = True
                 time.sleep(0.1)
             yield
+
+
+def _import(plan: Plan, image: StaticImage, name: str) -> None:
+    with tempfile.NamedTemporaryFile(dir=plan.run, suffix=".tar") as archive:
+        archive.write(image.archive(name))
+        archive.flush()
+        import_image(plan, Path(archive.name))
 
 
 def _after_api(plan: Plan, binaries: Binaries) -> Sequence[Component]:

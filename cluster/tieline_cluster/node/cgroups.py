@@ -51,11 +51,6 @@ def remove(name: str) -> None:
             time.sleep(0.05)
 
 
-def remains(name: str) -> list[Path]:
-    """Where the cgroup still is."""
-    return [hierarchy / name for hierarchy in _mounted() if (hierarchy / name).exists()]
-
-
 def _mounted() -> list[Path]:
     return hierarchies(Path("/proc/mounts").read_text())
 

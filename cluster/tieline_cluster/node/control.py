@@ -122,8 +122,8 @@ class Control:
             )
         except ClusterError as error:
             log = self._plan.log(component.name)
-            said = last_lines(log.read_text(errors="replace")) if log.exists() else ""
-            raise ClusterError(f"{error}; the end of {log}:\n{said}") from error
+            output = last_lines(log.read_text(errors="replace")) if log.exists() else ""
+            raise ClusterError(f"{error}; the end of {log}:\n{output}") from error
 
 
 def _fingerprint(component: Component) -> str:

@@ -1,5 +1,6 @@
-"""Waiting for a program until it says that it is ready."""
+"""Waiting until programs, and the cluster as a whole, say that they are ready."""
 
+import json
 import socket
 import ssl
 import time
@@ -7,6 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tieline_cluster.definition.plan import Plan
 from tieline_cluster.errors import ClusterError
@@ -28,14 +30,34 @@ def is_ready(ready: str | Path, context: ssl.SSLContext | None) -> bool:
     """Whether the URL answers 200, the socket takes a connection, or the file is there."""
     if isinstance(ready, Path):
         return _accepts(ready) if ready.is_socket() else ready.exists()
+    return _get(ready, context) is not None
+
+
+def default_account_exists(plan: Plan, context: ssl.SSLContext) -> bool:
+    """Whether pods can be made in the namespace `default`: the controller manager makes their ServiceAccount."""
+    path = "/api/v1/namespaces/default/serviceaccounts/default"
+    return _get(f"{plan.api_url}{path}", context) is not None
+
+
+def node_is_ready(plan: Plan, context: ssl.SSLContext) -> bool:
+    """Whether the node takes pods."""
+    node: dict[str, Any] = json.loads(_get(f"{plan.api_url}/api/v1/nodes/{plan.node_name}", context) or "{}")
+    conditions = node.get("status", {}).get("conditions", [])
+    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return ready and not node.get("spec", {}).get("taints")
+
+
+def _get(url: str, context: ssl.SSLContext | None) -> bytes | None:
+    """The body of an answer with status 200; None without such an answer."""
     opener = urllib.request.build_opener(
         urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
     )
     try:
-        with opener.open(ready, timeout=PROBE_TIMEOUT) as answer:
-            return bool(answer.status == 200)
+        with opener.open(url, timeout=PROBE_TIMEOUT) as answer:
+            body: bytes = answer.read()
+            return body if answer.status == 200 else None
     except (urllib.error.URLError, OSError, ValueError):
-        return False
+        return None
 
 
 def _accepts(path: Path) -> bool:

@@ -11,8 +11,6 @@ import os
 import resource
 import struct
 import sys
-from contextlib import suppress
-from pathlib import Path
 from typing import BinaryIO
 
 import orjson
@@ -20,8 +18,8 @@ import orjson
 from tieline_core.connectors.descriptions.findings import DescriptionTooLarge, UnreadableDescription
 from tieline_core.connectors.descriptions.importer import MAX_BYTES, import_description
 from tieline_core.connectors.packing import MAX_MAPS, pack
+from tieline_core.limited_process import yield_to_others
 
-_NICENESS = 5
 # orjson asks for 17 times what it reads, and uses a fraction of that; the parent watches what is really used.
 _RESERVED_PER_BYTE = 18
 
@@ -29,7 +27,7 @@ _RESERVED_PER_BYTE = 18
 def main() -> None:
     """Reads, imports, writes."""
     # First of all: an import must not take the processor from those who wait for an answer.
-    os.nice(_NICENESS)
+    yield_to_others()
     # A description makes no circles, and the process ends soon: looking for garbage costs a third of its time.
     gc.disable()
     limit(memory=int(sys.argv[1]), cpu=int(sys.argv[2]))
@@ -40,15 +38,11 @@ def main() -> None:
 
 
 def limit(*, memory: int, cpu: int) -> None:
-    """Sets what the process may use; no files are written and no core is dumped."""
+    """Sets how much memory and CPU the process may use."""
     reserved = memory + _RESERVED_PER_BYTE * os.fstat(sys.stdin.fileno()).st_size
     resource.setrlimit(resource.RLIMIT_DATA, (reserved, reserved))
     # At the first one comes SIGXCPU, which tells the parent why the process ended.
     resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # Where memory ends all the same, this process is the one to go, and not the server.
-    with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def _answer() -> list[bytes]:

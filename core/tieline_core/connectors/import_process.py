@@ -6,7 +6,6 @@ import os
 import signal
 import struct
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from typing import BinaryIO
 
 import orjson
 
+from tieline_core import limited_process
 from tieline_core.connectors.descriptions.findings import DescriptionTooLarge, UnreadableDescription
 from tieline_core.connectors.import_queue import ImportQueue, ImportQueueFull, QueueLimits
 from tieline_core.connectors.packing import Map
@@ -50,8 +50,6 @@ _CPU_SECONDS_PER_MIB = 1.0
 _GIVES_WAY_AFTER = 1.0
 _LAST = 19
 _LENGTH = struct.Struct(">Q")
-# What an interpreter needs to start and to find its modules; nothing that could be a secret.
-_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,14 +146,13 @@ class Importer:
         os.lseek(source.fileno(), 0, os.SEEK_SET)
         limits = self._limits
         try:
-            # Not by the event loop: uvloop copies this process' page tables for it, tens of milliseconds.
-            process = subprocess.Popen(  # noqa: ASYNC220, S603  (2 ms; our own module)
-                [sys.executable, "-m", _MODULE, str(memory), str(limits.cpu_of(size))],
+            process = limited_process.start(
+                _MODULE,
+                memory,
+                limits.cpu_of(size),
                 stdin=source.fileno(),
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=_RESERVATIONS | {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-                start_new_session=True,
+                variables=_RESERVATIONS,
             )
         except OSError as error:  # no memory or no process left for it
             raise ImportQueueFull(

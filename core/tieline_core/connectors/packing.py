@@ -13,8 +13,7 @@ import orjson
 
 from tieline_core.connectors.descriptions.findings import DescriptionTooLarge
 from tieline_core.connectors.descriptions.import_result import ImportResult
-
-Json = dict[str, Any]
+from tieline_core.objects import Json
 
 LISTS = ("definitions", "schemas", "actions", "triggers")
 INDEX = "index"

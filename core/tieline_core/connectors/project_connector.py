@@ -1,7 +1,6 @@
 """The import's result for a project: the webhooks of its code as triggers, its own description's actions."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import orjson
 
@@ -10,9 +9,8 @@ from tieline_core.connectors.descriptions.findings import ImportFinding, ImportF
 from tieline_core.connectors.descriptions.import_result import ImportResult
 from tieline_core.connectors.packing import Map, all_lines, extended, pack
 from tieline_core.connectors.webhooks import Interface, Webhook
+from tieline_core.objects import Json
 from tieline_core.severity import Severity
-
-Json = dict[str, Any]
 
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 

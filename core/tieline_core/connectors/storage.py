@@ -14,8 +14,7 @@ from tieline_core.connectors.packing import Map
 from tieline_core.connectors.version_order import next_moment
 from tieline_core.identity.ids import ID_LABEL, child_id, object_id, object_name
 from tieline_core.identity.owner_references import owner_reference
-
-Json = dict[str, Any]
+from tieline_core.objects import Json
 
 CONNECTOR_LABEL = "tieline.dev/connector-version"
 RESERVED = frozenset({"latest", "default"})

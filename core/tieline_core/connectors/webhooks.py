@@ -14,7 +14,6 @@ import orjson
 
 from tieline_core.connectors.descriptions.findings import ImportFinding, cut
 from tieline_core.severity import Severity
-from tieline_protocol.python_source import trees
 
 MAX_WEBHOOKS = 256
 DESCRIPTIONS = ("openapi.json", "openapi.yaml", "openapi.yml")
@@ -53,17 +52,6 @@ class Interface:
     """The file with the project's own API description."""
     description: bytes = b""
     """What is in it."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing for others in it."""
-        return not self.webhooks and self.description_file is None
-
-
-def interface_of(files: Files) -> Interface:
-    """What the files offer. Files that do not parse offer nothing; the check of the files tells about them."""
-    pairs = sorted(files.items() if isinstance(files, Mapping) else files)
-    return assembled(pairs, (found for path, tree in trees(pairs) for found in declared_in(path, tree)))
 
 
 def assembled(files: Files, declared: Iterable[Webhook | ImportFinding]) -> Interface:

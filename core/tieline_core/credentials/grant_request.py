@@ -3,12 +3,12 @@
 import hmac
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 
 from tieline_core.credentials.linker import (
     LinkedCredential,
     Lookups,
-    Object,
     Problem,
     canonical,
     client_of,
@@ -22,6 +22,7 @@ from tieline_core.oauth.refresh_coordinator import TokenRequirement, not_renewab
 from tieline_core.oauth.state_store import OAuthStateStore, PendingAuthorization, StateRefusedError
 from tieline_core.oauth.token_client import Endpoint, RefusedError, TokenClient, TokenError, Tokens
 from tieline_core.oauth.token_secrets import secret_key_of
+from tieline_core.objects import ObjectView
 from tieline_core.resources.auth_schemes import AuthSchemeConfig, OAuth2Client
 from tieline_core.resources.parsed_cache import CONNECTION
 
@@ -49,30 +50,20 @@ class SecretTakenError(UnresolvedError):
         super().__init__((Problem(SECRET_TAKEN, message),))
 
 
+@dataclass(kw_only=True)
 class GrantRequest:
     """The token request of one credential, as the grant makes it."""
 
-    def __init__(
-        self,
-        *,
-        client: TokenClient,
-        lookups: Lookups,
-        states: OAuthStateStore,
-        connection: Object,
-        item_id: str,
-        resolved: Resolved,
-        wanted: TokenRequirement,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._client = client
-        self._lookups = lookups
-        self._states = states
-        self._connection = connection
-        self._item_id = item_id
-        self._resolved = resolved
-        self._wanted = wanted
-        self._now = now
-        self.exchanged = False
+    client: TokenClient
+    lookups: Lookups
+    states: OAuthStateStore
+    connection: ObjectView
+    item_id: str
+    resolved: Resolved
+    wanted: TokenRequirement
+    now: Callable[[], datetime]
+    exchanged: bool = False
+    """Whether a code, or a verifier, has become tokens."""
 
     async def __call__(self, old: Tokens) -> Tokens:
         if old.refresh_token:
@@ -80,51 +71,47 @@ class GrantRequest:
                 return await self._refreshed(old)
             except RefusedError as error:
                 # The refresh token has ended; the client or the user's password gets another one.
-                if self._resolved.grant not in RENEWING or error.code != "invalid_grant":
+                if self.resolved.grant not in RENEWING or error.code != "invalid_grant":
                     raise
         return await self._obtained()
 
     async def _obtained(self) -> Tokens:
-        resolved, inputs = self._resolved, self._resolved.inputs
+        resolved, inputs = self.resolved, self.resolved.inputs
         match resolved.grant:
             case Grant.AUTHORIZATION_CODE:
                 return await self._exchanged()
             case Grant.OAUTH1:
                 return await self._verified()
             case Grant.CLIENT_CREDENTIALS:
-                return await self._client.client_credentials(self._endpoint(), scopes=resolved.scopes)
+                return await self.client.client_credentials(self._endpoint(), scopes=resolved.scopes)
             case Grant.PASSWORD:
-                return await self._client.password(
+                return await self.client.password(
                     self._endpoint(),
                     username=inputs["username"],
                     password=inputs.get("password", ""),
                     scopes=resolved.scopes,
                 )
-        given = token_secret_codec.from_values(inputs, issued_at=self._now())
-        renewable = self._wanted.renewable(given)
-        if token_secret_codec.good(
-            given, now=self._now(), rejected=self._wanted.rejected, renewable=renewable
-        ):
+        given = token_secret_codec.from_values(inputs, issued_at=self.now())
+        renewable = self.wanted.renewable(given)
+        if token_secret_codec.good(given, now=self.now(), rejected=self.wanted.rejected, renewable=renewable):
             return given
         if not renewable:
             raise not_renewable()
         return await self._refreshed(given)
 
     async def _refreshed(self, old: Tokens) -> Tokens:
-        return await self._client.refresh(
-            self._endpoint(), refresh_token=old.refresh_token, scopes=old.scopes
-        )
+        return await self.client.refresh(self._endpoint(), refresh_token=old.refresh_token, scopes=old.scopes)
 
     async def _exchanged(self) -> Tokens:
-        inputs = self._resolved.inputs
-        namespace, name = secret_key_of(self._connection, self._item_id)
-        pending = await self._states.bind(
-            inputs.get("state", ""), namespace=namespace, holder=holder_of(name, self._resolved.source)
+        inputs = self.resolved.inputs
+        namespace, name = secret_key_of(self.connection, self.item_id)
+        pending = await self.states.bind(
+            inputs.get("state", ""), namespace=namespace, holder=holder_of(name, self.resolved.source)
         )
-        client_begun_with(self._lookups, self._connection, self._item_id, pending)
+        client_begun_with(self.lookups, self.connection, self.item_id, pending)
         endpoint = self._endpoint()
-        check_begun_with(pending, self._resolved)
-        tokens = await self._client.exchange(
+        check_begun_with(pending, self.resolved)
+        tokens = await self.client.exchange(
             endpoint,
             code=inputs["code"],
             redirect_uri=pending.redirect_uri,
@@ -136,20 +123,20 @@ class GrantRequest:
 
     async def _verified(self) -> Tokens:
         """The token credentials of OAuth 1.0 for what the user has come back with."""
-        inputs, target = self._resolved.inputs, self._resolved.oauth1
+        inputs, target = self.resolved.inputs, self.resolved.oauth1
         if target is None:
             raise UnresolvedError(
                 (Problem("AuthSchemeIncomplete", "The auth scheme has no tokenEndpoint; add it"),)
             )
-        namespace, name = secret_key_of(self._connection, self._item_id)
-        holder = holder_of(name, self._resolved.source)
+        namespace, name = secret_key_of(self.connection, self.item_id)
+        holder = holder_of(name, self.resolved.source)
         # Looked at before it is bound: another authorisation's token must not use this one up.
-        pending = await self._states.peek(inputs["state"], namespace=namespace, holder=holder)
-        oauth1_begun_for(self._lookups, self._connection, self._item_id, pending, token=inputs["oauthToken"])
-        check_begun_with(pending, self._resolved)
-        pending = await self._states.bind(inputs["state"], namespace=namespace, holder=holder)
+        pending = await self.states.peek(inputs["state"], namespace=namespace, holder=holder)
+        oauth1_begun_for(self.lookups, self.connection, self.item_id, pending, token=inputs["oauthToken"])
+        check_begun_with(pending, self.resolved)
+        pending = await self.states.bind(inputs["state"], namespace=namespace, holder=holder)
         issued = await token_credentials(
-            self._client,
+            self.client,
             target.endpoint,
             target.consumer,
             temporary=Issued(token=pending.oauth1_token, secret=pending.oauth1_secret),
@@ -161,15 +148,15 @@ class GrantRequest:
             access_token=issued.token,
             token_secret=issued.secret,
             token_type="OAuth",  # noqa: S106  (the name of the scheme)
-            issued_at=self._now(),
+            issued_at=self.now(),
         )
 
     def _endpoint(self) -> Endpoint:
-        if self._resolved.endpoint is None:
+        if self.resolved.endpoint is None:
             raise UnresolvedError(
                 (Problem("UrlWrong", "The auth scheme names no usable token URL; correct it"),)
             )
-        return self._resolved.endpoint
+        return self.resolved.endpoint
 
 
 def holder_of(name: str, source: str) -> str:
@@ -178,7 +165,7 @@ def holder_of(name: str, source: str) -> str:
 
 
 def client_begun_with(
-    lookups: Lookups, connection: Object, item_id: str, pending: PendingAuthorization
+    lookups: Lookups, connection: ObjectView, item_id: str, pending: PendingAuthorization
 ) -> OAuth2Client | None:
     """The client of an authorisation, where that is not the one of the credential's auth scheme.
 
@@ -191,7 +178,7 @@ def client_begun_with(
 
 
 def _begun_with(
-    lookups: Lookups, connection: Object, item_id: str, pending: PendingAuthorization
+    lookups: Lookups, connection: ObjectView, item_id: str, pending: PendingAuthorization
 ) -> OAuth2Client | None:
     read = CONNECTION.of(connection)
     system = lookups.system(read.namespace, read.spec.system_ref.name)
@@ -237,7 +224,7 @@ def _client_named(scheme: AuthSchemeConfig | None) -> OAuth2Client | None:
 
 
 def oauth1_begun_for(
-    lookups: Lookups, connection: Object, item_id: str, pending: PendingAuthorization, *, token: str
+    lookups: Lookups, connection: ObjectView, item_id: str, pending: PendingAuthorization, *, token: str
 ) -> None:
     """StateRefusedError where an authorisation by OAuth 1.0 is not for this credential, or not with this token."""
     ours = pending.oauth1_token and hmac.compare_digest(pending.oauth1_token.encode(), token.encode())

@@ -7,36 +7,35 @@ that nobody learns which ids there are.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from pydantic import ValidationError
 
 from tieline_core.identity.ids import credential_id, object_id, parse_id, text_id
+from tieline_core.objects import ObjectView
 from tieline_core.resources import Connection, CredentialGrant, System
 from tieline_core.resources.auth_schemes import AuthSchemeConfig, AuthSchemeType, OAuth2Client
 from tieline_core.resources.connections import ConnectionCredential, CredentialType
 from tieline_core.resources.credential_grants import GrantedCredential
 from tieline_core.resources.parsed_cache import CONNECTION, SYSTEM
 
-Object = Mapping[str, Any]
-
 
 class Directory(Protocol):
     """What is known of the cluster. Objects are as the API server has them."""
 
-    def system(self, namespace: str, name: str) -> Object | None:
+    def system(self, namespace: str, name: str) -> ObjectView | None:
         """A System by its name."""
 
-    def connection(self, namespace: str, name: str) -> Object | None:
+    def connection(self, namespace: str, name: str) -> ObjectView | None:
         """A Connection by its name or its id, the latter in either case."""
 
-    def certificate_holders(self, namespace: str, system: str) -> Sequence[Object]:
+    def certificate_holders(self, namespace: str, system: str) -> Sequence[ObjectView]:
         """The Connections of a System (by its name) that ``lent_certificates`` tells it for."""
 
-    def holders(self, namespace: str, credential_id: str) -> Sequence[Object]:
+    def holders(self, namespace: str, credential_id: str) -> Sequence[ObjectView]:
         """The Connections with a credential of this id (as ``ids.credential_id`` tells it)."""
 
-    def grants(self, namespace: str) -> Sequence[Object]:
+    def grants(self, namespace: str) -> Sequence[ObjectView]:
         """The CredentialGrants of a namespace."""
 
     def organisation_of(self, namespace: str) -> str | None:
@@ -55,12 +54,12 @@ class Lookups(Directory, Protocol):
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a credential cannot be used."""
+    """What is wrong with a credential, or why it cannot be used."""
 
     reason: str
     """One word in CamelCase."""
     message: str
-    """A sentence with what to do."""
+    """A sentence with what to do; never a value."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,13 +82,13 @@ def canonical(identifier: str) -> str:
     return parse_id(identifier) or (text_id(identifier) if identifier else "")
 
 
-def credential_ids(obj: Object) -> list[str]:
+def credential_ids(obj: ObjectView) -> list[str]:
     """The ids of a Connection's credentials, for the index that ``Directory.holders`` needs."""
     items = obj.get("spec", {}).get("credentials") or ()
     return [canonical(credential_id(object_id(obj), item)) for item in items] if items else []
 
 
-def lent_certificates(obj: Object) -> str | None:
+def lent_certificates(obj: ObjectView) -> str | None:
     """The System whose connections may use a Connection's certificate, for the index of ``certificate_holders``.
 
     None for one that has none, and for one that belongs to a user.
@@ -331,5 +330,5 @@ def _user(connection: Connection) -> str | None:
     return connection.spec.end_user_ref.name if connection.spec.end_user_ref else None
 
 
-def _age(obj: Object) -> tuple[str, str]:
+def _age(obj: ObjectView) -> tuple[str, str]:
     return obj["metadata"]["creationTimestamp"], object_id(obj)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tieline_core.credentials.linker import Directory, LinkedCredential, Lookups, Problem, client_of
+from tieline_core.kubernetes.reading import texts_of
 from tieline_core.oauth.oauth1_requests import Consumer
 from tieline_core.resources.auth_schemes import OAuth1, OAuth1Endpoint, OAuth2Client
 
@@ -41,12 +42,7 @@ def consumer_credential(
 
 
 async def consumer_of(
-    lookups: Lookups,
-    namespace: str,
-    oauth1: OAuth1,
-    own: Mapping[str, str],
-    *,
-    scheme_of: str | None = None,
+    lookups: Lookups, namespace: str, oauth1: OAuth1, own: Mapping[str, str], *, scheme_of: str | None = None
 ) -> Consumer | Problem:
     """The consumer; ``own`` are the values of the connection's Secret, which go before the scheme's.
 
@@ -78,4 +74,4 @@ async def consumer_of(
 
 async def _texts(lookups: Lookups, namespace: str, name: str) -> dict[str, str]:
     data = await lookups.secret(namespace, name) if name else None
-    return {key: value.decode("utf-8", "replace") for key, value in (data or {}).items()}
+    return texts_of(data or {})

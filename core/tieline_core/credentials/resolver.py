@@ -16,15 +16,16 @@ from typing import Literal, cast
 from tieline_core.credentials.linker import (
     LinkedCredential,
     Lookups,
-    Object,
     Problem,
     certificate_of,
     client_for,
     scheme_of,
 )
 from tieline_core.credentials.oauth1_consumers import OAuth1Target, consumer_of
+from tieline_core.kubernetes.reading import texts_of
 from tieline_core.oauth.endpoint_urls import url_problem
 from tieline_core.oauth.token_client import Endpoint, MisconfiguredError, client_certificate
+from tieline_core.objects import ObjectView
 from tieline_core.resources import Connection
 from tieline_core.resources.auth_schemes import OAuth1, OAuth2, OAuth2Client, OAuth2GrantType
 from tieline_core.resources.connections import ConnectionCredential, CredentialType
@@ -92,7 +93,7 @@ _NEEDED = {Grant.AUTHORIZATION_CODE: ("code",), Grant.PASSWORD: ("username",)}
 
 
 async def resolve(
-    lookups: Lookups, connection: Object, item_id: str, *, client: OAuth2Client | None = None
+    lookups: Lookups, connection: ObjectView, item_id: str, *, client: OAuth2Client | None = None
 ) -> Resolved:
     """What the tokens of a connection's credential (by its id in the connection) need.
 
@@ -164,47 +165,39 @@ async def _oauth1(
     )
 
 
+@dataclass
 class _Request:
     """One credential on its way to a token request."""
 
-    def __init__(
-        self,
-        lookups: Lookups,
-        connection: Connection,
-        item: ConnectionCredential,
-        oauth2: OAuth2,
-        grant: Grant,
-        values: Mapping[str, str],
-    ) -> None:
-        self._lookups = lookups
-        self._connection = connection
-        self._item = item
-        self._oauth2 = oauth2
-        self._grant = grant
-        self._values = values
-        self._problems: list[Problem] = []
+    lookups: Lookups
+    connection: Connection
+    item: ConnectionCredential
+    oauth2: OAuth2
+    grant: Grant
+    values: Mapping[str, str]
+    problems: list[Problem] = field(default_factory=list)
 
     async def resolved(self, chosen: OAuth2Client | None) -> Resolved:
-        own = self._grant is Grant.CLIENT_CREDENTIALS
-        inputs = {key: self._values[key] for key in _INPUTS[self._grant] if self._values.get(key)}
+        own = self.grant is Grant.CLIENT_CREDENTIALS
+        inputs = {key: self.values[key] for key in _INPUTS[self.grant] if self.values.get(key)}
         self._check_inputs(inputs)
         client_id, client_secret, urls = await self._client(chosen)
-        token_url = (own and self._values.get("tokenUrl")) or self._oauth2.token_url
-        refresh_url = self._oauth2.refresh_url or ""
+        token_url = (own and self.values.get("tokenUrl")) or self.oauth2.token_url
+        refresh_url = self.oauth2.refresh_url or ""
         self._check_urls(token_url, refresh_url, allowed=urls)
         tls, certificate_id, certificate_mark = await self._certificate()
         if not client_id:
             self._add("ClientMissing", "No client id is given; set clientId in the scheme or in the Secret")
         if own and not client_secret:
             self._add("SecretKeyMissing", "The Secret lacks clientSecret; add it")
-        additional = (own and self._values.get("additionalParams")) or self._oauth2.additional_token_params
-        scopes = tuple((own and self._values.get("scopes", "").split()) or self._oauth2.default_scopes)
+        additional = (own and self.values.get("additionalParams")) or self.oauth2.additional_token_params
+        scopes = tuple((own and self.values.get("scopes", "").split()) or self.oauth2.default_scopes)
         endpoint = Endpoint(
             token_url=token_url,
             refresh_url=refresh_url,
             client_id=client_id,
             client_secret=client_secret,
-            authentication=cast(Literal["header", "body"], self._oauth2.client_authentication),
+            authentication=cast(Literal["header", "body"], self.oauth2.client_authentication),
             additional_params=additional,
             tls=tls,
         )
@@ -217,44 +210,44 @@ class _Request:
             additional,
             certificate_mark,
         )
-        problems = tuple(self._problems)
-        if self._grant is Grant.TOKEN and not inputs.get("refreshToken"):
+        problems = tuple(self.problems)
+        if self.grant is Grant.TOKEN and not inputs.get("refreshToken"):
             # Nothing can be refreshed, so nothing has to be right for that.
             problems = tuple(problem for problem in problems if problem.reason == "SecretKeyMissing")
-            endpoint_found = None if self._problems else endpoint
+            endpoint_found = None if self.problems else endpoint
         else:
             endpoint_found = None if problems else endpoint
-        once = self._grant in (Grant.AUTHORIZATION_CODE, Grant.TOKEN)
+        once = self.grant in (Grant.AUTHORIZATION_CODE, Grant.TOKEN)
         return Resolved(
-            grant=self._grant,
+            grant=self.grant,
             endpoint=endpoint_found,
             scopes=scopes,
-            pkce=self._oauth2.pkce and self._grant is Grant.AUTHORIZATION_CODE,
+            pkce=self.oauth2.pkce and self.grant is Grant.AUTHORIZATION_CODE,
             inputs=inputs,
-            source=_fingerprint(self._grant, inputs, "" if once else (asked_as, scopes)),
+            source=_fingerprint(self.grant, inputs, "" if once else (asked_as, scopes)),
             asked_as=asked_as,
             certificate_id=certificate_id,
             problems=problems,
         )
 
     def _check_inputs(self, inputs: Mapping[str, str]) -> None:
-        missing = [key for key in _NEEDED.get(self._grant, ()) if key not in inputs]
-        if self._grant is Grant.TOKEN and not {"accessToken", "refreshToken"} & inputs.keys():
+        missing = [key for key in _NEEDED.get(self.grant, ()) if key not in inputs]
+        if self.grant is Grant.TOKEN and not {"accessToken", "refreshToken"} & inputs.keys():
             missing.append("accessToken or refreshToken")
         if missing:
             self._add("SecretKeyMissing", f"The Secret lacks {', '.join(missing)}; add it")
 
     async def _client(self, chosen: OAuth2Client | None) -> tuple[str, str, frozenset[str] | None]:
         """The client's id and secret, and where they may be sent to (None: anywhere)."""
-        own_id, own_secret = self._values.get("clientId", ""), self._values.get("clientSecret", "")
-        grant = self._oauth2.grant
+        own_id, own_secret = self.values.get("clientId", ""), self.values.get("clientSecret", "")
+        grant = self.oauth2.grant
         if grant.type is OAuth2GrantType.CLIENT_CREDENTIALS:
             return own_id, own_secret, None
         client = chosen or grant.authorization_code or grant.password or OAuth2Client()
-        namespace = self._connection.namespace
+        namespace = self.connection.namespace
         if client.secret_ref:
-            stored = await self._lookups.secret(namespace, client.secret_ref.name)
-            values = _texts(stored or {})
+            stored = await self.lookups.secret(namespace, client.secret_ref.name)
+            values = texts_of(stored or {})
             if not values.get("clientSecret"):
                 self._add(
                     "SecretNotFound",
@@ -263,9 +256,9 @@ class _Request:
                 )
             return client.client_id or values.get("clientId", ""), values.get("clientSecret", ""), None
         if client.credential_id:
-            found = client_for(self._lookups, self._connection, self._item, client, chosen=chosen is not None)
+            found = client_for(self.lookups, self.connection, self.item, client, chosen=chosen is not None)
             if isinstance(found, Problem):
-                self._problems.append(found)
+                self.problems.append(found)
                 return client.client_id, "", None
             return await self._linked_client(found, client)
         return client.client_id or own_id, own_secret, None
@@ -273,7 +266,7 @@ class _Request:
     async def _linked_client(
         self, found: LinkedCredential, client: OAuth2Client
     ) -> tuple[str, str, frozenset[str] | None]:
-        values = await _values(self._lookups, found.namespace, found.item)
+        values = await _values(self.lookups, found.namespace, found.item)
         if isinstance(values, Problem) or not values.get("clientSecret"):
             self._add(
                 "SecretNotFound",
@@ -299,16 +292,16 @@ class _Request:
 
     async def _certificate(self) -> tuple[ssl.SSLContext | None, str, str]:
         """The TLS context, the certificate credential's id, and what tells it from another one."""
-        own = self._grant is Grant.CLIENT_CREDENTIALS
-        enabled = self._oauth2.mtls_enabled or (own and self._values.get("mTLSEnabled") == "true")
+        own = self.grant is Grant.CLIENT_CREDENTIALS
+        enabled = self.oauth2.mtls_enabled or (own and self.values.get("mTLSEnabled") == "true")
         if not enabled:
             return None, "", ""
-        named = (own and self._values.get("mTLSCredentialId")) or self._oauth2.mtls_credential_id
-        found = certificate_of(self._lookups, self._connection, self._item, named=named)
+        named = (own and self.values.get("mTLSCredentialId")) or self.oauth2.mtls_credential_id
+        found = certificate_of(self.lookups, self.connection, self.item, named=named)
         if isinstance(found, Problem):
-            self._problems.append(found)
+            self.problems.append(found)
             return None, "", ""
-        values = await _values(self._lookups, found.namespace, found.item)
+        values = await _values(self.lookups, found.namespace, found.item)
         if isinstance(values, Problem):
             self._add("CertificateNotFound", f"The client certificate for mutual TLS: {values.message}")
             return None, found.id, ""
@@ -321,7 +314,7 @@ class _Request:
         return tls, found.id, _fingerprint(parts)
 
     def _add(self, reason: str, message: str) -> None:
-        self._problems.append(Problem(reason, message))
+        self.problems.append(Problem(reason, message))
 
 
 def _stopped(reason: str, message: str) -> Resolved:
@@ -336,11 +329,7 @@ async def _values(lookups: Lookups, namespace: str, item: ConnectionCredential) 
             "SecretNotFound",
             f'Secret "{name}" does not exist, or is not of type tieline.dev/credential; create it',
         )
-    return _texts(data)
-
-
-def _texts(data: Mapping[str, bytes]) -> dict[str, str]:
-    return {key: value.decode("utf-8", "replace") for key, value in data.items()}
+    return texts_of(data)
 
 
 def _fingerprint(*parts: object) -> str:

@@ -22,16 +22,18 @@ from tieline_core.credentials.grant_request import (
     client_begun_with,
     holder_of,
 )
-from tieline_core.credentials.linker import Lookups, Object
+from tieline_core.credentials.linker import Lookups
 from tieline_core.credentials.live_lookups import LiveCredentialLookups
 from tieline_core.credentials.resolver import Grant, Resolved, resolve
-from tieline_core.kubernetes.errors import KubeError, NotFound
+from tieline_core.kubernetes.errors import KubeError
+from tieline_core.kubernetes.reading import find
 from tieline_core.kubernetes.resources import CONNECTIONS, SECRETS
 from tieline_core.oauth import refresh_coordinator, token_secret_codec
 from tieline_core.oauth.refresh_coordinator import RefreshCoordinator, TokenRequirement, not_renewable
 from tieline_core.oauth.state_store import OAuthStateStore, StateRefusedError
 from tieline_core.oauth.token_client import TokenClient, Tokens, UnreachableError
 from tieline_core.oauth.token_secrets import blank_secret, holds_tokens_of, of_a_predecessor, secret_key_of
+from tieline_core.objects import ObjectView
 from tieline_core.resources.auth_schemes import OAuth2Client
 
 __all__ = ["FreshTokens", "SecretTakenError", "TokenManager", "UnresolvedError"]
@@ -71,7 +73,7 @@ class TokenManager:
         self._flights: SingleFlight[tuple[str, ...], FreshTokens | None] = SingleFlight()
 
     async def fresh(
-        self, connection: Object, item_id: str, *, rejected: str = "", retry: bool = False
+        self, connection: ObjectView, item_id: str, *, rejected: str = "", retry: bool = False
     ) -> FreshTokens | None:
         """Good tokens of a connection's credential (by its id in the connection).
 
@@ -95,7 +97,7 @@ class TokenManager:
         )
 
     async def _fresh(
-        self, connection: Object, item_id: str, *, rejected: str, retry: bool
+        self, connection: ObjectView, item_id: str, *, rejected: str, retry: bool
     ) -> FreshTokens | None:
         lookups = self._lookups
         resolved = await resolve(lookups, connection, item_id)
@@ -146,7 +148,7 @@ class TokenManager:
         due = token_secret_codec.due_at(tokens) if wanted.renewable(tokens) else tokens.expires_at
         return FreshTokens(tokens=tokens, due_at=due)
 
-    async def abandon(self, connection: Object, item_id: str) -> None:
+    async def abandon(self, connection: ObjectView, item_id: str) -> None:
         """Frees the state of a code that nothing came of, so that it can be stored again elsewhere."""
         resolved = await resolve(self._lookups, connection, item_id)
         state = resolved.inputs.get("state")
@@ -161,16 +163,14 @@ class TokenManager:
             raise not_renewable()
         return FreshTokens(tokens=tokens, due_at=tokens.expires_at)
 
-    async def _read(self, connection: Object, namespace: str, name: str) -> dict[str, Any] | None:
-        try:
-            found = await self._secrets.get(SECRETS, name, namespace)
-        except NotFound:
-            return None
-        _check_owner(found, connection)
+    async def _read(self, connection: ObjectView, namespace: str, name: str) -> dict[str, Any] | None:
+        found = await find(self._secrets, SECRETS, name, namespace)
+        if found is not None:
+            _check_owner(found, connection)
         return found
 
     async def _chosen(
-        self, connection: Object, item_id: str, resolved: Resolved, *, name: str, seen: Object | None
+        self, connection: ObjectView, item_id: str, resolved: Resolved, *, name: str, seen: ObjectView | None
     ) -> OAuth2Client | None:
         """The client that the authorisation was begun with, where that is not the scheme's."""
         noted = _noted(seen, resolved.source)
@@ -189,7 +189,7 @@ class TokenManager:
             return None  # told, and recorded, when the code is to be exchanged
 
 
-def _check_owner(secret: Object, connection: Object) -> None:
+def _check_owner(secret: ObjectView, connection: ObjectView) -> None:
     """Raises where a Secret of the name is not the one for the connection's tokens: nothing may touch it then."""
     if holds_tokens_of(secret, connection):
         return
@@ -212,7 +212,7 @@ def _note(source: str, chosen: OAuth2Client | None) -> Mapping[str, str]:
     return {CLIENT: json.dumps({"source": source, **values})}
 
 
-def _noted(secret: Object | None, source: str) -> OAuth2Client | None:
+def _noted(secret: ObjectView | None, source: str) -> OAuth2Client | None:
     text = ((secret or {}).get("metadata", {}).get("annotations") or {}).get(CLIENT, "")
     try:
         found = json.loads(text or "null")

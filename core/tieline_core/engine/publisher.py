@@ -9,7 +9,7 @@ from nats.js import JetStreamContext
 from nats.js.errors import APIError
 
 from tieline_protocol.event_streams import EventStreams, hashed
-from tieline_protocol.events import HEADER, MESSAGE_ID, SCHEDULE, SCHEDULE_TARGET, EventMetadata
+from tieline_protocol.events import HEADER, MESSAGE_ID, SCHEDULE, SCHEDULE_TARGET, EventMetadata, message_id
 
 _STORE_FAILED = 10077
 _NO_SPACE = (10023, 10028, 10047)
@@ -30,11 +30,6 @@ class Published:
     sequence: int
     duplicate: bool
     """Whether it has an event of the same id already, which ``sequence`` is that of."""
-
-
-def message_id(task: str, event_id: str) -> str:
-    """What the engine deduplicates by: events of one task with the same id."""
-    return f"{task}:{event_id}"
 
 
 def is_task(name: str) -> bool:

@@ -6,6 +6,11 @@ from dataclasses import dataclass
 
 from tieline_protocol.event_streams import MAX_MESSAGE_BYTES
 
+SINGLE_NAME = "TIELINE_SERVER_NAME"
+"""The variable with a server's name, where there is one server."""
+CLUSTERED_NAME = "TIELINE_CLUSTERED_SERVER_NAME"
+"""The same, where there are several."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class EngineConfig:
@@ -24,30 +29,44 @@ class EngineConfig:
     host: str = "0.0.0.0"  # noqa: S104 - a pod's own address
     port: int = 4222
     monitoring_port: int = 8222
-    server_name: str = "$TIELINE_SERVER_NAME"
+    server_name: str = ""
+    """By default a variable of the server's environment has it: SINGLE_NAME, or with routes CLUSTERED_NAME. A pod has
+    one of them, so it does not start with a configuration that is meant for another number of servers.
+    """
     routes: Sequence[str] = ()
     """URLs of all servers of the cluster; none for a server of its own."""
     max_payload: int = MAX_MESSAGE_BYTES
     """Bytes."""
+    ping_interval: str = "10s"
+    """A client that does not answer two pings is disconnected: a pod that hangs gets no more events then."""
+    max_file_store: int = 1 << 50
+    """Bytes that the bounds of all streams may add up to. JetStream reserves a stream's bound when it makes the stream,
+    whatever is stored. The volume is smaller: it bounds what is stored, and a full one refuses.
+    """
     sync_interval: str = "always"
     """When stored events are synced to the disk: before they are acknowledged."""
 
     def text(self) -> str:
         """The file."""
         accounts = "\n".join(f"  {account}: {json.dumps(jwt)}" for account, jwt in self.accounts.items())
+        server_name = self.server_name or f"${CLUSTERED_NAME if self.routes else SINGLE_NAME}"
+        # A server that joins others deletes streams of the time when it was alone: it never gets to see them.
+        folder = f"{self.storage}/{'cluster' if self.routes else 'single'}"
         return (
             f"listen: {json.dumps(f'{self.host}:{self.port}')}\n"
             f"http: {json.dumps(f'{self.host}:{self.monitoring_port}')}\n"
-            f"server_name: {self.server_name}\n"
+            f"server_name: {server_name}\n"
             f"operator: {json.dumps(self.operator)}\n"
             f"system_account: {self.system_account}\n"
             "resolver: MEMORY\n"
             f"resolver_preload {{\n{accounts}\n}}\n"
             f"max_payload: {self.max_payload}\n"
-            'ping_interval: "20s"\n'
+            f"ping_interval: {json.dumps(self.ping_interval)}\n"
+            "ping_max: 2\n"
             'write_deadline: "10s"\n'
             "jetstream {\n"
-            f"  store_dir: {json.dumps(self.storage)}\n"
+            f"  store_dir: {json.dumps(folder)}\n"
+            f"  max_file_store: {self.max_file_store}\n"
             f"  sync_interval: {self.sync_interval}\n"
             "  cipher: chachapoly\n"
             f"  key: {self.encryption_key}\n"

@@ -1,17 +1,18 @@
 """Makes the engine's streams and consumers, as they should be."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
 
 from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
 from nats.js.errors import BadRequestError, NotFoundError
 
-from tieline_protocol.event_streams import PODS, EventStreams, history_stream
+from tieline_protocol.event_streams import LEASE_SECONDS, PODS, EventStreams, history_stream
 
-_ACK_WAIT = timedelta(seconds=30)
 _DUPLICATES = timedelta(minutes=2)
 _MAX_ACK_PENDING = 10_000
+_METADATA = "tieline.dev/"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,15 +27,48 @@ class StreamLimits:
     """Of the run history of an organisation."""
     history_age: timedelta = timedelta(days=30)
     replicas: int = 1
+    lease: timedelta = timedelta(seconds=LEASE_SECONDS)
+    """After this long without a sign of life, a pod's events are handed to another one."""
+
+
+class ForeignStreamError(Exception):
+    """A stream of this name belongs to another installation of Tieline."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamOwner:
+    """Whose a stream is, as its metadata says."""
+
+    release: str
+    """The installation of Tieline."""
+    organisation: str
+    namespace: str
+
+    def to_metadata(self) -> dict[str, str]:
+        """The stream's metadata."""
+        return {f"{_METADATA}{name}": value for name, value in asdict(self).items()}
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, str] | None) -> "StreamOwner | None":
+        """The owner in a stream's metadata, if there is one."""
+        names = (one.name for one in fields(cls))
+        try:
+            return cls(**{name: (metadata or {})[f"{_METADATA}{name}"] for name in names})
+        except KeyError:
+            return None
 
 
 async def ensure_environment(
-    jetstream: JetStreamContext, streams: EventStreams, limits: StreamLimits
+    jetstream: JetStreamContext,
+    streams: EventStreams,
+    limits: StreamLimits,
+    owner: StreamOwner | None = None,
 ) -> None:
     """Makes an environment's streams and consumers, or updates them.
 
     The stream of events that wait has no bound: with schedules JetStream drops the oldest messages at one.
-    Raises the errors of nats-py.
+    With ``owner``, streams of another installation are left alone, and those of another organisation, which had the
+    environment's id before, are deleted first. Raises ForeignStreamError and the errors of nats-py.
     """
     environment = streams.environment
     await ensure_stream(
@@ -50,6 +84,7 @@ async def ensure_environment(
             duplicate_window=_DUPLICATES.total_seconds(),
         ),
         limits,
+        owner,
     )
     await ensure_stream(
         jetstream,
@@ -63,6 +98,7 @@ async def ensure_environment(
             allow_rollup_hdrs=True,
         ),
         limits,
+        owner,
     )
     await ensure_stream(
         jetstream,
@@ -73,16 +109,22 @@ async def ensure_environment(
             discard=DiscardPolicy.NEW,
             max_msgs_per_subject=1,
             max_bytes=limits.runs_bytes,
-            allow_rollup_hdrs=True,
+            allow_msg_ttl=True,
         ),
         limits,
+        owner,
     )
-    await jetstream.add_consumer(streams.queue, _consumer(f"ev.{environment}.>"))
-    await jetstream.add_consumer(streams.later, _consumer(f"due.{environment}.>"))
+    await jetstream.add_consumer(streams.queue, _consumer(f"ev.{environment}.>", limits))
+    await jetstream.add_consumer(streams.later, _consumer(f"due.{environment}.>", limits))
 
 
-async def ensure_history(jetstream: JetStreamContext, organisation: str, limits: StreamLimits) -> None:
-    """Makes the stream of an organisation's run history, or updates it. Raises the errors of nats-py."""
+async def ensure_history(
+    jetstream: JetStreamContext,
+    organisation: str,
+    limits: StreamLimits,
+    owner: StreamOwner | None = None,
+) -> None:
+    """Makes the stream of an organisation's run history, or updates it. Raises as ``ensure_environment`` does."""
     await ensure_stream(
         jetstream,
         StreamConfig(
@@ -94,6 +136,7 @@ async def ensure_history(jetstream: JetStreamContext, organisation: str, limits:
             max_age=limits.history_age.total_seconds(),
         ),
         limits,
+        owner,
     )
 
 
@@ -106,22 +149,40 @@ async def delete_environment(jetstream: JetStreamContext, streams: EventStreams)
             continue
 
 
-async def ensure_stream(jetstream: JetStreamContext, config: StreamConfig, limits: StreamLimits) -> None:
+async def ensure_stream(
+    jetstream: JetStreamContext,
+    config: StreamConfig,
+    limits: StreamLimits,
+    owner: StreamOwner | None = None,
+) -> None:
     """Makes a stream in files, or updates it."""
     wanted = replace(
-        config, storage=StorageType.FILE, num_replicas=limits.replicas, allow_direct=True, max_consumers=None
+        config,
+        storage=StorageType.FILE,
+        num_replicas=limits.replicas,
+        allow_direct=True,
+        max_consumers=None,
+        metadata=owner.to_metadata() if owner else None,
     )
     try:
         await jetstream.add_stream(wanted)
     except BadRequestError:
         # It is there with other settings.
+        found = (await jetstream.stream_info(str(config.name))).config
+        before = StreamOwner.of(found.metadata)
+        if owner and before and before.release != owner.release:
+            raise ForeignStreamError(f"The stream {config.name} belongs to another installation") from None
+        if owner and before and before.organisation != owner.organisation:
+            await jetstream.delete_stream(str(config.name))
+            await jetstream.add_stream(wanted)
+            return
         await jetstream.update_stream(wanted)
 
 
-def _consumer(filter_subject: str) -> ConsumerConfig:
+def _consumer(filter_subject: str, limits: StreamLimits) -> ConsumerConfig:
     return ConsumerConfig(
         durable_name=PODS,
         filter_subject=filter_subject,
-        ack_wait=_ACK_WAIT.total_seconds(),
+        ack_wait=limits.lease.total_seconds(),
         max_ack_pending=_MAX_ACK_PENDING,
     )

@@ -1,21 +1,70 @@
 """What the engine's server trusts: the keys of operator, accounts and signer, and what is signed with them."""
 
+import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Self
 
 from tieline_core.engine.claims import Permissions, account_jwt, credentials_file, operator_jwt, user_jwt
-from tieline_core.engine.nkeys import InvalidSeedError, KeyKind, KeyPair
 from tieline_protocol.event_streams import EventStreams
+from tieline_protocol.nkeys import InvalidSeedError, KeyKind, KeyPair
 
 _ACCOUNT = "tieline"
 _ENCRYPTION_KEY_BYTES = 32
+_ACCOUNT_KEY = re.compile(r"A[A-Z2-7]{55}")
 
 
 class InvalidTrustError(ValueError):
     """A Secret does not hold the engine's keys; the message names the wrong key and no value."""
+
+
+@dataclass(frozen=True)
+class AccountSigner:
+    """Signs users of an account."""
+
+    account: str
+    """Public key."""
+    signer: KeyPair
+    """The account's key, or a signing key of it."""
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, bytes]) -> Self:
+        """From a Secret's values ``account``, a public key, and ``signer-seed``. Raises InvalidTrustError."""
+        account = values.get("account", b"").decode("ascii", "replace").strip()
+        if not _ACCOUNT_KEY.fullmatch(account):
+            raise InvalidTrustError("The value account is no public key of an account")
+        return cls(account, _key(values, "signer"))
+
+    def pod_credentials(self, streams: EventStreams, *, at: datetime, expires: datetime) -> str:
+        """A credentials file for the pods of an environment, with a new key. A secret."""
+        rights = Permissions(publish=streams.pods_publish(), subscribe=streams.pods_subscribe())
+        return self.credentials(streams.environment, at=at, expires=expires, permissions=rights)
+
+    def credentials(
+        self,
+        name: str,
+        *,
+        at: datetime,
+        expires: datetime | None = None,
+        permissions: Permissions | None = None,
+    ) -> str:
+        """A credentials file for a user of the account, with a new key. A secret.
+
+        Without ``permissions`` the user may use the whole account.
+        """
+        user = KeyPair.generate(KeyKind.USER)
+        jwt = user_jwt(
+            self.signer,
+            user.public_key,
+            name=name,
+            account=self.account,
+            at=at,
+            expires=expires,
+            permissions=permissions,
+        )
+        return credentials_file(jwt, user.seed)
 
 
 def _account_key() -> KeyPair:
@@ -37,19 +86,12 @@ class EngineTrust:
     @classmethod
     def from_values(cls, values: Mapping[str, bytes]) -> Self:
         """From the values of a Secret. Raises InvalidTrustError."""
-        keys = {}
-        for one in fields(cls):
-            name = _value_name(one.name)
-            try:
-                keys[one.name] = KeyPair.from_seed(values[name].decode("ascii"))
-            except KeyError:
-                raise InvalidTrustError(f"The value {name} is missing") from None
-            except (InvalidSeedError, UnicodeDecodeError):
-                raise InvalidTrustError(f"The value {name} is no seed of an NKey") from None
-        wrong = [name for name, key in keys.items() if key.kind is not _KINDS[name]]
-        if wrong:
-            raise InvalidTrustError(f"The value {_value_name(wrong[0])} is a seed of another kind of NKey")
-        return cls(**keys)
+        return cls(**{one.name: _key(values, one.name) for one in fields(cls)})
+
+    @property
+    def users(self) -> AccountSigner:
+        """Signs users of the platform's account."""
+        return AccountSigner(self.account.public_key, self.signer)
 
     def to_values(self) -> dict[str, str]:
         """The values of a Secret that holds the keys."""
@@ -59,8 +101,8 @@ class EngineTrust:
         """The trust root of the server."""
         return operator_jwt(self.operator, system_account=self.system.public_key, at=at)
 
-    def accounts(self, at: datetime) -> dict[str, str]:
-        """The accounts' JWTs, by public key."""
+    def accounts(self, at: datetime, *, previous_signers: Sequence[str] = ()) -> dict[str, str]:
+        """The accounts' JWTs, by public key. Users that one of ``previous_signers`` signed stay valid."""
         system = account_jwt(self.operator, self.system.public_key, name="SYS", jetstream=False, at=at)
         platform = account_jwt(
             self.operator,
@@ -68,14 +110,13 @@ class EngineTrust:
             name=_ACCOUNT,
             jetstream=True,
             at=at,
-            signing_keys=[self.signer.public_key],
+            signing_keys=[self.signer.public_key, *previous_signers],
         )
         return {self.system.public_key: system, self.account.public_key: platform}
 
     def pod_credentials(self, streams: EventStreams, *, at: datetime, expires: datetime) -> str:
         """A credentials file for the pods of an environment, with a new key. A secret."""
-        rights = Permissions(publish=streams.pods_publish(), subscribe=streams.pods_subscribe())
-        return self.credentials(streams.environment, at=at, expires=expires, permissions=rights)
+        return self.users.pod_credentials(streams, at=at, expires=expires)
 
     def credentials(
         self,
@@ -86,17 +127,7 @@ class EngineTrust:
         permissions: Permissions | None = None,
     ) -> str:
         """A credentials file for a user of the platform's account, with a new key. A secret."""
-        user = KeyPair.generate(KeyKind.USER)
-        jwt = user_jwt(
-            self.signer,
-            user.public_key,
-            name=name,
-            account=self.account.public_key,
-            at=at,
-            expires=expires,
-            permissions=permissions,
-        )
-        return credentials_file(jwt, user.seed)
+        return self.users.credentials(name, at=at, expires=expires, permissions=permissions)
 
 
 _KINDS = {
@@ -105,6 +136,19 @@ _KINDS = {
     "account": KeyKind.ACCOUNT,
     "signer": KeyKind.ACCOUNT,
 }
+
+
+def _key(values: Mapping[str, bytes], name: str) -> KeyPair:
+    value = _value_name(name)
+    try:
+        key = KeyPair.from_seed(values[value].decode("ascii").strip())
+    except KeyError:
+        raise InvalidTrustError(f"The value {value} is missing") from None
+    except (InvalidSeedError, UnicodeDecodeError):
+        raise InvalidTrustError(f"The value {value} is no seed of an NKey") from None
+    if key.kind is not _KINDS[name]:
+        raise InvalidTrustError(f"The value {value} is a seed of another kind of NKey")
+    return key
 
 
 def new_encryption_key() -> str:

@@ -5,17 +5,20 @@ anything that evaluates. Each job is a frame; its answers are frames, the last o
 seconds for itself: the kernel ends the process (SIGPROF) when one takes longer, in whatever code it is.
 """
 
-import os
 import resource
 import signal
+import struct
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from typing import BinaryIO
 
-from tieline_core.evaluation.frames import HEADER, frame
+from tieline_core.limited_process import yield_to_others
+
+HEADER = struct.Struct(">I")
+"""The length of a frame in bytes, big endian."""
+MAX_FRAME = 64 * 1024 * 1024
+"""Bytes of a frame at most."""
 
 Handler = Callable[[bytes], Iterator[bytes]]
 """Gets a job's body, and yields the body of each answer."""
@@ -25,7 +28,6 @@ HANDLERS = {
     "files": "tieline_core.evaluation.files_jobs",
 }
 """The modules whose ``answers`` is a Handler."""
-_NICENESS = 5
 _OPEN_FILES = 64
 
 
@@ -44,17 +46,21 @@ def main() -> None:
 
 
 def limit(memory: int) -> None:
-    """Limits memory, files and priority; no core is dumped."""
-    # Those who wait for an answer of the platform itself come first.
-    os.nice(_NICENESS)
+    """Limits memory, files and priority."""
+    yield_to_others()
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, _OPEN_FILES))
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    # Where the container's memory ends all the same, this process is the one to go.
-    with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def frame(body: bytes) -> bytes:
+    """The frame of a body.
+
+    >>> frame(b"{}")
+    b'\\x00\\x00\\x00\\x02{}'
+    """
+    return HEADER.pack(len(body)) + body
 
 
 def _timed(answers: Iterator[bytes], seconds: float) -> Iterator[bytes]:

@@ -14,6 +14,10 @@ _IDLE_SECONDS = 60.0
 _MOST_JOBS = 1_000
 
 
+class EvaluationBusy(Exception):  # noqa: N818  (says what is the case, not that something broke)
+    """An evaluation cannot be made right now; try again in a moment."""
+
+
 class Job(Protocol):
     """Something to evaluate for an organisation."""
 

@@ -14,8 +14,7 @@ from typing import Any
 import orjson
 from cachetools import LRUCache
 
-from tieline_core.evaluation.busy import EvaluationBusy
-from tieline_core.evaluation.pool import Pool
+from tieline_core.evaluation.pool import EvaluationBusy, Pool
 from tieline_core.evaluation.prepared_schemas import PreparedSchema, PreparedSchemas, digest_of
 from tieline_core.evaluation.turn_budget import TurnBudget
 from tieline_core.evaluation.verdicts import FIT, Verdict, VerdictCache

@@ -1,21 +1,20 @@
 """A limited process that serves one job after the other, seen from the platform."""
 
 import asyncio
-import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from tieline_core.evaluation.frames import HEADER, MAX_FRAME, frame
+from tieline_core import limited_process
+from tieline_core.evaluation.child import HEADER, MAX_FRAME, frame
 
 MIB = 1024 * 1024
 _MODULE = "tieline_core.evaluation.child"
-# What an interpreter needs to start and to find its modules; nothing that could be a secret.
-_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
+# It may write no files.
+_NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
 _ENDING_SECONDS = 0.5
 
 
@@ -77,22 +76,14 @@ class Worker:
         here, there = socket.socketpair()
         with there:
             try:
-                # Not by the event loop: uvloop copies this process' page tables for it, tens of milliseconds.
-                process = subprocess.Popen(  # noqa: ASYNC220, S603  (2 ms; our own module)
-                    [
-                        sys.executable,
-                        "-B",
-                        "-m",
-                        _MODULE,
-                        handler,
-                        str(limits.memory),
-                        str(limits.cpu_seconds),
-                    ],
+                process = limited_process.start(
+                    _MODULE,
+                    handler,
+                    limits.memory,
+                    limits.cpu_seconds,
                     stdin=there.fileno(),
                     stdout=there.fileno(),
-                    stderr=subprocess.DEVNULL,
-                    env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-                    start_new_session=True,
+                    variables=_NO_BYTECODE,
                 )
             except OSError:
                 here.close()

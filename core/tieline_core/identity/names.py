@@ -10,6 +10,7 @@ ENVIRONMENT_LABEL = "tieline.dev/environment"
 ENVIRONMENT_ID_LABEL = "tieline.dev/environment-id"
 VERSION_ANNOTATION = "tieline.dev/version"
 CREDENTIAL_TYPE = "tieline.dev/credential"
+ENGINE_CREDENTIALS_TYPE = "tieline.dev/engine-credentials"
 API_KEY_TYPE = "tieline.dev/api-key"
 TOKENS_LABEL = "tieline.dev/tokens"
 STATE_LABEL = "tieline.dev/state"
@@ -101,6 +102,11 @@ def tokens_name(connection: str, credential: str) -> str:
     """The Secret with the tokens that the platform holds for a connection's credential (its id in there)."""
     digest = hashlib.sha256(f"tokens/{connection}/{credential}".encode()).hexdigest()[:_TOKENS_HASH]
     return f"{connection[:_TOKENS_READABLE].rstrip('-.')}-tokens-{digest}"
+
+
+def engine_credentials_name(workload: str) -> str:
+    """The Secret with which the pods of an environment connect to the event engine."""
+    return f"{workload}-engine"
 
 
 def schedules_name(workload: str) -> str:

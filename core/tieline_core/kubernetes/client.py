@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 
 import orjson
 
@@ -13,10 +13,12 @@ from tieline_common.backoff import jitter
 from tieline_core.kubernetes import errors, safe_json
 from tieline_core.kubernetes.apply_body import apply_body
 from tieline_core.kubernetes.kubeconfig import ClusterConnection, connection
-from tieline_core.kubernetes.object_store import Object, Objects, no_transform
+from tieline_core.kubernetes.object_store import Objects, no_transform
 from tieline_core.kubernetes.resources import PODS, Resource
+from tieline_core.kubernetes.selectors import Selectors
 from tieline_core.kubernetes.transport import Call, Transport
 from tieline_core.kubernetes.watch_stream import WatchEvent, events
+from tieline_core.objects import Object
 
 __all__ = ["Applied", "Kube", "Object", "Objects", "WatchEvent"]
 
@@ -101,17 +103,10 @@ class Kube:
         return await self._json(Call(verb="get", resource=resource, method="GET", path=path, idempotent=True))
 
     async def list(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        label_selector: str | None = None,
-        field_selector: str | None = None,
+        self, resource: Resource, namespace: str | None = None, **selectors: Unpack[Selectors]
     ) -> Objects:
         """All objects, read in pages. Items carry apiVersion and kind, unlike the API server's."""
-        items, _ = await self.list_with_version(
-            resource, namespace, label_selector=label_selector, field_selector=field_selector
-        )
+        items, _ = await self.list_with_version(resource, namespace, **selectors)
         return items
 
     async def list_with_version(
@@ -119,19 +114,18 @@ class Kube:
         resource: Resource,
         namespace: str | None = None,
         *,
-        label_selector: str | None = None,
-        field_selector: str | None = None,
         metadata_only: bool = False,
         transform: Callable[[Object], Object] = no_transform,
+        **selectors: Unpack[Selectors],
     ) -> tuple[Objects, str]:
         """All objects as they are now, and the resourceVersion that a watch goes on from.
 
         All pages are of one moment; where the server has forgotten that moment in between, everything is
         read again, in one piece. What ``transform`` takes from objects is in memory for one page only.
         """
-        selectors = _selectors(label_selector, field_selector)
-        headers = {"Accept": _METADATA_ONLY.format(kind="PartialObjectMetadataList")} if metadata_only else {}
-        params = {"limit": str(PAGE), **selectors}
+        headers = _accept("PartialObjectMetadataList", metadata_only)
+        selected = _selector_params(selectors)
+        params = {"limit": str(PAGE), **selected}
         items: Objects = []
         while True:
             call = Call(
@@ -148,7 +142,7 @@ class Kube:
             except errors.Gone:
                 if "continue" not in params:
                     raise
-                items, params = [], selectors
+                items, params = [], selected
                 continue
             for item in page.get("items") or ():
                 item.update(apiVersion=resource.api_version, kind=resource.kind)
@@ -164,9 +158,8 @@ class Kube:
         namespace: str | None = None,
         *,
         resource_version: str,
-        label_selector: str | None = None,
-        field_selector: str | None = None,
         metadata_only: bool = False,
+        **selectors: Unpack[Selectors],
     ) -> AsyncGenerator[WatchEvent, None]:
         """Events after ``resource_version``, with bookmarks, until the server ends the watch (some minutes).
 
@@ -184,9 +177,9 @@ class Kube:
                 "allowWatchBookmarks": "true",
                 "resourceVersion": resource_version,
                 "timeoutSeconds": str(seconds),
-                **_selectors(label_selector, field_selector),
+                **_selector_params(selectors),
             },
-            headers={"Accept": _METADATA_ONLY.format(kind="PartialObjectMetadata")} if metadata_only else {},
+            headers=_accept("PartialObjectMetadata", metadata_only),
         )
         async with self._transport.stream(call, silence=self._watch_silence) as stream:
             read = events(stream, resource, doing=call.doing, sensitive=call.sensitive)
@@ -256,7 +249,7 @@ class Kube:
             path=path,
             params=_params(fieldManager=field_manager, fieldValidation=field_validation),
             data=orjson.dumps(obj),
-            headers={"Accept": _METADATA_ONLY.format(kind="PartialObjectMetadata")} if metadata_only else {},
+            headers=_accept("PartialObjectMetadata", metadata_only),
             idempotent=resource.plural.endswith("reviews"),  # questions, which create nothing
         )
         return await self._json(call)
@@ -396,5 +389,11 @@ def _params(**params: str | None) -> dict[str, str]:
     return {name: value for name, value in params.items() if value is not None}
 
 
-def _selectors(label_selector: str | None, field_selector: str | None) -> dict[str, str]:
-    return _params(labelSelector=label_selector, fieldSelector=field_selector)
+def _selector_params(selectors: Selectors) -> dict[str, str]:
+    return _params(
+        labelSelector=selectors.get("label_selector"), fieldSelector=selectors.get("field_selector")
+    )
+
+
+def _accept(kind: str, metadata_only: bool) -> dict[str, str]:
+    return {"Accept": _METADATA_ONLY.format(kind=kind)} if metadata_only else {}

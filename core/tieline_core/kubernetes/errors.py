@@ -33,12 +33,7 @@ class KubeError(Exception):
     """The API server refused a call; subclasses say why."""
 
     def __init__(
-        self,
-        message: str,
-        *,
-        status: int = 0,
-        reason: str = "",
-        causes: tuple[Mapping[str, str], ...] = (),
+        self, message: str, *, status: int = 0, reason: str = "", causes: tuple[Mapping[str, str], ...] = ()
     ) -> None:
         super().__init__(message)
         self.message = message

@@ -10,16 +10,17 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
-from typing import Any
+from typing import Unpack
 
 import orjson
 
 from tieline_common.backoff import exponential, jitter
 from tieline_core.kubernetes.client import Kube, WatchEvent
 from tieline_core.kubernetes.errors import Gone, Invalid, KubeError, NotFound, TooManyRequests, Unavailable
-from tieline_core.kubernetes.object_store import Change, Indexer, MergeFunction, Object, Objects, Store
+from tieline_core.kubernetes.object_store import Change, Indexer, MergeFunction, Objects, Store
 from tieline_core.kubernetes.resources import Resource
-from tieline_core.kubernetes.selectors import selects
+from tieline_core.kubernetes.selectors import Selectors, selects
+from tieline_core.objects import Object, ObjectView
 
 __all__ = [
     "Change",
@@ -68,12 +69,11 @@ class Informer:
         resource: Resource,
         *,
         namespace: str | None = None,
-        label_selector: str | None = None,
-        field_selector: str | None = None,
         metadata_only: bool = False,
         transform: Transform = strip_managed_fields,
         indexes: Mapping[str, Indexer] | None = None,
         merge: MergeFunction | None = None,
+        **selectors: Unpack[Selectors],
     ) -> None:
         """``transform`` may shrink an object (in place); ``indexes`` name the keys to find objects by.
 
@@ -82,7 +82,7 @@ class Informer:
         self.resource = resource
         self._kube = kube
         self._namespace = namespace
-        self._selectors = {"label_selector": label_selector, "field_selector": field_selector}
+        self._selectors = selectors
         self._metadata_only = metadata_only
         self._transform = transform
         self._store = Store(indexes, merge)
@@ -182,7 +182,7 @@ class Informer:
 
     # --- one's own writes -------------------------------------------------------------------------------
 
-    def observe(self, obj: Mapping[str, Any]) -> None:
+    def observe(self, obj: ObjectView) -> None:
         """Put in what a write has just returned; older news of it are ignored from then on.
 
         ``obj`` is copied. What the cache's namespace and selectors do not cover is not put in.
@@ -191,16 +191,13 @@ class Informer:
         if self._store.has_seen(metadata["resourceVersion"]):
             return
         here = self._namespace is None or metadata.get("namespace") == self._namespace
-        selectors = self._selectors
-        if not here or not selects(
-            obj, labels=selectors["label_selector"], fields=selectors["field_selector"]
-        ):
+        if not here or not selects(obj, **self._selectors):
             return
         kept = ("apiVersion", "kind", "metadata") if self._metadata_only else obj.keys()
         copied: Object = orjson.loads(orjson.dumps({key: obj[key] for key in kept if key in obj}))
         self._tell(self._store.observe(self._transform(copied)))
 
-    def forget(self, obj: Mapping[str, Any]) -> None:
+    def forget(self, obj: ObjectView) -> None:
         """Take out what was just deleted; late news of it are ignored."""
         self._tell(self._store.forget(obj))
 

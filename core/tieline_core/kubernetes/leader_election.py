@@ -128,14 +128,7 @@ class Lease:
             "metadata": {"name": self._name, "namespace": self._namespace},
             "spec": self._spec(acquired=_now(), transitions=0),
         }
-        try:
-            await self._kube.create(LEASES, lease)
-        except AlreadyExists:
-            return False
-        except KubeError as error:
-            logger.warning("Cannot create the lease, trying again: %s", error)
-            return False
-        return True
+        return await _done(self._kube.create(LEASES, lease), "create")
 
     async def _take(self, lease: Object, *, changed: bool) -> bool:
         spec = lease.get("spec", {})
@@ -143,14 +136,7 @@ class Lease:
             acquired=_now() if changed else spec.get("acquireTime") or _now(),
             transitions=(spec.get("leaseTransitions") or 0) + int(changed),
         )
-        try:
-            await self._kube.replace(LEASES, lease)
-        except Conflict:
-            return False
-        except KubeError as error:
-            logger.warning("Cannot renew the lease, trying again: %s", error)
-            return False
-        return True
+        return await _done(self._kube.replace(LEASES, lease), "renew")
 
     def _spec(self, *, acquired: str, transitions: int) -> dict[str, Any]:
         return {
@@ -183,6 +169,18 @@ async def lead(lease: Lease, work: Callable[[], Awaitable[None]]) -> None:
         await asyncio.gather(working, keeping, return_exceptions=True)
         if not (keeping.done() and not keeping.cancelled() and keeping.exception()):
             await lease.release()
+
+
+async def _done(write: Awaitable[Object], what: str) -> bool:
+    """Whether the lease was written; not where another candidate was first, or the API server fails."""
+    try:
+        await write
+    except (AlreadyExists, Conflict):
+        return False
+    except KubeError as error:
+        logger.warning("Cannot %s the lease, trying again: %s", what, error)
+        return False
+    return True
 
 
 def _clock() -> float:

@@ -9,17 +9,30 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tieline_core.kubernetes.resource_versions import is_covered, is_older
+from tieline_core.objects import Object
 
 logger = logging.getLogger(__name__)
 
-Object = dict[str, Any]
 Objects = list[Object]
 Key = tuple[str, str]
 Indexer = Callable[[Object], Iterable[str]]
 MergeFunction = Callable[[Object, Object], Object]
 
 _MAX_TOMBSTONES = 4096
+
+
+def is_older(version: str, than: str) -> bool:
+    """Whether ``version`` is known to be older than the other.
+
+    resourceVersions are integers that grow within a resource (KEP-5504). An aggregated API server may hand out
+    something else; then nothing is known but whether two are equal.
+    """
+    return version.isdecimal() and than.isdecimal() and int(version) < int(than)
+
+
+def is_covered(version: str, by: str) -> bool:
+    """Whether who has seen all changes up to ``by`` is known to have seen ``version``."""
+    return version == by or is_older(version, by)
 
 
 def no_transform(obj: Object) -> Object:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from tieline_core.identity.names import ENGINE_CREDENTIALS_TYPE
 from tieline_core.kubernetes.errors import Invalid
 
 
@@ -15,6 +16,8 @@ class Resource:
     plural: str
     kind: str
     namespaced: bool = True
+    secret_type: str = ""
+    """Of Secrets: only those of this type."""
 
     @property
     def api_version(self) -> str:
@@ -66,6 +69,8 @@ CREDENTIAL_GRANTS = _tieline("credentialgrants", "CredentialGrant")
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 PODS = Resource("", "v1", "pods", "Pod")
 SECRETS = Resource("", "v1", "secrets", "Secret")
+ENGINE_SECRETS = Resource("", "v1", "secrets", "Secret", secret_type=ENGINE_CREDENTIALS_TYPE)
+"""The Secrets with which pods connect to the event engine."""
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 SERVICES = Resource("", "v1", "services", "Service")
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")

@@ -9,14 +9,13 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Self, Unpack
 
 from tieline_core.kubernetes.client import TIMEOUT, Kube, Object, Objects, WatchEvent
 from tieline_core.kubernetes.errors import Invalid, NotFound
-from tieline_core.kubernetes.object_store import no_transform
-from tieline_core.kubernetes.resource_versions import is_older
+from tieline_core.kubernetes.object_store import is_older, no_transform
 from tieline_core.kubernetes.resources import NAMESPACES, Resource
-from tieline_core.kubernetes.selectors import selects
+from tieline_core.kubernetes.selectors import Selectors, selects
 
 POLL_SECONDS = 10.0
 """How late a change of a Namespace's labels may be noticed: organisations are made once."""
@@ -57,23 +56,21 @@ class ScopedKube(Kube):
         resource: Resource,
         namespace: str | None = None,
         *,
-        label_selector: str | None = None,
-        field_selector: str | None = None,
         metadata_only: bool = False,
         transform: Callable[[Object], Object] = no_transform,
+        **selectors: Unpack[Selectors],
     ) -> tuple[Objects, str]:
         """As ``Kube.list_with_version``. Namespaces that are not there are left out."""
         if resource == NAMESPACES:
             found = await self._look()
-            matching = [item for item in found if selects(item, labels=label_selector, fields=field_selector)]
+            matching = [item for item in found if selects(item, **selectors)]
             return [transform(item) for item in matching], _newest(found)
         return await super().list_with_version(
             resource,
             self._namespace_for(resource, namespace),
-            label_selector=label_selector,
-            field_selector=field_selector,
             metadata_only=metadata_only,
             transform=transform,
+            **selectors,
         )
 
     async def watch(
@@ -82,39 +79,35 @@ class ScopedKube(Kube):
         namespace: str | None = None,
         *,
         resource_version: str,
-        label_selector: str | None = None,
-        field_selector: str | None = None,
         metadata_only: bool = False,
+        **selectors: Unpack[Selectors],
     ) -> AsyncGenerator[WatchEvent, None]:
         """As ``Kube.watch``. Of Namespaces it brings all at every look (one that is known is no news)."""
         if resource == NAMESPACES:
-            events = self._watch_namespaces(label_selector, field_selector)
+            events = self._watch_namespaces(selectors)
         else:
             events = super().watch(
                 resource,
                 self._namespace_for(resource, namespace),
                 resource_version=resource_version,
-                label_selector=label_selector,
-                field_selector=field_selector,
                 metadata_only=metadata_only,
+                **selectors,
             )
         async with aclosing(events):
             async for event in events:
                 yield event
 
-    async def _watch_namespaces(
-        self, labels: str | None, fields: str | None
-    ) -> AsyncGenerator[WatchEvent, None]:
+    async def _watch_namespaces(self, selectors: Selectors) -> AsyncGenerator[WatchEvent, None]:
         while True:
             found = await self._look()
             names = {item["metadata"]["name"] for item in found}
             for item in found:
-                matching = selects(item, labels=labels, fields=fields)
+                matching = selects(item, **selectors)
                 yield WatchEvent("MODIFIED" if matching else "DELETED", item)
             for name, item in self._seen.items():
                 if name not in names:
                     yield WatchEvent("DELETED", item)
-            yield WatchEvent("BOOKMARK", _bookmark(_newest(found)))
+            yield WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": _newest(found)}})
             await asyncio.sleep(self._poll)
 
     async def _look(self) -> Objects:
@@ -143,7 +136,3 @@ def _newest(found: Objects) -> str:
         version: str = item["metadata"]["resourceVersion"]
         newest = version if is_older(newest, version) else newest
     return newest
-
-
-def _bookmark(version: str) -> dict[str, Any]:
-    return {"metadata": {"resourceVersion": version}}

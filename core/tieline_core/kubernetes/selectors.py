@@ -5,7 +5,7 @@ Needed for what one has written oneself, which no watch has filtered.
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 # key | !key | key=value | key==value | key!=value | key in (a,b) | key notin (a,b)
 _SET = re.compile(r"^(?P<key>\S+)\s+(?P<operator>in|notin)\s*\((?P<values>[^)]*)\)$")
@@ -13,14 +13,21 @@ _EQUALITY = re.compile(r"^(?P<key>[^\s=!]+)\s*(?P<operator>!=|==|=)\s*(?P<value>
 _OUTSIDE_PARENTHESES = re.compile(r",(?![^(]*\))")
 
 
-def selects(obj: Mapping[str, Any], *, labels: str | None, fields: str | None) -> bool:
-    """Whether ``obj`` matches a label selector and a field selector (None matches all).
+class Selectors(TypedDict, total=False):
+    """The selectors of a list or watch; None selects everything."""
+
+    label_selector: str | None
+    field_selector: str | None
+
+
+def selects(obj: Mapping[str, Any], **selectors: Unpack[Selectors]) -> bool:
+    """Whether ``obj`` matches a label selector and a field selector.
 
     A field that the object does not have counts as empty, as it does for the API server.
     """
     found = obj["metadata"].get("labels") or {}
-    by_labels = all(_requirement(part, found) for part in _parts(labels))
-    return by_labels and all(_field(part, obj) for part in _parts(fields))
+    by_labels = all(_requirement(part, found) for part in _parts(selectors.get("label_selector")))
+    return by_labels and all(_field(part, obj) for part in _parts(selectors.get("field_selector")))
 
 
 def _parts(selector: str | None) -> list[str]:

@@ -14,7 +14,7 @@ import orjson
 from tieline_common.backoff import exponential, jitter
 from tieline_core.kubernetes import errors
 from tieline_core.kubernetes.kubeconfig import ClusterConnection
-from tieline_core.kubernetes.resources import SECRETS, TOKEN_REVIEWS, Resource
+from tieline_core.kubernetes.resources import ENGINE_SECRETS, SECRETS, TOKEN_REVIEWS, Resource
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 1.0
 _WARNINGS = 1000
 # Errors about these never repeat the API server's words, which may quote what was sent.
-_SENSITIVE = frozenset({SECRETS, TOKEN_REVIEWS})
+_SENSITIVE = frozenset({SECRETS, ENGINE_SECRETS, TOKEN_REVIEWS})
 _READS = frozenset({"get", "list"})
 
 

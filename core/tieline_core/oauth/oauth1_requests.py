@@ -81,34 +81,6 @@ class Signed:
     body: str = field(repr=False)
 
 
-def temporary_request(
-    endpoint: OAuth1Endpoint, consumer: Consumer, *, callback: str, params: Mapping[str, str]
-) -> Signed:
-    """Asks for temporary credentials (section 2.1). Raises MisconfiguredError."""
-    return _signed(endpoint, consumer, TEMPORARY, params, callback_uri=callback)
-
-
-def token_request(
-    endpoint: OAuth1Endpoint,
-    consumer: Consumer,
-    *,
-    token: str,
-    secret: str,
-    verifier: str,
-    params: Mapping[str, str],
-) -> Signed:
-    """Asks for token credentials (section 2.3). Raises MisconfiguredError."""
-    return _signed(
-        endpoint,
-        consumer,
-        TOKEN,
-        params,
-        resource_owner_key=token,
-        resource_owner_secret=secret,
-        verifier=verifier,
-    )
-
-
 def authorization_url(endpoint: OAuth1Endpoint, *, token: str, params: Mapping[str, str]) -> str:
     """Where the user is sent to (section 2.2). Raises MisconfiguredError."""
     placed = _Placed(endpoint, None, params)
@@ -181,13 +153,17 @@ class _Client(oauth1.Client):
         return url, headers, body
 
 
-def _signed(
+def signed(
     endpoint: OAuth1Endpoint,
     consumer: Consumer,
     usage: OAuth1Usage,
     params: Mapping[str, str],
     **protocol: str,
 ) -> Signed:
+    """A request for credentials (sections 2.1 and 2.3); ``protocol`` as oauthlib's client has it.
+
+    Raises MisconfiguredError.
+    """
     placed = _Placed(endpoint, usage, params)
     style = _STYLES[endpoint.parameter_transmission]
     # Without an Authorization header its parameters travel as the protocol's own do.

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl
 
 from yarl import URL
 
-from tieline_core.oauth.oauth1_requests import Consumer, Signed, temporary_request, token_request
+from tieline_core.oauth.oauth1_requests import TEMPORARY, TOKEN, Consumer, Signed, signed
 from tieline_core.oauth.token_client import MisconfiguredError, RefusedError, TokenClient, UnreachableError
 from tieline_core.resources.auth_schemes import OAuth1Endpoint
 
@@ -55,7 +55,7 @@ async def temporary_credentials(
     params: Mapping[str, str],
 ) -> Issued:
     """What a user is sent away with. Raises TokenError."""
-    request = temporary_request(endpoint, consumer, callback=callback, params=params)
+    request = signed(endpoint, consumer, TEMPORARY, params, callback_uri=callback)
     found = await _asked(client, request, what="temporary credential endpoint")
     if found.get("oauth_callback_confirmed") != "true":
         # RFC 5849, section 2.1; without it another person's authorisation could be slipped in.
@@ -76,8 +76,14 @@ async def token_credentials(
     params: Mapping[str, str],
 ) -> Issued:
     """What a user's verifier is good for, once. Raises TokenError."""
-    request = token_request(
-        endpoint, consumer, token=temporary.token, secret=temporary.secret, verifier=verifier, params=params
+    request = signed(
+        endpoint,
+        consumer,
+        TOKEN,
+        params,
+        resource_owner_key=temporary.token,
+        resource_owner_secret=temporary.secret,
+        verifier=verifier,
     )
     found = await _asked(client, request, what="token endpoint")
     return Issued(token=found["oauth_token"], secret=found["oauth_token_secret"])

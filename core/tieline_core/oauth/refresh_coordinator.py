@@ -15,9 +15,11 @@ from typing import Any, Protocol
 
 from tieline_common.single_flight import SingleFlight
 from tieline_core.kubernetes.errors import AlreadyExists, Conflict, NotFound, Unavailable
+from tieline_core.kubernetes.reading import Reader
 from tieline_core.kubernetes.resources import SECRETS, Resource
 from tieline_core.oauth import token_secret_codec
 from tieline_core.oauth.token_client import LONGEST_PAUSE, RefusedError, TokenError, Tokens, UnreachableError
+from tieline_core.objects import Object
 
 CLAIM = timedelta(seconds=60)
 """Three times what a token request may take (``tokens.TIMEOUT``): the rest is for writes."""
@@ -30,16 +32,12 @@ NOT_RENEWABLE = "not_renewable"
 # Refusals of the client, not of what the user or the token brought: the provider's side can mend them.
 _OF_THE_CLIENT = frozenset({"", "invalid_client", "unauthorized_client", "incorrect_client_credentials"})
 
-Object = dict[str, Any]
 Ask = Callable[[Tokens], Awaitable[Tokens]]
 """Makes the token request. Gets the tokens so far, without any where there are none of the wanted source."""
 
 
-class SecretClient(Protocol):
+class SecretClient(Reader, Protocol):
     """What is needed of the Kubernetes port."""
-
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Object:
-        """The object as the API server has it."""
 
     async def create(self, resource: Resource, obj: Mapping[str, Any]) -> Object:
         """A new object; AlreadyExists where there is one of this name."""

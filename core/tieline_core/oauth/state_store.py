@@ -11,17 +11,20 @@ import base64
 import hashlib
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from tieline_core.identity.ids import format_time, parse_id, parse_time
 from tieline_core.identity.owner_references import owner_reference
+from tieline_core.kubernetes.client import Kube
 from tieline_core.kubernetes.errors import Conflict, NotFound
 from tieline_core.kubernetes.periodic_gc import run_periodically
-from tieline_core.kubernetes.resources import SECRETS, Resource
+from tieline_core.kubernetes.reading import find
+from tieline_core.kubernetes.resources import SECRETS
 from tieline_core.oauth.token_client import RefusedError
+from tieline_core.objects import ObjectView
 
 STATE_TYPE = "tieline.dev/oauth-state"
 EXPIRES = "tieline.dev/expires-at"
@@ -29,26 +32,6 @@ BOUND_TO = "tieline.dev/bound-to"
 SWEEP_SECONDS = 300.0
 _RANDOM_BYTES = 32
 _STATE = re.compile(r"(?P<organisation>[0-9A-Z]{26})\.[A-Za-z0-9_-]{43}")
-
-Obj = Mapping[str, Any]
-
-
-class StateSecretClient(Protocol):
-    """What is needed of the Kubernetes port."""
-
-    async def create(self, resource: Resource, obj: Obj) -> dict[str, Any]: ...
-
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> dict[str, Any]: ...
-
-    async def list(
-        self, resource: Resource, namespace: str | None = None, *, field_selector: str | None = None
-    ) -> list[dict[str, Any]]: ...
-
-    async def replace(self, resource: Resource, obj: Obj) -> dict[str, Any]: ...
-
-    async def delete(
-        self, resource: Resource, name: str, namespace: str | None = None, *, uid: str | None = None
-    ) -> Any: ...
 
 
 class StateRefusedError(RefusedError):
@@ -104,7 +87,7 @@ class OAuthStateStore:
 
     def __init__(
         self,
-        kube: StateSecretClient,
+        kube: Kube,
         *,
         seconds: float,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -113,7 +96,7 @@ class OAuthStateStore:
         self._seconds = seconds
         self._now = now
 
-    async def remember(self, state: str, pending: PendingAuthorization, *, system: Obj) -> None:
+    async def remember(self, state: str, pending: PendingAuthorization, *, system: ObjectView) -> None:
         """Keeps ``pending`` under ``state``; it goes when ``system`` goes."""
         expires = self._now() + timedelta(seconds=self._seconds)
         data = {name: value for name, value in vars(pending).items() if value}
@@ -189,11 +172,12 @@ class OAuthStateStore:
         organisation = organisation_of(state)
         if organisation is None:
             raise unknown_state()
-        try:
-            found = await self._kube.get(SECRETS, _name(state), namespace)
-        except NotFound:
-            raise unknown_state() from None
-        if found.get("type") != STATE_TYPE or _pending(found).organisation_id != organisation:
+        found = await find(self._kube, SECRETS, _name(state), namespace)
+        if (
+            found is None
+            or found.get("type") != STATE_TYPE
+            or _pending(found).organisation_id != organisation
+        ):
             raise unknown_state()
         bound = _bound_to(found)
         if bound and bound != holder:
@@ -207,7 +191,7 @@ class OAuthStateStore:
             )
         return found
 
-    def _expired(self, secret: Obj) -> bool:
+    def _expired(self, secret: ObjectView) -> bool:
         text = (secret["metadata"].get("annotations") or {}).get(EXPIRES, "")
         try:
             return parse_time(text) <= self._now()
@@ -228,18 +212,18 @@ def _name(state: str) -> str:
     return f"oauth-state-{hashlib.sha256(state.encode()).hexdigest()[:40]}"
 
 
-def _bound_to(secret: Obj) -> str:
+def _bound_to(secret: ObjectView) -> str:
     found: str = (secret["metadata"].get("annotations") or {}).get(BOUND_TO, "")
     return found
 
 
-def _bound(secret: Obj, holder: str) -> dict[str, Any]:
+def _bound(secret: ObjectView, holder: str) -> dict[str, Any]:
     metadata = secret["metadata"]
     notes = {**(metadata.get("annotations") or {}), BOUND_TO: holder}
     return {**secret, "metadata": {**metadata, "annotations": notes}}
 
 
-def _pending(secret: Obj) -> PendingAuthorization:
+def _pending(secret: ObjectView) -> PendingAuthorization:
     data = secret.get("data") or {}
     names = PendingAuthorization.__dataclass_fields__
     values = {name: base64.b64decode(data[name]).decode() for name in names if name in data}

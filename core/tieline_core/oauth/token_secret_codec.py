@@ -1,13 +1,14 @@
 """The tokens of a credential as their Secret holds them, and when they are to be refreshed."""
 
 import hashlib
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tieline_core.identity.ids import to_utc
+from tieline_core.kubernetes.reading import secret_values, texts_of
 from tieline_core.oauth import token_response
 from tieline_core.oauth.token_client import LONGEST_PAUSE, Tokens
 
@@ -89,9 +90,7 @@ def pause_left(not_before: datetime | None, now: datetime) -> float:
 
 def read(secret: Mapping[str, Any]) -> StoredTokens:
     """The tokens and marks of a Secret. A moment that cannot be read counts as absent."""
-    data = {
-        key: b64decode(value).decode("utf-8", "replace") for key, value in (secret.get("data") or {}).items()
-    }
+    data = texts_of(secret_values(secret))
     metadata = secret["metadata"]
     notes = metadata.get("annotations") or {}
     issued = moment(notes.get(ISSUED_AT)) or moment(metadata.get("creationTimestamp"))

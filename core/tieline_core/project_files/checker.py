@@ -15,8 +15,7 @@ import orjson
 
 from tieline_core.connectors.descriptions import findings as descriptions
 from tieline_core.connectors.webhooks import Interface, Webhook, assembled
-from tieline_core.evaluation.busy import EvaluationBusy
-from tieline_core.evaluation.pool import Pool
+from tieline_core.evaluation.pool import EvaluationBusy, Pool
 from tieline_core.evaluation.worker import MIB, End, Limits
 from tieline_core.project_files.deploy_findings import MAX_FINDINGS, check_metadata
 from tieline_core.resources.project_versions import FileFinding

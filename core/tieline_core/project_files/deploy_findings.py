@@ -18,7 +18,6 @@ __all__ = [
     "check_metadata",
     "has_errors",
     "missing_templates",
-    "named_templates",
     "summary",
 ]
 
@@ -33,11 +32,6 @@ def check_files(
 def check_metadata(files: Files, labels: Mapping[str, str]) -> list[FileFinding]:
     """Findings about names, sizes and labels; see tieline_protocol.deploys.check_metadata."""
     return [_finding(item) for item in deploys.check_metadata(deploys.pairs_of(files), labels)]
-
-
-def named_templates(files: Files) -> dict[str, tuple[str, int]]:
-    """The connection templates that the code names; see tieline_protocol.python_source.named_templates."""
-    return python_source.named_templates(deploys.pairs_of(files))
 
 
 def missing_templates(

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol, Required, TypedDict, Unpack
 
@@ -20,7 +20,7 @@ from tieline_core.kubernetes import (
 )
 from tieline_operator.apply.conditions import find_condition, full_status
 from tieline_operator.apply.diff import contained
-from tieline_operator.apply.drift import Drift, DriftReporter
+from tieline_operator.apply.drift import Drift, DriftReporter, LiveReader
 from tieline_operator.apply.event_recorder import EventRecorder
 from tieline_operator.apply.ownership import child_refusal, creation_refusal
 from tieline_operator.apply.plan import (
@@ -82,33 +82,17 @@ class WriteObserver(Protocol):
     def observe(self, resource: Resource, obj: Mapping[str, Any]) -> None: ...
 
 
-class LiveLister(Protocol):
-    """Reads an object with the name of a child from the API server: caches hold labelled objects only."""
-
-    async def list(
-        self, resource: Resource, namespace: str | None = None, *, field_selector: str | None = None
-    ) -> Sequence[Object]: ...
-
-
+@dataclass(eq=False)
 class Applier:
     """Carries out plans."""
 
-    def __init__(
-        self,
-        kube: Writer,
-        live: LiveLister,
-        observer: WriteObserver,
-        events: EventRecorder,
-        drifts: DriftReporter,
-        wrote: Callable[[Resource, Object, Object], None] = lambda _resource, _planned, _written: None,
-    ) -> None:
-        """``wrote`` is called with each object that a plan was for: as it was planned on, and as it is written."""
-        self._kube = kube
-        self._live_lister = live
-        self._wrote = wrote
-        self._observer = observer
-        self._events = events
-        self._drifts = drifts
+    kube: Writer
+    live: LiveReader
+    observer: WriteObserver
+    events: EventRecorder
+    drifts: DriftReporter
+    wrote: Callable[[Resource, Object, Object], None] = lambda _resource, _planned, _written: None
+    """Called with each object that a plan was for: as it was planned on, and as it is written."""
 
     async def carry_out(
         self,
@@ -127,9 +111,9 @@ class Applier:
         """
         refusals, any_written = await self._children(resource, obj, plan)
         for deletion in plan.deletions:
-            self._drifts.deleting(deletion.uid)
+            self.drifts.deleting(deletion.uid)
             with suppress(NotFound, Conflict):
-                await self._kube.delete(
+                await self.kube.delete(
                     deletion.resource,
                     deletion.name,
                     deletion.namespace,
@@ -161,52 +145,48 @@ class Applier:
         written = False
         for creation in plan.creations:
             written = True
-            drift = await self._write_or_refusal(creation, self._create(creation), refusals)
-            if refusals:
+            if refusal := await self._refusal(resource, obj, creation, self._create(creation)):
+                refusals.append(refusal)
                 break  # the rest refers to it
-            if drift:
-                await self._drifts.report(resource, obj, drift)
         without = set()
         for child in plan.children:
             part = part_of(child)
             if part in without or (child.actual is not None and contained(child.desired, child.actual)):
                 continue
             written = True
-            before = len(refusals)
-            drift = await self._write_or_refusal(child, self._apply_child(child), refusals)
-            if len(refusals) > before:
+            if refusal := await self._refusal(resource, obj, child, self._apply_child(child)):
+                refusals.append(refusal)
                 without.add(part)
-            if drift:
-                await self._drifts.report(resource, obj, drift)
         return refusals, written
 
-    async def _write_or_refusal(
-        self, child: Child | Creation, write: Awaitable[Drift | Refusal | None], refusals: list[Refusal]
-    ) -> Drift | None:
-        """Waits for a write, and adds its refusal to ``refusals``."""
+    async def _refusal(
+        self,
+        resource: Resource,
+        obj: Object,
+        child: Child | Creation,
+        write: Awaitable[Drift | Refusal | None],
+    ) -> Refusal | None:
+        """Waits for a write, and reports the drift that it reverts. Returns why it was refused, if it was."""
         try:
             result = await write
         except (Invalid, Forbidden) as error:
             message = f"Kubernetes refuses a part of the workload: {error.message[:1024]}"
-            refusals.append(Refusal(child=child, reason=REFUSED, message=message))
-            return None
-        if isinstance(result, Refusal):
-            refusals.append(result)
+            return Refusal(child=child, reason=REFUSED, message=message)
+        if isinstance(result, Drift):
+            await self.drifts.report(resource, obj, result)
             return None
         return result
 
     async def _create(self, creation: Creation) -> Drift | Refusal | None:
         resource, desired = creation.resource, creation.desired
-        drift = self._drifts.missing(resource, desired)
+        drift = self.drifts.missing(resource, desired)
         try:
-            self._observer.observe(
-                resource, await self._kube.create(resource, desired, field_manager=MANAGER)
-            )
+            self.observer.observe(resource, await self.kube.create(resource, desired, field_manager=MANAGER))
         except AlreadyExists:
             existing = await self._live(resource, desired)
             refusal = creation_refusal(creation, existing) if existing is not None else None
             if existing is not None and refusal is None:
-                self._observer.observe(resource, existing)
+                self.observer.observe(resource, existing)
             return refusal
         return drift
 
@@ -218,29 +198,29 @@ class Applier:
         """
         resource, actual = child.resource, child.actual
         if actual is None:
-            drift = self._drifts.missing(resource, child.desired)
+            drift = self.drifts.missing(resource, child.desired)
         else:
-            drift = await self._drifts.changed(resource, child.desired, actual)
+            drift = await self.drifts.changed(resource, child.desired, actual)
         for attempt in range(1, _TRIES + 1):
             if actual is not None and (refusal := child_refusal(child, actual)):
                 return refusal
             expected = {"resourceVersion": _NEW} if actual is None else {"uid": actual["metadata"]["uid"]}
             desired = {**child.desired, "metadata": {**child.desired["metadata"], **expected}}
             try:
-                applied = await self._kube.apply(resource, desired, field_manager=MANAGER, force=True)
+                applied = await self.kube.apply(resource, desired, field_manager=MANAGER, force=True)
             except Conflict:
                 if attempt == _TRIES:
                     raise
                 actual = await self._live(resource, child.desired)
                 continue
-            self._observer.observe(resource, applied.object)
+            self.observer.observe(resource, applied.object)
             break
         return drift
 
     async def _live(self, resource: Resource, desired: Mapping[str, Any]) -> Object | None:
         """The object of a child's name, read from the API server."""
         metadata = desired["metadata"]
-        found = await self._live_lister.list(
+        found = await self.live.list(
             resource, metadata["namespace"], field_selector=f"metadata.name={metadata['name']}"
         )
         return next(iter(found), None)
@@ -256,7 +236,7 @@ class Applier:
         labelled = _identified(resource, obj)
         labelled["metadata"]["labels"] = {ID_LABEL: object_id(obj)}
         try:
-            applied = await self._kube.apply(resource, labelled, field_manager=MANAGER, force=True)
+            applied = await self.kube.apply(resource, labelled, field_manager=MANAGER, force=True)
         except Forbidden as error:
             more = {
                 "kind": resource.kind,
@@ -264,8 +244,8 @@ class Applier:
             }
             logger.debug("The label with the id cannot be written: %s", error, extra=more)
             return False
-        self._wrote(resource, obj, applied.object)
-        self._observer.observe(resource, applied.object)
+        self.wrote(resource, obj, applied.object)
+        self.observer.observe(resource, applied.object)
         return True
 
     async def _status(self, resource: Resource, obj: Object, plan: Plan, now: datetime) -> None:
@@ -273,17 +253,16 @@ class Applier:
         if status == obj.get("status"):
             return
         before = find_condition(obj)
-        applied = await self._kube.apply(
+        applied = await self.kube.apply(
             resource,
             {**_identified(resource, obj), "status": status},
             field_manager=MANAGER,
             force=True,
             subresource="status",
         )
-        self._wrote(resource, obj, applied.object)
-        self._observer.observe(resource, applied.object)
+        self.wrote(resource, obj, applied.object)
+        self.observer.observe(resource, applied.object)
         after = find_condition(applied.object)
-        posted_reason = ""
         turned = after is not None and (
             before is None or _status_and_reason(before) != _status_and_reason(after)
         )
@@ -302,13 +281,14 @@ class Applier:
                     "change": change_id(obj),
                 },
             )
+        events = plan.events
         if after and turned:
-            posted_reason = after["reason"]
-            await self._events.post(resource, applied.object, after)
-        already_posted = bool(plan.events) and plan.events[0].reason == posted_reason
-        for planned_event in plan.events[1 if already_posted else 0 :]:
+            await self.events.post(resource, applied.object, after)
+            if events and events[0].reason == after["reason"]:
+                events = events[1:]
+        for planned_event in events:
             warning = {"status": "False", "reason": planned_event.reason, "message": planned_event.message}
-            await self._events.post(resource, applied.object, warning)
+            await self.events.post(resource, applied.object, warning)
 
 
 def part_of(child: Child | Creation) -> str | None:

@@ -55,11 +55,6 @@ def stamped(manifest: dict[str, Any]) -> dict[str, Any]:
     return {**manifest, "metadata": {**metadata, "annotations": annotations}}
 
 
-def contained(desired: Any, actual: Any) -> bool:
-    """Whether ``actual`` contains all of ``desired``."""
-    return _contained(desired, actual, path=())
-
-
 def differing(desired: Any, actual: Any, path: Path = ()) -> Iterator[Path]:
     """The fields of ``actual`` that are not as ``desired`` says.
 
@@ -67,7 +62,7 @@ def differing(desired: Any, actual: Any, path: Path = ()) -> Iterator[Path]:
     ['env[A].value']
     """
     names = tuple(step for step in path if isinstance(step, str))
-    if _contained(desired, actual, path=names):
+    if contained(desired, actual, path=names):
         return
     key = _merge_key(names)
     if isinstance(desired, Mapping) and isinstance(actual, Mapping):
@@ -93,14 +88,15 @@ def same_quantity(one: Any, other: Any) -> bool:
     return first == second if first is not None and second is not None else str(one) == str(other)
 
 
-def _contained(desired: Any, actual: Any, *, path: tuple[str, ...]) -> bool:
+def contained(desired: Any, actual: Any, *, path: tuple[str, ...] = ()) -> bool:
+    """Whether ``actual`` contains all of ``desired``; ``path`` are the names of the fields that lead to both."""
     if desired == actual:  # the usual case, and much faster than the comparison below
         return True
     if actual is None:
         return _is_empty(desired)
     if isinstance(desired, Mapping):
         return isinstance(actual, Mapping) and all(
-            _contained(value, actual.get(key), path=(*path, key)) for key, value in desired.items()
+            contained(value, actual.get(key), path=(*path, key)) for key, value in desired.items()
         )
     if isinstance(desired, list):
         return isinstance(actual, Sequence) and _list_contained(desired, actual, path=path)
@@ -113,10 +109,10 @@ def _list_contained(desired: list[Any], actual: Sequence[Any], *, path: tuple[st
     key = _merge_key(path)
     if key is None:
         return len(desired) == len(actual) and all(
-            _contained(one, other, path=path) for one, other in zip(desired, actual, strict=True)
+            contained(one, other, path=path) for one, other in zip(desired, actual, strict=True)
         )
     present = {item.get(key): item for item in actual}
-    return all(_contained(item, present.get(item[key]), path=path) for item in desired)
+    return all(contained(item, present.get(item[key]), path=path) for item in desired)
 
 
 def _merge_key(path: tuple[str, ...]) -> str | None:

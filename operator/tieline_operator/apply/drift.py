@@ -7,8 +7,8 @@ operator did not delete it. What the API server and controllers add is no differ
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from cachetools import LRUCache, TTLCache
@@ -34,9 +34,13 @@ ChildKey = tuple[Resource, str, str]
 
 
 class LiveReader(Protocol):
-    """Reads an object with its managed fields, which caches drop."""
+    """Reads objects from the API server: caches drop managed fields, and hold labelled objects only."""
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Mapping[str, Any]: ...
+
+    async def list(
+        self, resource: Resource, namespace: str | None = None, *, field_selector: str | None = None
+    ) -> Sequence[Object]: ...
 
 
 @dataclass(frozen=True)
@@ -70,26 +74,24 @@ class Drift:
         )
 
 
+@dataclass(eq=False)
 class DriftReporter:
     """Detects drift while the applier reverts it, counts it, and posts Events."""
 
-    def __init__(
-        self,
-        kube: LiveReader,
-        events: EventRecorder,
-        counted: Callable[[str, str], None] = lambda _kind, _what: None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """``counted`` is called for each drift, with the kind of child and ``Drift.what``."""
-        self._kube = kube
-        self._events = events
-        self._counted = counted
-        self._clock = clock
+    kube: LiveReader
+    events: EventRecorder
+    counted: Callable[[str, str], None] = lambda _kind, _what: None
+    """Called for each drift, with the kind of child and ``Drift.what``."""
+    clock: Callable[[], float] = time.monotonic
+    _own_deletions: LRUCache[str, None] = field(default_factory=lambda: LRUCache(_MAX_REMEMBERED))
+    _reported: LRUCache[ChildKey, tuple[float, int]] = field(
+        default_factory=lambda: LRUCache(_MAX_REMEMBERED)
+    )
+
+    def __post_init__(self) -> None:
         self._owners_of_deleted: TTLCache[ChildKey, frozenset[str]] = TTLCache(
-            _MAX_REMEMBERED, _REMEMBERED_SECONDS, timer=clock
+            _MAX_REMEMBERED, _REMEMBERED_SECONDS, timer=self.clock
         )
-        self._own_deletions: LRUCache[str, None] = LRUCache(_MAX_REMEMBERED)
-        self._reported: LRUCache[ChildKey, tuple[float, int]] = LRUCache(_MAX_REMEMBERED)
 
     def deleting(self, uid: str) -> None:
         """The operator is about to delete this object itself."""
@@ -119,7 +121,7 @@ class DriftReporter:
         metadata = desired["metadata"]
         by: tuple[FieldOwner, ...] = ()
         try:
-            live = await self._kube.get(resource, metadata["name"], metadata["namespace"])
+            live = await self.kube.get(resource, metadata["name"], metadata["namespace"])
             by = other_owners(live, fields, manager=MANAGER)
         except NotFound:
             pass
@@ -137,10 +139,10 @@ class DriftReporter:
     async def report(self, resource: Resource, obj: Object, drift: Drift) -> None:
         """Emits an Event on the owner and counts the repair. Repeated drift of a child is only counted."""
         self._owners_of_deleted.pop(drift.key, None)
-        self._counted(drift.resource.kind, drift.what)
+        self.counted(drift.resource.kind, drift.what)
         if drift.what == SCALED:
             return
-        now = self._clock()
+        now = self.clock()
         last, unreported = self._reported.get(drift.key, (float("-inf"), 0))
         if now - last < QUIET_SECONDS:
             self._reported[drift.key] = last, unreported + 1
@@ -150,7 +152,7 @@ class DriftReporter:
         message = drift.message + again
         more = {"kind": resource.kind, "object": f"{drift.namespace}/{obj['metadata']['name']}"}
         logger.warning("Drift repaired: %s", message, extra=more)
-        await self._events.post(resource, obj, {"status": "False", "reason": REASON, "message": message})
+        await self.events.post(resource, obj, {"status": "False", "reason": REASON, "message": message})
 
 
 def _scaled_by_itself(fields: tuple[Path, ...], by: tuple[FieldOwner, ...]) -> bool:

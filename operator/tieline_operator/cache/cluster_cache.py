@@ -170,15 +170,15 @@ class ClusterCache:
 
     async def config_map(self, namespace: str, name: str) -> Object | None:
         """A ConfigMap with its contents, which the cache leaves out."""
-        try:
-            return await self._kube.get(r.CONFIG_MAPS, name, namespace)
-        except NotFound:
-            return None
+        return await self._live(r.CONFIG_MAPS, namespace, name)
 
     async def live_connection(self, namespace: str, name: str) -> Object | None:
         """A Connection, read from the API server: the cache may be behind."""
+        return await self._live(r.CONNECTIONS, namespace, name)
+
+    async def _live(self, resource: Resource, namespace: str, name: str) -> Object | None:
         try:
-            return await self._kube.get(r.CONNECTIONS, name, namespace)
+            return await self._kube.get(resource, name, namespace)
         except NotFound:
             return None
 
@@ -206,6 +206,14 @@ _WATCHED = (*PRIMARY_RESOURCES, *CHILD_RESOURCES, r.PODS, r.CONFIG_MAPS, r.SECRE
 _LABELLED = frozenset((*CHILD_RESOURCES, r.PODS))
 
 
+_METADATA_ONLY = frozenset((r.CONFIG_MAPS, r.ENGINE_SECRETS))
+
+
+def _field_selector(resource: Resource) -> str | None:
+    secret_type = CREDENTIAL_TYPE if resource == r.SECRETS else resource.secret_type
+    return f"type={secret_type}" if secret_type else None
+
+
 def _multi_namespace_informer(
     kube: Kube, resource: Resource, namespaces: Sequence[str]
 ) -> MultiNamespaceInformer:
@@ -221,8 +229,8 @@ def _informer(kube: Kube, resource: Resource, namespace: str | None) -> Informer
         resource,
         namespace=namespace,
         label_selector=ENVIRONMENT_ID_LABEL if resource in _LABELLED else None,
-        field_selector=f"type={CREDENTIAL_TYPE}" if resource == r.SECRETS else None,
-        metadata_only=resource == r.CONFIG_MAPS,
+        field_selector=_field_selector(resource),
+        metadata_only=resource in _METADATA_ONLY,
         transform=transform_of(resource),
         indexes=dict(INDEXERS.get(resource, {})),
         merge=keep_last_terminations if resource == r.PODS else None,

@@ -1,6 +1,6 @@
 """Event mapping: which objects to enqueue for a change in a cache."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -41,15 +41,13 @@ def keys_to_enqueue(listers: Listers, resource: Resource, change: Change) -> set
 
     Both states count: what an object no longer refers to (or no longer claims) may matter as well.
     """
-    mapper = _EVENT_MAPPERS.get(resource)
-    if mapper is None:
-        return set()
+    mappers = _EVENT_MAPPERS.get(resource, ())
     states = [state for state in (change.old, change.new) if state is not None]
     if resource in (*PRIMARY_RESOURCES, r.NAMESPACES) and len(states) == len((change.old, change.new)):
         first, second = (relevant_fields(resource, state) for state in states)
         if first == second:
             return set()
-    keys = {key for state in states for key in mapper(listers, state)}
+    keys = {key for state in states for mapper in mappers for key in mapper(listers, state)}
     if resource in PRIMARY_RESOURCES:
         for state in states:
             keys.update(_found(listers, resource, BY_ID, namespace_of(state), object_id(state)))
@@ -90,18 +88,29 @@ def _found(listers: Listers, resource: Resource, index: str, *parts: str | None)
         yield key_of(resource, obj)
 
 
-def _system(listers: Listers, obj: Object) -> Iterator[Key]:
-    namespaced_name = namespace_of(obj), obj["metadata"]["name"]
-    yield from _found(listers, r.CONNECTIONS, "system", *namespaced_name)
-    yield from _found(listers, r.CONNECTION_TEMPLATES, "system", *namespaced_name)
+def _referrers(index: str, *resources: Resource) -> EventMapper:
+    """Maps an object to those that have its name in an index."""
+
+    def referrers(listers: Listers, obj: Object) -> Iterator[Key]:
+        for resource in resources:
+            yield from _found(listers, resource, index, namespace_of(obj), obj["metadata"]["name"])
+
+    return referrers
+
+
+def _referenced(field: str, referenced: Resource) -> EventMapper:
+    """Maps an object to the one that a field of its spec names."""
+
+    def key(_listers: Listers, obj: Object) -> Iterator[Key]:
+        if name := ref(obj, field):
+            yield Key(referenced.kind, namespace_of(obj), name)
+
+    return key
 
 
 def _connection(listers: Listers, obj: Object) -> Iterator[Key]:
-    namespace, name = namespace_of(obj), obj["metadata"]["name"]
-    yield from _found(listers, r.CONNECTION_TEMPLATES, "connection", namespace, name)
-    yield from _found(listers, r.ACTIVATIONS, "connection", namespace, name)
     claim = (ref(obj, "systemRef"), ref(obj, "endUserRef"), obj["spec"].get("name"))
-    yield from _found(listers, r.CONNECTIONS, "name", namespace, *claim)
+    yield from _found(listers, r.CONNECTIONS, "name", namespace_of(obj), *claim)
     yield from _users_of_credentials(listers, obj)
 
 
@@ -143,29 +152,19 @@ def _grant(listers: Listers, obj: Object) -> Iterator[Key]:
 def _template(listers: Listers, obj: Object) -> Iterator[Key]:
     namespace, project = namespace_of(obj), ref(obj, "projectRef")
     environment = obj["spec"].get("environment")
-    if project:
-        yield Key(r.PROJECTS.kind, namespace, project)
     yield from _found(listers, r.ACTIVATIONS, "environment", namespace, project, environment)
-    yield from _found(listers, r.ACTIVATIONS, "template", namespace, obj["metadata"]["name"])
     claim = (project, environment, obj["spec"].get("name"))
     yield from _found(listers, r.CONNECTION_TEMPLATES, "name", namespace, *claim)
 
 
 def _project(listers: Listers, obj: Object) -> Iterator[Key]:
-    namespaced_name = namespace_of(obj), obj["metadata"]["name"]
-    yield from _found(listers, r.CONNECTION_TEMPLATES, "project", *namespaced_name)
-    yield from _found(listers, r.ACTIVATIONS, "project", *namespaced_name)
-    yield from _found(listers, r.PROJECT_VERSIONS, "project", *namespaced_name)
-    yield from _found(listers, r.CONNECTORS, "project", *namespaced_name)
     yield from _found(listers, r.PROJECTS, BY_ID_ANYWHERE, object_id(obj))
     for url in public_urls(obj):
         yield from _found(listers, r.PROJECTS, BY_ADDRESS, address_key(url))
 
 
 def _version(listers: Listers, obj: Object) -> Iterator[Key]:
-    project = ref(obj, "projectRef")
-    if project:
-        yield Key(r.PROJECTS.kind, namespace_of(obj), project)
+    if project := ref(obj, "projectRef"):
         yield from _found(listers, r.CONNECTORS, "project", namespace_of(obj), project)
 
 
@@ -175,40 +174,17 @@ def _activation(listers: Listers, obj: Object) -> Iterator[Key]:
 
 
 def _end_user(listers: Listers, obj: Object) -> Iterator[Key]:
-    namespace, name = namespace_of(obj), obj["metadata"]["name"]
-    yield from _found(listers, r.ACTIVATIONS, "user", namespace, name)
-    yield from _found(listers, r.CONNECTIONS, "user", namespace, name)
-    yield from _found(listers, r.END_USERS, "external", namespace, obj["spec"].get("externalId"))
-
-
-def _connector(listers: Listers, obj: Object) -> Iterator[Key]:
-    namespaced_name = namespace_of(obj), obj["metadata"]["name"]
-    yield from _found(listers, r.CONNECTOR_VERSIONS, "connector", *namespaced_name)
-    yield from _found(listers, r.SYSTEMS, "connector", *namespaced_name)
-    project = ref(obj, "projectRef")
-    if project:
-        yield Key(r.PROJECTS.kind, namespace_of(obj), project)
+    yield from _found(listers, r.END_USERS, "external", namespace_of(obj), obj["spec"].get("externalId"))
 
 
 def _connector_version(listers: Listers, obj: Object) -> Iterator[Key]:
-    connector = ref(obj, "connectorRef")
-    if connector:
-        yield Key(r.CONNECTORS.kind, namespace_of(obj), connector)
+    if connector := ref(obj, "connectorRef"):
         yield from _found(listers, r.SYSTEMS, "connector", namespace_of(obj), connector)
 
 
 def _child(listers: Listers, obj: Object) -> Iterator[Key]:
     label = obj["metadata"].get("labels", {}).get(PROJECT_LABEL)
     return _found(listers, r.PROJECTS, "label", namespace_of(obj), label)
-
-
-def _config_map(listers: Listers, obj: Object) -> Iterator[Key]:
-    namespaced_name = namespace_of(obj), obj["metadata"]["name"]
-    yield from _found(listers, r.PROJECTS, "config-map", *namespaced_name)
-    yield from _found(listers, r.PROJECT_VERSIONS, "config-map", *namespaced_name)
-    yield from _found(listers, r.CONNECTORS, "config-map", *namespaced_name)
-    yield from _found(listers, r.CONNECTOR_VERSIONS, "config-map", *namespaced_name)
-    yield from _child(listers, obj)
 
 
 def _secret(listers: Listers, obj: Object) -> Iterator[Key]:
@@ -239,21 +215,32 @@ def _namespace(listers: Listers, obj: Object) -> Iterator[Key]:
                 yield key_of(resource, found)
 
 
-def _event_mappers() -> Iterable[tuple[Resource, EventMapper]]:
-    yield from ((resource, _child) for resource in (*CHILD_RESOURCES, r.PODS))
-    yield r.SYSTEMS, _system
-    yield r.CONNECTIONS, _connection
-    yield r.CONNECTION_TEMPLATES, _template
-    yield r.PROJECTS, _project
-    yield r.PROJECT_VERSIONS, _version
-    yield r.ACTIVATIONS, _activation
-    yield r.END_USERS, _end_user
-    yield r.CONNECTORS, _connector
-    yield r.CONNECTOR_VERSIONS, _connector_version
-    yield r.CREDENTIAL_GRANTS, _grant
-    yield r.CONFIG_MAPS, _config_map
-    yield r.SECRETS, _secret
-    yield r.NAMESPACES, _namespace
-
-
-_EVENT_MAPPERS: Mapping[Resource, EventMapper] = dict(_event_mappers())
+_EVENT_MAPPERS: Mapping[Resource, Sequence[EventMapper]] = {
+    **dict.fromkeys((*CHILD_RESOURCES, r.PODS), (_child,)),
+    r.SYSTEMS: (_referrers("system", r.CONNECTIONS, r.CONNECTION_TEMPLATES),),
+    r.CONNECTIONS: (_referrers("connection", r.CONNECTION_TEMPLATES, r.ACTIVATIONS), _connection),
+    r.CONNECTION_TEMPLATES: (
+        _referenced("projectRef", r.PROJECTS),
+        _referrers("template", r.ACTIVATIONS),
+        _template,
+    ),
+    r.PROJECTS: (
+        _referrers("project", r.CONNECTION_TEMPLATES, r.ACTIVATIONS, r.PROJECT_VERSIONS, r.CONNECTORS),
+        _project,
+    ),
+    r.PROJECT_VERSIONS: (_referenced("projectRef", r.PROJECTS), _version),
+    r.ACTIVATIONS: (_activation,),
+    r.END_USERS: (_referrers("user", r.ACTIVATIONS, r.CONNECTIONS), _end_user),
+    r.CONNECTORS: (
+        _referenced("projectRef", r.PROJECTS),
+        _referrers("connector", r.CONNECTOR_VERSIONS, r.SYSTEMS),
+    ),
+    r.CONNECTOR_VERSIONS: (_referenced("connectorRef", r.CONNECTORS), _connector_version),
+    r.CREDENTIAL_GRANTS: (_grant,),
+    r.CONFIG_MAPS: (
+        _referrers("config-map", r.PROJECTS, r.PROJECT_VERSIONS, r.CONNECTORS, r.CONNECTOR_VERSIONS),
+        _child,
+    ),
+    r.SECRETS: (_secret,),
+    r.NAMESPACES: (_namespace,),
+}

@@ -1,10 +1,11 @@
 """Indexers: the keys by which cached objects are found."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from tieline_core.credentials.linker import canonical, credential_ids, lent_certificates
 from tieline_core.identity.ids import object_id
-from tieline_core.identity.names import PROJECT_LABEL, label_value
+from tieline_core.identity.names import PROJECT_LABEL, engine_credentials_name, label_value
 from tieline_core.identity.organisations import labelled_id
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as r
@@ -34,11 +35,17 @@ CHILD_RESOURCES = (
     r.SERVICE_ACCOUNTS,
     r.NETWORK_POLICIES,
     r.SERVICES,
+    r.ENGINE_SECRETS,
     r.POD_DISRUPTION_BUDGETS,
     r.DEPLOYMENTS,
     r.INGRESSES,
     r.HTTP_ROUTES,
 )
+
+
+def child_name(resource: Resource, workload: str) -> str:
+    """The name of an environment's child: that of its workload, but for Secrets, which are often made by people."""
+    return engine_credentials_name(workload) if resource == r.ENGINE_SECRETS else workload
 
 
 def joined(*parts: str | None) -> str:
@@ -93,40 +100,44 @@ def _each(values: Callable[[Object], Iterable[str | None]]) -> IndexFunc:
     return lambda obj: [joined(namespace_of(obj), value) for value in {*values(obj)} if value]
 
 
+def _at(*path: str) -> Callable[[Object], Iterable[str | None]]:
+    """The texts at a path of the spec, through each item of the lists on the way."""
+
+    def values(value: Any, keys: Sequence[str]) -> Iterator[str | None]:
+        if isinstance(value, list):
+            for item in value:
+                yield from values(item, keys)
+        elif keys and value is not None:
+            yield from values(value.get(keys[0]), keys[1:])
+        else:
+            yield value
+
+    return lambda obj: values(obj.get("spec"), path)
+
+
 def _scheme_secrets(obj: Object) -> Iterable[str | None]:
     for scheme in obj.get("spec", {}).get("authSchemeConfigs", []):
-        grant = (scheme.get("oauth2") or {}).get("grant", {})
-        for client in (grant.get("authorizationCode"), grant.get("password"), scheme.get("oauth1")):
-            yield ((client or {}).get("secretRef") or {}).get("name")
+        for client in _scheme_clients(scheme):
+            yield (client.get("secretRef") or {}).get("name")
 
 
-def _credential_secrets(obj: Object) -> Iterable[str | None]:
-    for credential in obj.get("spec", {}).get("credentials", []):
-        yield (credential.get("secretRef") or {}).get("name")
+def _scheme_clients(scheme: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """The OAuth clients of an auth scheme."""
+    grant = (scheme.get("oauth2") or {}).get("grant", {})
+    return filter(None, (grant.get("authorizationCode"), grant.get("password"), scheme.get("oauth1")))
 
 
 def _holders(obj: Object) -> Iterable[str]:
     return [joined(namespace_of(obj), identifier) for identifier in credential_ids(obj)]
 
 
-def _clients(obj: Object) -> Iterable[Mapping[str, str]]:
-    """The OAuth clients that the schemes of a System or a Connection name."""
+def _named_clients(obj: Object) -> Iterable[str]:
+    """By the credentials that the schemes of a System or a Connection name, whoever owns them."""
     spec = obj.get("spec", {})
     inline = [item.get("authSchemeConfig") for item in spec.get("credentials", [])]
-    for scheme in (*spec.get("authSchemeConfigs", []), *inline):
-        grant = ((scheme or {}).get("oauth2") or {}).get("grant", {})
-        for client in (grant.get("authorizationCode"), grant.get("password"), (scheme or {}).get("oauth1")):
-            if client and client.get("credentialId"):
-                yield client
-
-
-def _named_clients(obj: Object) -> Iterable[str]:
-    """By the credentials that schemes name, whoever owns them."""
-    return {canonical(client["credentialId"]) for client in _clients(obj)}
-
-
-def _granted_connections(obj: Object) -> Iterable[str | None]:
-    return (item.get("connection") for item in obj["spec"].get("to", []))
+    schemes = filter(None, (*spec.get("authSchemeConfigs", []), *inline))
+    named = (client.get("credentialId") for scheme in schemes for client in _scheme_clients(scheme))
+    return {canonical(identifier) for identifier in named if identifier}
 
 
 def _tokens_of(obj: Object) -> Iterable[str]:
@@ -146,31 +157,6 @@ def public_urls(obj: Object) -> Iterable[str]:
     return [url for item in environments if (url := item.get("publicUrl"))]
 
 
-def _activation_connections(obj: Object) -> Iterable[str | None]:
-    return ((item.get("connectionRef") or {}).get("name") for item in obj["spec"].get("connections", []))
-
-
-def _activation_templates(obj: Object) -> Iterable[str | None]:
-    return (item.get("connectionTemplate") for item in obj["spec"].get("connections", []))
-
-
-def _source_config_maps(obj: Object) -> Iterable[str | None]:
-    return (item.get("name") for item in obj["spec"].get("source", {}).get("configMaps", []))
-
-
-def _description_config_maps(obj: Object) -> Iterable[str | None]:
-    description = obj["spec"].get("description") or {}
-    return (item.get("name") for item in description.get("configMaps", []))
-
-
-def _result_config_maps(obj: Object) -> Iterable[str | None]:
-    return obj["spec"].get("configMaps") or ()
-
-
-def _version_config_maps(obj: Object) -> Iterable[str | None]:
-    return (item.get("name") for item in obj["spec"].get("configMaps", []))
-
-
 _ID: IndexFunc = _by(object_id)
 _ENVIRONMENT = (_ref("projectRef"), _spec("environment"))
 _CHILD = {"project": _by(_label(PROJECT_LABEL))}
@@ -187,7 +173,7 @@ INDEXERS: Mapping[Resource, Mapping[str, IndexFunc]] = {
         "system": _by(_ref("systemRef")),
         "user": _by(_ref("endUserRef")),
         "name": _by(_ref("systemRef"), _optional(_ref("endUserRef")), _spec("name")),
-        "secret": _each(_credential_secrets),
+        "secret": _each(_at("credentials", "secretRef", "name")),
         "client": _named_clients,
         "credential": _holders,
         "certificate": _by(lent_certificates),
@@ -204,13 +190,13 @@ INDEXERS: Mapping[Resource, Mapping[str, IndexFunc]] = {
         BY_ID: _ID,
         BY_ID_ANYWHERE: lambda obj: [object_id(obj)],
         BY_ADDRESS: lambda obj: {address_key(url) for url in public_urls(obj)},
-        "config-map": _each(_source_config_maps),
+        "config-map": _each(_at("source", "configMaps", "name")),
         "label": _by(lambda obj: label_value(obj["metadata"]["name"])),
     },
     r.PROJECT_VERSIONS: {
         BY_ID: _ID,
         "project": _by(_ref("projectRef")),
-        "config-map": _each(_version_config_maps),
+        "config-map": _each(_at("configMaps", "name")),
     },
     r.ACTIVATIONS: {
         BY_ID: _ID,
@@ -218,21 +204,21 @@ INDEXERS: Mapping[Resource, Mapping[str, IndexFunc]] = {
         "environment": _by(*_ENVIRONMENT),
         "user": _by(_ref("endUserRef")),
         "target": _by(*_ENVIRONMENT, _optional(_ref("endUserRef"))),
-        "connection": _each(_activation_connections),
-        "template": _each(_activation_templates),
+        "connection": _each(_at("connections", "connectionRef", "name")),
+        "template": _each(_at("connections", "connectionTemplate")),
     },
     r.END_USERS: {BY_ID: _ID, "external": _by(_spec("externalId"))},
     r.CONNECTORS: {
         BY_ID: _ID,
-        "config-map": _each(_description_config_maps),
+        "config-map": _each(_at("description", "configMaps", "name")),
         "project": _by(_ref("projectRef")),
     },
     r.CONNECTOR_VERSIONS: {
         BY_ID: _ID,
         "connector": _by(_ref("connectorRef")),
-        "config-map": _each(_result_config_maps),
+        "config-map": _each(_at("configMaps")),
     },
-    r.CREDENTIAL_GRANTS: {BY_ID: _ID, "connection": _each(_granted_connections)},
+    r.CREDENTIAL_GRANTS: {BY_ID: _ID, "connection": _each(_at("to", "connection"))},
     r.SECRETS: {"tokens-of": _tokens_of},
     r.NAMESPACES: {"organisation": _organisation},
     **dict.fromkeys((*CHILD_RESOURCES, r.PODS, r.CONFIG_MAPS), _CHILD),

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tieline_core.identity.ids import derived_id, parse_time
 from tieline_core.identity.organisations import holder, labelled_id
@@ -74,25 +74,21 @@ def duplicates(namespaces: Lister) -> Mapping[str, OrganisationClaim]:
     return found
 
 
+@dataclass(eq=False)
 class DuplicateOrganisationLog:
     """Logs each namespace that carries the id of an older one, and posts an Event on both."""
 
-    def __init__(
-        self,
-        namespaces: Lister,
-        post: Callable[[Object, Mapping[str, str]], None] = lambda _namespace, _logged: None,
-    ) -> None:
-        """``post`` takes a Namespace and the condition for its Event; only the leader posts it."""
-        self._namespaces = namespaces
-        self._post = post
-        self._logged: dict[str, OrganisationClaim] = {}
+    namespaces: Lister
+    post: Callable[[Object, Mapping[str, str]], None] = lambda _namespace, _logged: None
+    """Takes a Namespace and the condition for its Event; only the leader posts it."""
+    _logged: dict[str, OrganisationClaim] = field(default_factory=dict)
 
     def changed(self, change: Change) -> None:
         """Checks all namespaces that carry an id that the changed one carries or carried."""
         for state in (change.old, change.new):
             identifier = labelled_id(state) if state else None
             if identifier:
-                for one in self._namespaces.by_index("organisation", identifier):
+                for one in self.namespaces.by_index("organisation", identifier):
                     self._check(one)
         if change.new is None or labelled_id(change.new) is None:
             self._logged.pop(_name(change.object), None)
@@ -100,13 +96,13 @@ class DuplicateOrganisationLog:
     def lead(self) -> None:
         """Posts the Events for what was found before this replica became the leader."""
         for name, claim in self._logged.items():
-            namespace = self._namespaces.get(None, name)
+            namespace = self.namespaces.get(None, name)
             if namespace is not None:
                 self._post_both(namespace, claim)
 
     def _check(self, namespace: Object) -> None:
         name = _name(namespace)
-        claim = organisation(self._namespaces, name)
+        claim = organisation(self.namespaces, name)
         if claim is None or not claim.older:
             self._logged.pop(name, None)
         elif self._logged.get(name) != claim:
@@ -119,16 +115,16 @@ class DuplicateOrganisationLog:
 
     def _post_both(self, namespace: Object, claim: OrganisationClaim) -> None:
         """The Event on the older namespace does not name the other one, which may belong to somebody else."""
-        self._post(
+        self.post(
             namespace,
             _warning(
                 f"The older namespace {claim.older} has the organisation id {claim.id}, so this namespace is no "
                 "organisation; remove the label tieline.dev/organisation, or write another ULID there"
             ),
         )
-        older = self._namespaces.get(None, claim.older or "")
+        older = self.namespaces.get(None, claim.older or "")
         if older is not None:
-            self._post(
+            self.post(
                 older,
                 _warning(
                     f"A younger namespace carries the organisation id {claim.id} of this namespace too; this one keeps "

@@ -11,8 +11,12 @@ from tieline_core.kubernetes.informer import strip_managed_fields
 from tieline_core.kubernetes.interner import Interner
 from tieline_core.oauth.token_secrets import holds_tokens
 from tieline_core.systems import filled
+from tieline_operator.apply.plan import MANAGER
+from tieline_operator.workload.manifests import ENGINE_CREDENTIALS
 
 _SECRET_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "ownerReferences")
+FOREIGN_DATA = "foreignData"
+"""Set on a Secret of the engine whose value somebody else has written."""
 _POD_ANNOTATIONS = (VERSION_ANNOTATION, "tieline.dev/revision")
 
 
@@ -53,9 +57,23 @@ def _strip_pod(obj: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": metadata, "spec": {"containers": containers}, "status": obj.get("status", {})}
 
 
+def _strip_engine_secret(obj: dict[str, Any]) -> dict[str, Any]:
+    """A Secret of the engine: it is watched without its value, and managedFields say who wrote that."""
+    foreign = any(
+        entry.get("manager") != MANAGER
+        and f"f:{ENGINE_CREDENTIALS}" in (entry.get("fieldsV1") or {}).get("f:data", {})
+        for entry in obj["metadata"].get("managedFields", ())
+    )
+    metadata = strip_managed_fields(obj)["metadata"]
+    # A watch without values brings another kind.
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+    return {**secret, FOREIGN_DATA: True} if foreign else secret
+
+
 _TRANSFORMS: Mapping[Resource, Callable[[dict[str, Any]], dict[str, Any]]] = {
     r.CONFIG_MAPS: _strip_config_map,
     r.PODS: _strip_pod,
     r.SYSTEMS: lambda obj: filled(strip_managed_fields(obj)),
     r.SECRETS: _strip_secret_values,
+    r.ENGINE_SECRETS: _strip_engine_secret,
 }

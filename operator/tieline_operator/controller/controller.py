@@ -3,11 +3,12 @@
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
-from tieline_core.evaluation.busy import EvaluationBusy
+from tieline_core.evaluation.pool import EvaluationBusy
 from tieline_core.evaluation.variables_checker import VariablesChecker
 from tieline_core.kubernetes import KubeError, Resource
 from tieline_core.kubernetes import resources as r
@@ -25,7 +26,7 @@ from tieline_operator.reconcilers.connections import ConnectionReconciler, Token
 from tieline_operator.reconcilers.connector_imports import DescriptionImports
 from tieline_operator.reconcilers.connectors import ConnectorReconciler
 from tieline_operator.reconcilers.project.files import ProjectFiles
-from tieline_operator.reconcilers.project.reconciler import ProjectReconciler
+from tieline_operator.reconcilers.project.reconciler import NO_ENGINE, Engine, ProjectReconciler
 from tieline_operator.reconcilers.project_versions import ProjectVersionReconciler
 from tieline_operator.reconcilers.system_connectors import SystemReconciler
 from tieline_operator.reconcilers.uniqueness import with_id_label_check
@@ -46,12 +47,13 @@ def reconcilers(
     *,
     checker: VariablesChecker | None = None,
     enqueue: Callable[[Key], None] = lambda _key: None,
+    engine: Engine = NO_ENGINE,
 ) -> Mapping[str, Reconcile]:
     """One reconciler a kind.
 
     ``token_problems`` returns why a connection's provider cannot be asked for tokens; ``imported`` is called with the
     outcome of each import. ``checker`` checks variables. ``enqueue`` reconciles an object again once a slow check of
-    variables or files is done.
+    variables or files is done. ``engine`` signs credentials for the event engine.
     """
     checker = checker or VariablesChecker()
     imports = DescriptionImports(ended=imported)
@@ -60,7 +62,7 @@ def reconcilers(
         r.SYSTEMS.kind: SystemReconciler(imports).reconcile,
         r.CONNECTIONS.kind: ConnectionReconciler(token_problems, config.egress).reconcile,
         r.CONNECTION_TEMPLATES.kind: connection_templates.reconcile,
-        r.PROJECTS.kind: ProjectReconciler(config, code, checker, enqueue).reconcile,
+        r.PROJECTS.kind: ProjectReconciler(config, code, checker, enqueue, engine).reconcile,
         r.PROJECT_VERSIONS.kind: ProjectVersionReconciler(code, enqueue).reconcile,
         r.ACTIVATIONS.kind: ActivationReconciler(checker, enqueue).reconcile,
         r.END_USERS.kind: end_users.reconcile,
@@ -70,22 +72,15 @@ def reconcilers(
     }
 
 
+@dataclass(eq=False)
 class Controller:
     """Reconciles one object at a time for the queue."""
 
-    def __init__(
-        self,
-        cache: ClusterCache,
-        applier: Applier,
-        metrics: Metrics,
-        by_kind: Mapping[str, Reconcile],
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self._cache = cache
-        self._applier = applier
-        self._metrics = metrics
-        self._by_kind = by_kind
-        self._now = now
+    cache: ClusterCache
+    applier: Applier
+    metrics: Metrics
+    by_kind: Mapping[str, Reconcile]
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def reconcile(self, key: Key) -> float | None:
         """Observes, plans and applies. Returns the seconds after which to reconcile again, or None."""
@@ -93,7 +88,7 @@ class Controller:
         try:
             plan = await self._reconcile(key)
         except Exception as error:
-            self._metrics.reconciles.labels(key.kind, "error").inc()
+            self.metrics.reconciles.labels(key.kind, "error").inc()
             logger.warning(
                 "Reconcile failed, trying again: %s: %s",
                 type(error).__name__,
@@ -103,32 +98,32 @@ class Controller:
             )
             raise
         finally:
-            self._metrics.seconds.labels(key.kind).observe(time.perf_counter() - began)
-        self._metrics.reconciles.labels(key.kind, _outcome_label(plan)).inc()
+            self.metrics.seconds.labels(key.kind).observe(time.perf_counter() - began)
+        self.metrics.reconciles.labels(key.kind, _outcome_label(plan)).inc()
         return plan.requeue_after if isinstance(plan, Plan) else None
 
     async def _reconcile(self, key: Key) -> Plan | Deferred | None:
         resource = _BY_KIND[key.kind]
-        obj = self._cache[resource].get(key.namespace, key.name)
+        obj = self.cache[resource].get(key.namespace, key.name)
         if (
             obj is None
             or is_terminating(obj)
-            or is_terminating(self._cache[r.NAMESPACES].get(None, key.namespace))
+            or is_terminating(self.cache[r.NAMESPACES].get(None, key.namespace))
         ):
             # Children have owner references: Kubernetes removes them. In a terminating namespace nothing can be
             # created, and what is missing is no drift.
             return None
-        now = self._now()
+        now = self.now()
 
         async def plan() -> Plan | Deferred:
             try:
-                found = await self._by_kind[key.kind](self._cache, obj, now)
+                found = await self.by_kind[key.kind](self.cache, obj, now)
             except ValidationError as error:
                 return Plan(outcome=invalid(error, key.kind))
             if not isinstance(found, Plan):
                 return found
             found = with_id_label_check(obj, found)
-            return with_organisation_check(self._cache[r.NAMESPACES], key.namespace, found)
+            return with_organisation_check(self.cache[r.NAMESPACES], key.namespace, found)
 
         planned = await plan()
         if isinstance(planned, Deferred):
@@ -139,7 +134,7 @@ class Controller:
             found = await plan()
             return found if isinstance(found, Plan) else planned
 
-        return await self._applier.carry_out(
+        return await self.applier.carry_out(
             resource, obj, planned, now, again if resource == r.PROJECTS else None
         )
 

@@ -14,33 +14,23 @@ import kopf
 from kopf._core.reactor.inventory import ResourceMemories, ResourceMemory
 
 
+def _nothing(*_: Any, **__: Any) -> None:
+    """Stores nothing, and finds nothing."""
+
+
 class NoDiffBase(kopf.DiffBaseStorage):
     """Compares nothing, and writes nothing to objects."""
 
+    fetch = store = _nothing
+
     def build(self, **_: Any) -> kopf.BodyEssence:
         return kopf.BodyEssence()
-
-    def fetch(self, **_: Any) -> None:
-        return None
-
-    def store(self, **_: Any) -> None:
-        return None
 
 
 class NoProgress(kopf.ProgressStorage):
     """Keeps no progress of handlers."""
 
-    def fetch(self, **_: Any) -> None:
-        return None
-
-    def store(self, **_: Any) -> None:
-        return None
-
-    def purge(self, **_: Any) -> None:
-        return None
-
-    def touch(self, **_: Any) -> None:
-        return None
+    fetch = store = purge = touch = _nothing
 
     def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
         return essence

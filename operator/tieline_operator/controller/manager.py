@@ -38,9 +38,11 @@ from tieline_operator.cache.organisations import DuplicateOrganisationLog, dupli
 from tieline_operator.config import Config
 from tieline_operator.controller.controller import Controller, reconcilers
 from tieline_operator.controller.self_writes import SelfWriteFilter
+from tieline_operator.engine.service import EngineService
 from tieline_operator.metrics import Metrics
 from tieline_operator.queues.workqueue import WorkQueue
 from tieline_operator.reconcilers.project.files import ProjectFiles
+from tieline_operator.reconcilers.project.reconciler import NO_ENGINE
 from tieline_operator.tokens.token_service import TokenService
 from tieline_operator.workload.exposure import ExposureMode
 
@@ -74,7 +76,14 @@ class Manager:
         self._drifts = DriftReporter(
             kube, self._events, lambda kind, what: metrics.drifts.labels(kind, what).inc()
         )
-        controller = Controller(
+        self._engine = (
+            EngineService(
+                config, kube, writes, self.cache, metrics, self._enqueue_all_projects, self._enqueue_project
+            )
+            if config.engine_url
+            else None
+        )
+        self._controller = Controller(
             self.cache,
             Applier(writes, kube, self.cache, self._events, self._drifts, self._self_writes.note),
             metrics,
@@ -85,9 +94,9 @@ class Manager:
                 lambda outcome: metrics.imports.labels(outcome).inc(),
                 checker=self._checker,
                 enqueue=self._enqueue,
+                engine=self._engine or NO_ENGINE,
             ),
         )
-        self._controller = controller
         self.queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=config.workers)
         self._pending_events: set[Key] = set()
         """Objects whose event the cache was behind: their next change has them reconciled."""
@@ -104,7 +113,7 @@ class Manager:
         metrics.watch(
             depth=lambda: len(self.queue),
             oldest=lambda: self.queue.oldest,
-            ages=lambda: {resource.plural: store.age() for resource, store in self.cache.items()},
+            ages=self._watch_ages,
             requests=lambda: kube.requests,
         )
         metrics.watch_objects(lambda: {kind: self.cache[kind].list() for kind in PRIMARY_RESOURCES})
@@ -124,6 +133,8 @@ class Manager:
         for resource, store in self.cache.items():
             store.subscribe(partial(self._changed, resource))
         self.cache[NAMESPACES].subscribe(self._duplicates.changed)
+        if self._engine:
+            self._engine.follow()
         if self._config.exposure.mode is not ExposureMode.HTTP_ROUTE:
             # Earlier settings may have left some; many clusters do not have the resource.
             await self.cache.skip_unserved(HTTP_ROUTES)
@@ -161,6 +172,13 @@ class Manager:
             self._pending_events.add(key)
         known = self.cache[resource].get(key.namespace, key.name)
         self._enqueue(key, debounce=known is not None and _is_reconciled(known))
+
+    def _watch_ages(self) -> Mapping[str, float]:
+        """Of each resource; of Secrets, which are watched by type, the largest."""
+        ages: dict[str, float] = {}
+        for resource, store in self.cache.items():
+            ages[resource.plural] = max(store.age(), ages.get(resource.plural, 0.0))
+        return ages
 
     def dead(self) -> list[str]:
         """The resources whose watch is dead."""
@@ -203,6 +221,13 @@ class Manager:
         for project in self.cache[PROJECTS].list(namespace):
             self._enqueue(key_of(PROJECTS, project))
 
+    def _enqueue_project(self, namespace: str, name: str) -> None:
+        self._enqueue(Key(PROJECTS.kind, namespace, name))
+
+    def _enqueue_all_projects(self) -> None:
+        for project in self.cache[PROJECTS].list():
+            self._enqueue(key_of(PROJECTS, project))
+
     async def _lead(self) -> None:
         if self._lease is None:
             await self._work_on()
@@ -213,6 +238,8 @@ class Manager:
         return self._lease.left if self._lease else math.inf
 
     async def _work_on(self) -> None:
+        if self._engine:
+            await self._engine.start()
         self.leading = True
         self._metrics.leading.set(1)
         # What the previous leader may have left undone comes first.
@@ -236,6 +263,8 @@ class Manager:
             stops = [self.queue.stop()]
             if self._tokens:
                 stops.append(self._tokens.refresher.queue.stop())
+            if self._engine:
+                stops.append(self._engine.stop())
             await asyncio.gather(*stops)
             # While the Lease is still held: no other replica posts these Events.
             await self._events.stop()

@@ -7,7 +7,6 @@ from typing import Any
 
 from tieline_core.evaluation.variables_checker import VariablesChecker
 from tieline_core.evaluation.verdicts import FIT, Verdict
-from tieline_core.identity.ids import environment_id
 from tieline_core.kubernetes.resources import (
     ACTIVATIONS,
     CONNECTION_TEMPLATES,
@@ -18,10 +17,10 @@ from tieline_core.kubernetes.resources import (
 from tieline_core.resources import Activation, ConnectionTemplate, Project
 from tieline_core.resources.activations import ActivationConnection
 from tieline_core.resources.parsed_cache import PROJECT, TEMPLATE
-from tieline_operator.apply.conditions import find_condition, has_failed
 from tieline_operator.apply.plan import Deferred, Key, Object, Outcome, Plan, failed, ready
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined, ref
+from tieline_operator.reconcilers.references import environment_status, not_found, not_ready
 from tieline_operator.reconcilers.uniqueness import id_conflict, older_claimant
 
 
@@ -73,7 +72,6 @@ def observe(
     spec, namespace = activation.spec, activation.namespace
     user = spec.end_user_ref.name if spec.end_user_ref else None
     index_key = joined(namespace, spec.project_ref.name, spec.environment)
-    older_holder = older_claimant(obj, cache[ACTIVATIONS].by_index("target", joined(index_key, user)))
     named = (
         cache[CONNECTION_TEMPLATES].get(namespace, item.connection_template) for item in spec.connections
     )
@@ -82,7 +80,7 @@ def observe(
     return ObservedActivation(
         activation=activation,
         id_conflict=id_conflict(obj, cache[ACTIVATIONS]),
-        older_holder=older_holder["metadata"]["name"] if older_holder else None,
+        older_holder=older_claimant(obj, cache[ACTIVATIONS].by_index("target", joined(index_key, user))),
         project=PROJECT.of(project) if project else None,
         user_found=user is None or cache[END_USERS].get(namespace, user) is not None,
         templates={item["metadata"]["name"]: TEMPLATE.of(item) for item in templates},
@@ -94,14 +92,9 @@ def observe(
 def plan(observed: ObservedActivation) -> Plan:
     """Ready when the environment can run for the user with these variables and connections."""
     activation, project = observed.activation, observed.project
-    status: dict[str, Any] = {}
-    found = project is not None and any(
-        item.name == activation.spec.environment for item in project.spec.effective_environments()
-    )
-    if project and found:
-        status["environmentId"] = environment_id(project.id, activation.spec.environment)
+    status = environment_status(project, activation.spec.environment)
     variables, variable_problem = _variables(activation, project, observed.verdict)
-    problem = observed.id_conflict or next(_problems(observed, found=found), None) or variable_problem
+    problem = observed.id_conflict or next(_problems(observed, found=bool(status)), None) or variable_problem
     return Plan(
         outcome=problem or ready("Active", f'The environment "{activation.spec.environment}" runs for it'),
         status={**status, **variables},
@@ -136,11 +129,8 @@ def _variables(
 def _problems(observed: ObservedActivation, *, found: bool) -> Iterator[Outcome]:
     spec, namespace = observed.activation.spec, observed.activation.namespace
     if observed.project is None:
-        yield failed(
-            "ProjectNotFound",
-            f'Project "{spec.project_ref.name}" does not exist in namespace {namespace}; '
-            "create it, or delete this activation and create one with another projectRef",
-        )
+        name = spec.project_ref.name
+        yield not_found("ProjectNotFound", name, namespace, "activation", "with another projectRef")
     elif not found:
         yield failed(
             "EnvironmentNotFound",
@@ -148,11 +138,8 @@ def _problems(observed: ObservedActivation, *, found: bool) -> Iterator[Outcome]
             "add it to the project's spec.environments, or delete this activation",
         )
     if not observed.user_found and spec.end_user_ref:
-        yield failed(
-            "EndUserNotFound",
-            f'EndUser "{spec.end_user_ref.name}" does not exist in namespace {namespace}; '
-            "create it, or delete this activation and create one with another endUserRef",
-        )
+        name = spec.end_user_ref.name
+        yield not_found("EndUserNotFound", name, namespace, "activation", "with another endUserRef")
     if observed.older_holder:
         yield failed(
             "ActivationTaken",
@@ -201,12 +188,7 @@ def _connection_problems(item: ActivationConnection, observed: ObservedActivatio
             "ConnectionOfAnotherUser",
             f'Connection "{item.connection_ref.name}" belongs to the EndUser "{owner}"; use one of this user\'s',
         )
-    condition = find_condition(connection)
-    if has_failed(connection) and condition:
-        yield failed(
-            "ConnectionNotReady",
-            f'Connection "{item.connection_ref.name}" cannot be used: {condition["message"][:1024]}',
-        )
+    yield from not_ready(connection)
 
 
 def _missing_connections(observed: ObservedActivation) -> Iterator[Outcome]:

@@ -4,14 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from tieline_core.identity.ids import environment_id
 from tieline_core.kubernetes.resources import CONNECTION_TEMPLATES, CONNECTIONS, PROJECTS, SYSTEMS
 from tieline_core.resources import ConnectionTemplate, Project
 from tieline_core.resources.parsed_cache import PROJECT
-from tieline_operator.apply.conditions import find_condition, has_failed
 from tieline_operator.apply.plan import Object, Outcome, Plan, failed, ready
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined, ref
+from tieline_operator.reconcilers.references import environment_status, not_found, not_ready
 from tieline_operator.reconcilers.uniqueness import id_conflict, older_claimant
 
 UNUSABLE = frozenset(
@@ -39,13 +38,12 @@ async def reconcile(cache: ClusterCache, obj: Object, now: datetime) -> Plan:
     spec, namespace = template.spec, template.namespace
     project = cache[PROJECTS].get(namespace, spec.project_ref.name)
     key = joined(namespace, spec.project_ref.name, spec.environment, spec.name)
-    older = older_claimant(obj, cache[CONNECTION_TEMPLATES].by_index("name", key))
     linked = spec.connection_ref.name if spec.connection_ref else None
     return plan(
         ObservedTemplate(
             template=template,
             id_conflict=id_conflict(obj, cache[CONNECTION_TEMPLATES]),
-            older_holder=older["metadata"]["name"] if older else None,
+            older_holder=older_claimant(obj, cache[CONNECTION_TEMPLATES].by_index("name", key)),
             project=PROJECT.of(project) if project else None,
             system_found=cache[SYSTEMS].get(namespace, spec.system_ref.name) is not None,
             connection=cache[CONNECTIONS].get(namespace, linked) if linked else None,
@@ -56,22 +54,16 @@ async def reconcile(cache: ClusterCache, obj: Object, now: datetime) -> Plan:
 def plan(observed: ObservedTemplate) -> Plan:
     """Ready when code can use the template's name."""
     template = observed.template
-    environments = observed.project.spec.effective_environments() if observed.project else []
-    status = {}
-    if observed.project and any(item.name == template.spec.environment for item in environments):
-        status["environmentId"] = environment_id(observed.project.id, template.spec.environment)
-    problem = observed.id_conflict or next(_problems(observed, found="environmentId" in status), None)
+    status = environment_status(observed.project, template.spec.environment)
+    problem = observed.id_conflict or next(_problems(observed, found=bool(status)), None)
     return Plan(outcome=problem or _usable(template), status=status)
 
 
 def _problems(observed: ObservedTemplate, *, found: bool) -> Iterator[Outcome]:
     spec, namespace = observed.template.spec, observed.template.namespace
     if observed.project is None:
-        yield failed(
-            "ProjectNotFound",
-            f'Project "{spec.project_ref.name}" does not exist in namespace {namespace}; '
-            "create it, or delete this template and create one with another projectRef",
-        )
+        name = spec.project_ref.name
+        yield not_found("ProjectNotFound", name, namespace, "template", "with another projectRef")
     elif not found:
         names = ", ".join(item.name for item in observed.project.spec.effective_environments())
         yield failed(
@@ -80,11 +72,8 @@ def _problems(observed: ObservedTemplate, *, found: bool) -> Iterator[Outcome]:
             "add it to the project's spec.environments",
         )
     if not observed.system_found:
-        yield failed(
-            "SystemNotFound",
-            f'System "{spec.system_ref.name}" does not exist in namespace {namespace}; '
-            "create it, or delete this template and create one for another system",
-        )
+        name = spec.system_ref.name
+        yield not_found("SystemNotFound", name, namespace, "template", "for another system")
     if observed.older_holder:
         yield failed(
             "NameTaken",
@@ -119,11 +108,7 @@ def _link_problems(observed: ObservedTemplate) -> Iterator[Outcome]:
             f'Connection "{name}" is for the system "{system}", the template for "{spec.system_ref.name}"; '
             "link a connection of that system",
         )
-    condition = find_condition(observed.connection)
-    if has_failed(observed.connection) and condition:
-        yield failed(
-            "ConnectionNotReady", f'Connection "{name}" cannot be used: {condition["message"][:1024]}'
-        )
+    yield from not_ready(observed.connection)
 
 
 def _usable(template: ConnectionTemplate) -> Outcome:

@@ -21,7 +21,6 @@ from tieline_core.credentials.validation.credential_findings import (
 from tieline_core.credentials.validation.references import ResolvedReferences, resolve_references
 from tieline_core.credentials.validation.scheme_findings import inline_findings
 from tieline_core.credentials.validation.secret_facts import SecretFacts, TokenFacts
-from tieline_core.credentials.validation.secret_keys import CredentialFinding
 from tieline_core.kubernetes.resources import CONNECTIONS, END_USERS, SECRETS, SYSTEMS
 from tieline_core.resources import Connection, System
 from tieline_core.resources.connections import ConnectionCredential
@@ -41,6 +40,7 @@ from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.credential_directory import CacheDirectory
 from tieline_operator.cache.indexers import joined
 from tieline_operator.cache.secret_facts import cached_facts, secret_facts, tokens_facts
+from tieline_operator.reconcilers.references import not_found
 from tieline_operator.reconcilers.secret_gc import unused_secrets
 from tieline_operator.reconcilers.uniqueness import id_conflict, older_claimant
 from tieline_protocol.egress import ALLOWED, PUBLIC_ONLY, Egress
@@ -76,17 +76,13 @@ class ObservedConnection:
     """The Secrets to delete."""
 
 
+@dataclass(eq=False)
 class ConnectionReconciler:
     """Reconciles connections."""
 
-    def __init__(
-        self,
-        token_problems: TokenProblems = lambda _namespace, _name: {},
-        egress: Egress = PUBLIC_ONLY,
-    ) -> None:
-        """``egress`` is what the administrator lets connections reach."""
-        self._token_problems = token_problems
-        self._egress = egress
+    token_problems: TokenProblems = lambda _namespace, _name: {}
+    egress: Egress = PUBLIC_ONLY
+    """What the administrator lets connections reach."""
 
     async def reconcile(self, cache: ClusterCache, obj: Object, now: datetime) -> Plan:
         """Observes the Connection and plans."""
@@ -96,14 +92,13 @@ class ConnectionReconciler:
         system = SYSTEM.of(found) if found else None
         user = spec.end_user_ref.name if spec.end_user_ref else None
         key = joined(namespace, spec.system_ref.name, user, spec.name)
-        older = older_claimant(obj, cache[CONNECTIONS].by_index("name", key))
         directory, secrets = CacheDirectory(cache), cache[SECRETS]
         tokens = {item.id: tokens_facts(secrets, obj, item.id) for item in spec.credentials}
         observed = ObservedConnection(
             connection=connection,
-            egress=self._egress,
+            egress=self.egress,
             id_conflict=id_conflict(obj, cache[CONNECTIONS]),
-            older_holder=older["metadata"]["name"] if older else None,
+            older_holder=older_claimant(obj, cache[CONNECTIONS].by_index("name", key)),
             system=system,
             user_found=user is None or cache[END_USERS].get(namespace, user) is not None,
             secrets=await secret_facts(cache, secrets, namespace, _secret_names(connection, system, now)),
@@ -119,7 +114,7 @@ class ConnectionReconciler:
                 for item in spec.credentials
                 if not has_expired(item, now)
             },
-            token_problems=self._token_problems(namespace, connection.name),
+            token_problems=self.token_problems(namespace, connection.name),
             reported_errors={
                 one["id"]: frozenset(one.get("errors") or ())
                 for one in obj.get("status", {}).get("credentials", [])
@@ -140,12 +135,11 @@ def plan(observed: ObservedConnection, now: datetime) -> Plan:
         known = _known(item, observed)
         found = findings(known, now) if observed.system else []
         again += recheck_times(known, now)
-        problems += [CredentialFinding(one.reason, f'Credential "{item.id}": {one.message}') for one in found]
-        events += [
-            CredentialFinding(one.reason, f'Credential "{item.id}": {one.message}')
-            for one in found
-            if one.reason in _NOTICED and one.message not in observed.reported_errors.get(item.id, ())
-        ]
+        for one in found:
+            message = f'Credential "{item.id}": {one.message}'
+            problems.append(failed(one.reason, message))
+            if one.reason in _NOTICED and one.message not in observed.reported_errors.get(item.id, ()):
+                events.append(PlannedEvent(one.reason, message))
         entry: dict[str, Any] = {"id": item.id, "errors": [one.message[:2048] for one in found][:16]}
         if item.id in observed.links and (certificate := observed.links[item.id].certificate_id):
             entry["mtlsCredentialId"] = certificate
@@ -165,41 +159,35 @@ def plan(observed: ObservedConnection, now: datetime) -> Plan:
         outcome=outcome,
         status={"credentials": credentials} if credentials and observed.system else {},
         deletions=observed.unused_secrets,
-        events=tuple(PlannedEvent(one.reason, one.message) for one in events),
+        events=tuple(events),
         requeue_after=min(((moment - now).total_seconds() for moment in again), default=None),
     )
 
 
-def _problems(observed: ObservedConnection) -> Iterator[CredentialFinding]:
+def _problems(observed: ObservedConnection) -> Iterator[Outcome]:
     spec, namespace = observed.connection.spec, observed.connection.namespace
     if observed.system is None:
-        yield CredentialFinding(
-            "SystemNotFound",
-            f'System "{spec.system_ref.name}" does not exist in namespace {namespace}; '
-            "create it, or delete this connection and create one for another system",
-        )
+        name = spec.system_ref.name
+        yield not_found("SystemNotFound", name, namespace, "connection", "for another system")
     if not observed.user_found and spec.end_user_ref:
-        yield CredentialFinding(
-            "EndUserNotFound",
-            f'EndUser "{spec.end_user_ref.name}" does not exist in namespace {namespace}; '
-            "create it, or delete this connection and create one with another endUserRef",
-        )
+        name = spec.end_user_ref.name
+        yield not_found("EndUserNotFound", name, namespace, "connection", "with another endUserRef")
     missing = missing_variables(spec.to_dict(), observed.system.spec.to_dict()) if observed.system else []
     if missing:
-        yield CredentialFinding(
+        yield failed(
             "VariableMissing",
             f"The base URL has no value for {', '.join(missing)}; set spec.variables here or at the system, "
             "or spec.baseUrl",
         )
     host = _host(observed)
     if host and observed.egress.refuses(host):
-        yield CredentialFinding(
+        yield failed(
             "BaseUrlRefused",
             f"The base URL leads to {host}, which is not public, so pods refuse to call it; correct spec.baseUrl here "
             f"or spec.templateBaseUrl of the system, or ask the platform's administrator to open it in {ALLOWED}",
         )
     if observed.older_holder:
-        yield CredentialFinding(
+        yield failed(
             "NameTaken",
             f'The older connection "{observed.older_holder}" of this system is named "{spec.name}" too; '
             "change spec.name",

@@ -29,6 +29,7 @@ from tieline_operator.reconcilers.connector_results import (
 )
 from tieline_operator.reconcilers.project.connector import ProjectConnectorReconciler
 from tieline_operator.reconcilers.project.files import ProjectFiles
+from tieline_operator.reconcilers.references import not_found
 from tieline_operator.reconcilers.uniqueness import id_conflict
 
 
@@ -110,11 +111,10 @@ class ConnectorReconciler:
             return Plan(outcome=conflict)
         name = version.spec.connector_ref.name
         if cache[CONNECTORS].get(version.namespace, name) is None:
-            message = (
-                f'Connector "{name}" does not exist in namespace {version.namespace}; '
-                "create it, or delete this version and create one with another connectorRef"
+            outcome = not_found(
+                "ConnectorNotFound", name, version.namespace, "version", "with another connectorRef"
             )
-            return Plan(outcome=failed("ConnectorNotFound", message))
+            return Plan(outcome=outcome)
         missing = missing_config_maps(cache, obj)
         head = None if missing else await self._imports.head(cache, obj)
         if head is None:

@@ -24,12 +24,11 @@ async def reconcile(cache: ClusterCache, obj: Object, now: datetime) -> Plan:
     """Observes the EndUser and plans."""
     user = EndUser.read(obj)
     key = joined(user.namespace, user.spec.external_id)
-    older = older_claimant(obj, cache[END_USERS].by_index("external", key))
     return plan(
         ObservedEndUser(
             user=user,
             id_conflict=id_conflict(obj, cache[END_USERS]),
-            older_holder=older["metadata"]["name"] if older else None,
+            older_holder=older_claimant(obj, cache[END_USERS].by_index("external", key)),
         )
     )
 

@@ -17,6 +17,7 @@ from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined
 from tieline_operator.reconcilers.project.files import ProjectFiles
 from tieline_operator.reconcilers.project.version_selection import age_key
+from tieline_operator.reconcilers.references import not_found
 from tieline_operator.reconcilers.uniqueness import id_conflict
 
 
@@ -88,12 +89,9 @@ def plan(observed: ObservedVersion) -> Plan:
     if observed.id_conflict:
         return Plan(outcome=observed.id_conflict)
     if project is None:
-        name = version.spec.project_ref.name
-        message = (
-            f'Project "{name}" does not exist in namespace {version.namespace}; '
-            "create it, or delete this version and create one with another projectRef"
-        )
-        return Plan(outcome=failed("ProjectNotFound", message))
+        name, namespace = version.spec.project_ref.name, version.namespace
+        outcome = not_found("ProjectNotFound", name, namespace, "version", "with another projectRef")
+        return Plan(outcome=outcome)
     status: dict[str, Any] = {}
     if observed.interface:
         status["interface"] = observed.interface.to_dict()

@@ -9,7 +9,7 @@ from tieline_core.connectors.version_order import newest_first
 from tieline_core.identity.ids import object_id
 from tieline_core.kubernetes.resources import CONNECTOR_VERSIONS, CONNECTORS
 from tieline_core.severity import Severity
-from tieline_core.system_defaults import Generated, generated
+from tieline_core.systems import Generated, generated
 from tieline_operator.apply.plan import Object, Outcome, Plan, failed, in_progress
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined
@@ -88,16 +88,14 @@ def _named(versions: Sequence[Object], requested: str) -> Object | None:
 
 
 def _from_connector(version: Object, found: Generated) -> dict[str, Any]:
-    status: dict[str, Any] = {"version": version["spec"]["name"]}
-    if found.base_url:
-        status["baseUrl"] = found.base_url
-    if found.domain:
-        status["domain"] = found.domain
-    if found.variables:
-        status["variables"] = found.variables
-    if found.auth_schemes:
-        status["authSchemeConfigs"] = found.auth_schemes
-    return status
+    provided = {
+        "version": version["spec"]["name"],
+        "baseUrl": found.base_url,
+        "domain": found.domain,
+        "variables": found.variables,
+        "authSchemeConfigs": found.auth_schemes,
+    }
+    return {name: value for name, value in provided.items() if value}
 
 
 def _with_findings(status: dict[str, Any], obj: Object, found: Generated) -> dict[str, Any]:

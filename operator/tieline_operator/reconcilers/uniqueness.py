@@ -10,10 +10,10 @@ from tieline_operator.cache.cluster_cache import Lister
 from tieline_operator.cache.indexers import BY_ID, BY_ID_ANYWHERE, joined, namespace_of
 
 
-def older_claimant(obj: Object, others: Iterable[Object]) -> Object | None:
-    """The oldest of ``others`` if it is older than ``obj`` (or as old, with the smaller uid)."""
+def older_claimant(obj: Object, others: Iterable[Object]) -> str | None:
+    """The name of the oldest of ``others`` if it is older than ``obj`` (or as old, with the smaller uid)."""
     oldest = min(others, key=_age, default=None)
-    return oldest if oldest is not None and _age(oldest) < _age(obj) else None
+    return oldest["metadata"]["name"] if oldest is not None and _age(oldest) < _age(obj) else None
 
 
 def id_conflict(obj: Object, lister: Lister) -> Outcome | None:
@@ -24,7 +24,7 @@ def id_conflict(obj: Object, lister: Lister) -> Outcome | None:
         return None
     return failed(
         ID_TAKEN,
-        f'The older object "{other["metadata"]["name"]}" has the id {identifier} too; '
+        f'The older object "{other}" has the id {identifier} too; '
         "remove the label tieline.dev/id here to get another",
     )
 

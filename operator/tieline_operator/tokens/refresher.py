@@ -10,7 +10,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
@@ -78,42 +78,37 @@ class _Check:
     tokens: TokenFacts | None
 
 
+@dataclass(eq=False)
 class TokenRefresher:
     """Keeps the tokens of all connections fresh, on the replica that leads."""
 
-    def __init__(
-        self,
-        listers: Listers,
-        token_manager: TokenSource,
-        metrics: Metrics,
-        *,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        clock: Clock | None = None,
-        chance: Callable[[], float] = random.random,
-        changed: Callable[[str, str], None] = lambda _namespace, _connection: None,
-        leads: Callable[[], bool] = lambda: True,
-    ) -> None:
-        """``changed`` enqueues a connection (namespace, name): its provider is in trouble, or has recovered.
+    listers: Listers
+    token_manager: TokenSource
+    metrics: Metrics
+    _: KW_ONLY
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    clock: Clock | None = None
+    chance: Callable[[], float] = random.random
+    changed: Callable[[str, str], None] = lambda _namespace, _connection: None
+    """Enqueues a connection (namespace, name): its provider is in trouble, or has recovered."""
+    leads: Callable[[], bool] = lambda: True
+    """Whether this replica leads for sure, without which nothing starts.
 
-        Nothing starts unless this replica leads for sure (``leads``): it may have hung, and not know yet that another
-        one has taken over.
-        """
-        self._listers = listers
-        self._token_manager = token_manager
-        self._metrics = metrics
-        self._now = now
-        self._chance = chance
-        self._changed = changed
-        self._leads = leads
-        self._last_checks: dict[CredentialKey, _Check] = {}
-        self._by_connection: dict[tuple[str, str], set[CredentialKey]] = {}
-        self._failures: dict[CredentialKey, int] = {}
-        self._token_problems: dict[CredentialKey, Problem] = {}
-        self.queue: DelayingQueue[CredentialKey] = DelayingQueue(self.refresh, group=self._host, clock=clock)
+    It may have hung, and not know yet that another one has taken over.
+    """
+    _last_checks: dict[CredentialKey, _Check] = field(default_factory=dict)
+    _by_connection: dict[tuple[str, str], set[CredentialKey]] = field(default_factory=dict)
+    _failures: dict[CredentialKey, int] = field(default_factory=dict)
+    _token_problems: dict[CredentialKey, Problem] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.queue: DelayingQueue[CredentialKey] = DelayingQueue(
+            self.refresh, group=self._host, clock=self.clock
+        )
 
     def reschedule(self, namespace: str, name: str) -> None:
         """Decides again when the tokens of a connection are due: something that concerns it has changed."""
-        obj = self._listers[CONNECTIONS].get(namespace, name)
+        obj = self.listers[CONNECTIONS].get(namespace, name)
         refreshable = self._refreshable(obj) if obj and not is_terminating(obj) else set()
         for key in self._by_connection.pop((namespace, name), set()) - refreshable:
             self._forget(key)
@@ -127,54 +122,53 @@ class TokenRefresher:
 
     async def refresh(self, key: CredentialKey) -> float | None:
         """Ensures that the tokens are valid; returns the seconds after which to check again."""
-        if not self._leads():
+        if not self.leads():
             return _FIRST_BACKOFF
-        obj = self._listers[CONNECTIONS].get(key.namespace, key.connection)
+        obj = self.listers[CONNECTIONS].get(key.namespace, key.connection)
         if obj is None:
             return None
-        began, at = time.perf_counter(), self._now()
+        began, at = time.perf_counter(), self.now()
         outcome, again = await self._ask(key, obj, at)
-        self._metrics.refreshes.labels(outcome).inc()
-        self._metrics.refresh_seconds.observe(time.perf_counter() - began)
+        self.metrics.refreshes.labels(outcome).inc()
+        self.metrics.refresh_seconds.observe(time.perf_counter() - began)
         return again
 
     async def _ask(self, key: CredentialKey, obj: Object, at: datetime) -> tuple[str, float | None]:
         try:
-            fresh = await self._token_manager.fresh(obj, key.item_id)
-        except RefusedError as error:
-            # The TokenManager has recorded it: the connection's status follows from that, and nothing is retried.
-            self._log_failure(key, "refused", error)
-            self._clear_problem(key)
-            return "refused", None
-        except SecretTakenError as error:
-            # Retried: Secrets of other types are not watched, so no event says when it is gone.
-            self._log_failure(key, "unresolved", error)
-            self._record_problem(key, error.problems[0].reason, error)
-            return "unresolved", self._backoff(key, least=_SECRET_TAKEN_BACKOFF)
-        except UnresolvedError as error:
-            self._log_failure(key, "unresolved", error)
-            self._record_problem(key, error.problems[0].reason, error)
-            return "unresolved", None
-        except MisconfiguredError as error:
-            self._log_failure(key, "misconfigured", error)
-            self._record_problem(key, TOKEN_URL_WRONG, error)
-            return "misconfigured", self._backoff(key, least=_MISCONFIGURED_BACKOFF)
-        except UnreachableError as error:
-            self._log_failure(key, "unreachable", error)
-            self._record_problem(key, UNAVAILABLE, error)
-            wait = max(self._backoff(key), error.retry_after or 0.0)
-            if error.retry_after:
-                self.queue.pause(self._host(key), min(error.retry_after, 60.0))
-            return "unreachable", wait
-        except KubeError as error:
-            self._log_failure(key, "kubernetes", error)
-            return "kubernetes", self._backoff(key)
+            fresh = await self.token_manager.fresh(obj, key.item_id)
+        except (RefusedError, UnresolvedError, MisconfiguredError, UnreachableError, KubeError) as error:
+            outcome, again = self._failed(key, error)
+            extra: Mapping[str, Any] = {"kind": "Connection", "object": str(key), "outcome": outcome}
+            logger.info("No tokens for a credential: %s", error, extra=extra)
+            return outcome, again
         self._failures.pop(key, None)
         self._clear_problem(key)
         if fresh is None or fresh.due_at is None:
             return "nothing", None
         outcome = "renewed" if fresh.tokens.issued_at >= at else "good"
         return outcome, self._until(key, due=fresh.due_at, ends=fresh.tokens.expires_at)
+
+    def _failed(self, key: CredentialKey, error: Exception) -> tuple[str, float | None]:
+        """Records why there are no tokens; returns the outcome, and the seconds after which to try again."""
+        match error:
+            case RefusedError():
+                # The TokenManager has recorded it: the connection's status follows from that. It is not retried.
+                self._clear_problem(key)
+                return "refused", None
+            case UnresolvedError():
+                self._record_problem(key, error.problems[0].reason, error)
+                # Secrets of other types are not watched, so no event says when such a one is gone.
+                taken = isinstance(error, SecretTakenError)
+                return "unresolved", self._backoff(key, least=_SECRET_TAKEN_BACKOFF) if taken else None
+            case MisconfiguredError():
+                self._record_problem(key, TOKEN_URL_WRONG, error)
+                return "misconfigured", self._backoff(key, least=_MISCONFIGURED_BACKOFF)
+            case UnreachableError():
+                self._record_problem(key, UNAVAILABLE, error)
+                if error.retry_after:
+                    self.queue.pause(self._host(key), min(error.retry_after, 60.0))
+                return "unreachable", max(self._backoff(key), error.retry_after or 0.0)
+        return "kubernetes", self._backoff(key)
 
     def _refreshable(self, obj: Object) -> set[CredentialKey]:
         """The credentials whose tokens are kept fresh, each in the queue."""
@@ -184,7 +178,7 @@ class TokenRefresher:
             key = CredentialKey(read.namespace, read.name, item.id)
             if (
                 item.type in WITH_TOKENS
-                and not has_expired(item, self._now())
+                and not has_expired(item, self.now())
                 and self._reschedule_credential(key, obj, read, item)
             ):
                 found.add(key)
@@ -194,7 +188,7 @@ class TokenRefresher:
         self, key: CredentialKey, obj: Object, read: Connection, item: ConnectionCredential
     ) -> bool:
         """Whether there are tokens to keep fresh; adds the credential to the queue if it is not there."""
-        secrets = self._listers[SECRETS]
+        secrets = self.listers[SECRETS]
         links = self._links(obj, read, item)
         tokens = tokens_facts(secrets, obj, item.id)
         if links.grant is None or links.problems:
@@ -218,7 +212,7 @@ class TokenRefresher:
         """Seconds until the credential is due, as far as the caches know."""
         if tokens is None:
             return 0.0
-        pause = token_secret_codec.pause_left(tokens.not_before, self._now())
+        pause = token_secret_codec.pause_left(tokens.not_before, self.now())
         if tokens.refused is not None:
             due = pause if tokens.not_before else None
         elif not tokens.obtained:
@@ -227,7 +221,7 @@ class TokenRefresher:
             due = None
         else:
             due = max(pause, self._until(key, due=tokens.due_at, ends=tokens.expires_at))
-        initial = self._chance() * _INITIAL_CHECK_WINDOW if first else None
+        initial = self.chance() * _INITIAL_CHECK_WINDOW if first else None
         return earliest(due, initial)
 
     def _until(self, key: CredentialKey, *, due: datetime, ends: datetime | None) -> float:
@@ -235,10 +229,10 @@ class TokenRefresher:
         room = (ends - due).total_seconds() / 2 if ends else _SPREAD
         share = int.from_bytes(hashlib.sha256(str(key).encode()).digest()[:4], "big") / 2**32
         spread = timedelta(seconds=max(min(room, _SPREAD), 0.0) * share)
-        return max((due + spread - self._now()).total_seconds(), 0.0)
+        return max((due + spread - self.now()).total_seconds(), 0.0)
 
     def _links(self, obj: Object, read: Connection, item: ConnectionCredential) -> ResolvedReferences:
-        directory, secrets = CacheDirectory(self._listers), self._listers[SECRETS]
+        directory, secrets = CacheDirectory(self.listers), self.listers[SECRETS]
         scheme = scheme_of(directory, read, item)
 
         def facts(namespace: str, name: str) -> SecretFacts:
@@ -248,15 +242,15 @@ class TokenRefresher:
 
     def _given_is_renewable(self, key: CredentialKey, item: ConnectionCredential) -> bool:
         name = item.secret_ref.name if item.secret_ref else ""
-        return "refreshToken" in cached_facts(self._listers[SECRETS], key.namespace, name).keys
+        return "refreshToken" in cached_facts(self.listers[SECRETS], key.namespace, name).keys
 
     def _host(self, key: CredentialKey) -> str:
         """The host of the provider that the auth scheme names: the group of the queue."""
-        obj = self._listers[CONNECTIONS].get(key.namespace, key.connection)
+        obj = self.listers[CONNECTIONS].get(key.namespace, key.connection)
         read = CONNECTION.of(obj) if obj else None
         items = read.spec.credentials if read else []
         item = next((one for one in items if one.id == key.item_id), None)
-        scheme = scheme_of(CacheDirectory(self._listers), read, item) if read and item else None
+        scheme = scheme_of(CacheDirectory(self.listers), read, item) if read and item else None
         url = scheme.oauth2.token_url if scheme and scheme.oauth2 else ""
         if scheme and scheme.oauth1 and scheme.oauth1.token_endpoint:
             url = scheme.oauth1.token_endpoint.url
@@ -264,24 +258,20 @@ class TokenRefresher:
 
     def _backoff(self, key: CredentialKey, *, least: float = _FIRST_BACKOFF) -> float:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        return exponential(failures, first=least, cap=_LONGEST_BACKOFF) * (0.75 + self._chance() / 2)
+        return exponential(failures, first=least, cap=_LONGEST_BACKOFF) * (0.75 + self.chance() / 2)
 
     def _record_problem(self, key: CredentialKey, reason: str, error: Exception) -> None:
         problem = Problem(reason, str(error))
         if self._token_problems.get(key) != problem:
             self._token_problems[key] = problem
-            self._changed(key.namespace, key.connection)
+            self.changed(key.namespace, key.connection)
 
     def _clear_problem(self, key: CredentialKey) -> None:
         if self._token_problems.pop(key, None) is not None:
-            self._changed(key.namespace, key.connection)
+            self.changed(key.namespace, key.connection)
 
     def _forget(self, key: CredentialKey) -> None:
         self._last_checks.pop(key, None)
         self._failures.pop(key, None)
         self._token_problems.pop(key, None)
         self.queue.forget(key)
-
-    def _log_failure(self, key: CredentialKey, outcome: str, error: Exception) -> None:
-        extra: Mapping[str, Any] = {"kind": "Connection", "object": str(key), "outcome": outcome}
-        logger.info("No tokens for a credential: %s", error, extra=extra)

@@ -1,5 +1,6 @@
 """The manifests of an environment's workload: pure builders."""
 
+import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,12 +9,14 @@ from typing import Any
 import orjson
 
 from tieline_core.identity.names import (
+    ENGINE_CREDENTIALS_TYPE,
     ENVIRONMENT_ID_LABEL,
     ENVIRONMENT_LABEL,
     INSTANCE_LABEL,
     PROJECT_LABEL,
     TOKEN_AUDIENCE,
     VERSION_ANNOTATION,
+    engine_credentials_name,
     label_value,
 )
 from tieline_core.kubernetes import Resource
@@ -31,12 +34,16 @@ from tieline_protocol.egress import PUBLIC_ONLY, Egress
 REVISION_ANNOTATION = "tieline.dev/revision"
 CODE_DIR = "/app/code"
 TOKEN_DIR = "/var/run/secrets/tieline"  # noqa: S105  (a path)
+ENGINE_DIR = "/var/run/secrets/tieline-engine"
+ENGINE_CREDENTIALS = "engine.creds"
+"""The key of the Secret with which pods connect to the event engine, and the file in ``ENGINE_DIR``."""
 SERVICE_PORT = 80
 # On SIGTERM the runtime takes requests for 20 s at most, and runs under way have 65 s to end.
 GRACE_SECONDS = 90
 # After this long without progress a rollout counts as failed.
 PROGRESS_SECONDS = 300
 _TOKEN_SECONDS = 3600
+_ENGINE_VOLUME = "engine"
 _REVISION = 12
 _REQUESTS = {"cpu": "50m", "memory": "96Mi"}
 _LIMITS = {"memory": "512Mi"}
@@ -69,6 +76,8 @@ class Workload:
     """The port of the API's pods behind each of its Services."""
     egress: Egress = PUBLIC_ONLY
     """Where the pods may go."""
+    engine_urls: Sequence[str] = ()
+    """Those of the event engine; none where pods do not use it."""
     otlp_endpoint: str = ""
     """A collector for their traces, instead of the API."""
     metrics_namespaces: Sequence[str] = ()
@@ -125,8 +134,27 @@ def network_policy(workload: Workload) -> Manifest:
         api_ports=workload.api_ports,
         metrics_namespaces=workload.metrics_namespaces,
         dns=workload.cluster_dns,
+        engine_urls=workload.engine_urls,
     )
     return _object(workload, "networking.k8s.io/v1", "NetworkPolicy", spec=spec)
+
+
+def engine_secret(
+    workload: Workload, annotations: Mapping[str, str], credentials: str | None = None
+) -> Manifest:
+    """The Secret with which pods connect to the event engine; without its value where that is to stay as it is."""
+    metadata = {
+        "name": engine_credentials_name(workload.name),
+        "namespace": workload.namespace,
+        "labels": workload.labels,
+        "annotations": dict(annotations),
+        "ownerReferences": [dict(workload.owner)],
+    }
+    manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+    if credentials is None:
+        return manifest
+    data = {ENGINE_CREDENTIALS: base64.b64encode(credentials.encode()).decode()}
+    return {**manifest, "type": ENGINE_CREDENTIALS_TYPE, "data": data}
 
 
 def disruption_budget(workload: Workload) -> Manifest:
@@ -162,7 +190,7 @@ def deployment(workload: Workload, *, version: str, config_maps: Sequence[FilesC
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [_container(workload, version)],
-        "volumes": _volumes(config_maps),
+        "volumes": [*_volumes(config_maps), *_engine_volumes(workload)],
     }
     if secrets := _pull_secrets(workload):
         pod["imagePullSecrets"] = secrets
@@ -241,6 +269,11 @@ def _container(workload: Workload, version: str) -> Manifest:
             {"name": "code", "mountPath": CODE_DIR, "readOnly": True},
             {"name": "token", "mountPath": TOKEN_DIR, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  (the pod's own)
+            *(
+                [{"name": _ENGINE_VOLUME, "mountPath": ENGINE_DIR, "readOnly": True}]
+                if workload.engine_urls
+                else []
+            ),
         ],
     }
 
@@ -264,6 +297,16 @@ def _environment(workload: Workload, version: str) -> dict[str, str]:
         "TIELINE_PUBLIC_URL": workload.public_url,
         **workload.egress.to_environment(),
         **({"OTEL_EXPORTER_OTLP_ENDPOINT": workload.otlp_endpoint} if workload.otlp_endpoint else {}),
+        **_engine_environment(workload),
+    }
+
+
+def _engine_environment(workload: Workload) -> dict[str, str]:
+    if not workload.engine_urls:
+        return {}
+    return {
+        "TIELINE_ENGINE_URL": ",".join(workload.engine_urls),
+        "TIELINE_ENGINE_CREDENTIALS_FILE": f"{ENGINE_DIR}/{ENGINE_CREDENTIALS}",
     }
 
 
@@ -298,6 +341,14 @@ def _volumes(config_maps: Sequence[FilesConfigMap]) -> list[Manifest]:
         {"name": "token", "projected": {"sources": [token]}},
         {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}},
     ]
+
+
+def _engine_volumes(workload: Workload) -> list[Manifest]:
+    """The Secret is optional: while the engine's keys cannot be used, pods start without it."""
+    if not workload.engine_urls:
+        return []
+    secret = {"secretName": engine_credentials_name(workload.name), "optional": True}
+    return [{"name": _ENGINE_VOLUME, "secret": secret}]
 
 
 def _resources(runtime: Runtime) -> Manifest:

@@ -17,11 +17,16 @@ HTTP_PORT = 8080
 HEALTH_PORT = 8081
 API_PORTS = {INTERNAL_API_SERVICE: 8081, PUBLIC_API_SERVICE: 8080}
 """The port of the API's pods behind each of its Services."""
+ENGINE = "tieline-engine"
+"""The Service of the event engine, and the ``app.kubernetes.io/name`` of its pods."""
+ENGINE_SERVICES = (ENGINE, f"{ENGINE}-headless")
+ENGINE_PORT = 4222
 CLUSTER_DNS = ("kube-system", "openshift-dns", "169.254.0.0/16")
 """Where name servers are, unless the administrator says otherwise; the link-local addresses are those of
 caches on each node and of some clouds. It is about the ports of DNS alone."""
 # 5353 is where OpenShift's name servers listen behind port 53 of their Service.
 _DNS_PORTS = (53, 5353)
+_API_SERVER_PORTS = (443, 6443)
 _EVERYTHING_V4 = IPv4Network("0.0.0.0/0")
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 _CLUSTER_DOMAIN = ".cluster.local"
@@ -35,11 +40,13 @@ def spec(
     metrics_namespaces: Sequence[str] = (),
     dns: Sequence[str] = CLUSTER_DNS,
     api_ports: Mapping[str, int] = API_PORTS,
+    engine_urls: Sequence[str] = (),
 ) -> Manifest:
     """In: webhooks, and who may see metrics. Out: names, public addresses, the platform's, and what is allowed.
 
-    ``dns`` are the namespaces and networks of the cluster's name servers. ``api_ports`` has the port of the API's pods
-    behind each of its Services: pods reach that port alone, and nothing else in the platform's namespace.
+    ``engine_urls`` are those of the event engine's servers; each opens its port alone. ``dns`` are the namespaces and
+    networks of the cluster's name servers. ``api_ports`` has the port of the API's pods behind each of its Services:
+    pods reach that port alone, and nothing else in the platform's namespace.
     """
     ports = [{"port": port, "protocol": protocol} for port in _DNS_PORTS for protocol in ("UDP", "TCP")]
     api = [rule for url in platform_urls for rule in _of_the_api(url, api_ports)]
@@ -53,6 +60,7 @@ def spec(
             {"to": [_name_server(text) for text in dns], "ports": ports},
             {"to": [*_public(egress), *_opened(egress), *platform]},
             *api,
+            *_of_the_engine(engine_urls),
         ],
     }
 
@@ -117,6 +125,33 @@ def _of_the_api(url: str, ports: Mapping[str, int]) -> Iterator[Manifest]:
         pods = {"matchLabels": {"app.kubernetes.io/name": PUBLIC_API_SERVICE}}
         peer = {**_namespace(namespace), "podSelector": pods}
         yield {"to": [peer], "ports": [{"port": ports[service], "protocol": "TCP"}]}
+
+
+def _of_the_engine(urls: Sequence[str]) -> list[Manifest]:
+    """The rules for the event engine's servers: our own pods, or a host's port.
+
+    A policy cannot match the name of a host outside the cluster, so its port is open everywhere. The exceptions are the
+    ports of API servers: to such a host, the administrator opens its network.
+    """
+    rules: list[Manifest] = []
+    for url in urls:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or ENGINE_PORT
+        peers = [*_engine_pods(host), *_of_the_platform(url)][:1]
+        if not peers and port in _API_SERVER_PORTS:
+            continue
+        rule = {**({"to": peers} if peers else {}), "ports": [{"port": port, "protocol": "TCP"}]}
+        if rule not in rules:
+            rules.append(rule)
+    return rules
+
+
+def _engine_pods(host: str) -> Iterator[Manifest]:
+    """The pods behind our own Service, or one of them by its name in the headless Service."""
+    labels = host.removesuffix(_CLUSTER_DOMAIN).removesuffix(".svc").split(".")
+    if len(labels) in (2, 3) and labels[-2] in ENGINE_SERVICES:
+        pods = {"matchLabels": {"app.kubernetes.io/name": ENGINE}}
+        yield {**_namespace(labels[-1]), "podSelector": pods}
 
 
 def _of_the_platform(url: str) -> Iterator[Manifest]:

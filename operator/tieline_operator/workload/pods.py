@@ -1,7 +1,7 @@
 """Facts about an environment's pods and Deployment; no decisions."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -80,16 +80,13 @@ def keep_last_terminations(old: Mapping[str, Any], new: dict[str, Any]) -> dict[
     that comes after one that ended, they remove the latter, and ``lastState`` is empty from then on, though the pod was
     restarted (kubernetes/kubernetes#101044).
     """
-    containers = new.get("status", {}).get("containerStatuses", [])
+    containers = _containers(new)
     lost = [
         container.get("restartCount", 0) >= 1 and _last_end(container) is None for container in containers
     ]
     if not any(lost):
         return new
-    before = {
-        container.get("name"): _last_end(container)
-        for container in old.get("status", {}).get("containerStatuses", [])
-    }
+    before = {container.get("name"): _last_end(container) for container in _containers(old)}
     mended = [
         {**container, "lastState": {"terminated": end}}
         if is_lost and (end := before.get(container.get("name")))
@@ -129,24 +126,21 @@ def rollout_complete(deployment: Object | None, replicas: int) -> bool:
 
 def deployed_version(deployment: Object | None) -> str | None:
     """The version that the Deployment's pod template names."""
-    return _template_annotation(deployment, VERSION_ANNOTATION)
-
-
-def deployed_revision(deployment: Object | None) -> str | None:
-    """The revision that the Deployment's pod template names."""
-    return _template_annotation(deployment, REVISION_ANNOTATION)
-
-
-def _template_annotation(deployment: Object | None, name: str) -> str | None:
     if deployment is None:
         return None
-    annotations = deployment["spec"]["template"]["metadata"].get("annotations", {})
-    value: str | None = annotations.get(name)
-    return value
+    version: str | None = (
+        deployment["spec"]["template"]["metadata"].get("annotations", {}).get(VERSION_ANNOTATION)
+    )
+    return version
+
+
+def _containers(obj: Object) -> Sequence[Mapping[str, Any]]:
+    containers: Sequence[Mapping[str, Any]] = obj.get("status", {}).get("containerStatuses", [])
+    return containers
 
 
 def _failure(obj: Object) -> Failure | None:
-    for container in obj.get("status", {}).get("containerStatuses", []):
+    for container in _containers(obj):
         waiting = container.get("state", {}).get("waiting", {})
         reason = waiting.get("reason", "")
         if reason in _PULL_REASONS:
@@ -245,7 +239,7 @@ def _kill(obj: Object, container: Mapping[str, Any], ended: Mapping[str, Any]) -
 
 
 def _last_kill(obj: Object) -> tuple[datetime, Failure] | None:
-    for container in obj.get("status", {}).get("containerStatuses", []):
+    for container in _containers(obj):
         ended = _last_end(container)
         if ended and _was_killed(ended) and ended.get("finishedAt"):
             return parse_time(ended["finishedAt"]), _kill(obj, container, ended)

@@ -10,7 +10,7 @@ import yaml
 
 from tieline.auth.schemes import SCHEMES
 from tieline.configuration import connections_file
-from tieline.configuration.connections_file import ConnectionsFileError
+from tieline.configuration.connections_file import ConnectionsFileError, object_of
 from tieline.configuration.local_tokens import problem_of
 from tieline.configuration.snapshot import parse_credential
 from tieline.errors import ConfigurationError
@@ -121,7 +121,7 @@ def _credential(credential: Any, path: Path_) -> Iterator[tuple[Path_, str]]:
         yield path, "a credential is an object with authScheme and data"
         return
     yield from _unknown(credential, path, _CREDENTIAL)
-    scheme = _object(credential.get("authScheme")).get("type")
+    scheme = object_of(credential.get("authScheme")).get("type")
     if scheme not in SCHEMES:
         known = ", ".join(sorted(SCHEMES))
         yield (*path, "authScheme", "type"), f"authScheme.type is {scheme!r}; it must be one of {known}"
@@ -153,12 +153,12 @@ def _variables(body: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[t
         return
     locations: list[Path_] = [("users", name, "variables") for name in _objects(body.get("users"))]
     for location in [("variables",), *locations]:
-        owner = _object(body["users"][location[1]]) if len(location) > 1 else body
+        owner = object_of(body["users"][location[1]]) if len(location) > 1 else body
         values = owner.get("variables") or {}
         if not values and location == ("variables",) and locations:
             continue  # the users' variables are what counts
         try:
-            errors = variable_errors(schema, _object(values))
+            errors = variable_errors(schema, object_of(values))
         except InvalidSchema:
             return
         for error in errors:
@@ -166,15 +166,11 @@ def _variables(body: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[t
 
 
 def _named(body: Any, key: str) -> set[str]:
-    return {str(name) for name in _object(_object(body).get(key))}
+    return {str(name) for name in object_of(object_of(body).get(key))}
 
 
 def _objects(value: Any) -> dict[str, dict[str, Any]]:
-    return {str(name): item for name, item in _object(value).items() if isinstance(item, dict)}
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+    return {str(name): item for name, item in object_of(value).items() if isinstance(item, dict)}
 
 
 def _line(text: str, path: Path_) -> int | None:

@@ -17,10 +17,10 @@ from tieline.errors import CodeError
 from tieline.server.code_loader import Tasks, load
 from tieline_protocol.findings import Finding
 
-LONGEST = 30.0
+TIMEOUT = 30.0
 """What loading may take, in seconds."""
 
-_PLACE = re.compile(r"(?P<file>[^\s:][^:]*\.py):(?P<line>\d+): (?P<message>.*)", re.DOTALL)
+_LOCATION = re.compile(r"(?P<file>[^\s:][^:]*\.py):(?P<line>\d+): (?P<message>.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,32 +43,32 @@ def load_in_subprocess(code: Path, env: Mapping[str, str] | None = None) -> Load
                 command,
                 env={**(os.environ if env is None else env), "PYTHONSAFEPATH": "1"},
                 capture_output=True,
-                timeout=LONGEST,
+                timeout=TIMEOUT,
                 check=False,
             )
         except subprocess.TimeoutExpired:
             return Finding(
-                message=f"loading the code takes more than {LONGEST:g} seconds; start work in webhooks, not on import",
+                message=f"loading the code takes more than {TIMEOUT:g} seconds; start work in webhooks, not on import",
                 filename="main.py",
             )
         if not answer.exists():
             last = ended.stderr.decode(errors="replace").strip().splitlines()[-1:]
             details = "".join(f": {line}" for line in last)
             return Finding(message=f"the process that loads the code ended with {ended.returncode}{details}")
-        said = json.loads(answer.read_text())
-    if "error" in said:
-        return _finding(said["error"])
-    return LoadedCode(webhooks=tuple(said["webhooks"]), schedules=tuple(said["schedules"]))
+        described = json.loads(answer.read_text())
+    if "error" in described:
+        return _finding(described["error"])
+    return LoadedCode(webhooks=tuple(described["webhooks"]), schedules=tuple(described["schedules"]))
 
 
 def _finding(message: str) -> Finding:
-    placed = _PLACE.fullmatch(message)
-    if placed is None:
+    located = _LOCATION.fullmatch(message)
+    if located is None:
         return Finding(message=message, filename="main.py")
-    return Finding(message=placed["message"], filename=placed["file"], line=int(placed["line"]))
+    return Finding(message=located["message"], filename=located["file"], line=int(located["line"]))
 
 
-def _said(tasks: Tasks) -> dict[str, Any]:
+def _describe(tasks: Tasks) -> dict[str, Any]:
     now = datetime.now(UTC)
     return {
         "webhooks": [
@@ -93,10 +93,10 @@ def main() -> None:
     code, answer = Path(sys.argv[1]), Path(sys.argv[2])
     record_written_files(code)
     try:
-        said: dict[str, Any] = _said(load(code))
+        described: dict[str, Any] = _describe(load(code))
     except CodeError as error:
-        said = {"error": str(error)}
-    answer.write_text(json.dumps(said))
+        described = {"error": str(error)}
+    answer.write_text(json.dumps(described))
     sys.stdout.flush()
     # Threads that the code has started do not keep this process.
     os._exit(0)

@@ -1,7 +1,7 @@
 """Log lines for a terminal: what pods write as JSON, readable and in colour."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 _COLOURS: Mapping[str, str] = {
@@ -13,6 +13,7 @@ _COLOURS: Mapping[str, str] = {
 }
 _DIM, _BOLD, _PLAIN = "\033[2m", "\033[1m", "\033[0m"
 _SHOWN_ID = 6
+_USUAL = frozenset({"DEBUG", "INFO"})
 
 
 def readable(line: str, *, colour: bool) -> str:
@@ -27,13 +28,13 @@ def readable(line: str, *, colour: bool) -> str:
         severity, message = entry["severity"], entry["message"]
     except (ValueError, KeyError, TypeError):
         return line
+
+    def paint(code: str, text: str) -> str:
+        return f"{code}{text}{_PLAIN}" if colour and code else text
+
     clock = str(entry.get("timestamp", ""))[11:23]
-    paint = _painter(colour)
-    parts = [
-        f"{paint(_DIM, clock)} {paint(_COLOURS.get(severity, ''), f'{severity:<7}')} {paint(_BOLD, message)}"
-        if severity not in {"DEBUG", "INFO"}
-        else f"{paint(_DIM, clock)} {paint(_COLOURS[severity], f'{severity:<7}')} {message}"
-    ]
+    level = paint(_COLOURS.get(severity, ""), f"{severity:<7}")
+    parts = [f"{paint(_DIM, clock)} {level} {message if severity in _USUAL else paint(_BOLD, message)}"]
     request = entry.get("httpRequest")
     if isinstance(request, dict):
         parts.append(_request(request, paint))
@@ -47,7 +48,7 @@ def readable(line: str, *, colour: bool) -> str:
     return "  ".join(parts)
 
 
-def _request(request: Mapping[str, Any], paint: Any) -> str:
+def _request(request: Mapping[str, Any], paint: Callable[[str, str], str]) -> str:
     status = int(request.get("status") or 0)
     colour = "INFO" if status < 400 else "WARNING" if status < 500 else "ERROR"
     milliseconds = float(str(request.get("latency") or "0s").removesuffix("s")) * 1000
@@ -61,9 +62,3 @@ def _fields(fields: Mapping[str, Any]) -> str:
 
 def _short(value: Any) -> str:
     return value if isinstance(value, str) and " " not in value else json.dumps(value, ensure_ascii=False)
-
-
-def _painter(colour: bool) -> Any:
-    return (
-        (lambda code, text: f"{code}{text}{_PLAIN}" if code else text) if colour else (lambda _, text: text)
-    )

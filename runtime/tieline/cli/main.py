@@ -16,7 +16,7 @@ def main() -> None:
     """Run the command; exits with 0, with 1 for what was found, with 2 for a command that cannot be."""
     arguments = _parser().parse_args()
     try:
-        sys.exit(arguments.command(_look(arguments), arguments))
+        sys.exit(arguments.command(_find_folder(arguments), arguments))
     except FolderError as error:
         print(f"tieline: {error}", file=sys.stderr)
         sys.exit(2)
@@ -33,11 +33,11 @@ def _run(folder: Folder, arguments: argparse.Namespace) -> int:
     if arguments.once:
         return once(folder, arguments.once, user=arguments.user, modules=arguments.image_has)
     return run(
-        lambda: _look(arguments), host=arguments.host, port=arguments.port, modules=arguments.image_has
+        lambda: _find_folder(arguments), host=arguments.host, port=arguments.port, modules=arguments.image_has
     )
 
 
-def _look(arguments: argparse.Namespace) -> Folder:
+def _find_folder(arguments: argparse.Namespace) -> Folder:
     return find(arguments.folder, connections=arguments.connections, schema=arguments.schema)
 
 

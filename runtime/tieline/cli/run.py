@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from tieline.cli.written_files import RECORD, WrittenFiles
 from tieline.configuration.project_folder import Folder, FolderError
 from tieline.server.write_watcher import WHAT_TO_DO, is_visible
 
-_LOOK_EVERY = 0.3
+_POLL_SECONDS = 0.3
 _RESTART_AFTER = 1.0
 STATE = ".tieline/state.json"
 """Where ctx.state is kept; hidden, so that it is neither deployed nor watched."""
@@ -32,7 +33,7 @@ FindFolder = Callable[[], Folder]
 
 
 def run(find_folder: FindFolder, *, host: str, port: int, modules: Collection[str] = ()) -> int:
-    """Serve what ``look`` finds until Ctrl-C; 1 when the project cannot be served at all.
+    """Serve the project that ``find_folder`` finds until Ctrl-C; 1 when the project cannot be served at all.
 
     ``modules`` are those of the project's own image.
     """
@@ -50,17 +51,17 @@ def run(find_folder: FindFolder, *, host: str, port: int, modules: Collection[st
         record = Path(scratch, "outputs")
         # For all processes that run the code.
         os.environ[RECORD] = str(record)
-        desk = DevServer(
+        server = DevServer(
             find_folder,
             listener=listener,
             env=os.environ,
             say=lambda text: print(text, flush=True),
             # Without a terminal something reads the lines, so they stay what pods write.
-            show=_shown if terminal else _as_it_is,
+            show=_print_readable if terminal else _print,
             outputs=WrittenFiles(record),
             modules=modules,
         )
-        return asyncio.run(desk.serve())
+        return asyncio.run(server.serve())
 
 
 def once(folder: Folder, schedule: str, *, user: str | None, modules: Collection[str] = ()) -> int:
@@ -72,7 +73,7 @@ def once(folder: Folder, schedule: str, *, user: str | None, modules: Collection
         return 1
     command = [sys.executable, "-m", "tieline.cli.run_once", schedule, *([user] if user is not None else [])]
     env = {**environment(folder, os.environ), "TIELINE_CODE_DIR": str(folder.code.resolve()), **SAFE_PATH}
-    show = _shown if sys.stdout.isatty() else _as_it_is
+    show = _print_readable if sys.stdout.isatty() else _print
     with subprocess.Popen(  # noqa: S603  (this very package)
         command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
@@ -94,37 +95,30 @@ def environment(folder: Folder, env: Mapping[str, str]) -> dict[str, str]:
     return own
 
 
+@dataclass(eq=False)
 class DevServer:
     """One project on one's own machine."""
 
-    def __init__(
-        self,
-        find_folder: FindFolder,
-        *,
-        listener: socket.socket,
-        env: Mapping[str, str],
-        say: Say,
-        show: Say,
-        outputs: WrittenFiles,
-        modules: Collection[str] = (),
-    ) -> None:
-        self._find_folder = find_folder
-        self._folder = find_folder()
-        self._listener = listener
-        self._env = env
-        self._say = say
-        self._show = show
-        self._outputs = outputs
-        self._modules = modules
-        self._restless = SelfModifiedFiles()
-        self._deployed_at = 0.0
-        self._version = 0
-        self._worker: ServerProcess | None = None
+    find_folder: FindFolder
+    _: KW_ONLY
+    listener: socket.socket
+    env: Mapping[str, str]
+    say: Say
+    show: Say
+    outputs: WrittenFiles
+    modules: Collection[str] = ()
+    _self_modified: SelfModifiedFiles = field(default_factory=SelfModifiedFiles)
+    _deployed_at: float = 0.0
+    _version: int = 0
+    _worker: ServerProcess | None = None
+
+    def __post_init__(self) -> None:
+        self._folder = self.find_folder()
 
     @property
     def url(self) -> str:
         """Where webhooks are served."""
-        host, port = self._listener.getsockname()[:2]
+        host, port = self.listener.getsockname()[:2]
         shown = "localhost" if host in {"0.0.0.0", "127.0.0.1", "::", "::1"} else host  # noqa: S104
         return f"http://{shown}:{port}"
 
@@ -140,13 +134,13 @@ class DevServer:
                 return 1
             while not stop.is_set():
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), _LOOK_EVERY)
-                await self._look_after(stop)
+                    await asyncio.wait_for(stop.wait(), _POLL_SECONDS)
+                await self._restart_ended(stop)
                 with contextlib.suppress(FolderError):
                     # A connections file may have come, or gone.
-                    self._folder = self._find_folder()
+                    self._folder = self.find_folder()
                 now = stamp(self._folder)
-                self._tell_outputs(self._outputs.refresh())
+                self._report_outputs(self.outputs.refresh())
                 if self._has_changes(seen, now) and not stop.is_set():
                     await self._deploy()
                 seen = now
@@ -157,26 +151,26 @@ class DevServer:
 
     def _has_changes(self, seen: Stamp, now: Stamp) -> bool:
         """Whether anything has changed that the code has not written itself."""
-        paths = changed(seen, now, outputs=self._outputs.paths)
+        paths = changed(seen, now, outputs=self.outputs.paths)
         if not paths:
             return False
-        restless = self._restless.found(paths, seconds=time.monotonic() - self._deployed_at)
-        self._outputs.paths |= restless
-        self._tell_outputs(restless)
-        return bool(paths - restless)
+        self_modified = self._self_modified.found(paths, seconds=time.monotonic() - self._deployed_at)
+        self.outputs.paths |= self_modified
+        self._report_outputs(self_modified)
+        return bool(paths - self_modified)
 
-    def _tell_outputs(self, paths: Collection[str]) -> None:
+    def _report_outputs(self, paths: Collection[str]) -> None:
         root = os.path.join(self._folder.code.resolve(), "")
         for path in sorted(paths):
             if is_visible(path, self._folder.code):
-                self._say(
+                self.say(
                     f"{path.removeprefix(root)} is written by the code itself: its changes deploy nothing, and "
                     f"{WHAT_TO_DO}"
                 )
 
     async def _deploy(self) -> bool:
         """As in the cluster: checked first, then a new process beside the old one, which ends once it is ready."""
-        report = await asyncio.to_thread(check, self._folder, modules=self._modules, here=True)
+        report = await asyncio.to_thread(check, self._folder, modules=self.modules, here=True)
         try:
             return await self._started(report)
         finally:
@@ -184,7 +178,7 @@ class DevServer:
 
     async def _started(self, report: CheckReport) -> bool:
         for finding in report.findings:
-            self._say(shown(finding))
+            self.say(shown(finding))
         if not report.ok:
             return self._refused()
         self._version += 1
@@ -194,14 +188,14 @@ class DevServer:
         old, self._worker = self._worker, worker
         if old is not None:
             await old.stop()
-        self._tell(report)
+        self._report(report)
         return True
 
-    async def _look_after(self, stop: asyncio.Event) -> None:
+    async def _restart_ended(self, stop: asyncio.Event) -> None:
         """A server that ended by itself is started again, as a pod's would be; requests wait meanwhile."""
         if self._worker is None or self._worker.exit_code is None:
             return
-        self._say(f"The server ended with {self._worker.exit_code}; starting it again")
+        self.say(f"The server ended with {self._worker.exit_code}; starting it again")
         await self._worker.stop()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), _RESTART_AFTER)
@@ -211,26 +205,26 @@ class DevServer:
 
     def _new_worker(self) -> ServerProcess:
         return ServerProcess(
-            code=self._folder.code, listener=self._listener, env=self._environment(), show=self._show
+            code=self._folder.code, listener=self.listener, env=self._environment(), show=self.show
         )
 
     def _refused(self) -> bool:
-        self._say(
+        self.say(
             f"The version before goes on serving {self.url}; correct the files to deploy them"
             if self._worker
             else "The project cannot be served"
         )
         return False
 
-    def _tell(self, report: CheckReport) -> None:
-        self._say(f"Serving {self._folder.name} (version {self._version})")
+    def _report(self, report: CheckReport) -> None:
+        self.say(f"Serving {self._folder.name} (version {self._version})")
         for webhook in report.loaded.webhooks if report.loaded else ():
-            self._say(f"  {_methods(webhook):<8} {self.url}/{webhook['name']}{_users(webhook)}")
+            self.say(f"  {_methods(webhook):<8} {self.url}/{webhook['name']}{_users(webhook)}")
         for schedule in report.loaded.schedules if report.loaded else ():
-            self._say(f"  {schedule['cron']:<8} {schedule['name']}, next at {schedule['next']}")
+            self.say(f"  {schedule['cron']:<8} {schedule['name']}, next at {schedule['next']}")
 
     def _environment(self) -> dict[str, str]:
-        own = environment(self._folder, self._env)
+        own = environment(self._folder, self.env)
         return {**own, "TIELINE_VERSION": str(self._version), "TIELINE_PUBLIC_URL": self.url}
 
 
@@ -243,9 +237,9 @@ def _users(webhook: Mapping[str, Any]) -> str:
     return f"  (callers show the credential of {connection})" if connection else ""
 
 
-def _shown(line: str) -> None:
+def _print_readable(line: str) -> None:
     print(readable(line, colour="NO_COLOR" not in os.environ), flush=True)
 
 
-def _as_it_is(line: str) -> None:
+def _print(line: str) -> None:
     print(line, flush=True)

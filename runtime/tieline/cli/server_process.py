@@ -11,8 +11,8 @@ from pathlib import Path
 
 import aiohttp
 
-_LONGEST_START = 30.0
-_ASKED_EVERY = 0.05
+_START_TIMEOUT = 30.0
+_POLL_SECONDS = 0.05
 _GRACE = 10.0
 # Longest line that is read from a worker: what it prints is cut at 64 KiB, and JSON may escape all of it.
 _LINE_LIMIT = 1024 * 1024
@@ -62,11 +62,11 @@ class ServerProcess:
         self._reading = asyncio.create_task(self._read(self._process))
         port = self._health.getsockname()[1]
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_LONGEST_START), aiohttp.ClientSession() as client:
+            async with asyncio.timeout(_START_TIMEOUT), aiohttp.ClientSession() as client:
                 while self._process.returncode is None:
                     if await _ready(client, port):
                         return True
-                    await asyncio.sleep(_ASKED_EVERY)
+                    await asyncio.sleep(_POLL_SECONDS)
         await self.stop()
         return False
 

@@ -47,7 +47,7 @@ class ApiSource:
     def __init__(
         self, *, api_url: str, token_file: Path, version: str = "", first_backoff: float = _FIRST_BACKOFF
     ) -> None:
-        self._asked = {"wait": str(_WAIT), **({"version": version} if version else {})}
+        self._query = {"wait": str(_WAIT), **({"version": version} if version else {})}
         self._url, self._token_file = api_url, token_file
         self._first_backoff = first_backoff
         self._etag: str | None = None
@@ -59,7 +59,7 @@ class ApiSource:
         async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as client:
             api = PodApi(client, self._url, self._token_file)
             while True:
-                asked = loop.time()
+                began = loop.time()
                 try:
                     await self._poll(api, publish)
                 except _NotObtainedError as error:
@@ -71,12 +71,12 @@ class ApiSource:
                 if failures:
                     logger.info("The API is back after %d failed attempts", failures)
                     failures = 0
-                await asyncio.sleep(max(0.0, asked + _SHORTEST_INTERVAL - loop.time()))
+                await asyncio.sleep(max(0.0, began + _SHORTEST_INTERVAL - loop.time()))
 
     async def _poll(self, api: PodApi, publish: Publish) -> None:
         url = f"{self._url}{PATH}"
         try:
-            answer = await api.request("GET", PATH, query=self._asked, etag=self._etag, limits=_TIMEOUT)
+            answer = await api.request("GET", PATH, query=self._query, etag=self._etag, limits=_TIMEOUT)
             if answer.status == 304:
                 return
             if answer.status != 200:

@@ -60,12 +60,8 @@ class ApiAccessTokens:
         """See AccessTokens."""
         if not self._newer:
             return connection
-        found = [self._with_newer(credential) for credential in connection.credentials]
-        return (
-            connection
-            if found == [*connection.credentials]
-            else replace(connection, credentials=tuple(found))
-        )
+        found = tuple(self._with_newer(credential) for credential in connection.credentials)
+        return connection if found == connection.credentials else replace(connection, credentials=found)
 
     async def ready(self, connection: Connection) -> Connection:
         """See AccessTokens. The platform obtains them before it hands out the connection."""

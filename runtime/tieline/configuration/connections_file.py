@@ -13,7 +13,7 @@ from typing import Any
 from tieline.errors import ConfigurationError
 
 NAMES = tuple(f"connections.{ending}" for ending in ("yaml", "yml", "json"))
-_PLACE = re.compile(r"\$(?P<escaped>\$\{)|\$\{(?P<file>file:)?(?P<name>[^}]*)\}")
+_PLACEHOLDER = re.compile(r"\$(?P<escaped>\$\{)|\$\{(?P<file>file:)?(?P<name>[^}]*)\}")
 
 Missing = Callable[[str], str | None]
 """Stands in for an environment variable or file that is not there; None: it is an error."""
@@ -28,16 +28,11 @@ class ConnectionsFileError(ConfigurationError):
         self.line = line
 
 
-def no_stand_in(_name: str) -> str | None:
-    """What is missing is an error."""
-    return None
-
-
-def read(path: Path, env: Mapping[str, str], *, missing: Missing = no_stand_in) -> dict[str, Any]:
+def read(path: Path, env: Mapping[str, str], *, missing: Missing = lambda _name: None) -> dict[str, Any]:
     """The body that ``configuration.snapshot.parse`` takes; raises ConnectionsFileError."""
     text = text_of(path)
     body = _resolved(parsed(path, text), path, text, env, missing)
-    body["templates"] = {**_implied_templates(body), **_object(body.get("templates"))}
+    body["templates"] = {**_implied_templates(body), **object_of(body.get("templates"))}
     return body
 
 
@@ -86,7 +81,7 @@ def _resolved(
             return {str(key): resolve(item) for key, item in value.items()}
         if isinstance(value, list):
             return [resolve(item) for item in value]
-        return _PLACE.sub(put_in, value) if isinstance(value, str) else value
+        return _PLACEHOLDER.sub(put_in, value) if isinstance(value, str) else value
 
     def put_in(found: re.Match[str]) -> str:
         if found["escaped"]:
@@ -132,14 +127,15 @@ def _line(text: str, part: str) -> int | None:
 
 def _implied_templates(body: Mapping[str, Any]) -> dict[str, Any]:
     """A template of a user's connection is dynamic, one of the file's own is static and linked."""
-    users = [_object(user) for user in _object(body.get("users")).values()]
-    dynamic = {name for user in users for name in _object(user.get("connections"))}
-    static = _object(body.get("connections"))
+    users = [object_of(user) for user in object_of(body.get("users")).values()]
+    dynamic = {name for user in users for name in object_of(user.get("connections"))}
+    static = object_of(body.get("connections"))
     return {
         **{name: {"id": name, "dynamic": True, "linked": False} for name in dynamic},
         **{name: {"id": name, "dynamic": False, "linked": True} for name in static},
     }
 
 
-def _object(value: Any) -> Mapping[str, Any]:
+def object_of(value: Any) -> dict[str, Any]:
+    """``value`` where it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}

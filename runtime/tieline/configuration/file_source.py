@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +16,18 @@ from tieline.errors import ConfigurationError
 logger = logging.getLogger("tieline.configuration")
 
 
+@dataclass(eq=False)
 class FileSource:
     """Reads a connections file at the start and again whenever it, or a file that it names, changes.
 
     ``schema`` is a file with the project's schema of variables, in the place of the connections file's own.
     """
 
-    def __init__(
-        self,
-        path: Path | None,
-        *,
-        schema: Path | None = None,
-        env: Mapping[str, str] | None = None,
-        every: float = 1.0,
-    ) -> None:
-        self._path = path
-        self._schema = schema
-        self._env = os.environ if env is None else env
-        self._every = every
+    path: Path | None
+    _: KW_ONLY
+    schema: Path | None = None
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    every: float = 1.0
 
     async def run(self, publish: Publish) -> None:
         """Publish the file's content; a file that cannot be read later on leaves what is there."""
@@ -40,7 +35,7 @@ class FileSource:
         publish(parse(seen))
         refused = ""
         while True:
-            await asyncio.sleep(self._every)
+            await asyncio.sleep(self.every)
             try:
                 body = self._read()
                 if body == seen:
@@ -48,7 +43,7 @@ class FileSource:
                     continue
                 publish(parse(body))
                 seen, refused = body, ""
-                logger.info("Read the changed connections file %s", self._path or self._schema)
+                logger.info("Read the changed connections file %s", self.path or self.schema)
             except ConfigurationError as error:
                 if str(error) != refused:
                     logger.warning("Keeping the last configuration: %s", error)
@@ -59,7 +54,7 @@ class FileSource:
         return parse(self._read())
 
     def _read(self) -> dict[str, Any]:
-        body = read(self._path, self._env) if self._path else {}
-        if self._schema:
-            body["variablesSchema"] = parsed(self._schema, text_of(self._schema))
+        body = read(self.path, self.env) if self.path else {}
+        if self.schema:
+            body["variablesSchema"] = parsed(self.schema, text_of(self.schema))
         return body

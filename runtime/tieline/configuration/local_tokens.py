@@ -16,6 +16,7 @@ import aiohttp
 from oauthlib.oauth2.rfc6749.errors import OAuth2Error
 from oauthlib.oauth2.rfc6749.parameters import parse_token_response, prepare_token_request
 
+from tieline.configuration.connections_file import object_of
 from tieline.configuration.snapshot import Connection, Credential
 from tieline.errors import CredentialError
 from tieline.telemetry.client_spans import shown
@@ -60,35 +61,6 @@ class _Token:
     data: Mapping[str, Any] = field(repr=False)
     asked_at: float
     ends_at: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Request:
-    """What a token is asked for with."""
-
-    grant: str
-    url: str
-    client_id: str
-    client_secret: str = field(repr=False)
-    in_body: bool
-    parameters: Mapping[str, str] = field(repr=False)
-    additional: str = field(repr=False)
-
-    def written(self) -> tuple[str, dict[str, str]]:
-        """Body and headers."""
-        given: dict[str, Any] = dict(self.parameters)
-        headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
-        if self.client_secret and not self.in_body:
-            # Both are form-encoded before they are joined (RFC 6749, section 2.3.1).
-            headers["Authorization"] = aiohttp.encode_basic_auth(
-                quote_plus(self.client_id), quote_plus(self.client_secret)
-            )
-        else:
-            given["client_id"] = self.client_id
-            if self.client_secret:
-                given["client_secret"] = self.client_secret
-        body: str = prepare_token_request(self.grant, body=self.additional, **given)
-        return body, headers
 
 
 @dataclass
@@ -156,7 +128,7 @@ class LocalAccessTokens:
             raise _NoTokenError(problem)
         asked_at = self.now()
         known = self._tokens.get(key)
-        found = await self._send(_request_of(credential, known.data if known else {}))
+        found = await self._send(*_request_of(credential, known.data if known else {}))
         data = {"accessToken": found["access_token"], "tokenType": found.get("token_type") or "Bearer"}
         if found.get("refresh_token"):
             data["refreshToken"] = found["refresh_token"]
@@ -165,19 +137,16 @@ class LocalAccessTokens:
         ends_at = asked_at + lifetime if isinstance(lifetime, int | float) and lifetime > 0 else None
         self._tokens[key] = _Token(data=data, asked_at=asked_at, ends_at=ends_at)
 
-    async def _send(self, request: _Request) -> Mapping[str, Any]:
+    async def _send(self, url: str, body: str, headers: Mapping[str, str]) -> Mapping[str, Any]:
         try:
-            body, headers = request.written()
             async with self.client.post(
-                request.url, data=body.encode(), headers=headers, timeout=_TIMEOUT, allow_redirects=False
+                url, data=body.encode(), headers=headers, timeout=_TIMEOUT, allow_redirects=False
             ) as response:
                 answer = bytearray()
                 async for chunk in response.content.iter_chunked(16 * 1024):
                     answer += chunk
                     if len(answer) > _MAX_ANSWER:
-                        raise _NoTokenError(
-                            f"the answer of the token URL {request.url} is too long for a token's"
-                        )
+                        raise _NoTokenError(f"the answer of the token URL {url} is too long for a token's")
                 where = shown(response.url)
                 return _read(where, response.status, bytes(answer))
         except aiohttp.InvalidURL:
@@ -236,13 +205,13 @@ def _kind(credential: Credential) -> str:
         return credential.type
     if credential.data.get("accessToken") or credential.data.get("refreshToken"):
         return "oauth2-token"
-    return _TYPES.get(str(_mapping(credential.options, "grant").get("type")), "")
+    return _TYPES.get(str(object_of(credential.options.get("grant")).get("type")), "")
 
 
 def _client(credential: Credential) -> tuple[str, str]:
     """The client's id and secret: the credential's own, or else those of the scheme's grant."""
-    grant = _mapping(credential.options, "grant")
-    named = _mapping(grant, str(grant.get("type")))
+    grant = object_of(credential.options.get("grant"))
+    named = object_of(grant.get(str(grant.get("type"))))
     sources = (credential.data, named)
     found = [
         next((str(source[name]) for source in sources if source.get(name)), "")
@@ -255,29 +224,31 @@ def _token_url(credential: Credential) -> str:
     return str(credential.data.get("tokenUrl") or credential.options.get("tokenUrl") or "")
 
 
-def _request_of(credential: Credential, known: Mapping[str, Any]) -> _Request:
+def _request_of(credential: Credential, known: Mapping[str, Any]) -> tuple[str, str, dict[str, str]]:
+    """URL, body and headers of the request for a token."""
     data, options, kind = credential.data, credential.options, _kind(credential)
     scopes = data.get("scopes") or options.get("defaultScopes") or ()
     scope = scopes if isinstance(scopes, str) else " ".join(map(str, scopes))
-    grant = _GRANTS[kind]
     url = _token_url(credential)
-    parameters = {"scope": scope} if scope else {}
+    parameters: dict[str, Any] = {"scope": scope} if scope else {}
     match kind:
         case "oauth2-password":
             parameters |= {"username": str(data["username"]), "password": str(data["password"])}
         case "oauth2-token":
             url = str(options.get("refreshUrl") or url)
             parameters = {"refresh_token": str(known.get("refreshToken") or data["refreshToken"])}
+    headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
     client_id, client_secret = _client(credential)
-    return _Request(
-        grant=grant,
-        url=url,
-        client_id=client_id,
-        client_secret=client_secret,
-        in_body=options.get("clientAuthentication") == "body",
-        parameters=parameters,
-        additional=str(data.get("additionalParams") or options.get("additionalTokenParams") or ""),
-    )
+    if client_secret and options.get("clientAuthentication") != "body":
+        # Both are form-encoded before they are joined (RFC 6749, section 2.3.1).
+        headers["Authorization"] = aiohttp.encode_basic_auth(quote_plus(client_id), quote_plus(client_secret))
+    else:
+        parameters["client_id"] = client_id
+        if client_secret:
+            parameters["client_secret"] = client_secret
+    additional = str(data.get("additionalParams") or options.get("additionalTokenParams") or "")
+    body: str = prepare_token_request(_GRANTS[kind], body=additional, **parameters)
+    return url, body, headers
 
 
 def _read(where: str, status: int, answer: bytes) -> Mapping[str, Any]:
@@ -302,8 +273,3 @@ def _key(credential: Credential) -> str:
         return str(key)
     inputs = [credential.id, credential.type, credential.options, credential.data]
     return hashlib.sha256(json.dumps(inputs, default=str, sort_keys=True).encode()).hexdigest()
-
-
-def _mapping(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = body.get(key)
-    return found if isinstance(found, Mapping) else {}

@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -149,8 +149,7 @@ class Activation:
     def redactor(self) -> Redactor:
         """Knows the secrets of the user's connections; made when the first line of a run is written."""
         redactor = Redactor()
-        connections = self.connections.values()
-        redactor.replace("activation", secrets_of(connections), user_names_of(connections))
+        learn_secrets(redactor, "activation", self.connections.values())
         return redactor
 
 
@@ -193,28 +192,12 @@ class Snapshot:
             raise NoConnectionOfUserError(template, activation.user.external_id)
         raise DynamicTemplateError(template)
 
-    def secrets(self) -> list[str | bytes]:
-        """All secret values, for redaction."""
-        return secrets_of(self.connections.values())
 
-    def user_names(self) -> list[str]:
-        """The names that its credentials log in with, for redaction."""
-        return user_names_of(self.connections.values())
-
-
-def secrets_of(connections: Iterable[Connection]) -> list[str | bytes]:
-    """All secret values of ``connections``, for redaction."""
-    return [secret for connection in connections for secret in connection.secrets()]
-
-
-def user_names_of(connections: Iterable[Connection]) -> list[str]:
-    """The names that credentials of ``connections`` log in with, for redaction."""
-    return [
-        name
-        for connection in connections
-        for credential in connection.credentials
-        if (name := credential.user_name)
-    ]
+def learn_secrets(redactor: Redactor, source: str, connections: Collection[Connection]) -> None:
+    """Have ``redactor`` know the secrets of ``connections``, and the names that their credentials log in with."""
+    secrets = (secret for connection in connections for secret in connection.secrets())
+    names = (credential.user_name for connection in connections for credential in connection.credentials)
+    redactor.replace(source, secrets, filter(None, names))
 
 
 def parse(body: Any) -> Snapshot:

@@ -8,8 +8,7 @@ from urllib.parse import quote
 
 import aiohttp
 
-from tieline.configuration import change_log
-from tieline.configuration.current import Configuration
+from tieline.configuration.current import Configuration, log_changes
 from tieline.configuration.pod_api import UNREACHABLE, PodApi
 from tieline.configuration.snapshot import Activation, parse_activation
 from tieline.errors import ConfigurationError, reason
@@ -131,7 +130,7 @@ class ApiUsers:
             self._away_until = self.now() + _PAUSE
             return
         self._known[external_id] = _Known(found, answer.etag, asked)
-        change_log.tell(_changes_of(known.activation if known else None), _changes_of(found))
+        log_changes(_changes_of(known.activation if known else None), _changes_of(found))
 
 
 def _changes_of(activation: Activation | None) -> Mapping[str, str]:

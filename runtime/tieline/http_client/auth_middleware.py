@@ -1,6 +1,7 @@
 """Traces and authenticates each request of a connection as it is sent, and once more with another token after a 401."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
 from aiohttp.payload import BytesPayload
@@ -18,6 +19,7 @@ from tieline.telemetry.redaction import Redactor
 from tieline.telemetry.spans import Tracer
 
 
+@dataclass(eq=False, slots=True)
 class AuthMiddleware:
     """The client middleware of one request to the connection's origin, and of its redirects.
 
@@ -29,58 +31,46 @@ class AuthMiddleware:
     there: a request that was not let in has done nothing.
     """
 
-    __slots__ = ("_connection", "_given", "_redact", "_repeated", "_target", "_tokens", "_tracer")
-
-    def __init__(
-        self,
-        connection: Connection,
-        target: URL,
-        tracer: Tracer | None,
-        tokens: AccessTokens | None,
-        redact: Redactor,
-    ) -> None:
-        self._connection = connection
-        self._target = target
-        self._tracer = tracer
-        self._tokens = tokens
-        self._redact = redact
-        self._given: BytesPayload | None = None
-        self._repeated = False
+    connection: Connection
+    target: URL
+    tracer: Tracer | None
+    tokens: AccessTokens | None
+    redact: Redactor
+    _given: BytesPayload | None = None
+    _repeated: bool = False
 
     async def __call__(self, request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
         response = await self._traced(request, send)
         if isinstance(response, Response):
-            response.describe(template=self._connection.template, redact=self._redact)
+            response.describe(template=self.connection.template, redact=self.redact)
         return response
 
     async def _traced(self, request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
-        if self._tracer is None:
+        if self.tracer is None:
             return await self._let_in(request, send)
-        connection = self._connection
-        with sending(
-            self._tracer, request, template=connection.template, connection_id=connection.id
-        ) as span:
+        connection = self.connection
+        with sending(self.tracer, request, template=connection.template, connection_id=connection.id) as span:
             response = await self._let_in(request, send)
             answered(span, response.status)
             return response
 
     async def _let_in(self, request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
         # The first hop goes to the very URL that was joined; only redirects need a closer look.
-        if request.url is not self._target and origin(request.url) != origin(self._target):
+        if request.url is not self.target and origin(request.url) != origin(self.target):
             raise ForeignRedirectError(
-                template=self._connection.template,
+                template=self.connection.template,
                 origin=shown(request.url),
-                base_origin=shown(self._target),
+                base_origin=shown(self.target),
             )
-        if self._tokens is None:
-            await self._apply(request, self._connection)
+        if self.tokens is None:
+            await self._apply(request, self.connection)
             return await send(request)
-        return await self._let_in_by_token(request, send, self._tokens)
+        return await self._let_in_by_token(request, send, self.tokens)
 
     async def _let_in_by_token(
         self, request: ClientRequest, send: ClientHandlerType, tokens: AccessTokens
     ) -> ClientResponse:
-        connection = await tokens.ready(self._connection)
+        connection = await tokens.ready(self.connection)
         url, headers = request.url, request.headers.copy()
         await self._apply(request, connection)
         response = await send(request)

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import uvloop
@@ -20,6 +21,8 @@ from tieline.scheduling.scheduler import Scheduler
 from tieline.server import wiring
 from tieline.server.applications import health_application, webhook_application
 from tieline.server.code_loader import Tasks, load
+from tieline.server.event_runs import EventRuns, EventTasks
+from tieline.server.event_server import event_server
 from tieline.server.scheduled_runs import ScheduledRuns
 from tieline.server.settings import Settings
 from tieline.server.webhook_runs import Runner
@@ -80,6 +83,7 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
         configuration.tokens = wiring.tokens_of(settings, redactor, client, to_api)
         users = wiring.users_of(settings, configuration, to_api)
         documents = wiring.documents_of(settings, to_api)
+        events = event_server(settings, tasks)
         runner = Runner(
             limits=wiring.limits_of(settings),
             configuration=configuration,
@@ -88,7 +92,9 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
             users=users,
             tracer=Tracer(exporter.take, redactor),
             documents=documents,
+            publisher=events.publisher,
         )
+        events.connect()
         scheduled = ScheduledRuns(
             runner.calls, users=users, counts=runner.counts, timeout=settings.schedule_timeout
         )
@@ -99,14 +105,26 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
             run=scheduled.run,
             terms=ClaimTerms(seconds=settings.claim),
         )
+        application = webhook_application(tasks.webhooks, runner, max_body=settings.max_body)
+        event_runs = EventRuns(
+            runner.calls,
+            tasks=EventTasks(events=tasks.events, webhooks=tasks.queued_webhooks, application=application),
+            queue=events.queue,
+            history=events.history,
+            users=users,
+            counts=runner.counts,
+            timeout=settings.event_timeout,
+            version=settings.version,
+        )
         webhook_server = await _listen(
-            webhook_application(tasks.webhooks, runner, max_body=settings.max_body),
+            application,
             host=settings.host,
             port=settings.port,
             descriptor=settings.listen_fd,
             grace=settings.grace,
         )
-        gauges = wiring.gauges_of(runner, exporter)
+        events.runs = event_runs
+        gauges = {**wiring.gauges_of(runner, exporter), **events.gauges()}
         health_server = await _listen(
             health_application(
                 ready=lambda: _not_ready(runner, configuration), metrics=lambda: runner.counts.text(gauges)
@@ -118,21 +136,33 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
         )
         feed = asyncio.create_task(source.run(configuration.publish)) if source else None
         sending = asyncio.create_task(exporter.run())
-        starting = asyncio.create_task(_start(scheduler, configuration))
+        starting = asyncio.create_task(
+            _start(
+                configuration,
+                scheduler.start,
+                lambda: events.start(event_runs, capacity=settings.max_runs),
+            )
+        )
         _tell(tasks)
         loop = asyncio.get_running_loop()
         try:
             await _until_stopped(stop, feed)
             scheduler.stop()
+            await events.stop()
             logger.info("Stopping: draining until no request came for %g seconds", settings.drain_delay)
             await runner.leaving.wait(silence=settings.drain_delay, longest=settings.drain_limit)
         finally:
             await _cancel(starting)
             deadline = loop.time() + settings.grace - min(_GIVING_BACK, settings.grace / 2)
-            await asyncio.gather(scheduler.drain(deadline - loop.time()), webhook_server.cleanup())
+            await asyncio.gather(
+                scheduler.drain(deadline - loop.time()),
+                events.drain(deadline - loop.time()),
+                webhook_server.cleanup(),
+            )
             # Runs may have left work for after their answer.
             await runner.background.drain(deadline - loop.time())
             await health_server.cleanup()
+            await events.close()
             await _cancel(feed)
             await _cancel(sending)
             await exporter.flush()
@@ -140,16 +170,19 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
     logger.info("Stopped")
 
 
-async def _start(scheduler: Scheduler, configuration: Configuration) -> None:
-    """Begin with the schedules as soon as their runs would have connections."""
+async def _start(configuration: Configuration, *begin: Callable[[], None]) -> None:
+    """Begin with schedules and events as soon as their runs would have connections."""
     await configuration.arrived.wait()
-    scheduler.start()
+    for call in begin:
+        call()
 
 
 def _tell(tasks: Tasks) -> None:
     logger.info("Serving the webhooks %s", ", ".join(sorted(tasks.webhooks)) or "(none)")
     for name, schedule in sorted(tasks.schedules.items()):
         logger.info("Following the schedule %s: %s", name, schedule.times)
+    if tasks.events:
+        logger.info("Running the events %s", ", ".join(sorted(tasks.events)))
 
 
 def _stop_signals() -> asyncio.Event:

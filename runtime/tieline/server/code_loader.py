@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TypeVar
 
 from tieline.errors import CodeError
+from tieline.events.event import EventTask
 from tieline.integration import MAX_SCHEDULES, Integration, Webhook
 from tieline.scheduling.schedules import Schedule
 from tieline_protocol.runtime_image import REQUIREMENTS, REQUIREMENTS_REFUSED
@@ -26,6 +27,17 @@ class Tasks:
 
     webhooks: Mapping[str, Webhook] = field(default_factory=dict)
     schedules: Mapping[str, Schedule] = field(default_factory=dict)
+    events: Mapping[str, EventTask] = field(default_factory=dict)
+
+    @property
+    def queued_webhooks(self) -> Mapping[str, Webhook]:
+        """The webhooks whose requests are stored before they are run."""
+        return {name: webhook for name, webhook in self.webhooks.items() if webhook.delivery == "queued"}
+
+    @property
+    def has_events(self) -> bool:
+        """Whether anything is delivered by the event engine."""
+        return bool(self.events or self.queued_webhooks)
 
 
 def load(code_dir: Path) -> Tasks:
@@ -67,12 +79,14 @@ def _tasks(module: ModuleType) -> Tasks:
         )
     webhooks: dict[str, Webhook] = {}
     schedules: dict[str, Schedule] = {}
+    events: dict[str, EventTask] = {}
     for integration in found.values():
         _add("webhook", webhooks, integration.webhooks)
         _add("schedule", schedules, integration.schedules)
+        _add("event", events, integration.events)
     if len(schedules) > MAX_SCHEDULES:
         raise CodeError(f"{MAIN} has {len(schedules)} schedules; a project has at most {MAX_SCHEDULES}")
-    return Tasks(webhooks=webhooks, schedules=schedules)
+    return Tasks(webhooks=webhooks, schedules=schedules, events=events)
 
 
 def _add(kind: str, tasks: dict[str, T], more: Mapping[str, T]) -> None:

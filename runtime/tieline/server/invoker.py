@@ -10,7 +10,9 @@ import aiohttp
 
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Activation
-from tieline.context import Context, RunMetadata
+from tieline.context import Context, RunMetadata, activation_key
+from tieline.events.publisher import Publisher
+from tieline.events.run_events import RunEvents
 from tieline.execution.background import BackgroundWork
 from tieline.execution.fair_limiter import FairLimiter, Slot
 from tieline.state.documents import Documents
@@ -31,12 +33,14 @@ class Invoker:
         documents: Documents,
         background: BackgroundWork,
         threads: ThreadPoolExecutor,
+        publisher: Publisher,
     ) -> None:
         self.configuration = configuration
         self.run_metadata = run_metadata
         self.tracer = tracer
         self.turns = turns
         self.background = background
+        self.publisher = publisher
         self._client = client
         self._documents = documents
         self._threads = threads
@@ -45,8 +49,8 @@ class Invoker:
         """Let go of the threads; those that still run are not waited for."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def context(self, execution_id: str, activation: Activation) -> Context:
-        """What a run is given."""
+    def context(self, execution_id: str, activation: Activation, events: RunEvents | None = None) -> Context:
+        """What a run is given; ``events`` is that of runs that are tried again."""
         return Context(
             execution_id=execution_id,
             configuration=self.configuration,
@@ -56,6 +60,8 @@ class Invoker:
             tracer=self.tracer,
             documents=self._documents,
             background=self.background,
+            events=events
+            or RunEvents(self.publisher, run=execution_id, user=activation_key(activation) or None),
         )
 
     async def in_thread(self, slot: Slot, handler: Callable[..., Any], *arguments: Any) -> Any:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tieline.errors import ConfigurationError
 from tieline_protocol.egress import ALLOWED, Egress
+from tieline_protocol.event_streams import LEASE_SECONDS
 
 _MIB = 1024 * 1024
 
@@ -44,6 +45,11 @@ class Settings:
     max_background: int
     background_timeout: float
     schedule_timeout: float
+    event_timeout: float
+    engine_urls: list[str]
+    """Of the event engine; none where there is no engine."""
+    engine_credentials_file: Path
+    event_lease: float
     claim: float
     log_level: str
     organisation_id: str
@@ -84,6 +90,12 @@ class Settings:
             max_background=int(_number(env, "TIELINE_MAX_BACKGROUND_WORK", 1000)),
             background_timeout=_number(env, "TIELINE_BACKGROUND_TIMEOUT_SECONDS", 300),
             schedule_timeout=_number(env, "TIELINE_SCHEDULE_TIMEOUT_SECONDS", 600),
+            event_timeout=_number(env, "TIELINE_EVENT_TIMEOUT_SECONDS", 300),
+            engine_urls=[url.strip() for url in env.get("TIELINE_ENGINE_URL", "").split(",") if url.strip()],
+            engine_credentials_file=Path(
+                env.get("TIELINE_ENGINE_CREDENTIALS_FILE", "/var/run/secrets/tieline-engine/engine.creds")
+            ),
+            event_lease=_number(env, "TIELINE_EVENT_LEASE_SECONDS", LEASE_SECONDS),
             claim=_claim(env),
             log_level=_log_level(env),
             organisation_id=env.get("TIELINE_ORGANISATION_ID", ""),

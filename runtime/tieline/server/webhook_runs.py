@@ -15,6 +15,8 @@ from tieline.configuration.snapshot import Activation
 from tieline.configuration.users import ConfiguredUsers, Users, UsersUnavailableError
 from tieline.context import Context, RunMetadata
 from tieline.errors import TielineError, reason
+from tieline.events.publisher import Publisher
+from tieline.events.queue import EventsUnavailableError, NoEvents
 from tieline.execution.background import BackgroundWork
 from tieline.execution.fair_limiter import FairLimiter, NoSlotError, Slot
 from tieline.execution.timeouts import Deadlines
@@ -25,6 +27,7 @@ from tieline.server.invoker import Invoker
 from tieline.server.refused_error import RefusedError
 from tieline.server.request_bodies import bounded, put_back, read_bounded, unreadable
 from tieline.server.responses import EXECUTION_ID_HEADER, answer, error_answer
+from tieline.server.stored_request import DEDUPLICATION_HEADERS, kept
 from tieline.server.webhook_auth import unauthenticated, verify
 from tieline.state.documents import Documents, MemoryDocuments
 from tieline.sync import SyncContext, SyncRequest
@@ -33,8 +36,13 @@ from tieline.telemetry.logs import current_activation
 from tieline.telemetry.metrics import Outcome, RunMetrics
 from tieline.telemetry.redaction import current_redactor
 from tieline.telemetry.spans import Span, Tracer, Value
+from tieline.telemetry.trace_context import traceparent
+from tieline_protocol.event_streams import MAX_EVENT_BYTES
+from tieline_protocol.events import EventMetadata
 
 logger = logging.getLogger("tieline.run")
+
+_MAX_EVENT_ID = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +76,7 @@ class Runner:
         users: Users | None = None,
         tracer: Tracer | None = None,
         documents: Documents | None = None,
+        publisher: Publisher | None = None,
     ) -> None:
         self.leaving = GracefulDrain()
         self.counts = RunMetrics(project=run_metadata.project.name, environment=run_metadata.environment.name)
@@ -101,6 +110,7 @@ class Runner:
             documents=documents or MemoryDocuments(),
             background=self.background,
             threads=threads,
+            publisher=publisher or Publisher(NoEvents(), {}),
         )
 
     def close(self) -> None:
@@ -175,6 +185,8 @@ class Runner:
                 if activation.id:
                     current_activation.set(activation.id)
                     span.tell(activation=activation.id, **_user(activation))
+                if webhook.delivery == "queued":
+                    return await self._queue_request(webhook, request, execution_id, activation, span)
                 context = self.calls.context(execution_id, activation)
                 if webhook.is_async:
                     return answer(await webhook.handler(*(context, request)[: webhook.arguments]))
@@ -199,6 +211,40 @@ class Runner:
             )
         finally:
             slot.release()
+
+    async def _queue_request(
+        self, webhook: Webhook, request: web.Request, execution_id: str, activation: Activation, span: Span
+    ) -> web.StreamResponse:
+        """Store the request, and answer 202. Raises RefusedError when it cannot be stored."""
+        body = await request.read()
+        if len(body) > MAX_EVENT_BYTES:
+            raise RefusedError(
+                413, "too_large", f"The request's body may have at most {MAX_EVENT_BYTES} bytes"
+            )
+        redact = self._configuration.redactor
+        identifiers = (request.headers.get(name) for name in DEDUPLICATION_HEADERS)
+        metadata = EventMetadata(
+            run=execution_id,
+            kind="webhook",
+            task=webhook.name,
+            queued_at=time.time(),
+            user=activation.user.external_id if activation.user else None,
+            event_id=next((one[:_MAX_EVENT_ID] for one in identifiers if one), None),
+            traceparent=traceparent(span.context),
+            request=kept(request, redact),
+        )
+        try:
+            stored = await self.calls.publisher.store(metadata, body, attempts=webhook.retry.attempts)
+        except EventsUnavailableError as error:
+            logger.error("A request to %s was not stored: %s", webhook.name, reason(error))
+            raise RefusedError(
+                503,
+                "unavailable",
+                "The request cannot be stored right now, and was not accepted; send it again in a moment",
+                headers={"Retry-After": "5"},
+            ) from None
+        content = {"runId": execution_id} if stored else {"duplicate": True}
+        return web.json_response(content, status=202)
 
     def _timed_out(self, webhook: Webhook, execution_id: str) -> web.Response:
         seconds = self._limits.run_timeout

@@ -7,7 +7,7 @@ from aiohttp import ClientRequest
 from yarl import URL
 
 from tieline.telemetry.spans import MAX_VALUE_LENGTH, Span, Tracer, Value
-from tieline.telemetry.trace_context import TRACEPARENT, TRACESTATE, traceparent
+from tieline.telemetry.trace_context import outgoing
 
 
 def sending(tracer: Tracer, request: ClientRequest, *, template: str, connection_id: str) -> Span:
@@ -25,9 +25,7 @@ def sending(tracer: Tracer, request: ClientRequest, *, template: str, connection
     attributes["connection.template"] = template
     if connection_id:
         attributes["connection"] = connection_id
-    request.headers[TRACEPARENT] = traceparent(span.trace_id, span.span_id)
-    if span.state:
-        request.headers[TRACESTATE] = span.state
+    request.headers.update(outgoing(span.context))
     return span
 
 

@@ -5,6 +5,7 @@ import gzip
 import logging
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 
 import aiohttp
 
@@ -21,37 +22,30 @@ _LONGEST_BACKOFF = 30.0
 _TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 
 
+@dataclass(eq=False)
 class Exporter:
     """A bounded queue of spans, and what empties it. ``take`` may be called in any thread."""
 
-    def __init__(
-        self,
-        destination: Destination | None,
-        *,
-        resource: Mapping[str, Value],
-        redact: Redact = lambda text: text,
-        interval: float = 1.0,
-        longest_queue: int = 4096,
-    ) -> None:
-        self._destination = destination
-        self._resource = resource
-        self._redact = redact
-        self._interval = interval
-        self._longest = longest_queue
-        self._waiting: deque[Span] = deque()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._full = asyncio.Event()
-        """Set when a whole batch waits: it is sent at once, so that a busy pod does not run out of room."""
-        self.dropped = 0
-        """Spans that were not sent: the queue was full, or the destination refused them."""
-        self.sent = 0
+    destination: Destination | None
+    _: KW_ONLY
+    resource: Mapping[str, Value]
+    redact: Redact = lambda text: text
+    interval: float = 1.0
+    longest_queue: int = 4096
+    dropped: int = 0
+    """Spans that were not sent: the queue was full, or the destination refused them."""
+    sent: int = 0
+    _waiting: deque[Span] = field(default_factory=deque)
+    _loop: asyncio.AbstractEventLoop | None = None
+    _full: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a whole batch waits: it is sent at once, so that a busy pod does not run out of room."""
 
     def take(self, span: Span) -> None:
         """Queue a span that has ended; without room it is counted and dropped."""
-        if self._destination is None:
+        if self.destination is None:
             return
         waiting = self._waiting
-        if len(waiting) >= self._longest:
+        if len(waiting) >= self.longest_queue:
             self.dropped += 1
             return
         waiting.append(span)
@@ -60,7 +54,7 @@ class Exporter:
 
     async def run(self) -> None:
         """Send until cancelled."""
-        destination = self._destination
+        destination = self.destination
         if destination is None:
             return
         self._loop = asyncio.get_running_loop()
@@ -88,7 +82,7 @@ class Exporter:
 
     async def flush(self, seconds: float = 5.0) -> None:
         """Send what waits, once, for at most ``seconds``; what is left then is dropped. For the end."""
-        destination = self._destination
+        destination = self.destination
         if destination is None or not self._waiting:
             return
         try:
@@ -127,7 +121,7 @@ class Exporter:
         return True
 
     async def _send(self, client: aiohttp.ClientSession, destination: Destination, batch: list[Span]) -> int:
-        body = gzip.compress(encode(batch, resource=self._resource, redact=self._redact), compresslevel=1)
+        body = gzip.compress(encode(batch, resource=self.resource, redact=self.redact), compresslevel=1)
         # No redirects: the token is for this address alone.
         async with client.post(
             destination.url, data=body, headers=destination.headers(), allow_redirects=False
@@ -137,18 +131,18 @@ class Exporter:
 
     def _put_back(self, batch: list[Span]) -> None:
         self._waiting.extendleft(reversed(batch))
-        while len(self._waiting) > self._longest:
+        while len(self._waiting) > self.longest_queue:
             self._waiting.pop()
             self.dropped += 1
 
     async def _due(self, failures: int) -> int:
         """Wait until it is time to send, and tell how many spans: all after a while, or whole batches earlier."""
         if failures:
-            longest = exponential(failures + 1, first=self._interval, cap=_LONGEST_BACKOFF)
+            longest = exponential(failures + 1, first=self.interval, cap=_LONGEST_BACKOFF)
             await asyncio.sleep(jitter(longest, 0.5, 1.0))
             return len(self._waiting)
         try:
-            async with asyncio.timeout(self._interval):
+            async with asyncio.timeout(self.interval):
                 await self._full.wait()
         except TimeoutError:
             return len(self._waiting)

@@ -186,41 +186,27 @@ class _LineBuffer:
         return text
 
 
-class _PrintBuffers:
-    """What one run prints, each of its threads by itself: neither runs nor threads share a line."""
-
-    __slots__ = ("levels",)
-
-    def __init__(self) -> None:
-        self.levels: dict[tuple[int, int], _LineBuffer] = {}
-
-    def unfinished(self, level: int, redact: Redactor) -> _LineBuffer:
-        key = level, threading.get_ident()
-        found = self.levels.get(key)
-        if found is None:
-            found = self.levels[key] = _LineBuffer(redact)
-        return found
-
-
-_of_process = _PrintBuffers()
-_printing: ContextVar[_PrintBuffers] = ContextVar("tieline_printing", default=_of_process)
+_Unfinished = dict[tuple[int, int], _LineBuffer]
+"""What one run prints, by level and thread: neither runs nor threads share a line."""
+_of_process: _Unfinished = {}
+_printing: ContextVar[_Unfinished] = ContextVar("tieline_printing", default=_of_process)
 
 
 def begin_run(execution_id: str) -> None:
     """From now on what the current task logs and prints belongs to this execution."""
     current_execution.set(execution_id)
-    _printing.set(_PrintBuffers())
+    _printing.set({})
 
 
 def end_run() -> None:
     """Write what the run has printed without a line break at its end."""
     printing = _printing.get()
-    if printing is _of_process or not printing.levels:
+    if printing is _of_process:
         return
-    for (level, _), unfinished in list(printing.levels.items()):
+    for (level, _), unfinished in list(printing.items()):
         if unfinished.size:
             _print_lines(level, unfinished.redact.for_run(unfinished.take()))
-    printing.levels.clear()
+    printing.clear()
 
 
 def _print_lines(level: int, text: str) -> None:
@@ -244,7 +230,10 @@ class StdoutLogger(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        unfinished = _printing.get().unfinished(self._level, self._redact)
+        printing, key = _printing.get(), (self._level, threading.get_ident())
+        unfinished = printing.get(key)
+        if unfinished is None:
+            unfinished = printing[key] = _LineBuffer(self._redact)
         unfinished.add(text)
         if "\n" in text:
             self._end_lines(unfinished)

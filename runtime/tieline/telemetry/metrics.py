@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from typing import Literal
 
-Kind = Literal["webhook", "schedule", "background"]
+Kind = Literal["webhook", "event", "schedule", "background"]
 Outcome = Literal["succeeded", "failed", "timed_out", "refused", "interrupted"]
 
 Gauges = Mapping[str, tuple[str, Callable[[], float]]]

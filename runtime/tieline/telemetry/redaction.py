@@ -9,7 +9,7 @@ import html
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from itertools import chain
@@ -22,7 +22,7 @@ MASK = "***"
 
 # Signed tokens are made anew all the time, here (jwt-bearer) and elsewhere; all begin with '{"' in base64url.
 _JWT_BEGIN = "eyJ"
-_JWT_RUN = re.compile(r"[\w.-]*", re.ASCII)
+_JWT_RUN = re.compile(rf"{_JWT_BEGIN}[\w.-]*", re.ASCII)
 _JWT_PARTS = (len(_JWT_BEGIN) + 8, 8, 16)
 _LONGEST_JWT = 8192
 
@@ -30,7 +30,7 @@ _LONGEST_JWT = 8192
 _SHORTEST = 4
 # The same for a line of a longer secret, and for what is left of an encoded one between its neighbours.
 _SHORTEST_PART = 8
-_MOST_LINES = 1000
+_MAX_LINES = 1000
 _COMPARED = 300
 _LINE_BREAKS = re.compile(r"\r\n|\r|\n|\\r\\n|\\n")
 # Rotated values stay known for a while: what uses the old one may still log it.
@@ -58,7 +58,7 @@ class _Forms(NamedTuple):
 
     anywhere: frozenset[str] = frozenset()
     words: frozenset[str] = frozenset()
-    telling: frozenset[str] = frozenset()
+    minimal: frozenset[str] = frozenset()
     """Those of both that contain no other one: a text without these has none of them."""
 
 
@@ -78,7 +78,7 @@ class Redactor:
         self._current: dict[str, frozenset[_Secret]] = {}
         self._former: BoundedDict[_Secret, None] = BoundedDict(_REMEMBERED)
         self._known: frozenset[_Secret] = frozenset()
-        self._matcher = _Matcher((), (), ())
+        self._matcher = _Matcher(())
 
     def learn(self, secrets: Iterable[str | bytes]) -> None:
         """Remember ``secrets``, with the 1,000 last ones that came this way."""
@@ -103,26 +103,17 @@ class Redactor:
         known = frozenset(self._former).union(*self._current.values())
         if known == self._known:
             return
-        forms = [_forms(secret) for secret in known]
-        self._matcher = _Matcher(
-            frozenset(chain.from_iterable(each.anywhere for each in forms)),
-            frozenset(chain.from_iterable(each.words for each in forms)),
-            frozenset(chain.from_iterable(each.telling for each in forms)),
-        )
+        self._matcher = _Matcher([_forms(secret) for secret in known])
         self._known = known
 
     def __call__(self, text: str) -> str:
         """``text`` with every known secret and every JWT replaced."""
-        spans = self._matcher.spans(text)
-        spans += jwts(text)
-        return replaced(text, spans)
+        return replaced(text, self._matcher.spans(text) + jwts(text))
 
     def for_run(self, text: str, *, longest: int | None = None) -> str:
         """The same, with the secrets of the current run's user; not more than ``longest`` letters of it."""
         if longest is None or len(text) <= longest:
-            spans = self.spans(text)
-            masked = replaced(text, spans)
-            return masked if longest is None else masked[:longest]
+            return replaced(text, self.spans(text))[:longest]
         # What begins before the end is looked for beyond it; nothing more of a long text has to be read.
         window = text[: longest + self.reach]
         spans = [span for span in self.spans(window) if span[0] < longest]
@@ -131,25 +122,25 @@ class Redactor:
 
     def spans(self, text: str) -> list[Span]:
         """Where secrets of the process and of the current run's user are; they may overlap."""
-        spans = self._matcher.spans(text)
-        spans += jwts(text)
-        if (own := current_redactor.get()) and (other := own()) is not self:
-            spans += other._matcher.spans(text)
+        spans = jwts(text)
+        for matcher in self._matchers():
+            spans += matcher.spans(text)
         return spans
+
+    def _matchers(self) -> "tuple[_Matcher, ...]":
+        """Those of the process and of the current run's user."""
+        own = current_redactor.get()
+        other = own() if own else self
+        return (self._matcher,) if other is self else (self._matcher, other._matcher)
 
     def unfinished(self, text: str) -> int:
         """Where the last part of ``text`` begins that may be the beginning of a secret; its length without one."""
-        own = current_redactor.get()
-        forms = chain(self._matcher.forms, own()._matcher.forms if own else ())
-        ends = (_begun(text, form) for form in forms)
+        ends = (_begun(text, form) for matcher in self._matchers() for form in matcher.forms)
         return min(ends, default=len(text))
 
     def suspects(self, text: str) -> bool:
         """Whether ``text`` may hold a secret: quicker than masking it, and true rather too often."""
-        if self._matcher.suspects(text) or _JWT_BEGIN in text:
-            return True
-        own = current_redactor.get()
-        return own is not None and own()._matcher.suspects(text)
+        return _JWT_BEGIN in text or any(matcher.suspects(text) for matcher in self._matchers())
 
     def masked(self, value: Any) -> Any:
         """JSON-like data with all its texts masked, names as well, and numbers that are secrets."""
@@ -167,36 +158,32 @@ class Redactor:
     @property
     def reach(self) -> int:
         """How many letters the longest thing has that is recognised."""
-        own = current_redactor.get()
-        return max(self._matcher.longest, own()._matcher.longest if own else 0, _LONGEST_JWT)
+        return max(_LONGEST_JWT, *(matcher.longest for matcher in self._matchers()))
 
 
 class _Matcher:
     """Finds all occurrences of texts, overlapping ones too, in time proportional to the text."""
 
-    def __init__(self, anywhere: Collection[str], words: Collection[str], telling: Collection[str]) -> None:
-        self._words = frozenset(words).difference(anywhere)
-        self._all = (*anywhere, *self._words)
-        self.longest = max(map(len, self._all), default=0)
+    def __init__(self, known: Sequence[_Forms]) -> None:
+        anywhere = frozenset[str]().union(*(forms.anywhere for forms in known))
+        self._words = frozenset[str]().union(*(forms.words for forms in known)) - anywhere
+        self.forms = (*anywhere, *self._words)
+        """All texts that are looked for."""
+        self.longest = max(map(len, self.forms), default=0)
         # By length: a short text, such as a path, is compared with those alone that fit into it.
-        self._telling = sorted(telling, key=len)
-        self._lengths = [len(form) for form in self._telling]
+        self._minimal = sorted({form for forms in known for form in forms.minimal}, key=len)
+        self._lengths = [len(form) for form in self._minimal]
         self._pattern: re.Pattern[str] | None = None
         self._by_prefix: dict[str, list[_SameLength]] = {}
-        if len(self._telling) > _FEW:
-            self._by_prefix = _by_prefix(self._all)
+        if len(self._minimal) > _FEW:
+            self._by_prefix = _by_prefix(self.forms)
             self._pattern = re.compile(_expression(self._by_prefix))
-
-    @property
-    def forms(self) -> tuple[str, ...]:
-        """All texts that are looked for."""
-        return self._all
 
     def suspects(self, text: str) -> bool:
         """Whether one of the texts is there, word or not."""
         if self._pattern is None:
             # A loop over `in` is the quickest that Python has for some tens of texts.
-            for form in self._telling[: bisect_right(self._lengths, len(text))]:  # noqa: SIM110
+            for form in self._minimal[: bisect_right(self._lengths, len(text))]:  # noqa: SIM110
                 if form in text:
                     return True
             return False
@@ -207,7 +194,7 @@ class _Matcher:
         if self._pattern is not None:
             found = list(self._candidates(text, self._pattern))
         elif self.suspects(text):
-            found = [span for form in self._all for span in _occurrences(text, form)]
+            found = [span for form in self.forms for span in _occurrences(text, form)]
         else:
             found = []
         if not self._words or not found:
@@ -304,15 +291,10 @@ def _branches(node: Mapping[str, Any]) -> str:
 
 def jwts(text: str) -> list[Span]:
     """Where JWTs are: three parts in base64url, the first of which begins with ``eyJ`` somewhere."""
-    spans: list[Span] = []
-    offset = text.find(_JWT_BEGIN)
-    while offset >= 0:
-        run = _JWT_RUN.match(text, offset)
-        end = run.end() if run else offset
-        spans += _jwts_of_run(text[offset:end], offset)
-        # The run is as long as can be, so no later token begins within it.
-        offset = text.find(_JWT_BEGIN, end)
-    return spans
+    if _JWT_BEGIN not in text:  # the usual case, and quicker to see than by the expression
+        return []
+    # A run is as long as can be, so no later token begins within it.
+    return [span for run in _JWT_RUN.finditer(text) for span in _jwts_of_run(run[0], run.start())]
 
 
 def _jwts_of_run(run: str, offset: int) -> Iterator[Span]:
@@ -371,12 +353,12 @@ def _forms(secret: _Secret) -> _Forms:
             encoded = (form for variant in inner for form in _encoded(variant))
             anywhere, words = {*anywhere, *words, *encoded, *_of_lines(value)}, set()
     forms = sorted(anywhere | words, key=len)
-    telling: list[str] = []
+    minimal: list[str] = []
     for form in forms:
         # Comparing each with each is for few of them.
-        if len(forms) > _COMPARED or not any(other in form for other in telling):
-            telling.append(form)
-    return _Forms(frozenset(anywhere), frozenset(words), frozenset(telling))
+        if len(forms) > _COMPARED or not any(other in form for other in minimal):
+            minimal.append(form)
+    return _Forms(frozenset(anywhere), frozenset(words), frozenset(minimal))
 
 
 def _of_lines(text: str) -> Iterator[str]:
@@ -384,7 +366,7 @@ def _of_lines(text: str) -> Iterator[str]:
 
     Line breaks may be escaped already, as in a JSON file that holds such a key.
     """
-    lines = [line.strip() for line in _LINE_BREAKS.split(text, maxsplit=_MOST_LINES)[:_MOST_LINES]]
+    lines = [line.strip() for line in _LINE_BREAKS.split(text, maxsplit=_MAX_LINES)[:_MAX_LINES]]
     if len(lines) < 2:
         return
     # What stands around a key in PEM is no secret.

@@ -53,7 +53,7 @@ class Span:
     _outer: "Token[Span | None]" = field(init=False, repr=False)
 
     def __enter__(self) -> "Span":
-        self._outer = _current.set(self)
+        self._outer = current_span.set(self)
         self.start = time.time_ns()
         self._began = time.perf_counter_ns()
         return self
@@ -61,7 +61,7 @@ class Span:
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _where: TracebackType | None
     ) -> None:
-        _current.reset(self._outer)
+        current_span.reset(self._outer)
         if error is not None:
             self.fail(error)
         # A clock that is set meanwhile does not change how long it took.
@@ -120,12 +120,8 @@ class Span:
         return text if len(text) <= MAX_VALUE_LENGTH else self._redact.for_run(text, longest=MAX_VALUE_LENGTH)
 
 
-_current: ContextVar[Span | None] = ContextVar("tieline_span", default=None)
-
-
-def current_span() -> Span | None:
-    """The span that the running code is in."""
-    return _current.get()
+current_span: ContextVar[Span | None] = ContextVar("tieline_span", default=None)
+"""The span that the running code is in."""
 
 
 class Tracer:
@@ -160,7 +156,7 @@ class Tracer:
         self, name: str, *, kind: Kind = "INTERNAL", attributes: Mapping[str, Value] | None = None
     ) -> Span:
         """A part of the current span (without one: of a trace of its own)."""
-        outer = _current.get()
+        outer = current_span.get()
         text = str(name)
         if len(text) > _MAX_NAME:
             text = self.redact.for_run(text, longest=_MAX_NAME)

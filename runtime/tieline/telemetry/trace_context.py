@@ -40,15 +40,15 @@ def outgoing(context: SpanContext) -> dict[str, str]:
     >>> outgoing(SpanContext("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"))
     {'traceparent': '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'}
     """
-    headers = {TRACEPARENT: traceparent(context.trace_id, context.span_id)}
+    headers = {TRACEPARENT: traceparent(context)}
     if context.state:
         headers[TRACESTATE] = context.state
     return headers
 
 
-def traceparent(trace_id: str, span_id: str) -> str:
+def traceparent(context: SpanContext) -> str:
     """The header's value for a span."""
-    return f"00-{trace_id}-{span_id}-01"
+    return f"00-{context.trace_id}-{context.span_id}-01"
 
 
 def new_ids() -> tuple[str, str]:

@@ -11,12 +11,15 @@ The fixture ``tieline_project`` comes with the package; see docs/sdk.md.
 """
 
 from tieline.testing.answer import Answer
+from tieline.testing.event_attempt import DeadLetter, EventAttempt
 from tieline.testing.fake_connections import FakeConnection, Script, SeenRequest, UnexpectedRequestError
 from tieline.testing.log_capture import LogEntry
 from tieline.testing.project import Project, RunFailedError
 
 __all__ = [
     "Answer",
+    "DeadLetter",
+    "EventAttempt",
     "FakeConnection",
     "LogEntry",
     "Project",

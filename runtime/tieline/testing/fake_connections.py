@@ -90,9 +90,9 @@ class Script:
 
     def next(self, request: SeenRequest) -> Answer | None:
         """The next answer; None to close the connection. Raises what a function raises."""
-        said = self._answers[min(self._given, len(self._answers) - 1)] if self._answers else Answer.of()
+        answer = self._answers[min(self._given, len(self._answers) - 1)] if self._answers else Answer.of()
         self._given += 1
-        return said(request) if callable(said) else said
+        return answer(request) if callable(answer) else answer
 
     def __str__(self) -> str:
         query = "&".join(f"{name}={value}" for name, value in self.query.items())
@@ -158,14 +158,14 @@ class FakeConnection:
         if script is None:
             return self._unexpected(f"{self._description(request)}")
         try:
-            said = script.next(request)
+            answer = script.next(request)
         except Exception as error:
             return self._unexpected(f"The answer to {request} could not be made: {error!r}")
-        if said is None:
+        if answer is None:
             if raw.transport is not None:
                 raw.transport.abort()
             return web.Response()
-        return web.Response(status=said.status, headers=said.headers, body=said.body)
+        return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
 
     def _unexpected(self, description: str) -> web.Response:
         self.unexpected.append(description)

@@ -3,10 +3,11 @@
 import dataclasses
 import logging
 import threading
+import time
 import warnings
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import ExitStack
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -21,23 +22,27 @@ from tieline.configuration.project_folder import find
 from tieline.configuration.snapshot import parse
 from tieline.configuration.users import ConfiguredUsers
 from tieline.context import Named, RunMetadata
+from tieline.events.memory import MemoryQueue
+from tieline.events.publisher import Publisher
 from tieline.http_client import retries
 from tieline.http_client.session import Session, new_client
 from tieline.server.applications import webhook_application
+from tieline.server.event_runs import EventRuns, EventTasks
+from tieline.server.event_server import EventServer
 from tieline.server.run_now import run_now, settled
 from tieline.server.scheduled_runs import ScheduledRuns
 from tieline.server.webhook_runs import Limits, Runner
 from tieline.server.write_watcher import WHAT_TO_DO, is_visible, watch_writes
-from tieline.state.documents import MemoryDocuments
+from tieline.state.activation_state import State
+from tieline.state.documents import Documents, MemoryDocuments
 from tieline.telemetry.redaction import Redactor
 from tieline.telemetry.spans import Span, Tracer
 from tieline.testing import project_configuration as made
 from tieline.testing.answer import Answer
+from tieline.testing.event_attempt import DeadLetter, EventAttempt, is_outcome
 from tieline.testing.fake_connections import FakeConnection, UnexpectedRequestError
+from tieline.testing.isolation import LoopThread, loaded
 from tieline.testing.log_capture import LogCapture, LogEntry
-from tieline.testing.loop_thread import LoopThread
-from tieline.testing.project_module import loaded
-from tieline.testing.project_state import ProjectState
 
 T = TypeVar("T")
 
@@ -78,6 +83,8 @@ class Project:
         self._body: made.Body = {}
         self._writes: set[str] = set()
         self._test_thread: int | None = None
+        self._offset = 0.0
+        self._queue = MemoryQueue(clock=self.now)
         self.spans: list[Span] = []
         """The spans that have ended, oldest first."""
         self.waits: list[float] = []
@@ -110,6 +117,7 @@ class Project:
         self._client: aiohttp.ClientSession = self._wait(self._open())
         stack.callback(lambda: self._wait(self._client.close()))
         self._connect()
+        self._events = EventServer(self._tasks, self._queue, "test")
         self._runner = Runner(
             limits=_LIMITS,
             configuration=self._configuration,
@@ -117,6 +125,7 @@ class Project:
             run_metadata=_run_metadata(self._folder.name),
             tracer=Tracer(self.spans.append, self._redactor),
             documents=self._documents,
+            publisher=Publisher(self._queue, self._tasks.events, version="test", clock=self.now),
         )
         self._scheduled = ScheduledRuns(
             self._runner.calls,
@@ -126,6 +135,21 @@ class Project:
         )
         stack.callback(self._runner.close)
         application = webhook_application(self._tasks.webhooks, self._runner, max_body=_LIMITS.max_body)
+        self._wait(self._connect_events())
+        stack.callback(lambda: self._wait(self._events.close()))
+        self._event_runs = EventRuns(
+            self._runner.calls,
+            tasks=EventTasks(
+                events=self._tasks.events, webhooks=self._tasks.queued_webhooks, application=application
+            ),
+            queue=self._queue,
+            history=self._events.history,
+            users=ConfiguredUsers(self._configuration),
+            counts=self._runner.counts,
+            timeout=_LIMITS.run_timeout,
+            version="test",
+            clock=self.now,
+        )
         server = web.AppRunner(application, access_log=None, shutdown_timeout=0)
         stack.callback(lambda: self._wait(server.cleanup()))
         self._url = self._wait(_listen(server))
@@ -259,6 +283,56 @@ class Project:
                 f"The schedule {name!r} {ended}:\n" + "\n".join(errors), users=ended.failures
             )
 
+    def now(self) -> float:
+        """The time of events and retries, in seconds since 1970: the real one, and what ``advance`` added."""
+        return time.time() + self._offset
+
+    def publish(
+        self, task: str, payload: Any, *, key: str | None = None, user: str | None = None, **options: Any
+    ) -> str:
+        """Publish an event as ``ctx.publish`` does, and return its run's id; ``run_events`` runs it."""
+        publisher = Publisher(self._queue, self._tasks.events, version="test", clock=self.now)
+        return self._wait(publisher.publish(task, payload, key=key, user=user, **options))
+
+    def run_events(self) -> list[EventAttempt]:
+        """Run the events and queued webhooks that are ready, and those that they publish; how each attempt ended.
+
+        One that failed waits for its retry: ``advance`` lets time go by. Raises UnexpectedRequestError as ``request``
+        does.
+        """
+        before = len(self._queue.history)
+        self._wait(self._run_ready())
+        self.check()
+        return [EventAttempt.of(record) for record in self._queue.history[before:] if is_outcome(record)]
+
+    def advance(self, duration: float | timedelta) -> list[EventAttempt]:
+        """Let time go by (seconds, or a timedelta), and run what becomes due on the way, each at its time."""
+        seconds = duration.total_seconds() if isinstance(duration, timedelta) else float(duration)
+        until, attempts = self.now() + seconds, self.run_events()
+        while (due := self._queue.next_due) is not None and due <= until:
+            self._offset += max(due - self.now(), 0.0)
+            attempts += self.run_events()
+        self._offset += max(until - self.now(), 0.0)
+        return attempts
+
+    @property
+    def dead_letters(self) -> list[DeadLetter]:
+        """The events that are not tried again, oldest first."""
+        return [DeadLetter.of(letter) for letter in self._queue.dead_letters]
+
+    @property
+    def waiting_events(self) -> int:
+        """How many events and queued webhooks have not ended: they are ready, or wait for a time."""
+        return self._queue.pending
+
+    async def _connect_events(self) -> None:
+        self._events.connect()
+
+    async def _run_ready(self) -> None:
+        await self._queue.run_ready(self._event_runs.run)
+        await self._events.history.flush(_LONGEST)
+        await settled(self._runner)
+
     @property
     def state(self) -> "ProjectState":
         """What the integration remembers between runs."""
@@ -304,6 +378,22 @@ class Project:
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         return self._threads.run(work, timeout=_LONGEST)
+
+
+class ProjectState:
+    """``project.state.get("cursor")``; with ``user``, the state of that user's activation."""
+
+    def __init__(self, documents: Documents, wait: Callable[[Any], Any]) -> None:
+        self._documents = documents
+        self._wait = wait
+
+    def get(self, key: str, default: Any = None, *, user: str | None = None) -> Any:
+        """The value of ``key``, or ``default``."""
+        return self._wait(State(self._documents, user).get(key, default))
+
+    def set(self, key: str, value: Any, *, user: str | None = None) -> None:
+        """Keep ``value``, as a run before would have."""
+        self._wait(State(self._documents, user).set(key, value))
 
 
 async def _listen(server: web.AppRunner) -> str:

@@ -15,6 +15,7 @@ from tests.harness.session.waiting import eventually
 
 NAMESPACE = "tieline-system"
 PARTS = ("tieline-operator", "tieline-api")
+"""Of which there are two."""
 _OVERLAYS = ROOT / "deploy" / "overlays"
 
 
@@ -22,12 +23,14 @@ def apply_highly_available(platform: Platform, folder: Path) -> None:
     """Returns once two operators and two APIs are ready, and those before have ended."""
     local = yaml.safe_load((_OVERLAYS / "local" / "kustomization.yaml").read_text())
     runtime = [{"op": "replace", "path": "/data/TIELINE_RUNTIME_IMAGE", "value": platform.images["runtime"]}]
-    name, _, tag = platform.images["platform"].rpartition(":")
     kustomization: dict[str, Any] = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "resources": [os.path.relpath(_OVERLAYS / "highly-available", folder)],
-        "images": [{"name": "tieline-platform", "newName": name, "newTag": tag}],
+        "images": [
+            _renamed("tieline-platform", platform.images["platform"]),
+            _renamed("docker.io/library/nats", platform.images["engine"]),
+        ],
         "patches": [
             *local["patches"],
             {"target": {"kind": "ConfigMap", "name": "tieline"}, "patch": json.dumps(runtime)},
@@ -36,6 +39,11 @@ def apply_highly_available(platform: Platform, folder: Path) -> None:
     (folder / "kustomization.yaml").write_text(json.dumps(kustomization))
     platform.kubectl("apply", "--server-side", "--force-conflicts", "-k", str(folder))
     rolled_out(platform)
+
+
+def _renamed(image: str, reference: str) -> dict[str, str]:
+    name, _, tag = reference.rpartition(":")
+    return {"name": image, "newName": name, "newTag": tag}
 
 
 def rolled_out(platform: Platform) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from tests.harness.cluster.kubectl import ROOT, Kubectl
 from tests.harness.session.waiting import eventually
+from tieline_cluster.deployment.platform import all_images
 from tieline_cluster.interface import ClusterProvider
 
 PLATFORM_NAMESPACE = "tieline-system"
@@ -106,8 +107,7 @@ def _twin(folder: Path) -> None:
 
 
 def _built(provider: ClusterProvider, checkout: Path) -> Release:
-    images = provider.build_images(context=checkout, targets=["platform", "runtime"])
-    return Release(checkout=checkout, images=images)
+    return Release(checkout=checkout, images=all_images(provider, checkout))
 
 
 @dataclass(frozen=True)

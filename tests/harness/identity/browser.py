@@ -17,7 +17,7 @@ import aiohttp
 
 from tests.harness.session.waiting import PATIENCE, eventually_async
 from tieline_cluster.image_build.debian_packages import install_missing
-from tieline_cluster.progress import Silence
+from tieline_cluster.progress import Progress
 
 PROGRAMS = {"chromium": "chromium", "setpriv": "util-linux"}
 
@@ -204,7 +204,7 @@ class Browser:
 @contextlib.asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
     """A browser, ended with the test (and with this process, however that ends)."""
-    await asyncio.to_thread(install_missing, PROGRAMS, Silence())
+    await asyncio.to_thread(install_missing, PROGRAMS, Progress())
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         profile = Path(folder)
         process = _started(profile)

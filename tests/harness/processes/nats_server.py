@@ -17,28 +17,16 @@ from typing import Any
 from nats.aio.client import Client
 
 import nats
-from tests.harness.cluster.kubectl import ROOT
 from tests.harness.processes.ports import free_ports
-from tieline_cluster.definition.go_modules import ensure_built
-from tieline_cluster.progress import Progress, Silence
+from tieline_cluster.definition.nats_server import ensure_nats_server
+from tieline_cluster.progress import Progress
 from tieline_core.engine.claims import Permissions
-from tieline_core.engine.credentials import Credentials
 from tieline_core.engine.server_config import EngineConfig
 from tieline_core.engine.trust import EngineTrust, new_encryption_key
+from tieline_protocol.engine_credentials import Credentials
 from tieline_protocol.event_streams import EventStreams
 
 _START_SECONDS = 30.0
-
-
-def nats_server_program(progress: Progress) -> Path:
-    """The folder with nats-server, built when this machine has not yet."""
-    return ensure_built(
-        ROOT / "cluster" / "nats",
-        progress,
-        name="nats-server",
-        what="nats-server",
-        packages=("github.com/nats-io/nats-server/v2",),
-    )
 
 
 @dataclass
@@ -63,7 +51,7 @@ class NatsServer:
 
     def start(self) -> None:
         """Starts it, and returns once it takes connections."""
-        program = nats_server_program(Silence()) / "nats-server"
+        program = ensure_nats_server(Progress())
         file = self.folder / "nats.conf"
         file.write_text(self._config().text())
         with self.log.open("ab") as log:
@@ -134,6 +122,7 @@ class NatsServer:
             monitoring_port=self.monitoring_port,
             server_name="test",
             sync_interval=self.sync_interval,
+            ping_interval="1s",
         )
 
     def _is_ready(self) -> bool:

@@ -15,10 +15,10 @@ import pytest
 
 from tests.harness.cluster.kubectl import ROOT
 from tests.harness.cluster.manifest_tools import manifest_tools
-from tests.harness.processes.nats_server import nats_server_program
 from tests.harness.processes.trace_stores import collector_program, jaeger_program
 from tieline_cluster.definition.hyperkube import ensure_binaries
-from tieline_cluster.progress import Silence
+from tieline_cluster.definition.nats_server import ensure_nats_server
+from tieline_cluster.progress import Progress
 
 BEGUN = "TIELINE_TEST_BUILDING"
 """Set in the environment of a session for which somebody builds already."""
@@ -48,8 +48,8 @@ def begin() -> Callable[[], None]:
 
 
 if __name__ == "__main__":
-    ensure_binaries(Silence())
+    ensure_binaries(Progress())
     # For the others there is time.
     os.nice(15)
-    for build in (nats_server_program, manifest_tools, collector_program, jaeger_program):
-        build(Silence())
+    for build in (ensure_nats_server, manifest_tools, collector_program, jaeger_program):
+        build(Progress())

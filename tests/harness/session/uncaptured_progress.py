@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tieline_cluster.progress import Lines
+from tieline_cluster.progress import Lines, Progress
 
 
-class UncapturedProgress:
+class UncapturedProgress(Progress):
     """What takes minutes says so, also inside a fixture."""
 
     def __init__(self, capture: Any) -> None:

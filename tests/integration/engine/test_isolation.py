@@ -16,11 +16,11 @@ from nats.aio.client import Client
 
 from tests.harness.processes.nats_server import NatsServer
 from tieline_core.engine.claims import Permissions
-from tieline_core.engine.credentials import Credentials
-from tieline_core.engine.nkeys import KeyKind, KeyPair
 from tieline_core.engine.streams import StreamLimits, ensure_environment, ensure_history
 from tieline_core.identity.ids import new_id
+from tieline_protocol.engine_credentials import Credentials
 from tieline_protocol.event_streams import PODS, EventStreams, hashed, history_stream
+from tieline_protocol.nkeys import KeyKind, KeyPair
 
 ORGANISATION = new_id()
 OWN, OTHER = EventStreams(ORGANISATION, new_id()), EventStreams(ORGANISATION, new_id())
@@ -128,7 +128,7 @@ async def test_a_pod_keeps_results_of_steps_until_their_run_has_ended(pod: Pod) 
         await jetstream.publish(OWN.step(run, "fetch the order", occurrence), str(occurrence).encode())
     other = OWN.step(new_id(), "fetch the order", 1)
     await jetstream.publish(other, b"other")
-    purged = await pod.asks(f"$JS.API.STREAM.PURGE.{OWN.runs}", filter=OWN.all_of_run(run))
+    purged = await pod.asks(f"$JS.API.STREAM.PURGE.{OWN.runs}", filter=OWN.steps(run))
     assert purged["purged"] == 2
     left = await pod.client.request(f"$JS.API.DIRECT.GET.{OWN.runs}.{other}", b"", timeout=1)
     assert left.data == b"other"

@@ -110,6 +110,18 @@ def test_what_others_have_made_is_neither_changed_nor_deleted(place: Place) -> N
         assert "is no organisation" in said
 
 
+def test_the_operator_writes_the_engines_keys_in_its_own_namespace_and_no_other_secret(place: Place) -> None:
+    for name, account, allowed in (
+        ("tieline-engine-trust", PARTS[0], True),
+        ("tieline-engine-trust", PARTS[1], False),
+        ("somebody-elses", PARTS[0], False),
+    ):
+        body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
+        command = ("apply", "--server-side", "-f", "-", "--dry-run=server")
+        done, said = place.writes(account, *command, namespace=place.elsewhere, body=body)
+        assert done is allowed, said
+
+
 @pytest.mark.parametrize("account", OTHERS)
 def test_nobody_else_is_restricted(place: Place, account: str) -> None:
     done, said = place.creates(account, deployment(f"of-{account}"), namespace=place.elsewhere)

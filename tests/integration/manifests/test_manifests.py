@@ -31,7 +31,7 @@ HELMS_LABELS = {
     "app.kubernetes.io/managed-by": "Helm",
     "helm.sh/chart": "tieline-0.1.0",
 }
-TWO_OF_EACH = ("--set", "api.replicas=2,operator.replicas=2")
+HIGHLY_AVAILABLE = ("--set", "api.replicas=2,operator.replicas=2,engine.replicas=3")
 ONE_ORGANISATION = ("--set", "organisation=acme")
 # kustomize does not know that these have no namespace, and Kubernetes ignores one.
 WITHOUT_NAMESPACE = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
@@ -70,7 +70,7 @@ def without_helms_own(found: Objects) -> Objects:
     """Definitions are marked for helm to keep, pods with what they are told, and the rest with the release."""
     for document in found.values():
         marked = [] if document["kind"] == "CustomResourceDefinition" else [document["metadata"]]
-        if document["kind"] == "Deployment":
+        if document["kind"] in ("Deployment", "StatefulSet"):
             marked.append(document["spec"]["template"]["metadata"])
         for metadata in marked:
             assert {label: metadata["labels"].pop(label, None) for label in HELMS_LABELS} == HELMS_LABELS
@@ -88,7 +88,7 @@ def without_helms_own(found: Objects) -> Objects:
     [
         ("base", (), NAMESPACE),
         ("overlays/one-replica", (), NAMESPACE),
-        ("overlays/highly-available", TWO_OF_EACH, NAMESPACE),
+        ("overlays/highly-available", HIGHLY_AVAILABLE, NAMESPACE),
         ("overlays/one-organisation", ONE_ORGANISATION, "acme"),
     ],
 )
@@ -107,7 +107,7 @@ def test_chart_and_kustomization_are_the_same_objects(
 
 @pytest.mark.parametrize(
     ("folder", "more"),
-    [("base", ()), ("overlays/one-replica", ()), ("overlays/highly-available", TWO_OF_EACH)],
+    [("base", ()), ("overlays/one-replica", ()), ("overlays/highly-available", HIGHLY_AVAILABLE)],
 )
 def test_an_overlay_installs_it_in_another_namespace(
     tools: ManifestTools, tmp_path: Path, folder: str, more: tuple[str, ...]
@@ -144,6 +144,9 @@ def test_an_overlay_installs_it_in_another_namespace(
         ("images.platform=", "platform"),
         ("organisation=Acme Ltd", "organisation"),
         ("organisation=acme,configuration.TIELINE_NAMESPACES=other", "not both"),
+        ("engine.replicas=2", "replicas"),
+        ("engine.external.url=http://elsewhere", "external"),
+        ("engine.persistence.size=plenty", "size"),
     ],
 )
 def test_values_that_nothing_reads_are_refused(tools: ManifestTools, setting: str, named: str) -> None:
@@ -274,8 +277,12 @@ def test_the_charts_monitors_are_those_of_the_folder(tools: ManifestTools, tmp_p
 def test_a_selector_never_changes(tools: ManifestTools) -> None:
     """Kubernetes refuses to change a Deployment's selector, so an upgrade would fail."""
     found = objects(helm(tools, "--set", "api.podLabels.zone=inner").stdout)
-    for part in ("tieline-operator", "tieline-api"):
-        selector = found["Deployment", NAMESPACE, part]["spec"]["selector"]
+    for kind, part in (
+        ("Deployment", "tieline-operator"),
+        ("Deployment", "tieline-api"),
+        ("StatefulSet", "tieline-engine"),
+    ):
+        selector = found[kind, NAMESPACE, part]["spec"]["selector"]
         assert selector == {"matchLabels": {"app.kubernetes.io/name": part}}
 
 
@@ -287,6 +294,9 @@ def test_every_setting_of_operator_and_api_can_be_configured_and_no_other() -> N
     } | set(re.findall(r"^\| (TIELINE_[A-Z_]+) \|", exposure.__doc__ or "", re.MULTILINE))
     by_the_chart = {
         "TIELINE_API_URL",
+        "TIELINE_ENGINE_CREDENTIALS_FILE",
+        "TIELINE_ENGINE_REPLICAS",
+        "TIELINE_ENGINE_URL",
         "TIELINE_PREVIOUS_API_URL",
         "TIELINE_RUNTIME_IMAGE",
         "TIELINE_IMAGE_PULL_SECRETS",
@@ -297,15 +307,22 @@ def test_every_setting_of_operator_and_api_can_be_configured_and_no_other() -> N
     assert schema["additionalProperties"] is False
 
 
-@pytest.mark.parametrize("part", ["tieline-operator", "tieline-api"])
-def test_two_of_a_part_are_kept_apart_and_one_of_them_from_being_drained(
-    tools: ManifestTools, part: str
+@pytest.mark.parametrize(
+    ("kind", "part", "replicas"),
+    [
+        ("Deployment", "tieline-operator", 2),
+        ("Deployment", "tieline-api", 2),
+        ("StatefulSet", "tieline-engine", 3),
+    ],
+)
+def test_replicas_of_a_part_are_kept_apart_and_one_at_a_time_is_drained(
+    tools: ManifestTools, kind: str, part: str, replicas: int
 ) -> None:
     """One node cannot show it: here the constraint must count this part's pods, and the budget protect them."""
     found = objects(kustomized(tools, "overlays/highly-available"))
-    deployment = found["Deployment", NAMESPACE, part]["spec"]
-    labels, pod = deployment["template"]["metadata"]["labels"], deployment["template"]["spec"]
-    assert deployment["replicas"] == 2
+    workload = found[kind, NAMESPACE, part]["spec"]
+    labels, pod = workload["template"]["metadata"]["labels"], workload["template"]["spec"]
+    assert workload["replicas"] == replicas
     (spread,) = pod["topologySpreadConstraints"]
     assert (spread["topologyKey"], spread["maxSkew"]) == ("kubernetes.io/hostname", 1)
     budget = found["PodDisruptionBudget", NAMESPACE, part]["spec"]
@@ -314,7 +331,7 @@ def test_two_of_a_part_are_kept_apart_and_one_of_them_from_being_drained(
         assert selector["matchLabels"]
         assert selector["matchLabels"].items() <= labels.items()
 
-    alone = objects(kustomized(tools, "overlays/one-replica"))["Deployment", NAMESPACE, part]["spec"]
+    alone = objects(kustomized(tools, "overlays/one-replica"))[kind, NAMESPACE, part]["spec"]
     assert alone["replicas"] == 1
     assert "topologySpreadConstraints" not in alone["template"]["spec"]
 
@@ -351,7 +368,7 @@ def test_kubernetes_knows_every_field(tools: ManifestTools, kubectl: Kubectl, tm
     schemas = tmp_path / "schemas"
     write_schemas(json.loads(kubectl("get", "--raw", "/openapi/v2").stdout), schemas)
     for name, text in (
-        ("chart.yaml", helm(tools, *TWO_OF_EACH).stdout),
+        ("chart.yaml", helm(tools, *HIGHLY_AVAILABLE).stdout),
         ("base.yaml", kustomized(tools, "base")),
         ("local.yaml", kustomized(tools, "overlays/local")),
         ("available.yaml", kustomized(tools, "overlays/highly-available")),
@@ -370,7 +387,7 @@ def test_kubernetes_would_take_every_object(
     tools: ManifestTools, kubectl: Kubectl, namespace: str, tmp_path: Path
 ) -> None:
     manifest = tmp_path / "chart.yaml"
-    manifest.write_text(helm(tools, *TWO_OF_EACH, namespace=namespace).stdout)
+    manifest.write_text(helm(tools, *HIGHLY_AVAILABLE, namespace=namespace).stdout)
     arguments = ("--server-side", "--dry-run=server", "--force-conflicts", "--validate=strict")
     done = kubectl("apply", *arguments, "-f", str(manifest))
     assert len(done.stdout.splitlines()) == len(objects(manifest.read_text()))
@@ -431,7 +448,7 @@ def test_what_the_configuration_opens_is_open_for_the_platform_too(tools: Manife
     )
     assert done.returncode == 0, done.stderr
     policy = objects(done.stdout)["NetworkPolicy", NAMESPACE, "tieline-egress"]
-    names, kubernetes, public, more = policy["spec"]["egress"]
+    names, kubernetes, _engine, public, more = policy["spec"]["egress"]
     assert names["to"] == [_namespace("dns"), {"ipBlock": {"cidr": "169.254.169.254/32"}}]
     assert kubernetes == {"ports": [{"port": 7443, "protocol": "TCP"}]}
     assert public["to"][3:] == [

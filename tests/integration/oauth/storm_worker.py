@@ -21,7 +21,7 @@ import aiohttp
 from tieline_api.cache.cluster_cache import ClusterCache as ApiWorld
 from tieline_api.cache.credential_directory import CredentialLookups
 from tieline_api.cache.secret_reader import SecretReader
-from tieline_api.store.token_secrets import CachingSecretClient
+from tieline_api.store.credential_secrets import CachingSecretClient
 from tieline_core.credentials.live_lookups import LiveCredentialLookups
 from tieline_core.credentials.token_manager import TokenManager
 from tieline_core.kubernetes import Kube, Resource

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.cluster.engine_secrets import make_engine_secrets
 from tests.harness.cluster.kubectl import ROOT, Kubectl, make_organisation
 from tests.harness.session.waiting import eventually
 from tests.integration.operator.cluster_objects import (
@@ -364,3 +365,35 @@ def test_an_organisation_comes_back_with_its_ids_workloads_and_credentials(
         )
         assert acting.get("secret", "by-git")
         kubectl("delete", "namespace", organisation.namespace, other.namespace, "--wait=false")
+
+
+def test_the_engines_keys_come_back_as_they_were(kubectl: Kubectl, namespace: str, tmp_path: Path) -> None:
+    """With other keys the volumes of before could not be read."""
+    trust = make_engine_secrets(kubectl, namespace)
+    keys = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "tieline-engine-trust"}}
+    kubectl(
+        *("apply", "-f", "-"),
+        namespace=namespace,
+        stdin=json.dumps({**keys, "stringData": trust.to_values()}),
+    )
+
+    def values() -> dict[str, Any]:
+        found = json.loads(kubectl("get", "secrets", "-o", "json", namespace=namespace).stdout)["items"]
+        return {one["metadata"]["name"]: (one["type"], one["data"]) for one in found}
+
+    before = values()
+    names = ["tieline-engine-api", "tieline-engine-config", "tieline-engine-trust"]
+    assert sorted(before) == names
+    backup = tmp_path / "engine.json"
+    backup.write_text(script(kubectl, tmp_path, "export-engine.sh", namespace))
+
+    kubectl("delete", "secrets", *names, namespace=namespace)
+    restored = ("apply", "--server-side", "--force-conflicts", "-f", str(backup))
+    assert trust.signer.seed not in kubectl(*restored, namespace=namespace).stdout
+    assert values() == before
+    # What can be made again is left out where it is not there.
+    kubectl("delete", "secrets", "tieline-engine-api", "tieline-engine-config", namespace=namespace)
+    kept = json.loads(script(kubectl, tmp_path, "export-engine.sh", namespace))["items"]
+    assert [one["metadata"]["name"] for one in kept] == ["tieline-engine-trust"]
+    kubectl("delete", "secrets", "tieline-engine-trust", namespace=namespace)
+    script(kubectl, tmp_path, "export-engine.sh", namespace, refused="not found")

@@ -194,7 +194,7 @@ async def _both_tenants(traces: Traces) -> None:
     assert await traces.take(mine, JSON, body_json(*runs)) is not None
     assert await traces.take(mine, PROTOBUF, body_protobuf(inner)) is not None
     assert await traces.take(other, JSON, body_json(_run(200, begin + 10**6))) is not None
-    await until(lambda: not traces.queued)
+    await until(lambda: not traces.counts.queued)
 
     async def page(origin: Origin = mine, **wanted: Any) -> Page:
         return await traces.runs(origin, RunQuery(**{"first": 100, **wanted}))

@@ -2,10 +2,11 @@
 
 import orjson
 
+from tests.unit.connectors.project_interface import interface_of
 from tieline_core.connectors.descriptions.importer import import_description
 from tieline_core.connectors.packing import all_lines, head_of, pack
 from tieline_core.connectors.project_connector import webhooks_alone, with_webhooks
-from tieline_core.connectors.webhooks import MAX_WEBHOOKS, interface_of
+from tieline_core.connectors.webhooks import MAX_WEBHOOKS
 
 MAIN = b'''
 from tieline import Integration
@@ -64,7 +65,9 @@ def test_what_does_not_parse_or_is_no_webhook_offers_nothing() -> None:
         "bad_name.py": b'@i.webhook("-no name")\ndef d(): ...\n',
         "notes.txt": b'@i.webhook("e")\ndef e(): ...\n',
     }
-    assert interface_of(files).is_empty
+    found = interface_of(files)
+    assert not found.webhooks
+    assert found.description_file is None
 
 
 def test_the_digest_changes_with_what_others_see_and_with_nothing_else() -> None:

@@ -35,6 +35,10 @@ KUBERNETES = {
     "services",
     "lease",
     "leases",
+    "secret",
+    "statefulset",
+    "statefulsets",
+    "persistentvolumeclaims",
 }
 
 each_page = pytest.mark.parametrize("read", PAGES, ids=lambda one: one.name)

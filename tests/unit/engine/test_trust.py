@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tieline_core.engine.credentials import Credentials, InvalidCredentialsError
-from tieline_core.engine.nkeys import KeyKind, KeyPair
 from tieline_core.engine.trust import EngineTrust, InvalidTrustError, new_encryption_key
+from tieline_protocol.engine_credentials import Credentials, InvalidCredentialsError
 from tieline_protocol.event_streams import EventStreams
+from tieline_protocol.nkeys import KeyKind, KeyPair
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 

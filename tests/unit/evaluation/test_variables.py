@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tieline_core.evaluation.variables_checker import VariablesChecker
-from tieline_core.variables import in_effect
+from tieline_core.resources.activations import in_effect
 from tieline_protocol.schema_findings import MAX_FINDINGS
 from tieline_protocol.variables import MAX_ERRORS, InvalidSchema, schema_problem, variable_errors
 

@@ -16,8 +16,7 @@ import pytest
 from tests.harness.inputs.hostile_schemas import HOSTILE, SLOW_VALUES, doubling_below, nested, slow
 from tests.harness.session.waiting import until
 from tieline_core.evaluation import variables_checker
-from tieline_core.evaluation.busy import EvaluationBusy
-from tieline_core.evaluation.pool import Job, Pool
+from tieline_core.evaluation.pool import EvaluationBusy, Job, Pool
 from tieline_core.evaluation.variables_checker import VariablesChecker, check_all
 from tieline_core.evaluation.verdicts import FIT
 from tieline_core.evaluation.worker import End, Limits

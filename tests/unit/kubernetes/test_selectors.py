@@ -40,7 +40,7 @@ OBJECT: dict[str, Any] = {
     ],
 )
 def test_a_label_selector_selects_as_the_server_does(selector: str | None, selected: bool) -> None:
-    assert selects(OBJECT, labels=selector, fields=None) is selected
+    assert selects(OBJECT, label_selector=selector) is selected
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_a_label_selector_selects_as_the_server_does(selector: str | None, selec
     ],
 )
 def test_a_field_selector_selects_as_the_server_does(selector: str | None, selected: bool) -> None:
-    assert selects(OBJECT, labels=None, fields=selector) is selected
+    assert selects(OBJECT, field_selector=selector) is selected
 
 
 def test_an_object_without_labels_is_not_selected_by_them() -> None:
-    assert not selects({"metadata": {"name": "one"}}, labels="tier", fields=None)
+    assert not selects({"metadata": {"name": "one"}}, label_selector="tier")

@@ -7,16 +7,22 @@ from typing import Any
 from tests.unit.operator.fake_cluster import FakeCluster
 from tests.unit.operator.objects import namespace, project
 from tests.unit.operator.reconcile_loop import CONFIG, ReconcileLoop
+from tieline_core.engine.trust import AccountSigner
 from tieline_core.kubernetes import resources as r
 from tieline_operator.config import Config
 
 MAIN = "main.py"
 
 
-def reconciling(*objects: Any, organisation: bool = True, config: Config = CONFIG) -> ReconcileLoop:
+def reconciling(
+    *objects: Any,
+    organisation: bool = True,
+    config: Config = CONFIG,
+    engine_signer: AccountSigner | None = None,
+) -> ReconcileLoop:
     world = FakeCluster(*objects)
     world.put(r.NAMESPACES, namespace() if organisation else namespace(organisation=None))
-    return ReconcileLoop(world, config=config)
+    return ReconcileLoop(world, config=config, engine_signer=engine_signer)
 
 
 def source(text: str) -> dict[str, Any]:

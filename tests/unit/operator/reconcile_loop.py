@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from tests.unit.operator.fake_cluster import FakeCluster
 from tests.unit.operator.objects import NAMESPACE, NOW
+from tieline_core.engine.trust import AccountSigner
 from tieline_core.evaluation import files_jobs, variables_jobs
 from tieline_core.evaluation.pool import Job, Pool
 from tieline_core.evaluation.turn_budget import TurnBudget
@@ -25,6 +26,7 @@ from tieline_operator.cache.event_mapping import keys_to_enqueue
 from tieline_operator.cache.indexers import PRIMARY_RESOURCES, key_of
 from tieline_operator.config import Config
 from tieline_operator.controller.controller import Controller, reconcilers
+from tieline_operator.engine.queue_levels import QueueLevel
 from tieline_operator.metrics import Metrics
 from tieline_operator.reconcilers.connections import TokenProblems
 from tieline_operator.reconcilers.project.files import ProjectFiles
@@ -74,18 +76,31 @@ class ReconcileLoop:
         config: Config = CONFIG,
         token_problems: TokenProblems = lambda _namespace, _name: {},
         checker: VariablesChecker | None = None,
+        engine_signer: AccountSigner | None = None,
     ) -> None:
         self.world = world
         self.now: datetime = NOW
         self.requeue_after: float | None = None
+        self.signer = engine_signer
+        self.queue_level: QueueLevel | None = None
         code = ProjectFiles(world, FilesChecker(cast(Pool, InlinePool(files_jobs.answers))))
         self._controller = Controller(
             world,
             Applier(world, world, world, EventRecorder(world), DriftReporter(world, EventRecorder(world))),
             Metrics(),
-            reconcilers(config, code, token_problems, checker=checker or InlineChecker()),
+            reconcilers(
+                config,
+                code,
+                token_problems,
+                checker=checker or InlineChecker(),
+                engine=self,
+            ),
             now=lambda: self.now,
         )
+
+    def level(self, namespace: str, secret: str) -> QueueLevel | None:
+        """How full the queue of every environment is."""
+        return self.queue_level
 
     async def once(self, resource: Resource, name: str) -> None:
         self.requeue_after = await self._controller.reconcile(Key(resource.kind, NAMESPACE, name))

@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 
-from tieline_core.connectors.webhooks import interface_of
+from tests.unit.connectors.project_interface import interface_of
 from tieline_core.evaluation import files_jobs
-from tieline_core.evaluation.busy import EvaluationBusy
-from tieline_core.evaluation.pool import Pool
+from tieline_core.evaluation.pool import EvaluationBusy, Pool
 from tieline_core.evaluation.worker import MIB, Limits
 from tieline_core.project_files.checker import FilesChecker
-from tieline_core.project_files.deploy_findings import check_files, named_templates
+from tieline_core.project_files.deploy_findings import check_files
+from tieline_protocol.python_source import named_templates
 
 MAIN = b'''
 from tieline import Integration

@@ -12,10 +12,10 @@ from tieline_core.project_files.deploy_findings import (
     MAX_FINDINGS,
     check_files,
     has_errors,
-    named_templates,
     summary,
 )
 from tieline_core.resources.project_versions import FileFinding
+from tieline_protocol.python_source import named_templates
 
 GOOD = {"main.py": b"import json\n\n\nasync def f(ctx):\n    return json.dumps(1)\n"}
 
@@ -139,7 +139,7 @@ async def f(ctx, other):
     await ctx.fetch(name)
     ctx.fetch()
 """
-    assert named_templates({"main.py": code}) == {
+    assert named_templates([("main.py", code)]) == {
         "crm": ("main.py", 2),
         "shop": ("main.py", 4),
         "mail": ("main.py", 5),

@@ -19,6 +19,11 @@ function = None
 arguments = 1
 
 
+@integration.event("order.created")
+async def order_created(ctx, event):
+    pass
+
+
 @integration.webhook("asynchronous")
 async def asynchronous(ctx, request):
     return await function(*(ctx, request)[:arguments])
@@ -100,6 +105,7 @@ def test_examples_do_what_they_say(
             **found.globs,
             **{public: getattr(tieline, public) for public in tieline.__all__},
             "run": running(project),
+            "fetch_order": lambda _: {},
             "sent": lambda: str(project.connection("shop").requests[-1]),
         }
         with capsys.disabled():

@@ -75,10 +75,10 @@ def test_a_run_is_one_trace_with_its_parts() -> None:
     ended: list[Span] = []
     tracer = Tracer(ended.append)
     with tracer.run("orders", execution_id="E1", task="orders", activation="A1") as run:
-        assert current_span() is run
+        assert current_span.get() is run
         with tracer.span("transform", attributes={"orders": 3}) as part:
             part.set(colour="red", share=0.5, good=True)
-    assert current_span() is None
+    assert current_span.get() is None
     inner, outer = encoded(*ended)
     assert inner.trace_id == outer.trace_id
     assert inner.parent_id == outer.span_id

@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tieline_core.connectors.descriptions.document import Document, Json, list_of, map_of, text_of
+from tieline_core.connectors.descriptions.document import Document, list_of, map_of, text_of
 from tieline_core.connectors.descriptions.findings import ImportFinding, cut, escaped
+from tieline_core.objects import Json
 from tieline_core.severity import Severity
 
 _PARAMETER = re.compile(r"^[!#$%&'*+.^_`|~0-9A-Za-z\[\]-]{1,128}$")

@@ -5,8 +5,9 @@ from typing import Any
 
 import orjson
 
-from tieline_core.connectors.descriptions.document import Document, Json
+from tieline_core.connectors.descriptions.document import Document
 from tieline_core.connectors.descriptions.findings import cut, escaped
+from tieline_core.objects import Json
 
 _REFERENCE = re.compile(rb'"\$ref":"(#/[^"\\]*)"')
 _MEDIA_TYPE = re.compile(r"^[\w!#$&^.+*-]{1,127}/[\w!#$&^.+*-]{1,127}(\s*;.*)?$")

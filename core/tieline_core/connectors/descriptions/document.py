@@ -12,8 +12,8 @@ from tieline_core.connectors.descriptions.findings import (
     cut,
     pointer,
 )
+from tieline_core.objects import Json
 
-Json = dict[str, Any]
 _MAX_HOPS = 64
 _NOWHERE = object()
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"

@@ -2,14 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
+from tieline_core.objects import Json
 from tieline_core.severity import Severity
 
 MAX_MESSAGES = 500
 _MAX_TEXT = 512
-
-Message = dict[str, Any]
 
 
 class UnreadableDescription(Exception):  # noqa: N818  (says what is the case, not that something broke)
@@ -28,9 +26,9 @@ class ImportFinding:
     severity: Severity
     location: str = ""
 
-    def message(self) -> Message:
+    def message(self) -> Json:
         """The finding as a ValidationMessage; the place is its first detail."""
-        result: Message = {"text": cut(self.text), "severity": self.severity.value}
+        result: Json = {"text": cut(self.text), "severity": self.severity.value}
         if self.location:
             result["detail"] = [f"at {cut(self.location)}"]
         return result
@@ -64,7 +62,7 @@ class ImportFindings:
             return
         self._found[finding] = None
 
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[Json]:
         """All findings, the gravest first."""
         order = (Severity.ERROR, Severity.WARNING, Severity.INFO)
         ordered = sorted(self._found, key=lambda finding: order.index(finding.severity))

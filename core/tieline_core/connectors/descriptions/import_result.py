@@ -1,9 +1,8 @@
 """The result of an import, in the contract's field names."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
-Json = dict[str, Any]
+from tieline_core.objects import Json
 
 
 @dataclass(kw_only=True)

@@ -6,15 +6,17 @@ from tieline_core.connectors.descriptions import openapi, swagger2
 from tieline_core.connectors.descriptions.auth_schemes import auth_schemes
 from tieline_core.connectors.descriptions.decoding import read
 from tieline_core.connectors.descriptions.definitions import Definitions
-from tieline_core.connectors.descriptions.document import Document, Json, map_of, text_of
+from tieline_core.connectors.descriptions.document import Document, list_of, map_of, text_of
 from tieline_core.connectors.descriptions.findings import DescriptionTooLarge, ImportFindings
 from tieline_core.connectors.descriptions.import_result import ImportResult
-from tieline_core.connectors.descriptions.servers import base_url
 from tieline_core.connectors.descriptions.validation import check
 from tieline_core.identity.display_names import cleaned
+from tieline_core.objects import Json
 
 MAX_BYTES = 64 * 1024 * 1024
 """The largest description that is read."""
+_MAX_URL = 2048
+_MAX_VARIABLES = 64
 
 
 def import_description(data: bytes) -> ImportResult:
@@ -36,7 +38,7 @@ def import_description(data: bytes) -> ImportResult:
     else:
         actions, triggers = openapi.operations(document, definitions)
     schemes = auth_schemes(document)
-    url, variables = base_url(document)
+    url, variables = _base_url(document)
     if not actions and not triggers:
         findings.warning("The description has no operations: neither paths nor webhooks")
     info = map_of(document.root, "info")
@@ -59,3 +61,35 @@ def import_description(data: bytes) -> ImportResult:
 
 def _link(url: str) -> str:
     return url if url.startswith(("https://", "http://")) and not any(map(str.isspace, url)) else ""
+
+
+def _base_url(document: Document) -> tuple[str, list[Json]]:
+    """The first server's URL and its variables as {name, value}."""
+    if document.is_swagger:
+        return _of_swagger(document), []
+    servers = [server for server in list_of(document.root, "servers") if isinstance(server, dict)]
+    if not servers:
+        document.findings.info("The description names no server: set the base URL yourself")
+        return "", []
+    if len(servers) > 1:
+        document.findings.info(f"The first of {len(servers)} servers is the base URL", "#/servers")
+    url = text_of(servers[0], "url", _MAX_URL)
+    variables = map_of(servers[0], "variables")
+    if not url.startswith(("http://", "https://", "{")):
+        document.findings.info("The server's URL is relative: set the base URL yourself", "#/servers/0/url")
+    return url, [
+        {"name": name[:256], "value": str(found.get("default", ""))[:_MAX_URL]}
+        for name, found in list(variables.items())[:_MAX_VARIABLES]
+        if isinstance(found, dict)
+    ]
+
+
+def _of_swagger(document: Document) -> str:
+    root = document.root
+    host, path = text_of(root, "host", 253), text_of(root, "basePath", _MAX_URL)
+    if not host:
+        document.findings.info("The description names no host: set the base URL yourself")
+        return path
+    schemes = [scheme for scheme in list_of(root, "schemes") if scheme in ("https", "http")]
+    scheme = "https" if "https" in schemes or not schemes else "http"
+    return f"{scheme}://{host}{path}"

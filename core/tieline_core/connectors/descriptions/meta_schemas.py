@@ -15,8 +15,9 @@ from typing import Any
 import jsonschema_rs
 import orjson
 
-from tieline_core.connectors.descriptions.document import Document, Json
+from tieline_core.connectors.descriptions.document import Document
 from tieline_core.connectors.descriptions.findings import cut, pointer
+from tieline_core.objects import Json
 
 MAX_DEVIATIONS = 50
 """How many deviations from the meta-schema become messages."""

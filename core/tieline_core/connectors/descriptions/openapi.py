@@ -7,20 +7,22 @@ from dataclasses import replace
 import orjson
 
 from tieline_core.connectors.descriptions.definitions import Definitions
-from tieline_core.connectors.descriptions.document import Document, Json, map_of, text_of
+from tieline_core.connectors.descriptions.document import Document, map_of
 from tieline_core.connectors.descriptions.findings import escaped
 from tieline_core.connectors.descriptions.operations import (
     CALLBACK,
     Names,
     OperationLocation,
     bodies,
+    described,
     in_paths,
     operations_of,
     parameter,
     parameters_of,
-    status_of,
+    responses_of,
     undeclared,
 )
+from tieline_core.objects import Json
 
 _SCHEMAS = ("schema", "itemSchema")
 
@@ -86,15 +88,7 @@ def _operation(
     if location.is_shared:
         identity = f"{location.at} {location.owner}"
     callbacks.extend(_in_callbacks(document, location, identity, name))
-    result: Json = {
-        "id": document.id_of(identity),
-        "errors": errors,
-        "type": "http",
-        "name": name,
-        "summary": text_of(location.node, "summary"),
-        "description": text_of(location.node, "description"),
-        "method": location.method.upper(),
-    }
+    result = described(document, location, identity, name, errors)
     if location.path:
         result["path"] = location.path
     parameters = [
@@ -135,12 +129,7 @@ def _request(
 def _responses(
     document: Document, definitions: Definitions, location: OperationLocation, name: str
 ) -> Iterator[Json]:
-    for key, node in map_of(location.node, "responses").items():
-        at = f"{location.at}/responses/{escaped(key)}"
-        status = status_of(key, at, document)
-        if status is None:
-            continue
-        response, where = document.mapping(node, at)
+    for key, status, at, response, where in responses_of(document, location):
         content = map_of(response, "content")
         yield {
             "status": status,

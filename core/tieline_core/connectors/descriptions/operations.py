@@ -8,8 +8,9 @@ from typing import Any
 import orjson
 
 from tieline_core.connectors.descriptions.definitions import Definitions
-from tieline_core.connectors.descriptions.document import Document, Json, list_of, map_of, text_of
+from tieline_core.connectors.descriptions.document import Document, list_of, map_of, text_of
 from tieline_core.connectors.descriptions.findings import cut, escaped
+from tieline_core.objects import Json
 from tieline_core.severity import Severity
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
@@ -185,6 +186,32 @@ def undeclared(location: OperationLocation, parameters: list[Json], errors: list
     return [
         {"name": name, "in": "path", "required": True, "type": "string", "completion": []} for name in missing
     ]
+
+
+def described(
+    document: Document, location: OperationLocation, identity: str, name: str, errors: list[Json]
+) -> Json:
+    """The fields that every operation has, in their order up to its method."""
+    return {
+        "id": document.id_of(identity),
+        "errors": errors,
+        "type": "http",
+        "name": name,
+        "summary": text_of(location.node, "summary"),
+        "description": text_of(location.node, "description"),
+        "method": location.method.upper(),
+    }
+
+
+def responses_of(
+    document: Document, location: OperationLocation
+) -> Iterator[tuple[str, int, str, Json, str]]:
+    """The responses of an operation: key, status and place, and the object with its own place."""
+    for key, node in map_of(location.node, "responses").items():
+        at = f"{location.at}/responses/{escaped(key)}"
+        status = status_of(key, at, document)
+        if status is not None:
+            yield key, status, at, *document.mapping(node, at)
 
 
 def status_of(key: str, location: str, document: Document) -> int | None:

@@ -5,17 +5,18 @@ from collections.abc import Iterator
 import orjson
 
 from tieline_core.connectors.descriptions.definitions import Definitions
-from tieline_core.connectors.descriptions.document import Document, Json, list_of, map_of, text_of
-from tieline_core.connectors.descriptions.findings import escaped
+from tieline_core.connectors.descriptions.document import Document, list_of, text_of
 from tieline_core.connectors.descriptions.operations import (
     Names,
     OperationLocation,
+    described,
     in_paths,
     parameter,
     parameters_of,
-    status_of,
+    responses_of,
     undeclared,
 )
+from tieline_core.objects import Json
 
 _JSON = "application/json"
 _FORM = "application/x-www-form-urlencoded"
@@ -41,13 +42,7 @@ def _operation(
         if node.get("in") not in ("body", "formData")
     ]
     result: Json = {
-        "id": document.id_of(f"{location.at} {location.path}"),
-        "errors": errors,
-        "type": "http",
-        "name": name,
-        "summary": text_of(location.node, "summary"),
-        "description": text_of(location.node, "description"),
-        "method": location.method.upper(),
+        **described(document, location, f"{location.at} {location.path}", name, errors),
         "path": location.path,
         "parameters": parameters + undeclared(location, parameters, errors),
     }
@@ -100,12 +95,7 @@ def _responses(
     document: Document, definitions: Definitions, location: OperationLocation, name: str
 ) -> Iterator[Json]:
     produced = _media_types(document, location, "produces") or [_JSON]
-    for key, node in map_of(location.node, "responses").items():
-        at = f"{location.at}/responses/{escaped(key)}"
-        status = status_of(key, at, document)
-        if status is None:
-            continue
-        response, where = document.mapping(node, at)
+    for key, status, at, response, where in responses_of(document, location):
         found: list[Json] = []
         if "schema" in response:
             called = f"{name} response {key}"

@@ -11,10 +11,11 @@ from typing import Any
 
 import orjson
 
-from tieline_core.connectors.descriptions.document import Document, Json
+from tieline_core.connectors.descriptions.document import Document
 from tieline_core.connectors.descriptions.findings import cut, pointer
 from tieline_core.connectors.descriptions.meta_schemas import check_against_meta_schema
 from tieline_core.connectors.descriptions.patterns import Patterns
+from tieline_core.objects import Json
 
 _REFERENCE = b'"$ref":"'
 _PATTERN = b'"pattern":"'

@@ -11,7 +11,7 @@ from datetime import datetime
 from tieline_core.credentials.linker import Problem
 from tieline_core.credentials.validation.scheme_findings import inline_findings
 from tieline_core.credentials.validation.secret_facts import SecretFacts, TokenFacts, ValueFacts
-from tieline_core.credentials.validation.secret_keys import NEEDED_KEYS, CredentialFinding, secret_problem
+from tieline_core.credentials.validation.secret_keys import NEEDED_KEYS, secret_problem
 from tieline_core.identity.ids import format_time
 from tieline_core.oauth.refresh_coordinator import not_renewable, refusal_message
 from tieline_core.resources.auth_schemes import AuthSchemeConfig, AuthSchemeType
@@ -66,7 +66,7 @@ class KnownCredential:
     """What ``resolve`` has found about its client, certificate and URLs."""
 
 
-def findings(known: KnownCredential, now: datetime) -> list[CredentialFinding]:
+def findings(known: KnownCredential, now: datetime) -> list[Problem]:
     """All that is wrong with a credential; empty when it is valid."""
     item = known.item
     if has_expired(item, now):
@@ -80,9 +80,9 @@ def findings(known: KnownCredential, now: datetime) -> list[CredentialFinding]:
             found += _values(known, known.secret.values, now)
     for own in inline_findings(item.auth_scheme_config):
         if own.message.severity == Severity.ERROR:
-            found.append(CredentialFinding(own.reason, f"Its auth scheme: {own.message.text}"))
+            found.append(Problem(own.reason, f"Its auth scheme: {own.message.text}"))
     said = {one.reason for one in found}
-    found += [CredentialFinding(one.reason, one.message) for one in known.links if one.reason not in said]
+    found += [one for one in known.links if one.reason not in said]
     found += [*_tokens(known.tokens, now)] if known.tokens else []
     return found
 
@@ -106,50 +106,50 @@ def recheck_times(known: KnownCredential, now: datetime) -> list[datetime]:
     return [moment for moment in moments if moment is not None and moment > now]
 
 
-def _expired(item: ConnectionCredential) -> CredentialFinding:
+def _expired(item: ConnectionCredential) -> Problem:
     when = format_time(item.expires_at) if item.expires_at else ""
-    return CredentialFinding(
+    return Problem(
         EXPIRED,
         f"The credential has expired at {when} and is deleted; replace it, or take it out of the spec",
     )
 
 
-def _fit(known: KnownCredential) -> Iterator[CredentialFinding]:
+def _fit(known: KnownCredential) -> Iterator[Problem]:
     item, scheme = known.item, known.scheme
     if scheme is None:
-        yield CredentialFinding(
+        yield Problem(
             "AuthSchemeNotFound",
             f'System "{known.system}" has no auth scheme "{item.auth_scheme_config_id}"; '
             "correct authSchemeConfigId or add the scheme",
         )
     elif item.type is not CredentialType.NONE and item.type not in FITTING[scheme.type]:
         usable = ", ".join(sorted(FITTING[scheme.type]))
-        yield CredentialFinding(
+        yield Problem(
             "CredentialTypeWrong",
             f"An auth scheme of type {scheme.type} cannot use a credential of type {item.type}; use {usable}",
         )
 
 
-def _values(known: KnownCredential, values: ValueFacts, now: datetime) -> Iterator[CredentialFinding]:
+def _values(known: KnownCredential, values: ValueFacts, now: datetime) -> Iterator[Problem]:
     item, scheme = known.item, known.scheme
     if scheme is None or scheme.type is AuthSchemeType.NONE:
         return
     raw = scheme.type in (AuthSchemeType.HMAC, AuthSchemeType.JWT_BEARER)
     no_text = sorted(values.no_text) if not raw else sorted(values.no_text - {"value", "key"})
     if no_text:
-        yield CredentialFinding(
+        yield Problem(
             "ValueNotText",
             f"{', '.join(no_text)} is no text in UTF-8, and the auth scheme needs text; correct the Secret",
         )
     broken = sorted(values.broken & _in_headers(scheme))
     if broken:
-        yield CredentialFinding(
+        yield Problem(
             "ValueBroken",
             f"{', '.join(broken)} has a line break (often the last character of a file), which cannot be sent; "
             "take it out of the Secret",
         )
     if item.type is CredentialType.BASIC_AUTH and values.colon:
-        yield CredentialFinding(
+        yield Problem(
             "UsernameWrong",
             "username has a colon, which basic authentication cannot carry (RFC 7617); use another user name",
         )
@@ -172,28 +172,28 @@ def _in_headers(scheme: AuthSchemeConfig) -> frozenset[str]:
     return frozenset({"value"}) if location in ("header", "cookie") else frozenset()
 
 
-def _certificate(values: ValueFacts, now: datetime) -> Iterator[CredentialFinding]:
+def _certificate(values: ValueFacts, now: datetime) -> Iterator[Problem]:
     found = values.certificate
     if found is None:
         return
     if found.problem:
-        yield CredentialFinding("CertificateWrong", f"The {found.problem}")
+        yield Problem("CertificateWrong", f"The {found.problem}")
     elif found.not_after and found.not_after <= now:
-        yield CredentialFinding(
+        yield Problem(
             "CertificateEnded", f"The certificate has ended at {format_time(found.not_after)}; replace it"
         )
     elif found.not_before and found.not_before > now:
-        yield CredentialFinding(
+        yield Problem(
             "CertificateNotYetValid",
             f"The certificate is valid from {format_time(found.not_before)} on; wait, or use another one",
         )
 
 
-def _signing_key(values: ValueFacts, key: str, algorithm: str) -> Iterator[CredentialFinding]:
+def _signing_key(values: ValueFacts, key: str, algorithm: str) -> Iterator[Problem]:
     found = values.signing.get(key)
     if algorithm.startswith("HS"):
         if found is not None:
-            yield CredentialFinding(
+            yield Problem(
                 "KeyWrong",
                 f"{key} is a key in PEM, and {algorithm} signs with a shared secret; "
                 "use that, or choose an algorithm of the RS or ES family",
@@ -201,47 +201,45 @@ def _signing_key(values: ValueFacts, key: str, algorithm: str) -> Iterator[Crede
         return
     family = _FAMILIES.get(algorithm) or _FAMILIES[algorithm[:2]]
     if found is None:
-        yield CredentialFinding(
-            "KeyWrong", f"{key} is not a private key in PEM, which {algorithm} needs; replace it"
-        )
+        yield Problem("KeyWrong", f"{key} is not a private key in PEM, which {algorithm} needs; replace it")
     elif found.problem:
-        yield CredentialFinding("KeyWrong", f"The {key} {found.problem}")
+        yield Problem("KeyWrong", f"The {key} {found.problem}")
     elif found.family != family:
-        yield CredentialFinding(
+        yield Problem(
             "KeyWrong",
             f"{key} is {found.family or 'of a kind that signs no tokens'}, and {algorithm} needs {family}; "
             "replace it, or change the scheme's algorithm",
         )
 
 
-def _oauth1(known: KnownCredential, method: str, values: ValueFacts) -> Iterator[CredentialFinding]:
+def _oauth1(known: KnownCredential, method: str, values: ValueFacts) -> Iterator[Problem]:
     consumer = known.consumer.values if known.consumer else ValueFacts()
     holder = values if "consumerSecret" in values.keys else consumer
     named = known.scheme and known.scheme.oauth1 and known.scheme.oauth1.credential_id
     if "consumerSecret" not in holder.keys and named:
         return  # what the credential that it names lacks is among the links
     if "consumerSecret" not in holder.keys:
-        yield CredentialFinding(
+        yield Problem(
             "SecretKeyMissing",
             "Neither the credential's Secret nor the auth scheme's has consumerSecret; add it to one of them",
         )
     elif method.startswith("RSA"):
         found = holder.signing.get("consumerSecret")
         if found is None or found.problem or found.family != "RSA":
-            yield CredentialFinding(
+            yield Problem(
                 "KeyWrong", f"consumerSecret is not an RSA key in PEM, which {method} needs; replace it"
             )
 
 
-def _tokens(tokens: TokenFacts, now: datetime) -> Iterator[CredentialFinding]:
+def _tokens(tokens: TokenFacts, now: datetime) -> Iterator[Problem]:
     if tokens.refused is not None:
-        yield CredentialFinding(REFUSED, refusal_message(tokens.refused))
+        yield Problem(REFUSED, refusal_message(tokens.refused))
     elif tokens.obtained and tokens.due_at is None and tokens.expires_at and tokens.expires_at <= now:
-        yield CredentialFinding(REFUSED, str(not_renewable()))
+        yield Problem(REFUSED, str(not_renewable()))
 
 
-def _given_token(values: ValueFacts, now: datetime) -> Iterator[CredentialFinding]:
+def _given_token(values: ValueFacts, now: datetime) -> Iterator[Problem]:
     """Tokens that a person stored and that nothing renews."""
     ended = values.expires_at is not None and values.expires_at <= now
     if ended and "refreshToken" not in values.keys:
-        yield CredentialFinding(REFUSED, str(not_renewable()))
+        yield Problem(REFUSED, str(not_renewable()))

@@ -7,18 +7,12 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tieline_core.credentials.linker import (
-    Directory,
-    LinkedCredential,
-    Object,
-    Problem,
-    certificate_of,
-    client_of,
-)
+from tieline_core.credentials.linker import Directory, LinkedCredential, Problem, certificate_of, client_of
 from tieline_core.credentials.live_lookups import DelegatingDirectory
 from tieline_core.credentials.oauth1_consumers import consumer_credential
 from tieline_core.credentials.resolver import Grant, resolve
 from tieline_core.credentials.validation.secret_facts import SecretFacts
+from tieline_core.objects import ObjectView
 from tieline_core.resources.auth_schemes import AuthSchemeConfig
 from tieline_core.resources.connections import ConnectionCredential
 from tieline_core.resources.parsed_cache import CONNECTION
@@ -63,7 +57,7 @@ class FactsLookups(DelegatingDirectory):
 def resolve_references(
     directory: Directory,
     facts: Facts,
-    connection: Object,
+    connection: ObjectView,
     item: ConnectionCredential,
     scheme: AuthSchemeConfig | None,
 ) -> ResolvedReferences:
@@ -109,7 +103,7 @@ def scheme_links(directory: Directory, namespace: str, scheme: AuthSchemeConfig)
 def _certificate(
     directory: Directory,
     facts: Facts,
-    connection: Object,
+    connection: ObjectView,
     item: ConnectionCredential,
     scheme: AuthSchemeConfig,
 ) -> list[Problem]:

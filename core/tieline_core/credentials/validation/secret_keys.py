@@ -1,8 +1,8 @@
 """Which keys a credential's Secret needs, and what is wrong with a Secret as a whole."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from tieline_core.credentials.linker import Problem
 from tieline_core.credentials.validation.secret_facts import SecretFacts
 from tieline_core.identity.names import CREDENTIAL_TYPE
 from tieline_core.resources.connections import CredentialType
@@ -23,35 +23,21 @@ NEEDED_KEYS: Mapping[CredentialType, Sequence[Sequence[str]]] = {
 }
 
 
-@dataclass(frozen=True)
-class CredentialFinding:
-    """What is wrong with a credential."""
-
-    reason: str
-    """One word in CamelCase."""
-    message: str
-    """A sentence with what to do; never a value."""
-
-
-def secret_problem(
-    facts: SecretFacts, needed: Sequence[Sequence[str]], namespace: str
-) -> CredentialFinding | None:
+def secret_problem(facts: SecretFacts, needed: Sequence[Sequence[str]], namespace: str) -> Problem | None:
     """What is wrong with a Secret, or None."""
     if not facts.exists:
-        return CredentialFinding(
+        return Problem(
             "SecretNotFound",
             f'Secret "{facts.name}" does not exist in namespace {namespace}; '
             f"create it with type {CREDENTIAL_TYPE}, or correct the secretRef",
         )
     if not facts.right_type:
-        return CredentialFinding(
+        return Problem(
             "SecretTypeWrong",
             f'Secret "{facts.name}" is not of type {CREDENTIAL_TYPE}, and others are not used; '
             "a Secret's type cannot be changed: delete it and create it again",
         )
     missing = [" or ".join(names) for names in needed if not facts.keys.intersection(names)]
     if missing:
-        return CredentialFinding(
-            "SecretKeyMissing", f'Secret "{facts.name}" lacks {", ".join(missing)}; add it'
-        )
+        return Problem("SecretKeyMissing", f'Secret "{facts.name}" lacks {", ".join(missing)}; add it')
     return None

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from tieline_core.identity.ids import environment_id
 from tieline_core.identity.names import INTERNAL_API_SERVICE, PUBLIC_API_SERVICE
@@ -14,6 +15,8 @@ from tieline_core.resources.projects import EnvironmentSpec
 from tieline_operator.apply.diff import contained
 from tieline_operator.apply.plan import Child, Deletion, Manifest, Object
 from tieline_operator.config import Config
+from tieline_operator.engine.credentials import environment_secret
+from tieline_operator.engine.queue_levels import EMPTY, QueueLevel
 from tieline_operator.reconcilers.project.address_conflicts import HOST_TAKEN
 from tieline_operator.reconcilers.project.environment_status import ActualEnvironment, DesiredEnvironment
 from tieline_operator.reconcilers.project.observed import ObservedEnvironment, ObservedProject
@@ -23,7 +26,7 @@ from tieline_operator.workload.manifests import REVISION_ANNOTATION, Workload
 from tieline_operator.workload.pods import Failure, deployed_version, read_pod
 from tieline_operator.workload.public_urls import filled, in_lower_case
 
-OPTIONAL_CHILDREN = (r.POD_DISRUPTION_BUDGETS, r.INGRESSES, r.HTTP_ROUTES)
+OPTIONAL_CHILDREN = (r.POD_DISRUPTION_BUDGETS, r.INGRESSES, r.HTTP_ROUTES, r.ENGINE_SECRETS)
 """Children that exist only where the spec or the settings ask for them."""
 
 
@@ -35,6 +38,8 @@ class EnvironmentPlan:
     actual: ActualEnvironment
     children: Sequence[Child] = ()
     deletions: Sequence[Deletion] = ()
+    renew_after: float | None = None
+    """Seconds until the credentials of its pods are renewed."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class Target:
 
 
 def plan_environment(
-    observed: ObservedProject, spec: EnvironmentSpec, *, current: str | None
+    observed: ObservedProject, spec: EnvironmentSpec, *, current: str | None, now: datetime
 ) -> EnvironmentPlan:
     """Plans one environment; ``current`` is the name of the version of the project's current files."""
     environment = observed.environments[spec.name]
@@ -78,10 +83,11 @@ def plan_environment(
         problem=target.problem,
         waiting=target.waiting,
         connection_problem=environment.connection_problem,
+        queue_level=_queue_level(observed, environment, spec.name) if workload.engine_urls else EMPTY,
         public_url="" if environment.address_conflict else workload.public_url,
     )
     return _with_manifests(
-        observed, environment, EnvironmentPlan(desired=desired, actual=actual), workload, target
+        observed, environment, EnvironmentPlan(desired=desired, actual=actual), workload, target, now
     )
 
 
@@ -91,12 +97,18 @@ def _with_manifests(
     planned: EnvironmentPlan,
     workload: Workload,
     target: Target,
+    now: datetime,
 ) -> EnvironmentPlan:
     objects: dict[Resource, Manifest] = {
         r.SERVICE_ACCOUNTS: manifests.service_account(workload),
         r.NETWORK_POLICIES: manifests.network_policy(workload),
         r.SERVICES: manifests.service(workload),
     }
+    renew_after = None
+    if workload.engine_urls and observed.engine_signer:
+        objects[r.ENGINE_SECRETS], renew_after = environment_secret(
+            workload, observed.engine_signer, environment.children.get(r.ENGINE_SECRETS), now
+        )
     if workload.replicas > 1:
         objects[r.POD_DISRUPTION_BUDGETS] = manifests.disruption_budget(workload)
 
@@ -119,12 +131,14 @@ def _with_manifests(
         Child(resource=resource, desired=manifest, actual=environment.children.get(resource))
         for resource, manifest in objects.items()
     )
+    # Without the signer, pods use the credentials that they have.
+    kept = (r.ENGINE_SECRETS,) if workload.engine_urls else ()
     deletions = tuple(
         Deletion.of(resource, environment.children[resource])
         for resource in OPTIONAL_CHILDREN
-        if resource in environment.children and resource not in objects
+        if resource in environment.children and resource not in objects and resource not in kept
     )
-    return replace(planned, desired=desired, children=children, deletions=deletions)
+    return replace(planned, desired=desired, children=children, deletions=deletions, renew_after=renew_after)
 
 
 def _deployment(
@@ -219,6 +233,7 @@ def _workload(observed: ObservedProject, environment: ObservedEnvironment, spec:
         previous_api_url=config.previous_api_url,
         api_ports={INTERNAL_API_SERVICE: config.internal_port, PUBLIC_API_SERVICE: config.listen_port},
         otlp_endpoint=config.otlp_endpoint,
+        engine_urls=_engine_urls(observed),
         egress=config.egress,
         public_url=public_url(config, project, spec.name, name, environment.children),
         metrics_namespaces=config.metrics_namespaces,
@@ -228,6 +243,21 @@ def _workload(observed: ObservedProject, environment: ObservedEnvironment, spec:
             config.exposure.tls_secret, _url_values(project, spec.name, name, environment.children)
         ),
     )
+
+
+def _queue_level(observed: ObservedProject, environment: ObservedEnvironment, name: str) -> QueueLevel:
+    """The level; the last one while it is not known, as after a restart."""
+    previous = observed.previous(name)
+    if environment.queue_level is not None:
+        return environment.queue_level
+    return QueueLevel(previous.queued, previous.dead_letters) if previous else EMPTY
+
+
+def _engine_urls(observed: ObservedProject) -> tuple[str, ...]:
+    """The event engine for pods. A younger Project with the id of another one does not get at the other's events."""
+    if not observed.organisation_id or observed.duplicate:
+        return ()
+    return observed.config.engine_url
 
 
 def public_url(

@@ -12,7 +12,7 @@ from cachetools import LRUCache
 
 from tieline_common.single_flight import SingleFlight
 from tieline_core.connectors.webhooks import Interface
-from tieline_core.evaluation.busy import EvaluationBusy
+from tieline_core.evaluation.pool import EvaluationBusy
 from tieline_core.kubernetes.resources import CONFIG_MAPS
 from tieline_core.project_files.checker import Analysis, FilesChecker
 from tieline_core.project_files.config_maps import FilesMissing, files_digest, source_files, unpack

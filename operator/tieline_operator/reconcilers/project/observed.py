@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from tieline_core.engine.trust import AccountSigner
 from tieline_core.evaluation.verdicts import FIT, Verdict
 from tieline_core.identity.owner_references import owner_reference
 from tieline_core.kubernetes import Resource
@@ -15,6 +16,7 @@ from tieline_core.resources import Project, ProjectVersion
 from tieline_core.resources.projects import EnvironmentStatus
 from tieline_operator.apply.plan import Object, Outcome
 from tieline_operator.config import Config
+from tieline_operator.engine.queue_levels import QueueLevel
 from tieline_operator.reconcilers.project.version_selection import VersionSelection
 from tieline_operator.workload.pods import Failure
 
@@ -47,6 +49,8 @@ class ObservedEnvironment:
     """Names of its connection templates."""
     address_conflict: str = ""
     """Why it cannot have its address; empty where it can."""
+    queue_level: QueueLevel | None = None
+    """How full its queue in the event engine is; None while it is not known."""
     connection_problem: Failure | None = None
     """Why one of its templates has no usable connection."""
 
@@ -56,6 +60,8 @@ class ObservedProject:
     """The observed state of a project."""
 
     config: Config
+    engine_signer: AccountSigner | None = None
+    """Signs the credentials of pods for the event engine; None while it is not known."""
     project: Project
     organisation_id: str | None
     """The id of the organisation that the namespace is; None when it is none."""

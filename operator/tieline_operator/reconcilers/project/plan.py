@@ -41,10 +41,10 @@ class _Environment:
 
     @property
     def recheck_after(self) -> float | None:
-        """Seconds after which to reconcile again: no event says that an address became free."""
+        """Seconds after which to reconcile again: no event says that an address is free, or that credentials end."""
         problem = self.planned.desired.problem
         waits = RECHECK_SECONDS if problem and problem.reason == HOST_TAKEN else None
-        return earliest(waits, self.computed.requeue_after)
+        return earliest(waits, self.computed.requeue_after, self.planned.renew_after)
 
 
 def plan(
@@ -59,7 +59,9 @@ def plan(
         return Plan(outcome=refused, status=_previous_status(observed))
     creations, current = _versions(observed)
     environments = [
-        _environment(plan_environment(observed, spec, current=current), (refusals or {}).get(spec.name), now)
+        _environment(
+            plan_environment(observed, spec, current=current, now=now), (refusals or {}).get(spec.name), now
+        )
         for spec in observed.project.spec.effective_environments()
     ]
     deletions, recheck_after = garbage(observed, _in_use(environments, current), now)

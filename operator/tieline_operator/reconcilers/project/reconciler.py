@@ -3,7 +3,9 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Protocol
 
+from tieline_core.engine.trust import AccountSigner
 from tieline_core.evaluation.variables_checker import VariablesChecker
 from tieline_core.identity.ids import (
     environment_id,
@@ -14,6 +16,7 @@ from tieline_core.identity.names import (
     ENVIRONMENT_ID_LABEL,
     ENVIRONMENT_LABEL,
     INSTANCE_LABEL,
+    engine_credentials_name,
     label_value,
     legacy_workload_name,
     recorded_workload,
@@ -39,9 +42,10 @@ from tieline_operator.apply.conditions import find_condition, has_failed, is_ter
 from tieline_operator.apply.ownership import may_write
 from tieline_operator.apply.plan import Key, Object, Plan
 from tieline_operator.cache.cluster_cache import ClusterCache
-from tieline_operator.cache.indexers import CHILD_RESOURCES, joined
+from tieline_operator.cache.indexers import CHILD_RESOURCES, child_name, joined
 from tieline_operator.cache.organisations import not_an_organisation, organisation
 from tieline_operator.config import Config
+from tieline_operator.engine.queue_levels import QueueLevel
 from tieline_operator.reconcilers.connection_templates import UNUSABLE
 from tieline_operator.reconcilers.project.address_conflicts import address_conflict
 from tieline_operator.reconcilers.project.environment_plan import public_url
@@ -63,6 +67,27 @@ from tieline_operator.workload.exposure import ExposureMode
 from tieline_operator.workload.pods import Failure, deployed_version
 
 
+class Engine(Protocol):
+    """What the reconciler needs of the event engine."""
+
+    @property
+    def signer(self) -> AccountSigner | None:
+        """Signs the credentials of pods; None while it is not known."""
+
+    def level(self, namespace: str, secret: str) -> QueueLevel | None:
+        """How full an environment's queue is, by the Secret with its credentials; None while it is not known."""
+
+
+class _NoEngine:
+    signer = None
+
+    def level(self, namespace: str, secret: str) -> None:
+        """There is no queue."""
+
+
+NO_ENGINE: Engine = _NoEngine()
+
+
 class ProjectReconciler:
     """Reconciles projects."""
 
@@ -72,12 +97,14 @@ class ProjectReconciler:
         code: ProjectFiles,
         checker: VariablesChecker | None = None,
         enqueue: Callable[[Key], None] = lambda _key: None,
+        engine: Engine = NO_ENGINE,
     ) -> None:
         """``enqueue`` reconciles a project again, once its schema or its files have been checked."""
         self._config = config
         self._code = code
         self._checker = checker or VariablesChecker()
         self._enqueue = enqueue
+        self._engine = engine
 
     async def reconcile(self, cache: ClusterCache, obj: Object, now: datetime) -> Plan:
         """Observes the Project and plans."""
@@ -106,6 +133,7 @@ class ProjectReconciler:
             conflict = conflict or duplicate
         return ObservedProject(
             config=self._config,
+            engine_signer=self._engine.signer,
             project=project,
             organisation_id=claim.id if claim and not claim.older else None,
             not_an_organisation=not_an_organisation(cache[NAMESPACES], namespace),
@@ -175,7 +203,8 @@ class ProjectReconciler:
                 environment = replace(
                     environment, address_conflict=address_conflict(obj, spec.name, url, cache[PROJECTS])
                 )
-            environments[spec.name] = environment
+            level = self._engine.level(project.namespace, engine_credentials_name(workload))
+            environments[spec.name] = replace(environment, queue_level=level)
         return environments
 
     async def _analyses(
@@ -220,7 +249,9 @@ def _workload(cache: ClusterCache, obj: Object, project: Project, name: str) -> 
     uid = project.metadata.uid
     labels = {ENVIRONMENT_ID_LABEL: environment_id(project.id, name)}
     existing = [
-        found for resource in CHILD_RESOURCES if (found := cache[resource].get(project.namespace, legacy))
+        found
+        for resource in CHILD_RESOURCES
+        if (found := cache[resource].get(project.namespace, child_name(resource, legacy)))
     ]
     if any(_is_of_another_project(found, project) for found in existing):
         return workload_name(project.name, name)
@@ -246,7 +277,7 @@ def _environment(
     labels = {ENVIRONMENT_ID_LABEL: environment_id(project.id, name)}
     children: dict[Resource, Object] = {}
     for resource in CHILD_RESOURCES:
-        found = cache[resource].get(namespace, workload)
+        found = cache[resource].get(namespace, child_name(resource, workload))
         if found is not None and not is_terminating(found) and may_write(found, uid, labels):
             children[resource] = found
     index_key = joined(namespace, project.name, name)
@@ -295,7 +326,7 @@ def _orphaned_children(
         (resource, obj)
         for resource in CHILD_RESOURCES
         for obj in cache[resource].by_index("project", label)
-        if obj["metadata"]["name"] not in names
+        if obj["metadata"]["name"] not in {child_name(resource, name) for name in names}
         and not is_terminating(obj)
         and is_owned(obj, project.metadata.uid)
     ]

@@ -6,7 +6,7 @@ from tests.harness.processes.nats_server import NatsServer
 from tests.integration.api.conftest import Client
 from tests.integration.api.contract.all_resources import MARK, Everything, make_everything
 from tieline_api.handlers import OPERATIONS
-from tieline_api.http.openapi_links import parameters
+from tieline_api.http.openapi import parameters
 from tieline_api.http.operation import Operation
 
 pytestmark = pytest.mark.cluster

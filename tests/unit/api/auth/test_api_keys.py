@@ -10,7 +10,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from tieline_api.auth.api_keys import ApiKeys, manifest, new_key, secret_name
 from tieline_api.auth.authentication import AuthenticatorChain, Caller, bearer_token
-from tieline_api.auth.failure_limit import credential_of
+from tieline_api.auth.rate_limits import credential_of
 from tieline_api.errors import ApiError
 from tieline_core.identity.ids import new_id
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tieline_api.auth.failure_limit import FailureLimiter, credential_of
+from tieline_api.auth.rate_limits import FailureLimiter, credential_of
 from tieline_api.client_address import networks, origin
 from tieline_api.errors import ApiError
 

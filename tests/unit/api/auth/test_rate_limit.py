@@ -3,7 +3,7 @@
 import pytest
 
 from tieline_api.auth.authentication import Caller
-from tieline_api.auth.rate_limit import RateLimiter
+from tieline_api.auth.rate_limits import RateLimiter
 from tieline_api.errors import ApiError
 
 ANN, BOB = Caller(username="ann"), Caller(username="bob")

@@ -8,7 +8,7 @@ from tests.unit.oauth.memory_lookups import ACME, credential, make, oauth2, syst
 from tieline_api.errors import ApiError
 from tieline_api.oauth.authorization_request import HeldCredential
 from tieline_api.oauth.pkce import requires_pkce
-from tieline_api.schemas.oauth2_initialise import OAuth2Initialise
+from tieline_api.schemas.authorisations import OAuth2Initialise
 
 
 def body(**changes: Any) -> OAuth2Initialise:

@@ -10,10 +10,9 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from tieline_api.http import body_timeout
-from tieline_api.http.middleware import error_handling
+from tieline_api.http import request_body
+from tieline_api.http.middleware import STANDARD_HEADERS, add_standard_headers, error_handling
 from tieline_api.http.request_body import read_body
-from tieline_api.http.security_headers import STANDARD, add_standard_headers
 from tieline_api.server.http_server import Runner
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -99,7 +98,7 @@ async def test_a_body_that_comes_byte_by_byte_is_given_up(
     limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a while without enough of it, or at the end of its time."""
-    monkeypatch.setattr(body_timeout, "GRACE_SECONDS", 0.2 if limit == "slow" else 60.0)
+    monkeypatch.setattr(request_body, "GRACE_SECONDS", 0.2 if limit == "slow" else 60.0)
     async with serving(body_seconds=60 if limit == "slow" else 0.3) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 900\r\n\r\n")
@@ -118,8 +117,8 @@ async def test_a_body_that_comes_byte_by_byte_is_given_up(
 
 
 async def test_a_body_that_makes_progress_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(body_timeout, "GRACE_SECONDS", 0.2)
-    monkeypatch.setattr(body_timeout, "BYTES_PER_SECOND", 1000)
+    monkeypatch.setattr(request_body, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(request_body, "BYTES_PER_SECOND", 1000)
     async with serving(body_seconds=60) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 900\r\n\r\n")
@@ -150,7 +149,7 @@ async def test_every_answer_has_the_standard_headers(
         writer.write(sent)
         found, headers, body = await told(reader)
         assert found == status
-        assert STANDARD.keys() <= headers.keys()
+        assert STANDARD_HEADERS.keys() <= headers.keys()
         assert headers["Server"] == "tieline"
         if code:
             assert json.loads(body)["code"] == code
@@ -170,4 +169,4 @@ async def test_an_unknown_expectation_is_refused_in_the_contracts_form() -> None
     assert status == 417
     assert json.loads(body)["code"] == "malformed"
     assert "200-nothing" not in body.decode()
-    assert STANDARD.items() <= headers.items()
+    assert STANDARD_HEADERS.items() <= headers.items()

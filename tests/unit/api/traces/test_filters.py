@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tieline_api.traces.filters import MAX_TERMS, BadFilterError, parse_filter
+from tieline_api.traces.query import MAX_TERMS, BadFilterError, parse_filter
 
 
 @pytest.mark.parametrize(

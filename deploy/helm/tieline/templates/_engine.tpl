@@ -1,0 +1,22 @@
+{{- /* Whether this release brings an engine of its own. */ -}}
+{{- define "tieline.ownEngine" -}}
+{{- if and .Values.engine.enabled (not .Values.engine.external.url) }}true{{ end }}
+{{- end }}
+
+{{- /* What operator and API are told about the engine: nothing where there is none. */ -}}
+{{- define "tieline.engineConfiguration" -}}
+{{- if .Values.engine.enabled -}}
+TIELINE_ENGINE_URL: {{ .Values.engine.external.url | default (printf "nats://tieline-engine.%s.svc:4222" .Release.Namespace) }}
+TIELINE_ENGINE_REPLICAS: {{ .Values.engine.replicas | quote }}
+{{- end }}
+{{- end }}
+
+{{- /* 85 % of the memory limit, where it is in Mi or Gi: beyond it the Go runtime collects more often. */ -}}
+{{- define "tieline.goMemoryLimit" -}}
+{{- $limit := dig "limits" "memory" "" .Values.engine.resources | toString -}}
+{{- if hasSuffix "Gi" $limit -}}
+{{ trimSuffix "Gi" $limit | float64 | mulf 870.4 | floor | int }}MiB
+{{- else if hasSuffix "Mi" $limit -}}
+{{ trimSuffix "Mi" $limit | float64 | mulf 0.85 | floor | int }}MiB
+{{- end -}}
+{{- end }}

@@ -1,0 +1,98 @@
+"""Which streams the event engine should have, by the caches. Pure."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from tieline_core.engine.streams import StreamOwner
+from tieline_core.identity.ids import environment_id, object_id
+from tieline_core.identity.names import ENVIRONMENT_ID_LABEL
+from tieline_core.identity.organisations import labelled_id
+from tieline_core.kubernetes.resources import ENGINE_SECRETS, NAMESPACES, PROJECTS
+from tieline_core.resources.projects import DEFAULT_ENVIRONMENT
+from tieline_operator.apply.plan import Object
+from tieline_operator.cache.cluster_cache import Listers
+from tieline_operator.cache.indexers import namespace_of
+from tieline_operator.cache.organisations import organisation
+from tieline_operator.engine.stream_list import StreamFacts
+from tieline_protocol.event_streams import EventStreams, history_stream
+
+
+class StreamKey(NamedTuple):
+    """Streams that are made together: an environment's, or the run history of an organisation."""
+
+    namespace: str
+    secret: str = ""
+    """The name of the Secret with the environment's credentials; empty for the run history."""
+
+
+def stream_keys(listers: Listers) -> Iterator[StreamKey]:
+    """The streams of all environments that have credentials, and of their organisations."""
+    secrets = listers[ENGINE_SECRETS].list()
+    for namespace in sorted({namespace_of(secret) for secret in secrets}):
+        yield StreamKey(namespace)
+    for secret in secrets:
+        yield StreamKey(namespace_of(secret), secret["metadata"]["name"])
+
+
+def organisation_of(listers: Listers, namespace: str) -> str | None:
+    """The organisation that a namespace is; None where it is none."""
+    claim = organisation(listers[NAMESPACES], namespace)
+    return claim.id if claim and not claim.older else None
+
+
+def streams_of(listers: Listers, key: StreamKey) -> EventStreams | None:
+    """The streams of an environment; None where it has no credentials any more."""
+    secret = listers[ENGINE_SECRETS].get(key.namespace, key.secret)
+    identifier = organisation_of(listers, key.namespace)
+    if secret is None or identifier is None:
+        return None
+    environment = secret["metadata"].get("labels", {}).get(ENVIRONMENT_ID_LABEL)
+    return EventStreams(identifier, environment) if environment else None
+
+
+def environments(listers: Listers) -> Mapping[StreamKey, EventStreams]:
+    """The streams of all environments that have credentials."""
+    return {
+        key: streams
+        for key in stream_keys(listers)
+        if key.secret and (streams := streams_of(listers, key)) is not None
+    }
+
+
+class KnownStreams:
+    """Tells streams of environments and organisations that exist from those of which nothing is left.
+
+    A namespace that has lost its label is no organisation, but its events are not garbage.
+    """
+
+    def __init__(self, listers: Listers) -> None:
+        labels = {one["metadata"]["name"]: labelled_id(one) for one in listers[NAMESPACES].list()}
+        self._unlabelled = {name for name, identifier in labels.items() if identifier is None}
+        self._histories = {history_stream(one) for one in labels.values() if one is not None}
+        self._environments: dict[str, set[str | None]] = {}
+        for project in listers[PROJECTS].list():
+            for identifier in _environment_ids(project):
+                for name in EventStreams("", identifier).names:
+                    owners = self._environments.setdefault(name, set())
+                    owners.add(labels.get(namespace_of(project)))
+
+    def __contains__(self, stream: StreamFacts) -> bool:
+        owner: StreamOwner | None = stream.owner
+        if owner is None:
+            return True
+        if stream.name == history_stream(owner.organisation):
+            return stream.name in self._histories or owner.namespace in self._unlabelled
+        owners = self._environments.get(stream.name, set())
+        return owner.organisation in owners or None in owners
+
+
+def _environment_ids(project: Object) -> Iterator[str]:
+    """By spec and status, of Projects too that this version's models refuse."""
+    identifier = object_id(project)
+    named = [item.get("name") for item in project.get("spec", {}).get("environments") or ()]
+    for name in named or [DEFAULT_ENVIRONMENT]:
+        if name:
+            yield environment_id(identifier, name)
+    for item in project.get("status", {}).get("environments") or ():
+        if found := item.get("id"):
+            yield found

@@ -1,0 +1,146 @@
+"""Keeps the event engine's Secrets in the release's namespace: the keys, the servers' configuration, the API's access.
+
+The trust Secret is created when it is missing, and never changed: an administrator may have filled it. The others
+follow from it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from tieline_common.backoff import exponential, jitter
+from tieline_core.engine.trust import AccountSigner, InvalidTrustError
+from tieline_core.kubernetes import AlreadyExists, KubeError, NotFound, Resource
+from tieline_core.kubernetes.resources import SECRETS
+from tieline_operator.apply.applier import Writer
+from tieline_operator.apply.plan import MANAGER, Manifest, Object
+from tieline_operator.engine.keys import (
+    API_SECRET,
+    CONFIG_SECRET,
+    TRUST_SECRET,
+    EngineKeys,
+    api_secret,
+    config_secret,
+    has_values,
+    new_trust_secret,
+    read_trust_secret,
+)
+
+logger = logging.getLogger(__name__)
+
+RECHECK_SECONDS = 300.0
+"""How late a change of the trust Secret is noticed."""
+_FIRST_BACKOFF, _LONGEST_BACKOFF = 1.0, 60.0
+
+
+class Reader(Protocol):
+    """Reads an object from the API server."""
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Mapping[str, Any]: ...
+
+
+class KeyManager:
+    """The engine's keys, as long as they can be used."""
+
+    def __init__(
+        self,
+        kube: Reader,
+        writes: Writer,
+        *,
+        namespace: str,
+        replicas: int,
+        changed: Callable[[], None],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """``changed`` is called when there are other keys than before. ``replicas`` are the engine's servers."""
+        self._kube = kube
+        self._writes = writes
+        self._namespace = namespace
+        self._replicas = replicas
+        self._changed = changed
+        self._now = now
+        self.keys: EngineKeys | None = None
+        """None until they are known, and while the Secret cannot be used."""
+        self.problem = ""
+        """Why there are no keys, or why a Secret cannot be written; it quotes no value."""
+
+    @property
+    def signer(self) -> AccountSigner | None:
+        """Signs the users of the engine."""
+        return self.keys.signer if self.keys else None
+
+    async def run(self) -> None:
+        """Looks at the Secrets now and then, for ever."""
+        failures = 0
+        while True:
+            failures = 0 if await self.refresh() else failures + 1
+            wait = exponential(failures, first=_FIRST_BACKOFF, cap=_LONGEST_BACKOFF)
+            await asyncio.sleep(jitter(wait) if failures else RECHECK_SECONDS)
+
+    async def refresh(self) -> bool:
+        """Reads the keys, and writes what follows from them. False where that did not work."""
+        try:
+            await self._read_keys()
+            await self._write_others()
+        except InvalidTrustError as error:
+            # No one can be signed with half of the keys; what was signed before stays valid.
+            self._use(None)
+            return self._failed(f"The Secret {TRUST_SECRET} cannot be used: {error}")
+        except KubeError as error:
+            return self._failed(f"The Secrets of the event engine cannot be kept: {error}")
+        except Exception as error:
+            # Its text may quote what was read.
+            return self._failed(f"The Secrets of the event engine cannot be kept: {type(error).__name__}")
+        if self.problem:
+            logger.info("The Secrets of the event engine are usable again")
+        self.problem = ""
+        return True
+
+    def _failed(self, problem: str) -> bool:
+        level = logging.DEBUG if problem == self.problem else logging.ERROR
+        logger.log(level, "%s", problem, extra={"namespace": self._namespace})
+        self.problem = problem
+        return False
+
+    async def _read_keys(self) -> None:
+        secret = await self._get(TRUST_SECRET)
+        if secret is None:
+            try:
+                secret = await self._writes.create(
+                    SECRETS, new_trust_secret(self._namespace), field_manager=MANAGER
+                )
+                logger.info("Made keys for the event engine", extra={"secret": TRUST_SECRET})
+            except AlreadyExists:
+                secret = await self._kube.get(SECRETS, TRUST_SECRET, self._namespace)
+        self._use(read_trust_secret(secret))
+
+    def _use(self, keys: EngineKeys | None) -> None:
+        before, self.keys = self.keys, keys
+        if _identity(before) != _identity(keys):
+            self._changed()
+
+    async def _write_others(self) -> None:
+        if self.keys is None:
+            return
+        config = config_secret(self.keys, self._namespace, replicas=self._replicas)
+        if config is not None and not has_values(await self._get(CONFIG_SECRET), config):
+            await self._apply(config)
+        api = api_secret(self.keys, self._namespace, await self._get(API_SECRET), self._now())
+        if api is not None:
+            await self._apply(api)
+
+    async def _apply(self, secret: Manifest) -> None:
+        await self._writes.apply(SECRETS, secret, field_manager=MANAGER, force=True)
+        logger.info("Wrote a Secret of the event engine", extra={"secret": secret["metadata"]["name"]})
+
+    async def _get(self, name: str) -> Object | None:
+        try:
+            return await self._kube.get(SECRETS, name, self._namespace)
+        except NotFound:
+            return None
+
+
+def _identity(keys: EngineKeys | None) -> tuple[str, str, str] | None:
+    return (keys.signer.account, keys.signer.signer.public_key, keys.release) if keys else None

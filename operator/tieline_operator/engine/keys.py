@@ -1,0 +1,152 @@
+"""The Secrets of the event engine in the release's namespace: what they hold, and whether it can be used. Pure."""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tieline_core.engine.server_config import EngineConfig
+from tieline_core.engine.trust import AccountSigner, EngineTrust, InvalidTrustError, new_encryption_key
+from tieline_core.identity.ids import new_id, parse_time
+from tieline_operator.apply.plan import Manifest, Object
+from tieline_operator.engine.credentials import VALID, credentials_annotations, seconds_to_renewal
+from tieline_operator.workload.manifests import ENGINE_CREDENTIALS
+from tieline_operator.workload.network_policies import ENGINE
+from tieline_protocol.engine_credentials import Credentials
+
+TRUST_SECRET = "tieline-engine-trust"  # noqa: S105  (a name)
+CONFIG_SECRET = "tieline-engine-config"  # noqa: S105  (a name)
+API_SECRET = "tieline-engine-api"  # noqa: S105  (a name)
+ENCRYPTION_KEY = "encryption-key"
+PREVIOUS_SIGNER = "previous-signer"
+RELEASE_ID = "release-id"
+CONFIG_FILE = "nats.conf"
+_STORAGE = "/data"
+_API_USER = "api"
+_PUBLIC_KEY = re.compile(r"A[A-Z2-7]{55}")
+_LABELS = {
+    "app.kubernetes.io/name": ENGINE,
+    "app.kubernetes.io/part-of": "tieline",
+    "app.kubernetes.io/managed-by": "tieline-operator",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineKeys:
+    """What the trust Secret holds."""
+
+    signer: AccountSigner
+    """Signs all users."""
+    trust: EngineTrust | None
+    """All keys; None where an administrator's engine is used, and they gave a signing key of an account."""
+    encryption_key: str = field(default="", repr=False)
+    """With which the servers encrypt what they store."""
+    previous_signers: tuple[str, ...] = ()
+    """Public keys whose users stay valid."""
+    release: str
+    """Tells this installation from others that use the same engine."""
+    created: datetime
+    """When the Secret was created."""
+
+
+def new_trust_secret(namespace: str) -> Manifest:
+    """A Secret with new keys."""
+    values = EngineTrust().to_values() | {ENCRYPTION_KEY: new_encryption_key(), RELEASE_ID: new_id()}
+    return _secret(TRUST_SECRET, namespace, values)
+
+
+def read_trust_secret(secret: Object) -> EngineKeys:
+    """The keys in a Secret. Raises InvalidTrustError, whose message names the wrong value and does not quote it."""
+    values = _values(secret)
+    previous = tuple(_text(values, PREVIOUS_SIGNER).split())
+    if not all(_PUBLIC_KEY.fullmatch(key) for key in previous):
+        raise InvalidTrustError(f"The value {PREVIOUS_SIGNER} is no public key of an account")
+    trust = None
+    if "account" in values:
+        signer = AccountSigner.from_values(values)
+    else:
+        trust = EngineTrust.from_values(values)
+        signer = trust.users
+        if not _text(values, ENCRYPTION_KEY):
+            raise InvalidTrustError(f"The value {ENCRYPTION_KEY} is missing")
+    metadata = secret["metadata"]
+    return EngineKeys(
+        signer=signer,
+        trust=trust,
+        encryption_key=_text(values, ENCRYPTION_KEY),
+        previous_signers=previous,
+        release=_text(values, RELEASE_ID) or metadata["uid"],
+        created=parse_time(metadata["creationTimestamp"]),
+    )
+
+
+def config_secret(keys: EngineKeys, namespace: str, *, replicas: int) -> Manifest | None:
+    """The Secret with the configuration of the engine's servers, and the key with which they encrypt what they store.
+
+    It is the same each time it is made from the same keys. None where the servers are an administrator's.
+    """
+    if keys.trust is None:
+        return None
+    # Several servers find each other by the names that the StatefulSet gives them.
+    hosts = (f"{ENGINE}-{number}.{ENGINE}-headless.{namespace}.svc" for number in range(replicas))
+    config = EngineConfig(
+        operator=keys.trust.operator_jwt(keys.created),
+        system_account=keys.trust.system.public_key,
+        accounts=keys.trust.accounts(keys.created, previous_signers=keys.previous_signers),
+        storage=_STORAGE,
+        encryption_key="$TIELINE_ENGINE_KEY",
+        routes=[f"nats://{host}:6222" for host in hosts] if replicas > 1 else (),
+    )
+    values = {CONFIG_FILE: config.text(), ENCRYPTION_KEY: keys.encryption_key}
+    return _secret(CONFIG_SECRET, namespace, values)
+
+
+def api_secret(keys: EngineKeys, namespace: str, actual: Object | None, now: datetime) -> Manifest | None:
+    """The Secret with the API's credentials; None where the one in the cluster is good for long enough."""
+    if actual is not None and _is_usable(actual):
+        annotations = actual["metadata"].get("annotations") or {}
+        if seconds_to_renewal(annotations, keys.signer, now) > 0:
+            return None
+    expires = now + VALID
+    credentials = keys.signer.credentials(_API_USER, at=now, expires=expires)
+    made = _secret(API_SECRET, namespace, {ENGINE_CREDENTIALS: credentials})
+    made["metadata"]["annotations"] = credentials_annotations(keys.signer, expires)
+    return made
+
+
+def has_values(actual: Object | None, desired: Manifest) -> bool:
+    """Whether a Secret has the values of another one."""
+    return actual is not None and (actual.get("data") or {}).items() >= desired["data"].items()
+
+
+def _is_usable(secret: Object) -> bool:
+    try:
+        Credentials.parse(_values(secret).get(ENGINE_CREDENTIALS, b"").decode("ascii"))
+    except (ValueError, InvalidTrustError):
+        return False
+    return True
+
+
+def _values(secret: Object) -> Mapping[str, bytes]:
+    try:
+        return {
+            name: base64.b64decode(value, validate=True) for name, value in (secret.get("data") or {}).items()
+        }
+    except binascii.Error:
+        raise InvalidTrustError("A value of the Secret is not base64") from None
+
+
+def _text(values: Mapping[str, bytes], name: str) -> str:
+    return values.get(name, b"").decode("ascii", "replace").strip()
+
+
+def _secret(name: str, namespace: str, values: Mapping[str, str]) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace, "labels": dict(_LABELS)},
+        "type": "Opaque",
+        "data": {key: base64.b64encode(value.encode()).decode() for key, value in values.items()},
+    }

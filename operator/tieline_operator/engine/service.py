@@ -1,0 +1,160 @@
+"""Wires the parts that keep the event engine: its keys, the connection, and the streams."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from tieline_core.engine.trust import AccountSigner
+from tieline_core.identity.owner_references import controller_of
+from tieline_core.kubernetes import Change, Kube
+from tieline_core.kubernetes.resources import ENGINE_SECRETS
+from tieline_operator.apply.applier import Writer
+from tieline_operator.cache.cluster_cache import ClusterCache
+from tieline_operator.config import Config
+from tieline_operator.engine.connection import EngineConnection
+from tieline_operator.engine.key_manager import KeyManager
+from tieline_operator.engine.metrics import EngineCollector
+from tieline_operator.engine.queue_levels import QueueLevel, QueueLevels
+from tieline_operator.engine.stream_reconciler import StreamReconciler, Survey
+from tieline_operator.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+
+SURVEY_SECONDS = 900.0
+"""Between two surveys that no scrape asks for."""
+SCRAPE_SECONDS = 15.0
+"""Between two surveys that scrapes ask for."""
+_FIRST_KEYS_SECONDS = 15.0
+_STOP_SECONDS = 2.0
+
+
+class EngineService:
+    """The event engine, as long as this replica leads. It never keeps reconciles waiting for the engine."""
+
+    def __init__(
+        self,
+        config: Config,
+        kube: Kube,
+        writes: Writer,
+        cache: ClusterCache,
+        metrics: Metrics,
+        keys_changed: Callable[[], None],
+        level_changed: Callable[[str, str], None],
+    ) -> None:
+        """``keys_changed`` is called when credentials must be signed again.
+
+        ``level_changed`` is called with namespace and name of a Project whose status says how full a queue is.
+        """
+        self._keys = KeyManager(
+            kube,
+            writes,
+            namespace=config.lease_namespace,
+            replicas=config.engine_replicas,
+            changed=keys_changed,
+        )
+        self._connection = EngineConnection(config.engine_url, lambda: self._keys.signer, self._on_connected)
+        self._streams = StreamReconciler(
+            cache,
+            config.stream_limits,
+            client=lambda: self._connection.client,
+            release=self._release,
+            namespaces=config.namespaces,
+            healthy=lambda: not cache.dead(config.watch_timeout),
+        )
+        self._cache = cache
+        self._levels = QueueLevels()
+        self._level_changed = level_changed
+        self._survey_wanted = asyncio.Event()
+        self._surveyed = float("-inf")
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        metrics.registry.register(EngineCollector(self, cache, names=metrics.object_names))
+
+    @property
+    def signer(self) -> AccountSigner | None:
+        """Signs the credentials of pods."""
+        return self._keys.signer
+
+    def level(self, namespace: str, secret: str) -> QueueLevel | None:
+        """How full an environment's queue is, by the Secret with its credentials; None while it is not known."""
+        return self._levels.get(namespace, secret)
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection."""
+        return self._connection.client is not None
+
+    @property
+    def keys_usable(self) -> bool:
+        """Whether the Secrets can be used."""
+        return self._keys.keys is not None and not self._keys.problem
+
+    @property
+    def failed(self) -> int:
+        """How many environments and organisations the engine refuses streams."""
+        return self._streams.failed
+
+    def survey(self) -> Survey:
+        """The last survey, for a scrape, which comes from another thread. Asks for another one when it is old."""
+        if self._loop is not None and time.monotonic() - self._surveyed > SCRAPE_SECONDS:
+            self._loop.call_soon_threadsafe(self._survey_wanted.set)
+        return self._streams.survey_result
+
+    def follow(self) -> None:
+        """Follows the credentials of environments. Call it before the caches start."""
+        self._cache[ENGINE_SECRETS].subscribe(self._changed)
+
+    async def start(self) -> None:
+        """Starts the work of the leader. Reads the keys first, so that no environment is deployed without them."""
+        self._loop = asyncio.get_running_loop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FIRST_KEYS_SECONDS):
+                await self._keys.refresh()
+        self._streams.queue.start()
+        self._tasks = [
+            asyncio.create_task(work, name=f"engine {name}")
+            for name, work in (
+                ("keys", self._keys.run()),
+                ("connection", self._connection.run()),
+                ("surveys", self._survey()),
+            )
+        ]
+
+    async def stop(self) -> None:
+        """Ends the work, and the connection."""
+        self._loop = None
+        # Before the connection: a request on a closed one waits for its time-out.
+        await self._streams.queue.stop(_STOP_SECONDS)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _changed(self, change: Change) -> None:
+        if self._tasks:
+            self._streams.changed(change)
+
+    def _on_connected(self) -> None:
+        self._streams.verify_all()
+
+    def _publish_levels(self, now: float) -> None:
+        for key in self._levels.update(self._streams.survey_result.environments, now):
+            secret = self._cache[ENGINE_SECRETS].get(key.namespace, key.secret)
+            owner = controller_of(secret) if secret else None
+            if owner is not None:
+                self._level_changed(key.namespace, owner["name"])
+
+    def _release(self) -> str:
+        return self._keys.keys.release if self._keys.keys else ""
+
+    async def _survey(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SURVEY_SECONDS):
+                    await self._survey_wanted.wait()
+            self._survey_wanted.clear()
+            await self._streams.survey()
+            self._surveyed = time.monotonic()
+            self._publish_levels(self._surveyed)
+            await asyncio.sleep(SCRAPE_SECONDS)

@@ -1,0 +1,1 @@
+"""Events in the event engine, NATS JetStream."""

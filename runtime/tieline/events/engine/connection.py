@@ -1,0 +1,180 @@
+"""The pod's connection to the engine: it comes back by itself, with the credentials that are in the file then."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from tieline.errors import reason
+from tieline.events.queue import EventsUnavailableError
+from tieline_protocol.engine_credentials import Credentials
+from tieline_protocol.event_streams import EventStreams
+
+logger = logging.getLogger("tieline.events")
+
+REQUEST_SECONDS = 5.0
+_CONNECT_SECONDS = 5
+_PING_SECONDS = 20
+_RECONNECT_SECONDS = 1
+_WAIT_FOR_CONNECTION = 2.0
+_PENDING_BYTES = 16 * 1024 * 1024
+AWAY = "The event engine is out of reach; try again in a moment"
+
+
+class RefusedByEngineError(Exception):
+    """JetStream's API answered with an error."""
+
+    def __init__(self, code: int, description: str) -> None:
+        super().__init__(f"{description} ({code})")
+        self.code = code
+        """JetStream's error code."""
+        self.description = description
+
+
+class EngineConnection:
+    """Requests to the engine. ``run`` connects, and stays connected until it is cancelled."""
+
+    def __init__(self, *, urls: list[str], credentials_file: Path, streams: EventStreams) -> None:
+        self.streams = streams
+        self._urls = urls
+        self._credentials_file = credentials_file
+        self.client = Client()
+        self.connected = asyncio.Event()
+        self.on_connect: list[Callable[[], None]] = []
+        """Called after each connect, also the first."""
+        self._credentials: Credentials | None = None
+        self._last_error = ""
+
+    async def run(self) -> None:
+        """Connects, and keeps the connection."""
+        logged = False
+        while True:
+            try:
+                self._credentials = self._read()
+                break
+            except (OSError, ValueError) as error:
+                if not logged:
+                    logger.warning(
+                        "The credentials for the event engine cannot be read yet: %s", reason(error)
+                    )
+                logged = True
+                await asyncio.sleep(1)
+        await self.client.connect(
+            servers=self._urls,
+            name=self.streams.environment,
+            connect_timeout=_CONNECT_SECONDS,
+            reconnect_time_wait=_RECONNECT_SECONDS,
+            max_reconnect_attempts=-1,
+            ping_interval=_PING_SECONDS,
+            max_outstanding_pings=2,
+            pending_size=_PENDING_BYTES,
+            inbox_prefix=self.streams.inbox,
+            user_jwt_cb=self._jwt,
+            signature_cb=self._signature,
+            error_cb=self._on_error,
+            disconnected_cb=self._disconnected,
+            reconnected_cb=self._reconnected,
+        )
+        await self._reconnected()
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        """Sends what is buffered, and ends the connection."""
+        try:
+            async with asyncio.timeout(2):
+                if self.client.is_connected:
+                    await self.client.flush()
+                await self.client.close()
+        except (nats.errors.Error, TimeoutError, OSError):
+            return
+
+    async def request(
+        self,
+        subject: str,
+        content: bytes = b"",
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> Msg:
+        """The answer; raises EventsUnavailableError."""
+        if not self.connected.is_set():
+            try:
+                async with asyncio.timeout(_WAIT_FOR_CONNECTION):
+                    await self.connected.wait()
+            except TimeoutError:
+                raise EventsUnavailableError(AWAY) from None
+        try:
+            return await self.client.request(
+                subject, content, timeout=REQUEST_SECONDS, headers=dict(headers) if headers else None
+            )
+        except nats.errors.NoRespondersError:
+            raise EventsUnavailableError(
+                "The event engine does not have the streams of this environment yet; try again in a moment"
+            ) from None
+        except (nats.errors.Error, TimeoutError, OSError) as error:
+            raise EventsUnavailableError(f"{AWAY} ({type(error).__name__})") from None
+
+    async def api(self, subject: str, **body: Any) -> dict[str, Any]:
+        """An answer of JetStream's API; raises RefusedByEngineError and EventsUnavailableError."""
+        answer = await self.request(f"$JS.API.{subject}", json.dumps(body).encode() if body else b"")
+        return parsed(answer)
+
+    async def get(self, subject: str, **body: Any) -> Msg | None:
+        """A stored message; None where there is none. Raises EventsUnavailableError."""
+        answer = await self.request(
+            f"$JS.API.DIRECT.GET.{subject}", json.dumps(body).encode() if body else b""
+        )
+        status = (answer.headers or {}).get("Status")
+        if status == "404":
+            return None
+        if status is not None:
+            raise EventsUnavailableError(f"The event engine refused to read ({status})")
+        return answer
+
+    def _read(self) -> Credentials:
+        return Credentials.parse(self._credentials_file.read_text(encoding="ascii"))
+
+    def _jwt(self) -> bytearray:
+        try:
+            self._credentials = self._read()
+        except (OSError, ValueError) as error:
+            logger.warning("The credentials for the event engine cannot be read: %s", reason(error))
+        return bytearray(self._credentials.jwt.encode()) if self._credentials else bytearray()
+
+    def _signature(self, nonce: str) -> bytes:
+        return self._credentials.signature_cb(nonce) if self._credentials else b""
+
+    async def _on_error(self, error: Exception) -> None:
+        text = reason(error)
+        # While the engine is away, each attempt to connect fails: one line for each reason is enough.
+        repeated = not self.connected.is_set() and text == self._last_error
+        self._last_error = text
+        logger.log(logging.DEBUG if repeated else logging.WARNING, "The event engine: %s", text)
+
+    async def _disconnected(self) -> None:
+        if self.connected.is_set():
+            logger.warning("The connection to the event engine is lost; connecting again")
+        self.connected.clear()
+
+    async def _reconnected(self) -> None:
+        logger.info("Connected to the event engine")
+        self._last_error = ""
+        self.connected.set()
+        for call in self.on_connect:
+            call()
+
+
+def parsed(answer: Msg) -> dict[str, Any]:
+    """The content of an answer of JetStream; raises RefusedByEngineError and EventsUnavailableError."""
+    try:
+        content: dict[str, Any] = json.loads(answer.data)
+    except ValueError:
+        raise EventsUnavailableError("The event engine answered with something else than JSON") from None
+    if error := content.get("error"):
+        raise RefusedByEngineError(error.get("err_code", 0), error.get("description", ""))
+    return content

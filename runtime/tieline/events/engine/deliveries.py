@@ -1,0 +1,96 @@
+"""Messages that this pod holds: the lease of each is renewed until it is acknowledged."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from nats.aio.msg import Msg
+
+from tieline.events.engine.connection import EngineConnection
+from tieline.events.queue import EventsUnavailableError
+from tieline_common.backoff import exponential, jitter
+
+_RENEWALS = 3
+"""In the time of a lease."""
+_MARGIN = 0.9
+"""The part of a lease that is counted on: the engine's clock began to count later than ours, and may be faster."""
+_FIRST_RETRY = 0.2
+_LONGEST_RETRY = 5.0
+_GIVE_UP_SECONDS = 120.0
+
+
+class Lease:
+    """A message of a consumer, while this pod has it."""
+
+    def __init__(
+        self, connection: EngineConnection, message: Msg, clock: Callable[[], float], seconds: float
+    ) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._seconds = seconds * _MARGIN
+        self._until = clock() + self._seconds
+        self.message = message
+        parts = message.reply.split(".")
+        self.deliveries = int(parts[4])
+        """How often the engine handed it out, this time included."""
+
+    @property
+    def held(self) -> bool:
+        """Whether the engine has not handed it to somebody else."""
+        return self._clock() < self._until
+
+    async def renew(self) -> None:
+        """Tell the engine that it is being worked on."""
+        began = self._clock()
+        try:
+            await self._connection.request(self.message.reply, b"+WPI")
+        except EventsUnavailableError:
+            return
+        if self.held:
+            self._until = began + self._seconds
+
+    async def acknowledge(self) -> None:
+        """Have it deleted. While the engine is away it is tried again for a while; then it comes to somebody again."""
+        began, attempt = self._clock(), 0
+        while True:
+            try:
+                await self._connection.request(self.message.reply, b"+ACK")
+            except EventsUnavailableError:
+                attempt += 1
+                if self._clock() - began > _GIVE_UP_SECONDS:
+                    raise
+                await asyncio.sleep(jitter(exponential(attempt, first=_FIRST_RETRY, cap=_LONGEST_RETRY)))
+            else:
+                return
+
+
+class Leases:
+    """All messages that this pod holds. Run ``run`` as a task."""
+
+    def __init__(
+        self, connection: EngineConnection, *, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """``seconds`` is how long the engine waits for a renewal: the consumers' ack wait."""
+        self._connection = connection
+        self._seconds = seconds
+        self._clock = clock
+        self._held: set[Lease] = set()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def add(self, message: Msg) -> Lease:
+        """A message that has come."""
+        lease = Lease(self._connection, message, self._clock, self._seconds)
+        self._held.add(lease)
+        return lease
+
+    def remove(self, lease: Lease) -> None:
+        """It is acknowledged, or given up."""
+        self._held.discard(lease)
+
+    async def run(self) -> None:
+        """Renew the leases, until cancelled."""
+        while True:
+            await asyncio.sleep(self._seconds / _RENEWALS)
+            await asyncio.gather(*(lease.renew() for lease in self._held))

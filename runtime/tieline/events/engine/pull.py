@@ -1,0 +1,123 @@
+"""Pulls messages of a consumer as there is room for them; the engine keeps the request until there are some."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+from tieline.events.engine.connection import EngineConnection
+from tieline_protocol.event_streams import PODS
+
+logger = logging.getLogger("tieline.events")
+
+_EXPIRES_SECONDS = 300.0
+_HEARTBEAT_SECONDS = 60.0
+_MAX_BATCH = 500
+_MAX_BATCH_BYTES = 32 * 1024 * 1024
+_PENDING_MESSAGES = 10_000
+
+
+class Puller:
+    """Hands each message of one stream's consumer ``pods`` to ``take``. Run ``run`` as a task."""
+
+    def __init__(
+        self,
+        connection: EngineConnection,
+        stream: str,
+        *,
+        take: Callable[[Msg], None],
+        room: Callable[[], int],
+    ) -> None:
+        """``room`` is how many messages more may come; call ``wake`` when it has grown."""
+        self._connection = connection
+        self._stream = stream
+        self._take = take
+        self._room = room
+        self._asked = 0
+        """Messages that were asked for, and neither came nor were refused."""
+        self._generation = 0
+        self._last_sign = 0.0
+        self._refused = False
+        self._wake = asyncio.Event()
+        self._subscription: Subscription | None = None
+
+    def wake(self) -> None:
+        """There may be room."""
+        self._wake.set()
+
+    def connected(self) -> None:
+        """The engine has forgotten what was asked for."""
+        self._asked = 0
+        self._generation += 1
+        self.wake()
+
+    async def run(self) -> None:
+        """Pull until cancelled; then no message comes any more."""
+        loop = asyncio.get_running_loop()
+        await self._connection.connected.wait()
+        client = self._connection.client
+        inbox = client.new_inbox()
+        self._subscription = await client.subscribe(
+            f"{inbox}.*", cb=self._arrived, pending_msgs_limit=_PENDING_MESSAGES, pending_bytes_limit=-1
+        )
+        try:
+            while True:
+                await self._connection.connected.wait()
+                if self._asked and loop.time() - self._last_sign > 2 * _HEARTBEAT_SECONDS:
+                    self.connected()
+                self._wake.clear()
+                wanted = min(self._room() - self._asked, _MAX_BATCH)
+                # Many small requests would cost more than they bring.
+                if wanted > 0 and (wanted >= self._asked or not self._asked):
+                    await self._ask(f"{inbox}.{self._generation}", wanted)
+                    self._last_sign = loop.time()
+                try:
+                    async with asyncio.timeout(_HEARTBEAT_SECONDS):
+                        await self._wake.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            await self._unsubscribe()
+
+    async def _ask(self, inbox: str, batch: int) -> None:
+        content = {
+            "batch": batch,
+            "max_bytes": _MAX_BATCH_BYTES,
+            "expires": int(_EXPIRES_SECONDS * 1e9),
+            "idle_heartbeat": int(_HEARTBEAT_SECONDS * 1e9),
+        }
+        self._asked += batch
+        await self._connection.client.publish(
+            f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{PODS}", json.dumps(content).encode(), reply=inbox
+        )
+
+    async def _arrived(self, message: Msg) -> None:
+        self._last_sign = asyncio.get_running_loop().time()
+        headers = message.headers or {}
+        status = headers.get("Status")
+        if status is None:
+            self._asked = max(self._asked - 1, 0)
+            self._refused = False
+            self._take(message)
+            return
+        if status == "100":
+            return
+        if not message.subject.endswith(f".{self._generation}"):
+            return
+        pending = int(headers.get("Nats-Pending-Messages") or self._asked)
+        self._asked = max(self._asked - pending, 0)
+        refused = status not in ("404", "408", "409")
+        if refused and not self._refused:
+            logger.warning("The event engine does not have the streams of this environment yet (%s)", status)
+        self._refused = refused
+        if status != "408":
+            # A deleted consumer, a leader that changes: the platform is about to mend it.
+            await asyncio.sleep(1)
+        self.wake()
+
+    async def _unsubscribe(self) -> None:
+        if self._subscription is not None and self._connection.client.is_connected:
+            await self._subscription.unsubscribe()

@@ -1,0 +1,61 @@
+"""Events as integration code sees them, and the tasks that run them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from tieline.events.retry import Retry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """What a task is run for: its payload, and which attempt it is.
+
+    >>> async def order_created(ctx: Context, event: Event) -> None:
+    ...     if event.attempt > 1:
+    ...         ctx.log.warning("Tried again", order=event.payload["id"], attempt=event.attempt)
+    """
+
+    id: str
+    """What the publisher gave as ``id``, or else the run's id."""
+    run_id: str
+    """The run's id, the same in all attempts: a key by which other systems recognise a repeated request."""
+    task: str
+    payload: Any
+    """JSON data."""
+    key: str | None = None
+    """Events with the same key run one at a time, in order."""
+    attempt: int = 1
+    """1 for the first."""
+    queued_at: datetime
+    """When the platform accepted it."""
+    replay_of: str | None = None
+    """The run that this one repeats, if it is a replay."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventTask:
+    """A function that is run for events."""
+
+    name: str
+    handler: Callable[..., Any]
+    is_async: bool
+    arguments: int
+    """How many of (context, event) the function takes: 0, 1 or 2."""
+    key: str | None = None
+    """The field of the payload that has an event's key; dots lead into objects."""
+    retry: Retry = field(default_factory=Retry)
+    timeout: float | None = None
+    """Seconds; None is the pod's setting."""
+
+    def key_of(self, payload: Any) -> str | None:
+        """The key of an event with this payload; None where it has none."""
+        if self.key is None:
+            return None
+        found = payload
+        for name in self.key.split("."):
+            found = found.get(name) if isinstance(found, dict) else None
+        if found is None or isinstance(found, dict | list | bool):
+            return None
+        return str(found)

@@ -1,0 +1,98 @@
+"""Writes the run history: records of runs that end at the same time go in one message."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from tieline.errors import reason
+from tieline.events.queue import EventsUnavailableError
+from tieline_common.backoff import exponential, jitter
+from tieline_protocol import run_records
+from tieline_protocol.run_records import RunRecord
+
+logger = logging.getLogger("tieline.events")
+
+_MAX_MESSAGE_BYTES = 1024 * 1024
+_MAX_MESSAGE_RECORDS = 500
+_MAX_WAITING = 10_000
+_FIRST_RETRY = 0.2
+_LONGEST_RETRY = 10.0
+
+
+class HistoryWriter:
+    """Collects records while the message before is on its way. Run ``run`` as a task."""
+
+    def __init__(self, write: Callable[[bytes], Awaitable[None]]) -> None:
+        self._write = write
+        self._waiting: deque[tuple[RunRecord, asyncio.Future[None] | None]] = deque()
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.dropped = 0
+        """Records of runs under way that were not written, because the engine was away for long."""
+
+    def add(self, record: RunRecord) -> None:
+        """Write a record soon. While the engine is away, the oldest of these are dropped beyond a bound."""
+        if len(self._waiting) >= _MAX_WAITING:
+            self.dropped += 1
+            return
+        self._append(record, None)
+
+    async def write(self, record: RunRecord) -> None:
+        """Write a record, and return once it is stored."""
+        stored = asyncio.get_running_loop().create_future()
+        self._append(record, stored)
+        await stored
+
+    async def run(self) -> None:
+        """Write what is added, until cancelled."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._waiting:
+                await self._write_next()
+            self._idle.set()
+
+    def _append(self, record: RunRecord, stored: asyncio.Future[None] | None) -> None:
+        self._waiting.append((record, stored))
+        self._idle.clear()
+        self._wake.set()
+
+    async def flush(self, seconds: float) -> None:
+        """Wait until ``run`` has written what is left, for ``seconds`` at most."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
+        except TimeoutError:
+            logger.warning(
+                "Records of %d runs could not be written: the event engine is away", len(self._waiting)
+            )
+
+    async def _write_next(self) -> None:
+        records: list[RunRecord] = []
+        futures: list[asyncio.Future[None]] = []
+        size = 0
+        while self._waiting and len(records) < _MAX_MESSAGE_RECORDS:
+            record, stored = self._waiting[0]
+            size += len(record.input or b"") * 2 + 1000
+            if records and size > _MAX_MESSAGE_BYTES:
+                break
+            self._waiting.popleft()
+            records.append(record)
+            if stored is not None:
+                futures.append(stored)
+        content = run_records.encode(records)
+        attempt = 0
+        while True:
+            try:
+                await self._write(content)
+                break
+            except EventsUnavailableError as error:
+                attempt += 1
+                if attempt == 1:
+                    logger.warning("The run history cannot be written yet: %s", reason(error))
+                await asyncio.sleep(jitter(exponential(attempt, first=_FIRST_RETRY, cap=_LONGEST_RETRY)))
+        for one in futures:
+            if not one.done():
+                one.set_result(None)

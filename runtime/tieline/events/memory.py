@@ -1,0 +1,220 @@
+"""Events in memory, with the semantics of the engine: for one's own desk and for tests, where time can be a fake."""
+
+import asyncio
+import heapq
+import itertools
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from tieline.events.queue import DeliveryHandler, EventsUnavailableError
+from tieline_protocol import run_records
+from tieline_protocol.events import EventMetadata
+from tieline_protocol.run_records import RunRecord
+
+_DUPLICATE_WINDOW = 120.0
+MAX_EVENTS = 100_000
+
+
+@dataclass
+class _Stored:
+    metadata: EventMetadata
+    payload: bytes
+    number: int
+    """Orders events of a key."""
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """An event that is not tried again, and why."""
+
+    metadata: EventMetadata
+    payload: bytes
+    error: str
+
+
+@dataclass
+class MemoryQueue:
+    """An EventQueue, and what hands its events out."""
+
+    clock: Callable[[], float] = time.time
+    history: list[RunRecord] = field(default_factory=list)
+    dead_letters: list[DeadLetter] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._ready: deque[_Stored] = deque()
+        self._keys: dict[str, deque[_Stored]] = {}
+        """Events with a key, oldest first; the first one of each is in ``_ready``, waits, or runs."""
+        self._later: list[tuple[float, int, _Stored]] = []
+        self._numbers = itertools.count()
+        self._ids: dict[str, float] = {}
+        self._steps: dict[str, dict[tuple[str, int], bytes]] = {}
+        self._changed = asyncio.Event()
+        self._running: set[asyncio.Task[None]] = set()
+
+    @property
+    def next_due(self) -> float | None:
+        """When the next event that waits is due (seconds since 1970); None when none waits."""
+        return self._later[0][0] if self._later else None
+
+    @property
+    def pending(self) -> int:
+        """Events that are ready, wait or run."""
+        behind = sum(len(events) - 1 for events in self._keys.values())
+        return len(self._ready) + len(self._later) + len(self._running) + behind
+
+    async def publish(self, metadata: EventMetadata, payload: bytes, *, until: float | None = None) -> bool:
+        """See EventQueue."""
+        if self.pending >= MAX_EVENTS:
+            raise EventsUnavailableError(f"{MAX_EVENTS:,} events are waiting already; none was accepted")
+        if metadata.event_id is not None and not self._is_new(f"{metadata.task}:{metadata.event_id}"):
+            return False
+        stored = _Stored(metadata, payload, next(self._numbers))
+        if until is not None:
+            self._wait(stored, until)
+        else:
+            self._enqueue(stored)
+        return True
+
+    async def step_result(self, run: str, name: str, occurrence: int) -> bytes | None:
+        """See EventQueue."""
+        return self._steps.get(run, {}).get((name, occurrence))
+
+    async def save_step(self, run: str, name: str, occurrence: int, content: bytes) -> bool:
+        """See EventQueue."""
+        steps = self._steps.setdefault(run, {})
+        if (name, occurrence) in steps:
+            return False
+        steps[name, occurrence] = content
+        return True
+
+    async def forget_steps(self, run: str) -> None:
+        """See EventQueue."""
+        self._steps.pop(run, None)
+
+    async def has_ended(self, run: str) -> bool:
+        """Nobody else could have ended it."""
+        return False
+
+    async def add_history(self, content: bytes) -> None:
+        """See EventQueue."""
+        self.history.extend(run_records.decode(content))
+
+    async def run_ready(self, handle: DeliveryHandler) -> int:
+        """Run what is ready, and what becomes ready by it, until nothing is; how many attempts that were."""
+        attempts = 0
+        while True:
+            self._take_due()
+            if not self._ready and not self._running:
+                return attempts
+            attempts += len(self._ready)
+            while self._ready:
+                self._start(handle, self._ready.popleft())
+            await asyncio.wait(set(self._running), return_when=asyncio.FIRST_COMPLETED)
+
+    async def run(self, handle: DeliveryHandler, *, capacity: int) -> None:
+        """Run events as they become ready, at most ``capacity`` at once, until cancelled."""
+        while True:
+            self._changed.clear()
+            self._take_due()
+            while self._ready and len(self._running) < capacity:
+                self._start(handle, self._ready.popleft())
+            wait = None if self.next_due is None else max(self.next_due - self.clock(), 0.001)
+            try:
+                async with asyncio.timeout(wait):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    async def drain(self, seconds: float) -> None:
+        """Wait for what runs, for ``seconds`` at most, and stop the rest."""
+        if self._running:
+            await asyncio.wait(set(self._running), timeout=max(seconds, 0))
+        for task in self._running:
+            task.cancel()
+        if self._running:
+            await asyncio.wait(set(self._running), timeout=1)
+
+    def _is_new(self, identifier: str) -> bool:
+        now = self.clock()
+        for old in [one for one, seen in self._ids.items() if seen <= now - _DUPLICATE_WINDOW]:
+            del self._ids[old]
+        if identifier in self._ids:
+            return False
+        self._ids[identifier] = now
+        return True
+
+    def _enqueue(self, stored: _Stored) -> None:
+        key = stored.metadata.key
+        if key is not None:
+            events = self._keys.setdefault(key, deque())
+            events.append(stored)
+            if len(events) > 1:
+                return
+        self._ready.append(stored)
+        self._changed.set()
+
+    def _wait(self, stored: _Stored, until: float) -> None:
+        heapq.heappush(self._later, (until, stored.number, stored))
+        self._changed.set()
+
+    def _take_due(self) -> None:
+        while self._later and self._later[0][0] <= self.clock():
+            stored = heapq.heappop(self._later)[2]
+            events = self._keys.get(stored.metadata.key or "")
+            if events and events[0] is stored:
+                self._ready.append(stored)
+            else:
+                self._enqueue(stored)
+
+    def _start(self, handle: DeliveryHandler, stored: _Stored) -> None:
+        task = asyncio.get_running_loop().create_task(handle(_MemoryDelivery(self, stored)))
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._changed.set()
+
+    def _finish(self, stored: _Stored) -> None:
+        """Its key goes on with the next event."""
+        key = stored.metadata.key
+        events = self._keys.get(key) if key is not None else None
+        if not events or key is None or events[0] is not stored:
+            return
+        events.popleft()
+        if events:
+            self._ready.append(events[0])
+            self._changed.set()
+        else:
+            del self._keys[key]
+
+
+class _MemoryDelivery:
+    """See Delivery."""
+
+    def __init__(self, queue: MemoryQueue, stored: _Stored) -> None:
+        self._queue = queue
+        self._stored = stored
+        self.metadata = stored.metadata
+        self.payload = stored.payload
+        self.held = True
+
+    async def interruptions(self) -> int:
+        """See Delivery."""
+        return 0
+
+    async def done(self) -> None:
+        """See Delivery."""
+        self._queue._finish(self._stored)
+
+    async def wait(self, metadata: EventMetadata, until: float) -> None:
+        """See Delivery."""
+        self._stored.metadata = replace(metadata, key=self._stored.metadata.key)
+        self._queue._wait(self._stored, until)
+
+    async def dead(self, metadata: EventMetadata, error: str) -> None:
+        """See Delivery."""
+        self._queue.dead_letters.append(DeadLetter(metadata, self.payload, error))
+        self._queue._finish(self._stored)

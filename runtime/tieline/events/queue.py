@@ -1,0 +1,120 @@
+"""The port to whatever keeps events: the engine in a pod, memory on one's own desk and in tests."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from tieline.errors import TielineError
+from tieline_protocol.events import EventMetadata
+
+
+class EventsUnavailableError(TielineError):
+    """The event could not be stored: the engine is away, full, or not installed. Nothing was accepted.
+
+    >>> async def order(ctx: Context, request: Request) -> Response:
+    ...     try:
+    ...         await ctx.publish("order.created", await request.json())
+    ...     except EventsUnavailableError:
+    ...         return Response(status=503, headers={"Retry-After": "30"})
+    ...     return Response(status=202)
+    >>> run(order, json={"id": "A-1"}).status
+    202
+    """
+
+
+class QueueFullError(EventsUnavailableError):
+    """The environment has as many events queued as it may."""
+
+
+class EventTooLargeError(TielineError):
+    """The payload or a step's result is larger than the platform keeps; store it elsewhere and pass its name.
+
+    >>> issubclass(EventTooLargeError, TielineError)
+    True
+    """
+
+
+class Delivery(Protocol):
+    """An event that this process is to run, and to say what became of it. It is this process's while ``held``."""
+
+    metadata: EventMetadata
+    payload: bytes
+
+    @property
+    def held(self) -> bool:
+        """Whether nobody else has it. When the engine was out of reach for too long, somebody may."""
+
+    async def interruptions(self) -> int:
+        """How many pods died with it since an attempt last ended by itself; this one counts from now on.
+
+        Raises EventsUnavailableError.
+        """
+
+    async def done(self) -> None:
+        """It has run to its end."""
+
+    async def wait(self, metadata: EventMetadata, until: float) -> None:
+        """Hand it out again with ``metadata`` at a time (seconds since 1970)."""
+
+    async def dead(self, metadata: EventMetadata, error: str) -> None:
+        """Keep it as a dead letter."""
+
+
+DeliveryHandler = Callable[[Delivery], Coroutine[Any, Any, None]]
+"""Runs a delivery and calls one of its methods; raises nothing but CancelledError."""
+
+
+class EventQueue(Protocol):
+    """Keeps events until they have run, results of steps until their run has ended, and the run history."""
+
+    async def publish(self, metadata: EventMetadata, payload: bytes, *, until: float | None = None) -> bool:
+        """Store an event, for a time (seconds since 1970) or for now; returns once it cannot get lost.
+
+        False for an event whose ``event_id`` the queue knows already. Raises EventsUnavailableError.
+        """
+
+    async def step_result(self, run: str, name: str, occurrence: int) -> bytes | None:
+        """What ``save_step`` kept; None where there is nothing. Raises EventsUnavailableError."""
+
+    async def save_step(self, run: str, name: str, occurrence: int, content: bytes) -> bool:
+        """Keep a step's result; False where there is one. Raises EventsUnavailableError."""
+
+    async def forget_steps(self, run: str) -> None:
+        """Let go of the results of a run that has ended, and remember for a while that it has.
+
+        Raises EventsUnavailableError.
+        """
+
+    async def has_ended(self, run: str) -> bool:
+        """Whether ``forget_steps`` was called for the run. Raises EventsUnavailableError."""
+
+    async def add_history(self, content: bytes) -> None:
+        """Add records to the run history (``tieline_protocol.run_records``). Raises EventsUnavailableError."""
+
+
+class NoEvents:
+    """Where there is no engine."""
+
+    async def publish(self, metadata: EventMetadata, payload: bytes, *, until: float | None = None) -> bool:
+        """Raises EventsUnavailableError."""
+        raise EventsUnavailableError(
+            "Events need the event engine, which this installation does not have (TIELINE_ENGINE_URL); see "
+            "docs/install.md"
+        )
+
+    async def step_result(self, run: str, name: str, occurrence: int) -> bytes | None:
+        """Nothing runs here that could have steps."""
+        return None
+
+    async def save_step(self, run: str, name: str, occurrence: int, content: bytes) -> bool:
+        """See ``step_result``."""
+        return True
+
+    async def forget_steps(self, run: str) -> None:
+        """See ``step_result``."""
+
+    async def has_ended(self, run: str) -> bool:
+        """See ``step_result``."""
+        return False
+
+    async def add_history(self, content: bytes) -> None:
+        """See ``step_result``."""

@@ -1,0 +1,176 @@
+"""Steps of a run: done once, however often the run is tried.
+
+A step's result is kept under its name and how often that name came before in the run. A later attempt gets the result
+instead of doing the step again. A crash between the effect and the record repeats the step, so each step has an
+idempotency key for the other side.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from tieline.errors import TielineError, reason
+from tieline.events.queue import EventQueue, EventTooLargeError
+from tieline.plain_json import encode
+from tieline_protocol.event_streams import hashed
+from tieline_protocol.run_records import StepRecord
+
+MAX_STEPS = 1000
+MAX_RESULT_BYTES = 1024 * 1024
+
+current_step: ContextVar[str | None] = ContextVar("tieline_step", default=None)
+"""The idempotency key of the step that the running code is in."""
+
+
+class StepsNotAvailableError(TielineError):
+    """The run is not one that is tried again, so it has no steps.
+
+    >>> async def orders(ctx: Context, request: Request) -> str:
+    ...     try:
+    ...         return await ctx.step("fetch", fetch_order, "A-1")
+    ...     except StepsNotAvailableError:
+    ...         return "publish an event instead"
+    >>> run(orders, json={})
+    'publish an event instead'
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Steps and sleep are for runs that are tried again: those of @integration.event, and of webhooks with "
+            'delivery="queued". Publish an event, and do the work in its task'
+        )
+
+
+class TooManyStepsError(TielineError):
+    """A run has more steps than are kept; publish further events for the rest.
+
+    >>> issubclass(TooManyStepsError, TielineError)
+    True
+    """
+
+
+class SuspendedRun(BaseException):
+    """Ends a run that sleeps. Not an Exception, so that code which catches those does not stop it."""
+
+    def __init__(self, until: float) -> None:
+        super().__init__(until)
+        self.until = until
+        """Seconds since 1970."""
+
+
+class RunTakenOver(BaseException):
+    """Ends a run that another pod may have begun with meanwhile: it must not record anything."""
+
+
+@dataclass(frozen=True)
+class BegunStep:
+    """A step before its work. ``result`` is JSON when an earlier attempt has done it."""
+
+    name: str
+    occurrence: int
+    started_at: float
+    idempotency_key: str
+    result: bytes | None
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Within it the run's idempotency key is the step's."""
+        token = current_step.set(self.idempotency_key)
+        try:
+            yield
+        finally:
+            current_step.reset(token)
+
+
+class RunSteps:
+    """The steps of one attempt."""
+
+    def __init__(
+        self,
+        queue: EventQueue,
+        run: str,
+        *,
+        may_have_results: bool,
+        held: Callable[[], bool],
+        clock: Callable[[], float],
+    ) -> None:
+        """``may_have_results``: whether an earlier attempt could have done some; only then they are looked up."""
+        self._queue = queue
+        self._run = run
+        self._held = held
+        self._clock = clock
+        self._may_have_results = may_have_results
+        self._names: Counter[str] = Counter()
+        self.records: list[StepRecord] = []
+        """The steps of this attempt, in the order in which they ended."""
+
+    @property
+    def any_recorded(self) -> bool:
+        """Whether the engine keeps results for this run."""
+        return self._may_have_results or bool(self.records)
+
+    async def begin(self, name: str) -> BegunStep:
+        """The next step of this name. Raises TooManyStepsError, EventsUnavailableError, or RunTakenOver."""
+        if not isinstance(name, str) or not 1 <= len(name) <= 200:
+            raise ValueError(f"The name of a step is a text of 1 to 200 characters, not {name!r}")
+        if self._names.total() >= MAX_STEPS:
+            raise TooManyStepsError(f"A run has at most {MAX_STEPS} steps; publish events for the rest")
+        self._check_held()
+        self._names[name] += 1
+        occurrence = self._names[name]
+        found = None
+        if self._may_have_results:
+            found = await self._queue.step_result(self._run, name, occurrence)
+        key = f"{self._run}/{hashed(name)}/{occurrence}"
+        return BegunStep(name, occurrence, self._clock(), key, found)
+
+    def failed(self, step: BegunStep, error: BaseException) -> None:
+        """The step's work raised."""
+        self._add(step, error=reason(error))
+
+    async def finish(self, step: BegunStep, value: Any) -> Any:
+        """Keep the step's result, and return it as a later attempt will get it: as JSON data.
+
+        Raises EventTooLargeError, EventsUnavailableError, TypeError for what has no form in JSON, or RunTakenOver.
+        """
+        if step.result is not None:
+            self._add(step, recorded=True)
+            return json.loads(step.result)
+        content = encode(value).encode()
+        if len(content) > MAX_RESULT_BYTES:
+            raise EventTooLargeError(
+                f"The result of step {step.name!r} has {len(content):,} bytes; at most {MAX_RESULT_BYTES:,} are "
+                "kept: store it elsewhere, and return where it is"
+            )
+        self._check_held()
+        if not await self._queue.save_step(self._run, step.name, step.occurrence, content):
+            raise RunTakenOver
+        self._add(step)
+        return json.loads(content)
+
+    async def sleep(self, name: str, seconds: float) -> None:
+        """Ends the attempt with SuspendedRun until the time has come; then it returns."""
+        step = await self.begin(f"sleep: {name}")
+        until = float(await self.finish(step, self._clock() + seconds))
+        if until > self._clock():
+            raise SuspendedRun(until)
+
+    def _add(self, step: BegunStep, *, recorded: bool = False, error: str | None = None) -> None:
+        self.records.append(
+            StepRecord(
+                name=step.name,
+                occurrence=step.occurrence,
+                started_at=step.started_at,
+                ended_at=self._clock(),
+                recorded=recorded,
+                error=error,
+            )
+        )
+
+    def _check_held(self) -> None:
+        if not self._held():
+            raise RunTakenOver

@@ -1,0 +1,117 @@
+"""What runs events in a process: the queue, the run history, and the runs, started and stopped together."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from tieline.events.engine.connection import EngineConnection
+from tieline.events.engine.queue import EngineQueue
+from tieline.events.history import HistoryWriter
+from tieline.events.memory import MemoryQueue
+from tieline.events.publisher import Publisher
+from tieline.events.queue import EventQueue, NoEvents
+from tieline.server.code_loader import Tasks
+from tieline.server.event_runs import EventRuns
+from tieline.server.settings import Settings
+from tieline_protocol.event_streams import EventStreams
+
+_FLUSH_SECONDS = 3.0
+
+
+@dataclass
+class EventServer:
+    """Begin with ``start`` once runs would have connections; end with ``stop``, then ``drain``, then ``close``."""
+
+    tasks: Tasks
+    queue: EventQueue
+    version: str = ""
+    connection: EngineConnection | None = None
+
+    def __post_init__(self) -> None:
+        self.history = HistoryWriter(self.queue.add_history)
+        self.publisher = Publisher(self.queue, self.tasks.events, history=self.history, version=self.version)
+        self.runs: EventRuns | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._delivering: asyncio.Task[None] | None = None
+        self._writing: asyncio.Task[None] | None = None
+
+    def connect(self) -> None:
+        """Begin to connect, and to write the run history."""
+        if self.connection is not None:
+            self._connecting = asyncio.create_task(self.connection.run())
+        self._writing = asyncio.create_task(self.history.run())
+
+    def start(self, runs: EventRuns, *, capacity: int) -> None:
+        """Begin to run events, ``capacity`` at once."""
+        self.runs = runs
+        if not self.tasks.has_events:
+            return
+        if isinstance(self.queue, EngineQueue):
+            self.queue.keys.wanted = any(task.key for task in self.tasks.events.values())
+            delivering = self.queue.run(runs.run, capacity=capacity, cancel=runs.cancel)
+        elif isinstance(self.queue, MemoryQueue):
+            delivering = self.queue.run(runs.run, capacity=capacity)
+        else:
+            return
+        self._delivering = asyncio.create_task(delivering)
+
+    async def stop(self) -> None:
+        """Begin with no more events."""
+        await _cancel(self._delivering)
+
+    async def drain(self, seconds: float) -> None:
+        """Wait for those under way, for ``seconds`` at most; what is not done then comes again."""
+        if isinstance(self.queue, EngineQueue | MemoryQueue):
+            await self.queue.drain(seconds)
+
+    async def close(self) -> None:
+        """Write the rest of the run history, and disconnect."""
+        if self._writing is not None:
+            await self.history.flush(_FLUSH_SECONDS)
+        await _cancel(self._writing)
+        await _cancel(self._connecting)
+        if self.connection is not None:
+            await self.connection.close()
+
+    def gauges(self) -> dict[str, tuple[str, Callable[[], float]]]:
+        """What ``/metrics`` tells of events."""
+        queue, runs = self.queue, self.runs
+        if not isinstance(queue, EngineQueue) or runs is None:
+            return {}
+        return {
+            "tieline_events_active": ("Events that this pod holds.", lambda: queue.in_flight),
+            "tieline_events_redelivered_total": (
+                "Events that came again since a pod did not end them.",
+                lambda: queue.redelivered,
+            ),
+            "tieline_events_retried_total": ("Failed attempts that are tried again.", lambda: runs.retries),
+            "tieline_events_dead_total": ("Events that became dead letters.", lambda: runs.dead),
+            "tieline_engine_connected": (
+                "Whether the pod is connected to the event engine.",
+                lambda: float(queue.connection.connected.is_set()),
+            ),
+        }
+
+
+def event_server(settings: Settings, tasks: Tasks) -> EventServer:
+    """With the engine in a pod that has one, and with memory on one's own desk."""
+    if settings.engine_urls:
+        streams = EventStreams(settings.organisation_id, settings.environment_id)
+        connection = EngineConnection(
+            urls=settings.engine_urls, credentials_file=settings.engine_credentials_file, streams=streams
+        )
+        return EventServer(
+            tasks, EngineQueue(connection, lease=settings.event_lease), settings.version, connection
+        )
+    if settings.connections_file is not None or settings.api_url is None:
+        return EventServer(tasks, MemoryQueue(), settings.version)
+    return EventServer(tasks, NoEvents(), settings.version)
+
+
+async def _cancel(task: asyncio.Task[None] | None) -> None:
+    if task is None:
+        return
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,56 @@
+"""What a project runs in for one test: modules of its own, and an event loop in a thread of its own."""
+
+import asyncio
+import sys
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+from tieline.server.code_loader import Tasks, load
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """Runs coroutines for a thread that waits for them, so that tests need no plugin for async ones."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="tieline-project", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T], *, timeout: float) -> T:
+        """The result of ``work``; raises TimeoutError after ``timeout`` seconds."""
+        return asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, timeout), self._loop).result()
+
+    def close(self) -> None:
+        """End the loop and its thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+
+@contextmanager
+def loaded(code: Path) -> Iterator[tuple[ModuleType, Tasks]]:
+    """main.py as a module, with what it registers; its modules are imported anew each time."""
+    code = code.resolve()
+    path = sys.path[:]
+    _forget(code)
+    try:
+        tasks = load(code)
+        yield sys.modules["main"], tasks
+    finally:
+        sys.path[:] = path
+        _forget(code)
+
+
+def _forget(code: Path) -> None:
+    sys.modules.pop("main", None)
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file and Path(file).is_relative_to(code) and ".venv" not in Path(file).relative_to(code).parts:
+            del sys.modules[name]

@@ -1,0 +1,112 @@
+"""Pods of an environment as processes on this machine, with a real engine and without the rest of the platform."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from nats.aio.client import Client
+
+from tests.harness.processes.nats_server import NatsServer
+from tests.harness.processes.running_runtime import RunningRuntime
+from tieline_core.engine.streams import StreamLimits, ensure_environment, ensure_history
+from tieline_core.identity.ids import new_id
+from tieline_protocol import run_records
+from tieline_protocol.event_streams import EventStreams, history_stream
+from tieline_protocol.run_records import RunRecord
+
+LEASE = timedelta(seconds=2)
+LIMITS = StreamLimits(queue_bytes=1 << 26, runs_bytes=1 << 26, history_bytes=1 << 26, lease=LEASE)
+
+
+@dataclass
+class EventEnvironment:
+    """An environment's streams, its pods, and what its code wrote into ``done``."""
+
+    engine: NatsServer
+    admin: Client
+    folder: Path
+    code: str
+    streams: EventStreams = field(default_factory=lambda: EventStreams(new_id(), new_id()))
+    pods: list[RunningRuntime] = field(default_factory=list)
+
+    @property
+    def done(self) -> Path:
+        """The file into which code writes a line when it has done something: its path is in the variable DONE."""
+        return self.folder / "done"
+
+    def lines(self) -> list[str]:
+        return self.done.read_text().splitlines() if self.done.exists() else []
+
+    def pod(self, *, version: str = "v1", **variables: str) -> RunningRuntime:
+        """Starts one more pod."""
+        folder = self.folder / f"pod-{len(self.pods)}"
+        folder.mkdir()
+        now = datetime.now(UTC)
+        credentials = self.engine.trust.pod_credentials(
+            self.streams, at=now, expires=now + timedelta(hours=1)
+        )
+        (folder / "engine.creds").write_text(credentials)
+        (folder / "connections.yaml").write_text(
+            "connections: {}\nusers:\n  ann: {user: {externalId: ann, displayName: Ann}}\n"
+        )
+        runtime = RunningRuntime(
+            folder=folder,
+            code=self.code,
+            token="",
+            variables={
+                "TIELINE_CONNECTIONS_FILE": str(folder / "connections.yaml"),
+                "TIELINE_ENGINE_URL": self.engine.url,
+                "TIELINE_ENGINE_CREDENTIALS_FILE": str(folder / "engine.creds"),
+                "TIELINE_EVENT_LEASE_SECONDS": f"{LEASE.total_seconds():g}",
+                "TIELINE_ORGANISATION_ID": self.streams.organisation,
+                "TIELINE_ENVIRONMENT_ID": self.streams.environment,
+                "TIELINE_ENVIRONMENT": "production",
+                "TIELINE_VERSION": version,
+                "DONE": str(self.done),
+                **variables,
+            },
+        )
+        self.pods.append(runtime)
+        runtime.start()
+        return runtime
+
+    async def history(self) -> list[RunRecord]:
+        """All records of runs, in the order in which they were stored."""
+        jetstream = self.admin.jetstream()
+        info = await jetstream.stream_info(history_stream(self.streams.organisation))
+        records: list[RunRecord] = []
+        for sequence in range(max(info.state.first_seq, 1), info.state.last_seq + 1):
+            message = await jetstream.get_msg(history_stream(self.streams.organisation), sequence)
+            records.extend(run_records.decode(message.data or b""))
+        return records
+
+    async def run(self, identifier: str) -> RunRecord | None:
+        """What became of a run."""
+        found = [record for record in await self.history() if record.id == identifier]
+        return max(found, key=lambda record: record.rank) if found else None
+
+    async def waits(self) -> int:
+        """Events that are queued or wait for their time."""
+        jetstream = self.admin.jetstream()
+        return sum(
+            [
+                (await jetstream.stream_info(name)).state.messages
+                for name in (self.streams.queue, self.streams.later)
+            ]
+        )
+
+    def stop(self) -> None:
+        for pod in self.pods:
+            pod.signal(signal.SIGCONT)
+            pod.stop()
+
+
+async def event_environment(engine: NatsServer, admin: Client, folder: Path, code: str) -> EventEnvironment:
+    """An environment whose pods run ``code``; none is started yet."""
+    found = EventEnvironment(engine, admin, folder, code)
+    await ensure_environment(admin.jetstream(), found.streams, LIMITS)
+    await ensure_history(admin.jetstream(), found.streams.organisation, LIMITS)
+    return found

@@ -1,0 +1,189 @@
+"""The event engine that a release brings, without the platform: what is queued outlives pods."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from nats.aio.client import Client
+from nats.js import JetStreamContext
+
+import nats
+from tests.harness.cluster.engine_secrets import make_engine_secrets
+from tests.harness.cluster.kubectl import Kubectl
+from tests.harness.cluster.releases import PLATFORM_NAMESPACE, Helm, Release
+from tests.harness.session.waiting import eventually, eventually_async
+from tieline_cluster.providers import Cluster
+from tieline_core.engine.streams import StreamLimits, ensure_environment
+from tieline_core.engine.trust import EngineTrust
+from tieline_protocol.engine_credentials import Credentials
+from tieline_protocol.event_streams import EventStreams
+
+pytestmark = pytest.mark.e2e
+
+STREAMS = EventStreams("01J9ZQ4Y7M2K8V3T5XWB6CDEFG", "01J9ZQ4Y7M2K8V3T5XWB6CDEFH")
+ROUTES = tuple(
+    f"nats://tieline-engine-{number}.tieline-engine-headless.{PLATFORM_NAMESPACE}.svc:6222"
+    for number in range(3)
+)
+USER = 65532
+
+
+@pytest.fixture(autouse=True)
+def reachable(empty_cluster: Cluster) -> None:
+    if not empty_cluster.host_reachable:
+        pytest.skip("connects to a Service from this machine")
+
+
+def _install(
+    helm: Helm, kubectl: Kubectl, this: Release, routes: Sequence[str] = (), **engine: Any
+) -> EngineTrust:
+    """The release without operator and API, once its engine is ready."""
+    kubectl("create", "namespace", PLATFORM_NAMESPACE)
+    kubectl("label", "namespace", PLATFORM_NAMESPACE, "pod-security.kubernetes.io/enforce=restricted")
+    trust = make_engine_secrets(kubectl, PLATFORM_NAMESPACE, routes=routes)
+    values = {
+        "operator": {"replicas": 0},
+        "api": {"replicas": 0},
+        "engine": {"image": this.images["engine"], **engine},
+    }
+    place = ("-n", PLATFORM_NAMESPACE, "--wait", "--timeout", "120s")
+    helm("install", "tieline", this.chart, *place, values=values)
+    return trust
+
+
+@asynccontextmanager
+async def _client(kubectl: Kubectl, trust: EngineTrust) -> AsyncIterator[JetStreamContext]:
+    service = ("get", "service", "tieline-engine", "-o", "jsonpath={.spec.clusterIP}")
+    address = kubectl(*service, namespace=PLATFORM_NAMESPACE).stdout
+    user = Credentials.parse(trust.credentials("test", at=datetime.now(UTC)))
+    client: Client = await nats.connect(
+        f"nats://{address}:4222",
+        user_jwt_cb=user.user_jwt_cb,
+        signature_cb=user.signature_cb,
+        max_reconnect_attempts=-1,
+        reconnect_time_wait=0.2,
+    )
+    try:
+        yield client.jetstream(timeout=5)
+    finally:
+        await client.close()
+
+
+async def _until_accepted(request: Callable[[], Awaitable[object]]) -> None:
+    """As clients do while servers restart, and elect who leads their streams."""
+
+    async def accepted() -> bool:
+        try:
+            await request()
+        except (nats.errors.Error, nats.js.errors.Error) as error:
+            raise AssertionError(error) from error
+        return True
+
+    await eventually_async("the engine accepts it", accepted)
+
+
+async def _publish(jetstream: JetStreamContext, run: int) -> None:
+    subject, headers = STREAMS.event("orders", f"run{run}"), {"Nats-Msg-Id": f"run{run}"}
+    await _until_accepted(lambda: jetstream.publish(subject, b"order", headers=headers))
+
+
+async def _queued(jetstream: JetStreamContext) -> int:
+    return (await jetstream.stream_info(STREAMS.queue)).state.messages
+
+
+def _ready(kubectl: Kubectl) -> None:
+    rollout = ("rollout", "status", "statefulset/tieline-engine", "--timeout=120s")
+    kubectl(*rollout, namespace=PLATFORM_NAMESPACE, timeout=140)
+
+
+def _volume(kubectl: Kubectl, folder: Path) -> None:
+    """A volume on this machine for the first claim that asks for one, in a cluster without a storage class."""
+    folder.mkdir()
+    os.chown(folder, USER, USER)
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "tieline-engine-test"},
+        "spec": {
+            "capacity": {"storage": "10Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "persistentVolumeReclaimPolicy": "Retain",
+            "hostPath": {"path": str(folder)},
+        },
+    }
+    kubectl("apply", "-f", "-", stdin=yaml.safe_dump(volume))
+
+
+async def test_what_is_queued_outlives_the_engines_pod_and_the_release(
+    helm: Helm, kubectl: Kubectl, this: Release, tmp_path: Path
+) -> None:
+    _volume(kubectl, tmp_path / "volume")
+    try:
+        trust = _install(helm, kubectl, this)
+        async with _client(kubectl, trust) as jetstream:
+            await ensure_environment(jetstream, STREAMS, StreamLimits())
+            for run in range(20):
+                await _publish(jetstream, run)
+        kubectl(
+            "delete", "pod", "tieline-engine-0", "--grace-period=0", "--force", namespace=PLATFORM_NAMESPACE
+        )
+        _ready(kubectl)
+        async with _client(kubectl, trust) as jetstream:
+            assert await _queued(jetstream) == 20
+
+        # As docs/install.md says, the volume stays, and another release takes it up.
+        helm("uninstall", "tieline", "-n", PLATFORM_NAMESPACE, "--wait")
+        place = ("-n", PLATFORM_NAMESPACE, "--wait", "--timeout", "120s")
+        engine = {"engine": {"image": this.images["engine"]}}
+        helm(
+            "install",
+            "tieline",
+            this.chart,
+            *place,
+            values={**engine, "operator": {"replicas": 0}, "api": {"replicas": 0}},
+        )
+        async with _client(kubectl, trust) as jetstream:
+            assert await _queued(jetstream) == 20
+            await _publish(jetstream, 20)
+        assert not [file for file in (tmp_path / "volume").rglob("*.blk") if b"order" in file.read_bytes()]
+    finally:
+        kubectl("delete", "namespace", PLATFORM_NAMESPACE, "--wait=true", timeout=120)
+        kubectl("delete", "persistentvolume", "tieline-engine-test")
+
+
+async def test_three_engines_accept_events_while_one_of_them_is_away(
+    helm: Helm, kubectl: Kubectl, this: Release
+) -> None:
+    trust = _install(helm, kubectl, this, ROUTES, replicas=3, persistence={"enabled": False})
+    async with _client(kubectl, trust) as jetstream:
+        limits = StreamLimits(replicas=3)
+        await _until_accepted(lambda: ensure_environment(jetstream, STREAMS, limits))
+        for run in range(10):
+            await _publish(jetstream, run)
+        kubectl(
+            "delete", "pod", "tieline-engine-0", "--grace-period=0", "--force", namespace=PLATFORM_NAMESPACE
+        )
+        for run in range(10, 20):
+            await _publish(jetstream, run)
+        _ready(kubectl)
+        # The pod that came back lost its emptyDir, and has all from the others.
+        assert await _queued(jetstream) == 20
+
+    # The configuration of a single server, which would start without what the others have, is not taken.
+    make_engine_secrets(kubectl, PLATFORM_NAMESPACE)
+    kubectl("delete", "pod", "tieline-engine-1", namespace=PLATFORM_NAMESPACE)
+    eventually(
+        "the server says why it does not start",
+        lambda: "TIELINE_SERVER_NAME" in _log(kubectl, "tieline-engine-1"),
+    )
+
+
+def _log(kubectl: Kubectl, pod: str) -> str:
+    return kubectl("logs", pod, "--tail=5", namespace=PLATFORM_NAMESPACE, check=False).stdout

@@ -1,0 +1,205 @@
+"""The event engine's credentials on a real API server, and its streams on a real nats-server."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.cluster.kubectl import Kubectl, an_organisation
+from tests.harness.processes.nats_server import NatsServer, running_nats_server
+from tests.harness.session.waiting import eventually
+from tests.integration.operator.cluster_objects import NamespacedKubectl, project_spec
+from tests.integration.operator.running_operator import RunningOperator
+from tieline_core.engine.trust import EngineTrust, new_encryption_key
+from tieline_protocol.event_streams import EventStreams
+
+pytestmark = pytest.mark.cluster
+
+EXPIRES = "tieline.dev/expires"
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
+    with running_nats_server(tmp_path_factory.mktemp("engine")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def with_engine(
+    kubectl: Kubectl,
+    crds_installed: None,
+    operator_kubeconfig: Path,
+    engine: NatsServer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[NamespacedKubectl, RunningOperator]]:
+    """An organisation, and an operator whose engine an administrator runs: they filled the trust Secret."""
+    with an_organisation(kubectl) as organisation:
+        acting = NamespacedKubectl(kubectl=kubectl, namespace=organisation.namespace)
+        put_trust(acting, engine.trust)
+        running = RunningOperator(
+            kubeconfig=operator_kubeconfig,
+            namespaces=(organisation.namespace,),
+            log=tmp_path_factory.mktemp("operator") / "log",
+            variables={
+                "TIELINE_ENGINE_URL": engine.url,
+                "TIELINE_ENGINE_QUEUE_BYTES": str(16 << 20),
+                "TIELINE_ENGINE_RUNS_BYTES": str(16 << 20),
+                "TIELINE_ENGINE_HISTORY_BYTES": str(16 << 20),
+            },
+        )
+        with running:
+            yield acting, running
+
+
+def put_trust(acting: NamespacedKubectl, trust: EngineTrust) -> None:
+    values = trust.to_values() | {"encryption-key": new_encryption_key()}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "tieline-engine-trust", "namespace": acting.namespace},
+        "data": {name: base64.b64encode(value.encode()).decode() for name, value in values.items()},
+    }
+    acting.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(body))
+
+
+def credentials(acting: NamespacedKubectl, project: str) -> dict[str, Any]:
+    """The Secret of a project's environment, once it is there."""
+
+    def probe() -> dict[str, Any] | None:
+        found = [
+            item
+            for item in acting.workload("secrets", project)
+            if item["type"] == "tieline.dev/engine-credentials"
+        ]
+        return found[0] if found else None
+
+    return eventually("the environment has credentials", probe)
+
+
+def deployment(acting: NamespacedKubectl, project: str) -> dict[str, Any]:
+    return eventually("a Deployment", lambda: next(iter(acting.workload("deployment", project)), None))
+
+
+def streams_in(engine: NatsServer) -> set[str]:
+    async def names() -> set[str]:
+        client = await engine.admin()
+        found = {str(info.config.name) for info in await client.jetstream().streams_info()}
+        await client.close()
+        return found
+
+    return asyncio.run(names())
+
+
+def test_a_deployed_environment_gets_credentials_that_its_pods_mount_and_streams(
+    with_engine: tuple[NamespacedKubectl, RunningOperator], engine: NatsServer
+) -> None:
+    acting, _ = with_engine
+    acting.apply("Project", "queued", project_spec())
+    secret = credentials(acting, "queued")
+    (volume,) = [
+        item
+        for item in deployment(acting, "queued")["spec"]["template"]["spec"]["volumes"]
+        if item["name"] == "engine"
+    ]
+    assert volume["secret"]["secretName"] == secret["metadata"]["name"]
+    environment = secret["metadata"]["labels"]["tieline.dev/environment-id"]
+    names = set(EventStreams("", environment).names)
+    eventually("its streams", lambda: names <= streams_in(engine), within=5)
+    assert any(name.startswith("history_") for name in streams_in(engine))
+    for name in ("tieline-engine-config", "tieline-engine-api"):
+        assert acting.get("secret", name)["data"]
+
+
+def test_renewed_credentials_replace_no_pod_and_then_nothing_more_is_written(
+    with_engine: tuple[NamespacedKubectl, RunningOperator],
+) -> None:
+    acting, operator = with_engine
+    acting.apply("Project", "renewed", project_spec())
+    before, workload = credentials(acting, "renewed"), deployment(acting, "renewed")
+    name = before["metadata"]["name"]
+    operator.at_rest()
+    acting.run("annotate", "--overwrite", "secret", name, f"{EXPIRES}=2026-01-01T00:00:00Z")
+
+    def renewed() -> bool:
+        found = acting.get("secret", name)
+        return bool(found["data"] != before["data"] and found["metadata"]["annotations"][EXPIRES] > "2026-02")
+
+    eventually("other credentials", renewed)
+    after = deployment(acting, "renewed")
+    assert after["metadata"]["generation"] == workload["metadata"]["generation"]
+    at_rest = operator.at_rest()
+    assert operator.at_rest() == at_rest
+
+
+def test_credentials_that_somebody_overwrote_or_deleted_are_made_again(
+    with_engine: tuple[NamespacedKubectl, RunningOperator],
+) -> None:
+    acting, _ = with_engine
+    acting.apply("Project", "repaired", project_spec())
+    name = credentials(acting, "repaired")["metadata"]["name"]
+    acting.run("patch", "secret", name, "-p", '{"data": {"engine.creds": "eA=="}}')
+    eventually("they are usable", lambda: acting.get("secret", name)["data"]["engine.creds"] != "eA==")
+    uid = acting.get("secret", name)["metadata"]["uid"]
+    acting.run("delete", "secret", name)
+    eventually("they are back", lambda: credentials(acting, "repaired")["metadata"]["uid"] != uid)
+
+
+def test_credentials_go_with_the_project(with_engine: tuple[NamespacedKubectl, RunningOperator]) -> None:
+    acting, _ = with_engine
+    acting.apply("Project", "leaving", project_spec())
+    credentials(acting, "leaving")
+    acting.run("delete", "project", "leaving")
+    eventually("no Secret is left", lambda: not acting.workload("secrets", "leaving"), within=60)
+
+
+def test_an_engine_that_is_away_delays_no_deploy(
+    with_engine: tuple[NamespacedKubectl, RunningOperator], engine: NatsServer
+) -> None:
+    acting, operator = with_engine
+    engine.kill()
+    try:
+        eventually("noticed", lambda: "tieline_operator_engine_connected 0.0" in operator.metrics())
+        acting.apply("Project", "unhindered", project_spec())
+        secret = credentials(acting, "unhindered")
+        deployment(acting, "unhindered")
+        assert operator.healthy()
+    finally:
+        engine.start()
+    environment = secret["metadata"]["labels"]["tieline.dev/environment-id"]
+    eventually(
+        "its streams", lambda: set(EventStreams("", environment).names) <= streams_in(engine), within=60
+    )
+    assert "tieline_operator_engine_connected 1.0" in operator.metrics()
+
+
+def test_another_signer_renews_credentials_and_the_log_has_no_secret(
+    with_engine: tuple[NamespacedKubectl, RunningOperator], engine: NatsServer
+) -> None:
+    acting, operator = with_engine
+    acting.apply("Project", "signed", project_spec())
+    before = credentials(acting, "signed")
+    other = EngineTrust(
+        operator=engine.trust.operator, system=engine.trust.system, account=engine.trust.account
+    )
+    put_trust(acting, other)
+    operator.stop()
+    operator.start()
+    eventually(
+        "other credentials",
+        lambda: (
+            credentials(acting, "signed")["metadata"]["annotations"]["tieline.dev/engine-signer"]
+            == other.signer.public_key
+        ),
+    )
+    after = credentials(acting, "signed")
+    text = operator.log.read_text() + operator.metrics()
+    for secret in (before, after):
+        for line in base64.b64decode(secret["data"]["engine.creds"]).decode().splitlines():
+            assert line.startswith("--") or not line or line not in text
+    assert not any(value in text for value in other.to_values().values())

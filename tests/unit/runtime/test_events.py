@@ -1,0 +1,247 @@
+"""Events on one's own desk: the semantics of the engine, with a clock that tests turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tieline.errors import CodeError
+from tieline.testing import Project
+
+pytestmark = pytest.mark.fast
+
+HEAD = """
+from datetime import timedelta
+from tieline import Context, Event, Integration, Reject, Request, Retry, RetryLater, SyncContext
+
+integration = Integration()
+done = []
+"""
+Loaded = Callable[[str], Project]
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> Iterator[Loaded]:
+    projects: list[Project] = []
+
+    def load(code: str) -> Project:
+        (tmp_path / "main.py").write_text(HEAD + code)
+        (tmp_path / "connections.yaml").write_text(
+            "connections:\n  erp: {baseUrl: https://erp.example}\nusers:\n  ann: {user: {externalId: ann}}\n"
+        )
+        project = Project(tmp_path)
+        project.__enter__()
+        projects.append(project)
+        return project
+
+    yield load
+    for project in projects:
+        project.__exit__()
+
+
+ORDERS = """
+@integration.webhook("orders", delivery="queued", retry=Retry(attempts=3, first=60))
+async def orders(ctx: Context, request: Request) -> None:
+    response = await ctx.fetch("erp", "/orders", method="POST", json=await request.json())
+    response.raise_for_status()
+    done.append(((await request.json())["id"], request.headers["X-Shop"], request.query["page"], ctx.activation.user))
+"""
+
+
+def test_a_queued_webhook_is_stored_and_tried_again_until_the_system_is_back(loaded: Loaded) -> None:
+    project = loaded(ORDERS)
+    erp = project.connection("erp")
+    erp.on("POST", "/orders").answer(500, json={"error": "maintenance"}).answer(201)
+    answer = project.post("/orders?page=2", json={"id": "A-1"}, headers={"X-Shop": "berlin"})
+    assert (answer.status, project.module.done) == (202, [])
+    (first,) = project.run_events()
+    assert (first.status, first.attempt, first.run_id) == ("waiting", 1, answer.json()["runId"])
+    assert first.error is not None
+    assert "maintenance" in first.error
+    assert project.run_events() == []
+    (second,) = project.advance(timedelta(minutes=2))
+    assert (second.status, second.attempt) == ("succeeded", 2)
+    assert project.module.done == [("A-1", "berlin", "2", None)]
+    assert project.waiting_events == 0
+
+
+def test_what_fails_in_its_last_attempt_is_a_dead_letter_with_the_systems_answer(loaded: Loaded) -> None:
+    project = loaded(ORDERS)
+    project.connection("erp").on("POST", "/orders").answer(500, json={"error": "closed for ever"})
+    project.post("/orders", json={"id": "A-1"})
+    attempts = project.advance(timedelta(hours=1))
+    assert [attempt.status for attempt in attempts] == ["waiting", "waiting", "dead"]
+    (letter,) = project.dead_letters
+    assert (letter.task, letter.payload) == ("orders", {"id": "A-1"})
+    assert "closed for ever" in letter.error
+
+
+def test_a_repeated_request_is_stored_once(loaded: Loaded) -> None:
+    project = loaded(ORDERS)
+    project.connection("erp").on("POST", "/orders").answer(201)
+    for expected in ({"runId"}, {"duplicate"}):
+        answer = project.post("/orders", json={"id": "A-1"}, headers={"Webhook-Id": "evt-1"})
+        assert set(answer.json()) == expected
+    assert project.waiting_events == 1
+
+
+KEYED = """
+fails = {"ann": 1}
+
+@integration.event("order", key="customer.id", retry=Retry(first=60))
+def order(ctx: SyncContext, event: Event) -> None:
+    customer = event.payload["customer"]["id"]
+    if fails.get(customer, 0):
+        fails[customer] -= 1
+        raise RuntimeError("away")
+    done.append((customer, event.payload["number"]))
+"""
+
+
+def test_events_of_a_key_stay_in_order_and_a_retry_holds_up_that_key_alone(loaded: Loaded) -> None:
+    project = loaded(KEYED)
+    for number in (1, 2):
+        for customer in ("ann", "ben"):
+            project.publish("order", {"customer": {"id": customer}, "number": number})
+    project.run_events()
+    assert project.module.done == [("ben", 1), ("ben", 2)]
+    project.advance(70)
+    assert project.module.done[2:] == [("ann", 1), ("ann", 2)]
+
+
+SAGA = """
+fails = [True]
+keys = []
+
+@integration.event("saga", retry=Retry(first=60))
+async def saga(ctx: Context, event: Event) -> None:
+    stock = await ctx.step("reserve", reserve, event.payload["id"])
+    assert stock == {"items": [1, 2]}, stock
+    await ctx.sleep("cool off", timedelta(days=1))
+    for item in stock["items"]:
+        await ctx.step("book", lambda: (done.append(f"book {item}"), keys.append(ctx.idempotency_key)) and None)
+    if fails.pop() if fails else False:
+        raise RuntimeError("away")
+    done.append(f"end in attempt {event.attempt}")
+
+def reserve(order):
+    done.append(f"reserve {order}")
+    return {"items": (1, 2)}
+"""
+
+
+def test_steps_are_done_once_and_a_run_sleeps_for_days(loaded: Loaded) -> None:
+    project = loaded(SAGA)
+    project.publish("saga", {"id": "A-1"})
+    (first,) = project.run_events()
+    assert (first.status, first.attempt, first.steps) == ("waiting", 1, ("reserve", "sleep: cool off"))
+    assert project.advance(timedelta(hours=23)) == []
+    attempts = project.advance(timedelta(hours=2))
+    assert [(one.status, one.attempt) for one in attempts] == [("waiting", 1), ("succeeded", 2)]
+    assert project.module.done == ["reserve A-1", "book 1", "book 2", "end in attempt 2"]
+    assert len(set(project.module.keys)) == 2
+
+
+def test_a_step_that_fails_is_done_again(loaded: Loaded) -> None:
+    project = loaded("""
+@integration.event("task", retry=Retry(first=1))
+async def task(ctx: Context, event: Event) -> None:
+    await ctx.step("once", lambda: done.append("once"))
+    await ctx.step("twice", twice)
+
+def twice():
+    done.append("twice")
+    if done.count("twice") < 2:
+        raise RuntimeError("away")
+""")
+    project.publish("task", {})
+    project.advance(10)
+    assert project.module.done == ["once", "twice", "twice"]
+
+
+def test_code_decides_that_an_event_is_rejected_or_comes_later(loaded: Loaded) -> None:
+    project = loaded("""
+@integration.event("task", retry=Retry(attempts=1))
+async def task(ctx: Context, event: Event) -> None:
+    done.append(event.attempt)
+    if event.payload == "bad":
+        raise Reject("no id")
+    if len(done) < 4:
+        raise RetryLater(after=timedelta(minutes=5))
+""")
+    project.publish("task", "good")
+    attempts = project.advance(timedelta(hours=1))
+    assert [one.status for one in attempts] == ["waiting", "waiting", "waiting", "succeeded"]
+    assert project.module.done == [1, 1, 1, 1]
+    project.publish("task", "bad")
+    (rejected,) = project.run_events()
+    assert (rejected.status, rejected.error) == ("dead", "no id")
+
+
+def test_an_event_is_for_the_user_of_the_run_that_publishes_it(loaded: Loaded) -> None:
+    project = loaded("""
+@integration.webhook("start")
+async def start(ctx: Context, request: Request) -> None:
+    await ctx.publish("task", {}, delay=30)
+
+@integration.event("task")
+async def task(ctx: Context, event: Event) -> None:
+    done.append(ctx.activation.user.external_id)
+""")
+    project.post("/start", user="ann")
+    assert project.run_events() == []
+    project.advance(31)
+    assert project.module.done == ["ann"]
+    project.publish("task", {}, user="nobody")
+    (unknown,) = project.run_events()
+    assert unknown.status == "dead"
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ('ctx.publish("tsak", {})', "There is no task 'tsak' for events (there are: 'task')"),
+        ('ctx.publish("task", object())', "object has no form in JSON"),
+        ('ctx.publish("task", "x" * 5_000_000)', "at most 4,194,304 are kept"),
+        ('ctx.publish("task", {}, key="k" * 501)', "The key of an event is a text of 1 to 500 characters"),
+        ('ctx.publish("task", {}, id="")', "The id of an event is a text of 1 to 200 characters"),
+        ('ctx.publish("task", {}, delay=timedelta(days=400))', "at most a year from now"),
+        ('ctx.step("name", print)', "Steps and sleep are for runs that are tried again"),
+        ('ctx.sleep("name", 1)', "Steps and sleep are for runs that are tried again"),
+    ],
+)
+def test_a_mistake_is_said_in_a_sentence(loaded: Loaded, code: str, message: str) -> None:
+    project = loaded(f"""
+@integration.event("task")
+async def task(ctx: Context, event: Event) -> None: ...
+
+@integration.webhook("start")
+async def start(ctx: Context) -> str:
+    try:
+        await {code}
+    except Exception as error:
+        return str(error)
+    return "accepted"
+""")
+    assert message in project.post("/start").text
+    assert project.waiting_events == 0
+
+
+@pytest.mark.parametrize(
+    ("decorator", "message"),
+    [
+        ('event("a b")', "The event name 'a b' must be"),
+        ('event("task", key="a..b")', "key names a field of the payload"),
+        ('event("task", timeout=0)', "Event 'task': timeout must be from"),
+        ('event("task", retry=Retry(attempts=0))', "attempts must be from 1"),
+        ('webhook("task", delivery="later")', 'must be "direct" or "queued"'),
+        ('webhook("task", retry=Retry())', 'retry and timeout need delivery="queued"'),
+    ],
+)
+def test_an_option_that_cannot_be_stops_the_load(loaded: Loaded, decorator: str, message: str) -> None:
+    with pytest.raises(CodeError) as raised:
+        loaded(f"@integration.{decorator}\nasync def task(ctx, event): ...\n")
+    assert message in str(raised.value)
