@@ -32,7 +32,7 @@ from tests.unit.api.traces.otlp_requests import attribute, body_json, span_json
 from tieline_api.use_cases.run_actions import time_of
 from tieline_core.engine.publisher import publish_event
 from tieline_core.identity.ids import new_id
-from tieline_protocol.event_streams import EventStreams
+from tieline_protocol.event_streams import PODS, EventStreams, hashed
 from tieline_protocol.events import EventMetadata, WebhookRequest
 from tieline_protocol.run_records import RunRecord
 
@@ -261,6 +261,31 @@ def test_a_run_that_waits_is_cancelled_and_keeps_what_it_has_done(deployed: Depl
     shown = deployed.client.ok("GET", f"{deployed.path}/{run}")
     assert (shown["status"], shown["error"]["message"]) == ("cancelled", "shop answered 503")
     assert [one["steps"][0]["name"] for one in shown["attemptHistory"]] == ["fetch"]
+
+
+def test_a_key_goes_on_when_the_run_that_it_waits_with_is_cancelled(deployed: Deployed) -> None:
+    run, key = new_id(), hashed("ann")
+    deployed.report(*life(run, key="ann")[:3])
+    metadata = EventMetadata(run=run, kind="event", task="order.created", queued_at=NOW, key="ann")
+    deployed.queue(metadata)
+
+    async def wait(client: Nats) -> None:
+        """The pod that has the token lets it come back later."""
+        headers = {
+            "Nats-Schedule": "@at 2096-01-01T00:00:00Z",
+            "Nats-Schedule-Target": deployed.streams.due_key(key),
+        }
+        await client.jetstream().publish(deployed.streams.waiting_key(key), b"", headers=headers)
+        queue = await client.jetstream().pull_subscribe_bind(consumer=PODS, stream=deployed.streams.queue)
+        (token,) = await queue.fetch(1, timeout=2)
+        await token.ack_sync()
+
+    with_engine(deployed.engine, wait, streams=deployed.streams)
+    assert deployed.client("POST", f"{deployed.path}/{run}/cancel").status == 202
+    assert deployed.status(run) == "cancelled"
+    assert stored(deployed.engine, deployed.streams.later) == 0
+    (token,) = fetched(deployed.engine, deployed.streams, deployed.streams.queue)
+    assert token.subject == deployed.streams.key_token(key)
 
 
 def test_a_pod_that_runs_it_is_told_to_cancel(deployed: Deployed) -> None:
