@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,12 @@ class Erp:
         async with self._http.get(f"{self.url}{path}", headers={"X-API-Key": KEY}) as response:
             response.raise_for_status()
             return await response.json()
+
+    def books_more_than(self, count: int) -> Callable[[], Awaitable[bool]]:
+        async def ask() -> bool:
+            return len((await self.get("/orders"))["orders"]) > count
+
+        return ask
 
     async def switch(self, *, away: bool) -> None:
         async with self._http.post(f"{self.url}/switch", json={"away": away}) as response:
@@ -141,12 +147,14 @@ async def test_every_accepted_order_is_booked_once_and_in_order_by_customer(
     second.signal(signal.SIGKILL)
     await storefront.send(2)
     environment.code = MAIN.replace('"Booked an order"', '"Booked an order, in the new version"')
-    await start(environment, version="v2")
+    third = await start(environment, version="v2")
     stopping = asyncio.create_task(asyncio.to_thread(first.stop))
     await storefront.send(3)
     await stopping
-    await asyncio.sleep(3)
+    await start(environment, version="v2")
     await erp.switch(away=False)
+    await eventually_async("the ERP books again", erp.books_more_than(2 * len(CUSTOMERS)), within=60)
+    third.signal(signal.SIGKILL)
     await storefront.send(2)
 
     async def all_told() -> bool:
