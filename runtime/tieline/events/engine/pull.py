@@ -1,13 +1,17 @@
 """Pulls messages of a consumer as there is room for them; the engine keeps the request until there are some."""
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import Callable
 
+import nats.errors
+from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from tieline.errors import reason
 from tieline.events.engine.connection import EngineConnection
 from tieline_protocol.event_streams import PODS
 
@@ -18,6 +22,7 @@ _HEARTBEAT_SECONDS = 60.0
 _MAX_BATCH = 500
 _MAX_BATCH_BYTES = 32 * 1024 * 1024
 _PENDING_MESSAGES = 10_000
+_RETRY_SECONDS = 1.0
 
 
 class Puller:
@@ -56,9 +61,17 @@ class Puller:
 
     async def run(self) -> None:
         """Pull until cancelled; then no message comes any more."""
+        while True:
+            await self._connection.connected.wait()
+            try:
+                await self._pull(self._connection.client)
+            except (nats.errors.Error, OSError) as error:
+                logger.warning("Events cannot be asked for, trying again: %s", reason(error))
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _pull(self, client: Client) -> None:
+        """Pull as long as the connection has this client."""
         loop = asyncio.get_running_loop()
-        await self._connection.connected.wait()
-        client = self._connection.client
         inbox = client.new_inbox()
         self._subscription = await client.subscribe(
             f"{inbox}.*", cb=self._arrived, pending_msgs_limit=_PENDING_MESSAGES, pending_bytes_limit=-1
@@ -66,6 +79,8 @@ class Puller:
         try:
             while True:
                 await self._connection.connected.wait()
+                if self._connection.client is not client:
+                    return
                 if self._asked and loop.time() - self._last_sign > 2 * _HEARTBEAT_SECONDS:
                     self.connected()
                 self._wake.clear()
@@ -119,5 +134,6 @@ class Puller:
         self.wake()
 
     async def _unsubscribe(self) -> None:
-        if self._subscription is not None and self._connection.client.is_connected:
-            await self._subscription.unsubscribe()
+        if self._subscription is not None:
+            with contextlib.suppress(nats.errors.Error, OSError):
+                await self._subscription.unsubscribe()
