@@ -25,7 +25,7 @@ _IMAGES = {
     "runtime": "localhost/tieline-runtime",
     "engine": "localhost/tieline-engine",
 }
-_WORKLOADS = ("deployment/tieline-operator", "deployment/tieline-api")
+_WORKLOADS = ("deployment/tieline-operator", "statefulset/tieline-engine", "deployment/tieline-api")
 
 
 @dataclass(frozen=True)

@@ -196,6 +196,10 @@ class EnvironmentStatus(Shape):
     """The digest of the current files when the version was last chosen."""
     ready_replicas: Annotated[int, Field(ge=0)] = 0
     """Pods that serve."""
+    queued: Annotated[int, Field(ge=0)] = 0
+    """Events that wait for a run, rounded down to a power of ten. It is a minute old or more; metrics are exact."""
+    dead_letters: Annotated[int, Field(ge=0)] = 0
+    """Events that could not be processed and were given up, rounded down to a power of ten."""
     public_url: Annotated[str, StringConstraints(max_length=2048)] = ""
     """Where its webhooks are reached."""
     created_at: Timestamp

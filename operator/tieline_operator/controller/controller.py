@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
-from tieline_core.engine.trust import AccountSigner
 from tieline_core.evaluation.pool import EvaluationBusy
 from tieline_core.evaluation.variables_checker import VariablesChecker
 from tieline_core.kubernetes import KubeError, Resource
@@ -27,7 +26,7 @@ from tieline_operator.reconcilers.connections import ConnectionReconciler, Token
 from tieline_operator.reconcilers.connector_imports import DescriptionImports
 from tieline_operator.reconcilers.connectors import ConnectorReconciler
 from tieline_operator.reconcilers.project.files import ProjectFiles
-from tieline_operator.reconcilers.project.reconciler import ProjectReconciler
+from tieline_operator.reconcilers.project.reconciler import NO_ENGINE, Engine, ProjectReconciler
 from tieline_operator.reconcilers.project_versions import ProjectVersionReconciler
 from tieline_operator.reconcilers.system_connectors import SystemReconciler
 from tieline_operator.reconcilers.uniqueness import with_id_label_check
@@ -48,13 +47,13 @@ def reconcilers(
     *,
     checker: VariablesChecker | None = None,
     enqueue: Callable[[Key], None] = lambda _key: None,
-    engine_signer: Callable[[], AccountSigner | None] = lambda: None,
+    engine: Engine = NO_ENGINE,
 ) -> Mapping[str, Reconcile]:
     """One reconciler a kind.
 
     ``token_problems`` returns why a connection's provider cannot be asked for tokens; ``imported`` is called with the
     outcome of each import. ``checker`` checks variables. ``enqueue`` reconciles an object again once a slow check of
-    variables or files is done. ``engine_signer`` gives what signs credentials for the event engine.
+    variables or files is done. ``engine`` signs credentials for the event engine.
     """
     checker = checker or VariablesChecker()
     imports = DescriptionImports(ended=imported)
@@ -63,7 +62,7 @@ def reconcilers(
         r.SYSTEMS.kind: SystemReconciler(imports).reconcile,
         r.CONNECTIONS.kind: ConnectionReconciler(token_problems, config.egress).reconcile,
         r.CONNECTION_TEMPLATES.kind: connection_templates.reconcile,
-        r.PROJECTS.kind: ProjectReconciler(config, code, checker, enqueue, engine_signer).reconcile,
+        r.PROJECTS.kind: ProjectReconciler(config, code, checker, enqueue, engine).reconcile,
         r.PROJECT_VERSIONS.kind: ProjectVersionReconciler(code, enqueue).reconcile,
         r.ACTIVATIONS.kind: ActivationReconciler(checker, enqueue).reconcile,
         r.END_USERS.kind: end_users.reconcile,

@@ -42,6 +42,7 @@ from tieline_operator.engine.service import EngineService
 from tieline_operator.metrics import Metrics
 from tieline_operator.queues.workqueue import WorkQueue
 from tieline_operator.reconcilers.project.files import ProjectFiles
+from tieline_operator.reconcilers.project.reconciler import NO_ENGINE
 from tieline_operator.tokens.token_service import TokenService
 from tieline_operator.workload.exposure import ExposureMode
 
@@ -76,7 +77,9 @@ class Manager:
             kube, self._events, lambda kind, what: metrics.drifts.labels(kind, what).inc()
         )
         self._engine = (
-            EngineService(config, kube, writes, self.cache, metrics, self._enqueue_all_projects)
+            EngineService(
+                config, kube, writes, self.cache, metrics, self._enqueue_all_projects, self._enqueue_project
+            )
             if config.engine_url
             else None
         )
@@ -91,7 +94,7 @@ class Manager:
                 lambda outcome: metrics.imports.labels(outcome).inc(),
                 checker=self._checker,
                 enqueue=self._enqueue,
-                engine_signer=lambda: self._engine.signer if self._engine else None,
+                engine=self._engine or NO_ENGINE,
             ),
         )
         self.queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=config.workers)
@@ -217,6 +220,9 @@ class Manager:
     def _enqueue_projects(self, namespace: str) -> None:
         for project in self.cache[PROJECTS].list(namespace):
             self._enqueue(key_of(PROJECTS, project))
+
+    def _enqueue_project(self, namespace: str, name: str) -> None:
+        self._enqueue(Key(PROJECTS.kind, namespace, name))
 
     def _enqueue_all_projects(self) -> None:
         for project in self.cache[PROJECTS].list():

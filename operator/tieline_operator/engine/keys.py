@@ -4,7 +4,7 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from tieline_core.engine.server_config import EngineConfig
@@ -41,6 +41,8 @@ class EngineKeys:
     """Signs all users."""
     trust: EngineTrust | None
     """All keys; None where an administrator's engine is used, and they gave a signing key of an account."""
+    encryption_key: str = field(default="", repr=False)
+    """With which the servers encrypt what they store."""
     previous_signers: tuple[str, ...] = ()
     """Public keys whose users stay valid."""
     release: str
@@ -58,7 +60,7 @@ def new_trust_secret(namespace: str) -> Manifest:
 def read_trust_secret(secret: Object) -> EngineKeys:
     """The keys in a Secret. Raises InvalidTrustError, whose message names the wrong value and does not quote it."""
     values = _values(secret)
-    previous = tuple(values.get(PREVIOUS_SIGNER, b"").decode("ascii", "replace").split())
+    previous = tuple(_text(values, PREVIOUS_SIGNER).split())
     if not all(_PUBLIC_KEY.fullmatch(key) for key in previous):
         raise InvalidTrustError(f"The value {PREVIOUS_SIGNER} is no public key of an account")
     trust = None
@@ -67,22 +69,23 @@ def read_trust_secret(secret: Object) -> EngineKeys:
     else:
         trust = EngineTrust.from_values(values)
         signer = trust.users
-        if not values.get(ENCRYPTION_KEY, b"").strip():
+        if not _text(values, ENCRYPTION_KEY):
             raise InvalidTrustError(f"The value {ENCRYPTION_KEY} is missing")
     metadata = secret["metadata"]
     return EngineKeys(
         signer=signer,
         trust=trust,
+        encryption_key=_text(values, ENCRYPTION_KEY),
         previous_signers=previous,
-        release=values.get(RELEASE_ID, b"").decode("ascii", "replace").strip() or metadata["uid"],
+        release=_text(values, RELEASE_ID) or metadata["uid"],
         created=parse_time(metadata["creationTimestamp"]),
     )
 
 
 def config_secret(keys: EngineKeys, namespace: str, *, replicas: int) -> Manifest | None:
-    """The Secret with the configuration of the engine's servers: the same text each time it is made from the same keys.
+    """The Secret with the configuration of the engine's servers, and the key with which they encrypt what they store.
 
-    None where the servers are an administrator's.
+    It is the same each time it is made from the same keys. None where the servers are an administrator's.
     """
     if keys.trust is None:
         return None
@@ -96,7 +99,8 @@ def config_secret(keys: EngineKeys, namespace: str, *, replicas: int) -> Manifes
         encryption_key="$TIELINE_ENGINE_KEY",
         routes=[f"nats://{host}:6222" for host in hosts] if replicas > 1 else (),
     )
-    return _secret(CONFIG_SECRET, namespace, {CONFIG_FILE: config.text()})
+    values = {CONFIG_FILE: config.text(), ENCRYPTION_KEY: keys.encryption_key}
+    return _secret(CONFIG_SECRET, namespace, values)
 
 
 def api_secret(keys: EngineKeys, namespace: str, actual: Object | None, now: datetime) -> Manifest | None:
@@ -132,6 +136,10 @@ def _values(secret: Object) -> Mapping[str, bytes]:
         }
     except binascii.Error:
         raise InvalidTrustError("A value of the Secret is not base64") from None
+
+
+def _text(values: Mapping[str, bytes], name: str) -> str:
+    return values.get(name, b"").decode("ascii", "replace").strip()
 
 
 def _secret(name: str, namespace: str, values: Mapping[str, str]) -> Manifest:

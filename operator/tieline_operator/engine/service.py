@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from tieline_core.engine.trust import AccountSigner
+from tieline_core.identity.owner_references import controller_of
 from tieline_core.kubernetes import Change, Kube
 from tieline_core.kubernetes.resources import ENGINE_SECRETS
 from tieline_operator.apply.applier import Writer
@@ -15,6 +16,7 @@ from tieline_operator.config import Config
 from tieline_operator.engine.connection import EngineConnection
 from tieline_operator.engine.key_manager import KeyManager
 from tieline_operator.engine.metrics import EngineCollector
+from tieline_operator.engine.queue_levels import QueueLevel, QueueLevels
 from tieline_operator.engine.stream_reconciler import StreamReconciler, Survey
 from tieline_operator.metrics import Metrics
 
@@ -39,8 +41,12 @@ class EngineService:
         cache: ClusterCache,
         metrics: Metrics,
         keys_changed: Callable[[], None],
+        level_changed: Callable[[str, str], None],
     ) -> None:
-        """``keys_changed`` is called when credentials must be signed again."""
+        """``keys_changed`` is called when credentials must be signed again.
+
+        ``level_changed`` is called with namespace and name of a Project whose status says how full a queue is.
+        """
         self._keys = KeyManager(
             kube,
             writes,
@@ -58,6 +64,8 @@ class EngineService:
             healthy=lambda: not cache.dead(config.watch_timeout),
         )
         self._cache = cache
+        self._levels = QueueLevels()
+        self._level_changed = level_changed
         self._survey_wanted = asyncio.Event()
         self._surveyed = float("-inf")
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -68,6 +76,10 @@ class EngineService:
     def signer(self) -> AccountSigner | None:
         """Signs the credentials of pods."""
         return self._keys.signer
+
+    def level(self, namespace: str, secret: str) -> QueueLevel | None:
+        """How full an environment's queue is, by the Secret with its credentials; None while it is not known."""
+        return self._levels.get(namespace, secret)
 
     @property
     def connected(self) -> bool:
@@ -126,6 +138,13 @@ class EngineService:
     def _on_connected(self) -> None:
         self._streams.verify_all()
 
+    def _publish_levels(self, now: float) -> None:
+        for key in self._levels.update(self._streams.survey_result.environments, now):
+            secret = self._cache[ENGINE_SECRETS].get(key.namespace, key.secret)
+            owner = controller_of(secret) if secret else None
+            if owner is not None:
+                self._level_changed(key.namespace, owner["name"])
+
     def _release(self) -> str:
         return self._keys.keys.release if self._keys.keys else ""
 
@@ -137,4 +156,5 @@ class EngineService:
             self._survey_wanted.clear()
             await self._streams.survey()
             self._surveyed = time.monotonic()
+            self._publish_levels(self._surveyed)
             await asyncio.sleep(SCRAPE_SECONDS)

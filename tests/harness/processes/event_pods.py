@@ -69,8 +69,8 @@ class EventEnvironment:
                 **variables,
             },
         )
-        runtime.start()
         self.pods.append(runtime)
+        runtime.start()
         return runtime
 
     async def history(self) -> list[RunRecord]:

@@ -26,6 +26,7 @@ from tieline_operator.cache.event_mapping import keys_to_enqueue
 from tieline_operator.cache.indexers import PRIMARY_RESOURCES, key_of
 from tieline_operator.config import Config
 from tieline_operator.controller.controller import Controller, reconcilers
+from tieline_operator.engine.queue_levels import QueueLevel
 from tieline_operator.metrics import Metrics
 from tieline_operator.reconcilers.connections import TokenProblems
 from tieline_operator.reconcilers.project.files import ProjectFiles
@@ -80,6 +81,8 @@ class ReconcileLoop:
         self.world = world
         self.now: datetime = NOW
         self.requeue_after: float | None = None
+        self.signer = engine_signer
+        self.queue_level: QueueLevel | None = None
         code = ProjectFiles(world, FilesChecker(cast(Pool, InlinePool(files_jobs.answers))))
         self._controller = Controller(
             world,
@@ -90,10 +93,14 @@ class ReconcileLoop:
                 code,
                 token_problems,
                 checker=checker or InlineChecker(),
-                engine_signer=lambda: engine_signer,
+                engine=self,
             ),
             now=lambda: self.now,
         )
+
+    def level(self, namespace: str, secret: str) -> QueueLevel | None:
+        """How full the queue of every environment is."""
+        return self.queue_level
 
     async def once(self, resource: Resource, name: str) -> None:
         self.requeue_after = await self._controller.reconcile(Key(resource.kind, NAMESPACE, name))

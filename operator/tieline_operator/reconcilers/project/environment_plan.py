@@ -16,6 +16,7 @@ from tieline_operator.apply.diff import contained
 from tieline_operator.apply.plan import Child, Deletion, Manifest, Object
 from tieline_operator.config import Config
 from tieline_operator.engine.credentials import environment_secret
+from tieline_operator.engine.queue_levels import EMPTY, QueueLevel
 from tieline_operator.reconcilers.project.address_conflicts import HOST_TAKEN
 from tieline_operator.reconcilers.project.environment_status import ActualEnvironment, DesiredEnvironment
 from tieline_operator.reconcilers.project.observed import ObservedEnvironment, ObservedProject
@@ -82,6 +83,7 @@ def plan_environment(
         problem=target.problem,
         waiting=target.waiting,
         connection_problem=environment.connection_problem,
+        queue_level=_queue_level(observed, environment, spec.name) if workload.engine_urls else EMPTY,
         public_url="" if environment.address_conflict else workload.public_url,
     )
     return _with_manifests(
@@ -241,6 +243,14 @@ def _workload(observed: ObservedProject, environment: ObservedEnvironment, spec:
             config.exposure.tls_secret, _url_values(project, spec.name, name, environment.children)
         ),
     )
+
+
+def _queue_level(observed: ObservedProject, environment: ObservedEnvironment, name: str) -> QueueLevel:
+    """The level; the last one while it is not known, as after a restart."""
+    previous = observed.previous(name)
+    if environment.queue_level is not None:
+        return environment.queue_level
+    return QueueLevel(previous.queued, previous.dead_letters) if previous else EMPTY
 
 
 def _engine_urls(observed: ObservedProject) -> tuple[str, ...]:

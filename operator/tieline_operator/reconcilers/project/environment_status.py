@@ -14,6 +14,7 @@ from typing import Any
 from tieline_core.identity.ids import format_time
 from tieline_core.resources.projects import EnvironmentState, EnvironmentStatus
 from tieline_operator.apply.plan import Object, Outcome, earliest, failed, in_progress, ready
+from tieline_operator.engine.queue_levels import EMPTY, QueueLevel
 from tieline_operator.workload.pods import (
     UNSCHEDULABLE_SECONDS,
     Failure,
@@ -54,6 +55,7 @@ class DesiredEnvironment:
     pinned_version: str | None = None
     pinned_digest: str = ""
     public_url: str = ""
+    queue_level: QueueLevel = EMPTY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +108,9 @@ def status_of(
         "pinnedVersion": desired.pinned_version,
         "pinnedDigest": desired.pinned_digest,
         "readyReplicas": computed.ready_replicas,
+        # Most queues are empty: then nothing is written.
+        "queued": desired.queue_level.queued or None,
+        "deadLetters": desired.queue_level.dead_letters or None,
         "publicUrl": desired.public_url,
         "createdAt": format_time(previous.created_at) if previous else moment,
         "updatedAt": format_time(previous.updated_at) if previous and same else moment,

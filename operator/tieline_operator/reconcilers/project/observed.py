@@ -16,6 +16,7 @@ from tieline_core.resources import Project, ProjectVersion
 from tieline_core.resources.projects import EnvironmentStatus
 from tieline_operator.apply.plan import Object, Outcome
 from tieline_operator.config import Config
+from tieline_operator.engine.queue_levels import QueueLevel
 from tieline_operator.reconcilers.project.version_selection import VersionSelection
 from tieline_operator.workload.pods import Failure
 
@@ -48,6 +49,8 @@ class ObservedEnvironment:
     """Names of its connection templates."""
     address_conflict: str = ""
     """Why it cannot have its address; empty where it can."""
+    queue_level: QueueLevel | None = None
+    """How full its queue in the event engine is; None while it is not known."""
     connection_problem: Failure | None = None
     """Why one of its templates has no usable connection."""
 

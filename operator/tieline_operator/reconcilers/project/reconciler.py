@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Protocol
 
 from tieline_core.engine.trust import AccountSigner
 from tieline_core.evaluation.variables_checker import VariablesChecker
@@ -15,6 +16,7 @@ from tieline_core.identity.names import (
     ENVIRONMENT_ID_LABEL,
     ENVIRONMENT_LABEL,
     INSTANCE_LABEL,
+    engine_credentials_name,
     label_value,
     legacy_workload_name,
     recorded_workload,
@@ -43,6 +45,7 @@ from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import CHILD_RESOURCES, child_name, joined
 from tieline_operator.cache.organisations import not_an_organisation, organisation
 from tieline_operator.config import Config
+from tieline_operator.engine.queue_levels import QueueLevel
 from tieline_operator.reconcilers.connection_templates import UNUSABLE
 from tieline_operator.reconcilers.project.address_conflicts import address_conflict
 from tieline_operator.reconcilers.project.environment_plan import public_url
@@ -64,6 +67,27 @@ from tieline_operator.workload.exposure import ExposureMode
 from tieline_operator.workload.pods import Failure, deployed_version
 
 
+class Engine(Protocol):
+    """What the reconciler needs of the event engine."""
+
+    @property
+    def signer(self) -> AccountSigner | None:
+        """Signs the credentials of pods; None while it is not known."""
+
+    def level(self, namespace: str, secret: str) -> QueueLevel | None:
+        """How full an environment's queue is, by the Secret with its credentials; None while it is not known."""
+
+
+class _NoEngine:
+    signer = None
+
+    def level(self, namespace: str, secret: str) -> None:
+        """There is no queue."""
+
+
+NO_ENGINE: Engine = _NoEngine()
+
+
 class ProjectReconciler:
     """Reconciles projects."""
 
@@ -73,17 +97,14 @@ class ProjectReconciler:
         code: ProjectFiles,
         checker: VariablesChecker | None = None,
         enqueue: Callable[[Key], None] = lambda _key: None,
-        engine_signer: Callable[[], AccountSigner | None] = lambda: None,
+        engine: Engine = NO_ENGINE,
     ) -> None:
-        """``enqueue`` reconciles a project again, once its schema or its files have been checked.
-
-        ``engine_signer`` gives what signs credentials for the event engine; None while it is not known.
-        """
+        """``enqueue`` reconciles a project again, once its schema or its files have been checked."""
         self._config = config
         self._code = code
         self._checker = checker or VariablesChecker()
         self._enqueue = enqueue
-        self._engine_signer = engine_signer
+        self._engine = engine
 
     async def reconcile(self, cache: ClusterCache, obj: Object, now: datetime) -> Plan:
         """Observes the Project and plans."""
@@ -112,7 +133,7 @@ class ProjectReconciler:
             conflict = conflict or duplicate
         return ObservedProject(
             config=self._config,
-            engine_signer=self._engine_signer(),
+            engine_signer=self._engine.signer,
             project=project,
             organisation_id=claim.id if claim and not claim.older else None,
             not_an_organisation=not_an_organisation(cache[NAMESPACES], namespace),
@@ -182,7 +203,8 @@ class ProjectReconciler:
                 environment = replace(
                     environment, address_conflict=address_conflict(obj, spec.name, url, cache[PROJECTS])
                 )
-            environments[spec.name] = environment
+            level = self._engine.level(project.namespace, engine_credentials_name(workload))
+            environments[spec.name] = replace(environment, queue_level=level)
         return environments
 
     async def _analyses(

@@ -49,6 +49,7 @@ class EngineConnection:
         self.on_connect: list[Callable[[], None]] = []
         """Called after each connect, also the first."""
         self._credentials: Credentials | None = None
+        self._last_error = ""
 
     async def run(self) -> None:
         """Connects, and keeps the connection."""
@@ -76,11 +77,10 @@ class EngineConnection:
             inbox_prefix=self.streams.inbox,
             user_jwt_cb=self._jwt,
             signature_cb=self._signature,
-            error_cb=_log_error,
+            error_cb=self._on_error,
             disconnected_cb=self._disconnected,
             reconnected_cb=self._reconnected,
         )
-        logger.info("Connected to the event engine")
         await self._reconnected()
         await asyncio.Event().wait()
 
@@ -149,12 +149,21 @@ class EngineConnection:
     def _signature(self, nonce: str) -> bytes:
         return self._credentials.signature_cb(nonce) if self._credentials else b""
 
+    async def _on_error(self, error: Exception) -> None:
+        text = reason(error)
+        # While the engine is away, each attempt to connect fails: one line for each reason is enough.
+        repeated = not self.connected.is_set() and text == self._last_error
+        self._last_error = text
+        logger.log(logging.DEBUG if repeated else logging.WARNING, "The event engine: %s", text)
+
     async def _disconnected(self) -> None:
         if self.connected.is_set():
             logger.warning("The connection to the event engine is lost; connecting again")
         self.connected.clear()
 
     async def _reconnected(self) -> None:
+        logger.info("Connected to the event engine")
+        self._last_error = ""
         self.connected.set()
         for call in self.on_connect:
             call()
@@ -169,7 +178,3 @@ def parsed(answer: Msg) -> dict[str, Any]:
     if error := content.get("error"):
         raise RefusedByEngineError(error.get("err_code", 0), error.get("description", ""))
     return content
-
-
-async def _log_error(error: Exception) -> None:
-    logger.warning("The event engine: %s", reason(error))

@@ -73,6 +73,7 @@ async def test_a_first_start_makes_the_keys_and_what_the_engine_and_the_api_need
     assert 'store_dir: "/data/single"' in config
     assert "server_name: $TIELINE_SERVER_NAME" in config
     assert "cluster {" not in config
+    assert there.values(CONFIG_SECRET)["encryption-key"] == trust["encryption-key"]
     assert not any(value in config for name, value in trust.items() if name != "release-id")
     assert Credentials.parse(there.values(API_SECRET)["engine.creds"])
 

@@ -1,0 +1,81 @@
+"""How full a queue is, in the status of its Project: seen by people, and written rarely."""
+
+from __future__ import annotations
+
+from tests.unit.operator.objects import NAMESPACE, project
+from tests.unit.operator.project_fixtures import reconciling
+from tests.unit.operator.reconcile_loop import CONFIG, ReconcileLoop
+from tieline_core.engine.trust import EngineTrust
+from tieline_operator.engine.desired_streams import StreamKey
+from tieline_operator.engine.queue_levels import QUIET_SECONDS, QueueLevel, QueueLevels
+from tieline_operator.engine.stream_reconciler import EnvironmentReading
+
+KEY = StreamKey(NAMESPACE, "orders-engine")
+WITH_ENGINE = CONFIG.model_copy(update={"engine_url": ("nats://tieline-engine.tieline-system.svc:4222",)})
+
+
+def reading(queued: int, waiting: int = 0, dead: int = 0) -> dict[StreamKey, EnvironmentReading]:
+    return {KEY: EnvironmentReading(queued=queued, waiting=waiting, dead_letters=dead, oldest=None)}
+
+
+def test_only_another_order_of_magnitude_is_a_change() -> None:
+    levels = QueueLevels()
+    assert levels.get(*KEY) is None
+    assert levels.update(reading(123, 40, 3), 0) == {KEY}
+    assert levels.get(*KEY) == QueueLevel(100, 1)
+    assert levels.update(reading(900, 0, 9), 1000) == set()
+    assert levels.update(reading(1000, 0, 9), 1000) == {KEY}
+
+
+def test_a_level_changes_at_most_once_a_minute() -> None:
+    levels = QueueLevels()
+    levels.update(reading(0), 0)
+    assert levels.update(reading(5), QUIET_SECONDS - 1) == set()
+    assert levels.get(*KEY) == QueueLevel()
+    assert levels.update(reading(5), QUIET_SECONDS) == {KEY}
+
+
+def test_an_environment_that_is_gone_is_forgotten() -> None:
+    levels = QueueLevels()
+    levels.update(reading(5), 0)
+    assert levels.update({}, 100) == set()
+    assert levels.get(*KEY) is None
+
+
+async def deployed() -> ReconcileLoop:
+    there = reconciling(project(), config=WITH_ENGINE, engine_signer=EngineTrust().users)
+    await there.until_quiet()
+    there.kubelet()
+    await there.until_quiet()
+    return there
+
+
+async def test_people_see_in_the_status_that_events_pile_up_and_that_some_are_dead() -> None:
+    there = await deployed()
+    there.queue_level = QueueLevel(1000, 10)
+    await there.until_quiet()
+    assert (there.environment()["queued"], there.environment()["deadLetters"]) == (1000, 10)
+    there.queue_level = QueueLevel()
+    await there.until_quiet()
+    assert "queued" not in there.environment()
+    assert "deadLetters" not in there.environment()
+
+
+async def test_an_empty_queue_and_a_restart_of_the_operator_write_nothing() -> None:
+    there = await deployed()
+    there.queue_level = QueueLevel()
+    assert await there.until_quiet() == 0
+    there.queue_level = QueueLevel(10, 1)
+    await there.until_quiet()
+    there.queue_level = None
+    assert await there.until_quiet() == 0
+    assert there.environment()["queued"] == 10
+
+
+async def test_without_the_engine_the_status_says_nothing_of_queues() -> None:
+    there = await deployed()
+    there.queue_level = QueueLevel(10, 1)
+    await there.until_quiet()
+    again = ReconcileLoop(there.world)
+    await again.until_quiet()
+    assert "queued" not in again.environment()
