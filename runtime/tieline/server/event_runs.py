@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from aiohttp import web
 
@@ -208,13 +208,8 @@ class EventRuns:
             # It was handed out by the engine, and is again once nobody renews its lease.
             logger.error("%s %s comes again: %s", kind.capitalize(), metadata.task, reason(error))
         finally:
+            self._report(attempt, outcome, time.perf_counter() - started)
             logs.end_run()
-            self._counts.add(
-                "webhook" if kind == "webhook" else "event",
-                metadata.task,
-                outcome,
-                time.perf_counter() - started,
-            )
 
     async def _in_turn(self, attempt: _Attempt, task: EventTask | Webhook | None) -> Outcome:
         metadata, turns = attempt.metadata, self._calls.turns

@@ -40,6 +40,7 @@ class Puller:
         """Messages that were asked for, and neither came nor were refused."""
         self._generation = 0
         self._last_sign = 0.0
+        self._refused = False
         self._wake = asyncio.Event()
         self._subscription: Subscription | None = None
 
@@ -99,6 +100,7 @@ class Puller:
         status = headers.get("Status")
         if status is None:
             self._asked = max(self._asked - 1, 0)
+            self._refused = False
             self._take(message)
             return
         if status == "100":
@@ -107,8 +109,10 @@ class Puller:
             return
         pending = int(headers.get("Nats-Pending-Messages") or self._asked)
         self._asked = max(self._asked - pending, 0)
-        if status not in ("404", "408", "409"):
-            logger.warning("The event engine refused a request for events (%s)", status)
+        refused = status not in ("404", "408", "409")
+        if refused and not self._refused:
+            logger.warning("The event engine does not have the streams of this environment yet (%s)", status)
+        self._refused = refused
         if status != "408":
             # A deleted consumer, a leader that changes: the platform is about to mend it.
             await asyncio.sleep(1)
