@@ -58,7 +58,8 @@ class EngineService:
         self._streams = StreamReconciler(
             cache,
             config.stream_limits,
-            client=lambda: self._connection.client,
+            # Without the keys nobody knows which streams are ours.
+            client=lambda: self._connection.client if self._keys.keys else None,
             release=self._release,
             namespaces=config.namespaces,
             healthy=lambda: not cache.dead(config.watch_timeout),

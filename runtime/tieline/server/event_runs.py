@@ -24,6 +24,7 @@ from tieline.events.steps import RunSteps, RunTakenOver, SuspendedRun
 from tieline.execution.fair_limiter import Slot
 from tieline.integration import Webhook
 from tieline.server.invoker import Invoker
+from tieline.server.request_bodies import unreadable
 from tieline.server.stored_request import stored_request
 from tieline.sync import SyncContext, SyncRequest
 from tieline.telemetry import logs
@@ -211,6 +212,19 @@ class EventRuns:
             self._report(attempt, outcome, time.perf_counter() - started)
             logs.end_run()
 
+    def _report(self, attempt: _Attempt, outcome: Outcome, seconds: float) -> None:
+        metadata = attempt.metadata
+        kind: Literal["webhook", "event"] = "webhook" if metadata.kind == "webhook" else "event"
+        self._counts.add(kind, metadata.task, outcome, seconds)
+        fields: dict[str, Value] = {
+            kind: metadata.task,
+            "attempt": attempt.number,
+            "outcome": outcome,
+            **({"user": metadata.user} if metadata.user else {}),
+            "durationMs": round(seconds * 1000, 3),
+        }
+        logger.info("Ran %s %s", kind, metadata.task, extra={"fields": fields})
+
     async def _in_turn(self, attempt: _Attempt, task: EventTask | Webhook | None) -> Outcome:
         metadata, turns = attempt.metadata, self._calls.turns
         try:
@@ -318,6 +332,10 @@ class EventRuns:
                 returned = await self._calls.in_thread(slot, webhook.handler, *arguments[: webhook.arguments])
         except web.HTTPException as raised:
             returned = raised
+        except Exception as error:
+            if unread := unreadable(error):
+                raise Reject(str(unread)) from error  # the body is the same in every attempt
+            raise
         if isinstance(returned, web.StreamResponse) and returned.status >= 500:
             raise TielineError(f"The webhook answered with {returned.status}, which nobody waits for")
 

@@ -29,6 +29,8 @@ class EventEnvironment:
     admin: Client
     folder: Path
     code: str
+    """Of pods that start from now on."""
+    connections: str = "connections: {}\nusers:\n  ann: {user: {externalId: ann, displayName: Ann}}\n"
     streams: EventStreams = field(default_factory=lambda: EventStreams(new_id(), new_id()))
     pods: list[RunningRuntime] = field(default_factory=list)
 
@@ -49,9 +51,7 @@ class EventEnvironment:
             self.streams, at=now, expires=now + timedelta(hours=1)
         )
         (folder / "engine.creds").write_text(credentials)
-        (folder / "connections.yaml").write_text(
-            "connections: {}\nusers:\n  ann: {user: {externalId: ann, displayName: Ann}}\n"
-        )
+        (folder / "connections.yaml").write_text(self.connections)
         runtime = RunningRuntime(
             folder=folder,
             code=self.code,
