@@ -2,7 +2,9 @@
 
 import asyncio
 import fcntl
+import logging
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +14,11 @@ from typing import IO
 from tieline.events.queue import EventsUnavailableError
 from tieline_protocol.events import HEADER, EventMetadata
 
+logger = logging.getLogger("tieline.events")
+
 _POLL_SECONDS = 0.05
+_WARN_SECONDS = 15.0
+"""Longer than a version takes to end when the next one is there."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS events (
   number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -54,10 +60,16 @@ class EventFile:
         """Wait until no other process runs the events of this file."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         lock = self._path.with_suffix(".lock").open("w")
+        warn_at: float | None = time.monotonic() + _WARN_SECONDS
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
+                if warn_at is not None and time.monotonic() > warn_at:
+                    warn_at = None
+                    logger.warning(
+                        "Events wait: another process runs those of %s, and has to end", self._path
+                    )
                 await asyncio.sleep(_POLL_SECONDS)
             else:
                 self._lock = lock

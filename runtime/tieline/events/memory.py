@@ -6,6 +6,7 @@ On a desk they are also in a file, which the process that serves the next versio
 import asyncio
 import heapq
 import itertools
+import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from tieline_protocol.run_records import RunRecord
 
 if TYPE_CHECKING:
     from tieline.events.event_file import EventFile  # pods do not need SQLite
+
+logger = logging.getLogger("tieline.events")
 
 _DUPLICATE_WINDOW = 120.0
 MAX_EVENTS = 100_000
@@ -176,6 +179,10 @@ class MemoryQueue:
                 self._wait(stored, saved.ready_at)
             else:
                 self._enqueue(stored, saved.waits_until)
+        if self.pending:
+            logger.info(
+                "Events that are left from before, and are run now or at their time: %d", self.pending
+            )
         self._runs_file = True
 
     def _is_new(self, identifier: str) -> bool:

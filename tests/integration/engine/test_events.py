@@ -185,6 +185,18 @@ async def status_of(environment: EventEnvironment, run: str, wanted: str) -> Any
     return await eventually_async(f"run {run} {wanted}", ended, within=30, seen=seen)
 
 
+async def step_recorded(environment: EventEnvironment, run: str, name: str) -> None:
+    async def recorded() -> bool:
+        subject = environment.streams.step(run, name, 1)
+        try:
+            await environment.admin.jetstream().get_last_msg(environment.streams.runs, subject)
+        except nats.js.errors.NotFoundError:
+            return False
+        return True
+
+    await eventually_async(f"step {name} recorded", recorded, within=10)
+
+
 async def test_a_queued_webhook_is_answered_at_once_and_runs_until_it_succeeds(
     environment: EventEnvironment, http: aiohttp.ClientSession
 ) -> None:
@@ -288,7 +300,7 @@ async def test_a_pod_that_is_told_to_stop_hands_its_events_on_and_no_attempt_is_
     await published(http, first, "ordered", {"customer": "ann", "number": 1, "seconds": 3})
     await lines(environment, "begun A 1", "begun ann 1")
     stopping = asyncio.create_task(asyncio.to_thread(first.stop))
-    environment.pod(version="v2")
+    await asyncio.to_thread(environment.pod, version="v2")
     await stopping
     await lines(environment, "ended A", "ann 1")
     record = await status_of(environment, run, "succeeded")
@@ -300,8 +312,8 @@ async def test_a_paused_pod_does_not_run_its_events_beside_the_one_that_took_the
     environment: EventEnvironment, http: aiohttp.ClientSession
 ) -> None:
     first = environment.pod()
-    await published(http, first, "saga", {})
-    await lines(environment, "fetched")
+    run = await published(http, first, "saga", {})
+    await step_recorded(environment, run, "fetch")
     first.signal(signal.SIGSTOP)
     second = environment.pod()
     found = await lines(environment, "saga [1, 2] 0", within=60)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tieline.events import event_file
 from tieline.events.event_file import EventFile
 from tieline.events.memory import MemoryQueue
 from tieline.events.queue import Delivery, EventsUnavailableError
@@ -114,6 +115,18 @@ async def test_two_processes_accept_and_one_runs(tmp_path: Path) -> None:
     await second.settled()
     assert second.runs() == ["b"]
     await second.end()
+
+
+async def test_a_second_command_on_the_same_folder_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(event_file, "_WARN_SECONDS", 0.0)
+    first, second = Process(tmp_path), Process(tmp_path)
+    await first.start()
+    await second.start()
+    assert "another process runs those of" in caplog.text
+    await second.end()
+    await first.end()
 
 
 async def test_a_file_that_cannot_be_used_says_what_to_do(tmp_path: Path) -> None:
