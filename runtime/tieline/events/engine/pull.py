@@ -15,9 +15,12 @@ logger = logging.getLogger("tieline.events")
 
 _EXPIRES_SECONDS = 300.0
 _HEARTBEAT_SECONDS = 60.0
+_PAUSE_SECONDS = 1.0
 _MAX_BATCH = 500
 _MAX_BATCH_BYTES = 32 * 1024 * 1024
 _PENDING_MESSAGES = 10_000
+_ANSWERED = frozenset(("Batch Completed", "Message Size Exceeds MaxBytes"))
+"""What the engine says of a request that brought all it could."""
 
 
 class Puller:
@@ -40,6 +43,7 @@ class Puller:
         """Messages that were asked for, and neither came nor were refused."""
         self._generation = 0
         self._last_sign = 0.0
+        self._refused = False
         self._wake = asyncio.Event()
         self._subscription: Subscription | None = None
 
@@ -67,6 +71,10 @@ class Puller:
                 await self._connection.connected.wait()
                 if self._asked and loop.time() - self._last_sign > 2 * _HEARTBEAT_SECONDS:
                     self.connected()
+                if self._refused:
+                    # A deleted consumer, a leader that changes: the platform is about to mend it.
+                    await asyncio.sleep(_PAUSE_SECONDS)
+                    self._refused = False
                 self._wake.clear()
                 wanted = min(self._room() - self._asked, _MAX_BATCH)
                 # Many small requests would cost more than they bring.
@@ -109,9 +117,7 @@ class Puller:
         self._asked = max(self._asked - pending, 0)
         if status not in ("404", "408", "409"):
             logger.warning("The event engine refused a request for events (%s)", status)
-        if status != "408":
-            # A deleted consumer, a leader that changes: the platform is about to mend it.
-            await asyncio.sleep(1)
+        self._refused = status != "408" and headers.get("Description") not in _ANSWERED
         self.wake()
 
     async def _unsubscribe(self) -> None:
