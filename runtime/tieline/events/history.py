@@ -23,8 +23,10 @@ _MAX_MESSAGE_RECORDS = 500
 _MAX_WAITING = 10_000
 _FIRST_RETRY = 0.2
 _LONGEST_RETRY = 10.0
-_DISTANCE = 0.02
-"""Seconds from the beginning of a message to that of the next."""
+_DISTANCE = 0.004
+"""Seconds from the beginning of a message to that of the next, for each record in it that somebody waited for: where
+events run one after the other nobody waits longer, where many end at a time they share messages."""
+_LONGEST_DISTANCE = 0.02
 _LINGER = 0.1
 """How long a record waits for company that nobody waits for, in seconds."""
 _UNDER_WAY = frozenset(("queued", "running"))
@@ -66,11 +68,11 @@ class HistoryWriter:
             await self._wake.wait()
             self._wake.clear()
             began = loop.time()
-            if self._waiting:
-                await self._write_next()
+            waited_for = await self._write_next() if self._waiting else 0
             if not self._waiting:
                 self._idle.set()
-            await asyncio.sleep(max(began + _DISTANCE - loop.time(), 0))
+            distance = min(waited_for * _DISTANCE, _LONGEST_DISTANCE)
+            await asyncio.sleep(max(began + distance - loop.time(), 0))
 
     def _write_soon(self) -> None:
         self._due = None
@@ -91,7 +93,8 @@ class HistoryWriter:
                 "Records of %d runs could not be written: the event engine is away", len(self._waiting)
             )
 
-    async def _write_next(self) -> None:
+    async def _write_next(self) -> int:
+        """How many records somebody waited for."""
         records: list[RunRecord] = []
         futures: list[asyncio.Future[None]] = []
         under_way: dict[str, int] = {}
@@ -129,3 +132,4 @@ class HistoryWriter:
         for one in futures:
             if not one.done():
                 one.set_result(None)
+        return len(futures)

@@ -82,13 +82,16 @@ async def test_what_nobody_waits_for_is_written_a_moment_later(written: Written)
 async def test_messages_follow_each_other_at_a_distance(
     written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history, "_DISTANCE", 0.2)
+    monkeypatch.setattr(history, "_DISTANCE", 0.1)
+    monkeypatch.setattr(history, "_LONGEST_DISTANCE", 0.2)
     began = asyncio.get_running_loop().time()
     await written.writer.write(record("first", "succeeded"))
     assert len(written.messages) == 1
     await asyncio.gather(*(written.writer.write(record(f"{number}", "succeeded")) for number in range(9)))
-    assert asyncio.get_running_loop().time() - began >= 0.2
-    assert [len(message) for message in written.messages] == [1, 9]
+    assert asyncio.get_running_loop().time() - began >= 0.1
+    await written.writer.write(record("last", "succeeded"))
+    assert asyncio.get_running_loop().time() - began >= 0.3
+    assert [len(message) for message in written.messages] == [1, 9, 1]
 
 
 async def test_more_than_one_message_holds_are_written_in_several(
