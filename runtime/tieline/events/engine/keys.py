@@ -38,15 +38,15 @@ class KeyedEvents:
         queue = self._queue
         crashed = lease.deliveries > 1
         queue.redelivered += crashed
-        position = 1
+        position, is_first = 1, True
         try:
             while lease.held:
                 head = None if self.stopping else await self._next(key_hash, position)
                 if head is None:
                     await self._leave(lease, key_hash)
                     return
-                delivery = await self._delivery(lease, key_hash, head, crashed)
-                crashed = False
+                delivery = await self._delivery(lease, key_hash, head, crashed, may_have_state=is_first)
+                crashed = is_first = False
                 if delivery is None:
                     await lease.acknowledge()
                     return
@@ -102,9 +102,13 @@ class KeyedEvents:
         )
 
     async def _delivery(
-        self, lease: Lease, key_hash: str, head: Msg, crashed: bool
+        self, lease: Lease, key_hash: str, head: Msg, crashed: bool, *, may_have_state: bool
     ) -> "KeyedDelivery | None":
-        """The oldest event as it is to be run; None when it has to wait."""
+        """The oldest event as it is to be run; None when it has to wait.
+
+        ``may_have_state``: an event is begun when it is its key's oldest and not before, so what stood behind another
+        one until now was never begun.
+        """
         headers = head.headers or {}
         sequence = int(headers["Nats-Sequence"])
         try:
@@ -113,7 +117,7 @@ class KeyedEvents:
             logger.error("Removed a message that is no event: %s", reason(error))
             await self.delete(sequence)
             return None
-        state = await self._queue.state(metadata.run)
+        state = await self._queue.state(metadata.run) if may_have_state else None
         if state is not None:
             metadata, until = state
             if until > self._queue.clock():

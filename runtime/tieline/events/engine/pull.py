@@ -19,10 +19,13 @@ logger = logging.getLogger("tieline.events")
 
 _EXPIRES_SECONDS = 300.0
 _HEARTBEAT_SECONDS = 60.0
+_PAUSE_SECONDS = 1.0
 _MAX_BATCH = 500
 _MAX_BATCH_BYTES = 32 * 1024 * 1024
 _PENDING_MESSAGES = 10_000
 _RETRY_SECONDS = 1.0
+_ANSWERED = frozenset(("Batch Completed", "Message Size Exceeds MaxBytes"))
+"""What the engine says of a request that brought all it could."""
 
 
 class Puller:
@@ -46,6 +49,7 @@ class Puller:
         self._generation = 0
         self._last_sign = 0.0
         self._refused = False
+        self._warned = False
         self._wake = asyncio.Event()
         self._subscription: Subscription | None = None
 
@@ -83,6 +87,10 @@ class Puller:
                     return
                 if self._asked and loop.time() - self._last_sign > 2 * _HEARTBEAT_SECONDS:
                     self.connected()
+                if self._refused:
+                    # A deleted consumer, a leader that changes: the platform is about to mend it.
+                    await asyncio.sleep(_PAUSE_SECONDS)
+                    self._refused = False
                 self._wake.clear()
                 wanted = min(self._room() - self._asked, _MAX_BATCH)
                 # Many small requests would cost more than they bring.
@@ -115,7 +123,7 @@ class Puller:
         status = headers.get("Status")
         if status is None:
             self._asked = max(self._asked - 1, 0)
-            self._refused = False
+            self._warned = False
             self._take(message)
             return
         if status == "100":
@@ -124,13 +132,11 @@ class Puller:
             return
         pending = int(headers.get("Nats-Pending-Messages") or self._asked)
         self._asked = max(self._asked - pending, 0)
-        refused = status not in ("404", "408", "409")
-        if refused and not self._refused:
+        # A request that brought all it could is over, and one that timed out: the next one follows at once.
+        if status not in ("404", "408", "409") and not self._warned:
             logger.warning("The event engine does not have the streams of this environment yet (%s)", status)
-        self._refused = refused
-        if status != "408":
-            # A deleted consumer, a leader that changes: the platform is about to mend it.
-            await asyncio.sleep(1)
+            self._warned = True
+        self._refused = status != "408" and headers.get("Description") not in _ANSWERED
         self.wake()
 
     async def _unsubscribe(self) -> None:
