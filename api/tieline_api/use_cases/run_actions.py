@@ -255,7 +255,7 @@ async def _each(runs: Sequence[Run], act: Callable[[Run], Awaitable[object]]) ->
 async def _remove_queued(platform: Dependencies, streams: EventStreams, run: Run) -> int:
     """Removes a run's event from the queue. A key that waited with it goes on with its next one."""
     engine = platform.engine
-    subjects = (f"ev.{streams.environment}.*.{run.id}", f"key.{streams.environment}.*.{run.id}")
+    subjects = (streams.event("*", run.id), streams.keyed_event("*", run.id))
     removed = [await _remove_first(platform, streams, subject) for subject in subjects]
     if removed[1] and run.status == "waiting" and run.key is not None:
         key_hash = hashed(run.key)

@@ -22,7 +22,7 @@ from tieline_operator.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
-SURVEY_SECONDS = 900.0
+SURVEY_SECONDS = 60.0
 """Between two surveys that no scrape asks for."""
 SCRAPE_SECONDS = 15.0
 """Between two surveys that scrapes ask for."""

@@ -42,15 +42,13 @@ class EventEnvironment:
     def lines(self) -> list[str]:
         return self.done.read_text().splitlines() if self.done.exists() else []
 
-    def pod(self, *, version: str = "v1", **variables: str) -> RunningRuntime:
+    def pod(
+        self, *, version: str = "v1", valid: timedelta = timedelta(hours=1), **variables: str
+    ) -> RunningRuntime:
         """Starts one more pod."""
         folder = self.folder / f"pod-{len(self.pods)}"
         folder.mkdir()
-        now = datetime.now(UTC)
-        credentials = self.engine.trust.pod_credentials(
-            self.streams, at=now, expires=now + timedelta(hours=1)
-        )
-        (folder / "engine.creds").write_text(credentials)
+        self._write_credentials(folder, valid)
         (folder / "connections.yaml").write_text(self.connections)
         runtime = RunningRuntime(
             folder=folder,
@@ -72,6 +70,15 @@ class EventEnvironment:
         self.pods.append(runtime)
         runtime.start()
         return runtime
+
+    def renew_credentials(self, pod: RunningRuntime) -> None:
+        """As the operator does."""
+        self._write_credentials(pod.folder, timedelta(hours=1))
+
+    def _write_credentials(self, folder: Path, valid: timedelta) -> None:
+        now = datetime.now(UTC)
+        text = self.engine.trust.pod_credentials(self.streams, at=now, expires=now + valid)
+        (folder / "engine.creds").write_text(text)
 
     async def history(self) -> list[RunRecord]:
         """All records of runs, in the order in which they were stored."""

@@ -7,6 +7,7 @@ import contextlib
 import json
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -422,6 +423,32 @@ async def test_keys_whose_token_got_lost_are_found(
     first.signal(signal.SIGKILL)
     # As if the pod had died between the end of its token and the next one.
     jetstream = environment.admin.jetstream()
-    await jetstream.purge_stream(environment.streams.queue, subject=f"ev.{environment.streams.environment}.>")
+    await jetstream.purge_stream(environment.streams.queue, subject=environment.streams.queue_subjects[0])
     environment.pod()
     await lines(environment, "ann 1", "ann 2")
+
+
+async def test_a_pod_whose_credentials_expire_goes_on_with_those_that_it_got_meanwhile(
+    environment: EventEnvironment, http: aiohttp.ClientSession
+) -> None:
+    pod = environment.pod(valid=timedelta(seconds=3))
+    await published(http, pod, "booked", {"id": "before"})
+    await lines(environment, "booked before")
+
+    async def refused() -> bool:
+        return "Expired" in pod.log.read_text() or "Violation" in pod.log.read_text()
+
+    await eventually_async("credentials refused", refused, within=30)
+    environment.renew_credentials(pod)
+
+    async def accepted() -> bool:
+        body = {"task": "booked", "payload": {"id": "after"}}
+        async with http.post(f"{pod.url}/publish", json=body) as response:
+            return response.status == 200
+
+    await eventually_async("published again", accepted, within=60)
+    await lines(environment, "booked after")
+    run = await published(http, pod, "ordered", {"customer": "ann", "number": 1, "seconds": 30})
+    await lines(environment, "begun ann 1")
+    await environment.admin.publish(environment.streams.control, json.dumps({"run": run}).encode())
+    await status_of(environment, run, "cancelled")
