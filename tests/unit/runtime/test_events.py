@@ -194,6 +194,23 @@ def twice():
     assert project.module.done == ["once", "twice", "twice"]
 
 
+def test_what_a_step_publishes_is_published_once_however_late_the_retry(loaded: Loaded) -> None:
+    project = loaded("""
+@integration.event("order", retry=Retry(first=600))
+async def order(ctx: Context, event: Event) -> None:
+    await ctx.step("publish", ctx.publish, "booked", event.payload)
+    if event.attempt == 1:
+        raise RuntimeError("away")
+
+@integration.event("booked")
+async def booked(ctx: Context, event: Event) -> None:
+    done.append(event.payload["id"])
+""")
+    project.publish("order", {"id": "A-1"})
+    project.advance(timedelta(hours=1))
+    assert project.module.done == ["A-1"]
+
+
 def test_code_decides_that_an_event_is_rejected_or_comes_later(loaded: Loaded) -> None:
     project = loaded("""
 @integration.event("task", retry=Retry(attempts=1))
