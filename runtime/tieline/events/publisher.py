@@ -71,7 +71,7 @@ class Publisher:
         at: datetime | None = None,
         user: str | None = None,
         traceparent: str | None = None,
-    ) -> str:
+    ) -> str | None:
         """Stores an event and returns its run's id; see ``Context.publish``."""
         known = self._tasks.get(task)
         if known is None:
@@ -95,8 +95,10 @@ class Publisher:
             event_id=_checked("id", id, _MAX_ID),
             traceparent=traceparent,
         )
-        await self.store(metadata, content, attempts=known.retry.attempts, until=seconds_of(delay, at, now))
-        return metadata.run
+        stored = await self.store(
+            metadata, content, attempts=known.retry.attempts, until=seconds_of(delay, at, now)
+        )
+        return metadata.run if stored else None
 
     async def store(
         self, metadata: EventMetadata, content: bytes, *, attempts: int, until: float | None = None
