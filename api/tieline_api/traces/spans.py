@@ -19,6 +19,7 @@ EXCEPTION_TYPE = "exception.type"
 EXCEPTION_MESSAGE = "exception.message"
 TRIGGER = "faas.trigger"
 HTTP_METHOD = "http.request.method"
+OPERATION = "messaging.operation.type"
 UPSTREAM_STATUS = "upstream.status_code"
 UPSTREAM_BODY = "upstream.body"
 SERVICE_NAME = "service.name"
@@ -147,7 +148,8 @@ def _run_kind(attributes: Mapping[str, str]) -> RunSpanKind:
         return ""
     if attributes.get(TRIGGER) == "timer":
         return "schedule"
-    return "webhook" if HTTP_METHOD in attributes else ""
+    # What sends a message, such as a request to a queued webhook, is no run itself.
+    return "webhook" if HTTP_METHOD in attributes and attributes.get(OPERATION) != "send" else ""
 
 
 def make_resource(attributes: Iterable[tuple[str, str]]) -> dict[str, str]:

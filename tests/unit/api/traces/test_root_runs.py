@@ -58,6 +58,7 @@ def test_roots_are_runs_and_what_is_in_them_is_not(store: TraceStore) -> None:
         within,
         root(5, trigger="none"),
         root(6, "no id"),
+        root(7, attributes=[("messaging.operation.type", "send")]),
     )
     assert ids(store) == [remote, schedule, webhook]
     assert [one.kind for one in store.roots(ALL)] == ["webhook", "schedule", "webhook"]
