@@ -46,7 +46,7 @@ class Webhook:
     delivery: Delivery = "direct"
     """Whether callers wait for the run, or only until the request is stored."""
     retry: Retry = field(default_factory=Retry)
-    """Of a queued webhook."""
+    """Of a queued webhook; a run of a direct one is run again once."""
     timeout: float | None = None
     """Seconds for a run of a queued webhook; None is the pod's setting."""
 
@@ -115,7 +115,7 @@ class Integration:
                 arguments=_arguments(f"webhook {name!r}", "request", handler),
                 connection=connection,
                 delivery=delivery,
-                retry=retry or Retry(),
+                retry=retry or (Retry() if delivery == "queued" else Retry(attempts=1)),
                 timeout=timeout,
             )
             return handler

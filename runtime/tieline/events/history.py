@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from tieline.errors import reason
 from tieline.events.queue import EventsUnavailableError
@@ -16,6 +17,8 @@ logger = logging.getLogger("tieline.events")
 _MAX_MESSAGE_BYTES = 1024 * 1024
 _MAX_MESSAGE_RECORDS = 500
 _MAX_WAITING = 10_000
+_MAX_WAITING_BYTES = 32 * 1024 * 1024
+"""Of inputs."""
 _FIRST_RETRY = 0.2
 _LONGEST_RETRY = 10.0
 
@@ -29,14 +32,18 @@ class HistoryWriter:
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._input_bytes = 0
         self.dropped = 0
-        """Records of runs under way that were not written, because the engine was away for long."""
+        """Records that nobody waits for and that were not written, because the engine was away for long."""
 
     def add(self, record: RunRecord) -> None:
-        """Write a record soon. While the engine is away, the oldest of these are dropped beyond a bound."""
+        """Write a record soon. While the engine is away, the newest of these lose their inputs beyond a bound, and are
+        dropped beyond another one."""
         if len(self._waiting) >= _MAX_WAITING:
             self.dropped += 1
             return
+        if record.input and self._input_bytes + len(record.input) > _MAX_WAITING_BYTES:
+            record = replace(record, input=None, request=None)
         self._append(record, None)
 
     async def write(self, record: RunRecord) -> None:
@@ -56,6 +63,7 @@ class HistoryWriter:
 
     def _append(self, record: RunRecord, stored: asyncio.Future[None] | None) -> None:
         self._waiting.append((record, stored))
+        self._input_bytes += len(record.input or b"")
         self._idle.clear()
         self._wake.set()
 
@@ -79,6 +87,7 @@ class HistoryWriter:
             if records and size > _MAX_MESSAGE_BYTES:
                 break
             self._waiting.popleft()
+            self._input_bytes -= len(record.input or b"")
             records.append(record)
             if stored is not None:
                 futures.append(stored)

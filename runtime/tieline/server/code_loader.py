@@ -29,16 +29,6 @@ class Tasks:
     schedules: Mapping[str, Schedule] = field(default_factory=dict)
     events: Mapping[str, EventTask] = field(default_factory=dict)
 
-    @property
-    def queued_webhooks(self) -> Mapping[str, Webhook]:
-        """The webhooks whose requests are stored before they are run."""
-        return {name: webhook for name, webhook in self.webhooks.items() if webhook.delivery == "queued"}
-
-    @property
-    def has_events(self) -> bool:
-        """Whether anything is delivered by the event engine."""
-        return bool(self.events or self.queued_webhooks)
-
 
 def load(code_dir: Path) -> Tasks:
     """Import ``main.py`` in ``code_dir`` and return the tasks of the integrations at its top level.

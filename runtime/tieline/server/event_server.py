@@ -43,10 +43,8 @@ class EventServer:
         self._writing = asyncio.create_task(self.history.run())
 
     def start(self, runs: EventRuns, *, capacity: int) -> None:
-        """Begin to run events, ``capacity`` at once."""
+        """Begin to run events, ``capacity`` at once. Of every code there may be runs that are to be run again."""
         self.runs = runs
-        if not self.tasks.has_events:
-            return
         if isinstance(self.queue, EngineQueue):
             self.queue.keys.wanted = any(task.key for task in self.tasks.events.values())
             delivering = self.queue.run(runs.run, capacity=capacity, cancel=runs.cancel)

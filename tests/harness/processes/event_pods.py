@@ -31,6 +31,8 @@ class EventEnvironment:
     code: str
     streams: EventStreams = field(default_factory=lambda: EventStreams(new_id(), new_id()))
     pods: list[RunningRuntime] = field(default_factory=list)
+    settings: str = "connections: {}\n"
+    """More of the connections file of pods that start from now on."""
 
     @property
     def done(self) -> Path:
@@ -50,7 +52,7 @@ class EventEnvironment:
         )
         (folder / "engine.creds").write_text(credentials)
         (folder / "connections.yaml").write_text(
-            "connections: {}\nusers:\n  ann: {user: {externalId: ann, displayName: Ann}}\n"
+            f"{self.settings}users:\n  ann: {{user: {{externalId: ann, displayName: Ann}}}}\n"
         )
         runtime = RunningRuntime(
             folder=folder,
