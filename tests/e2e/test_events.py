@@ -46,6 +46,17 @@ async def orders(ctx: Context, request: Request) -> None:
     await book(ctx, await request.json())
 
 
+@integration.webhook("quote")
+async def quote(ctx: Context, request: Request) -> dict:
+    order = await request.json()
+    ctx.background(note, ctx, order)
+    return {"price": 10 * int(order["pieces"])}
+
+
+async def note(ctx, order):
+    await book(ctx, {"id": f"quote of {order['id']}"})
+
+
 @integration.event("returned", retry=Retry(attempts=2, first=0.2))
 async def returned(ctx: Context, event: Event) -> None:
     await book(ctx, {"id": event.payload["id"], "pieces": int(event.payload["pieces"])})
@@ -171,7 +182,7 @@ class Orders:
 
 
 def _deploy(world: World, version: str) -> None:
-    world.apply(project(CODE.replace("VERSION", version)))
+    world.apply(project(CODE.replace("VERSION", version), settings={"keepInputs": True}))
 
 
 @pytest.fixture(scope="module")
@@ -302,6 +313,26 @@ def test_events_by_rest_run_in_order_for_their_key_and_a_delayed_one_not_before_
     assert in_order == [*ids, "later"]
     assert max(one["at"] for one in booked) >= began + 4
     orders.listed(delayed, "succeeded")
+
+
+def test_a_direct_webhook_whose_input_is_kept_is_run_again_and_its_background_work_is_a_run(
+    orders: Orders,
+) -> None:
+    given = {"id": "direct", "pieces": "some"}
+    answer = http("POST", f"{orders.url}/quote", body=given)
+    assert answer.status == 500
+    run = answer.headers["X-Tieline-Execution-Id"]
+    eventually("its input", lambda: orders.detail(run).get("input") == given)
+    failed = orders.listed(run, "failed")
+    assert (failed["kind"], failed["error"]["type"]) == ("webhook", "ValueError")
+    mended = orders.act(run, "replay", {"payload": {"id": "direct", "pieces": 2}})["id"]
+    traces = {failed["traceId"], orders.listed(mended, "succeeded")["traceId"]}
+
+    def both() -> bool:
+        found = orders.runs(kind="background", task="note", status="succeeded")
+        return {one["traceId"] for one in found} == traces and len(found) == 2
+
+    eventually("background work of both", both, seen=lambda: orders.runs(kind="background"))
 
 
 def test_no_accepted_order_is_lost_when_the_engine_s_pod_is_deleted_while_they_come(

@@ -1,16 +1,16 @@
-"""Direct runs of webhooks and schedules, which are told by their root spans alone."""
+"""Direct runs of webhooks and schedules, and background work: runs that are told by a span alone."""
 
 import heapq
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from tieline_api.sqlite_files import version
 from tieline_api.traces.query import COLUMNS, span_of_row
-from tieline_api.traces.spans import EXCEPTION_TYPE, USER, Span
+from tieline_api.traces.spans import EXCEPTION_TYPE, USER, DirectKind, Span
 
-_SINCE_VERSION = 2
+_SINCE_VERSION = 3
 
 RootPosition = tuple[int, str, str]
 """Where a run stands: its start (nanoseconds), its id, its environment."""
@@ -28,7 +28,7 @@ class RootQuery:
     newer_than: RootPosition | None = None
     newest_first: bool = True
     id: str | None = None
-    kind: Literal["webhook", "schedule"] | None = None
+    kind: DirectKind | None = None
     failed: bool | None = None
     task: str | None = None
     user: str | None = None
@@ -40,31 +40,31 @@ class RootQuery:
 
 @dataclass(frozen=True)
 class RootRun:
-    """A root span, and where it ran."""
+    """The span that tells a run, and where it ran."""
 
     environment: str
     span: Span
-    kind: Literal["webhook", "schedule"]
+    kind: DirectKind
 
     @property
     def position(self) -> RootPosition:
         """Where it stands in lists."""
-        return (self.span.start, self.span.execution_id, self.environment)
+        return (self.span.start, self.span.run_id, self.environment)
 
 
 def roots(connection: sqlite3.Connection, wanted: RootQuery) -> list[RootRun]:
     """The first ``limit`` runs in the order that is asked for."""
-    found = _each_owner(connection, wanted, f"{COLUMNS}, run")
+    found = _each_owner(connection, wanted, f"{COLUMNS}, run, run_id")
     return [
-        RootRun(environment, replace(span_of_row(row[:-1]), run=row[-1]), row[-1])
+        RootRun(environment, replace(span_of_row(row[:-2]), run=row[-2], run_id=row[-1]), row[-2])
         for environment, row in found
     ]
 
 
 def ids(connection: sqlite3.Connection, wanted: RootQuery) -> list[tuple[str, str]]:
     """Environment and id of the first ``limit`` runs."""
-    found = _each_owner(connection, wanted, "0, 0, 0, 0, start, 0, 0, 0, 0, 0, 0, execution_id")
-    return [(environment, row[11]) for environment, row in found]
+    found = _each_owner(connection, wanted, "0, 0, 0, 0, start, run_id")
+    return [(environment, row[-1]) for environment, row in found]
 
 
 def _each_owner(
@@ -84,7 +84,7 @@ def _each_owner(
             rows = _of_owner(connection, owner, environment, wanted, columns)
             found += [(environment, row) for row in rows]
     pick = heapq.nlargest if wanted.newest_first else heapq.nsmallest
-    return pick(wanted.limit, found, key=lambda one: (one[1][4], one[1][11], one[0]))
+    return pick(wanted.limit, found, key=lambda one: (one[1][4], one[1][-1], one[0]))
 
 
 def _of_owner(
@@ -93,8 +93,8 @@ def _of_owner(
     # A run has one root. Where there are more (attempts whose history is gone), the last one tells how it ended.
     conditions = [
         "e.owner = ? and e.run <> ''",
-        "not exists (select 1 from spans o where o.owner = e.owner and o.entry = 1 and o.run <> '' "
-        "and o.execution_id <> '' and o.execution_id = e.execution_id and (o.start, o.id) > (e.start, e.id))",
+        "not exists (select 1 from spans o where o.owner = e.owner and o.run <> '' "
+        "and o.run_id = e.run_id and (o.start, o.id) > (e.start, e.id))",
     ]
     values: list[Any] = [owner]
 
@@ -103,13 +103,13 @@ def _of_owner(
         values.extend(given)
 
     if wanted.id is not None:
-        add("e.entry = 1 and e.execution_id <> '' and e.execution_id = ?", wanted.id)
+        add("e.run_id = ?", wanted.id)
     if wanted.older_than is not None:
         add("e.start <= ?", wanted.older_than[0])
-        add("(e.start, e.execution_id, ?) < (?, ?, ?)", environment, *wanted.older_than)
+        add("(e.start, e.run_id, ?) < (?, ?, ?)", environment, *wanted.older_than)
     if wanted.newer_than is not None:
         add("e.start >= ?", wanted.newer_than[0])
-        add("(e.start, e.execution_id, ?) > (?, ?, ?)", environment, *wanted.newer_than)
+        add("(e.start, e.run_id, ?) > (?, ?, ?)", environment, *wanted.newer_than)
     if wanted.start is not None:
         add("e.start >= ?", wanted.start)
     if wanted.end is not None:
@@ -132,7 +132,7 @@ def _of_owner(
     order = "desc" if wanted.newest_first else "asc"
     return connection.execute(
         f"select {columns} from spans e where {' and '.join(conditions)} "  # noqa: S608  (constants; values are bound)
-        f"order by e.start {order}, e.execution_id {order} limit ?",
+        f"order by e.start {order}, e.run_id {order} limit ?",
         [*values, wanted.limit],
     ).fetchall()
 
