@@ -40,13 +40,13 @@ class EventEnvironment:
     def lines(self) -> list[str]:
         return self.done.read_text().splitlines() if self.done.exists() else []
 
-    def pod(self, *, version: str = "v1", **variables: str) -> RunningRuntime:
-        """Starts one more pod."""
+    def pod(self, *, version: str = "v1", ready: bool = True, **variables: str) -> RunningRuntime:
+        """Starts one more pod, and returns once it is ready, if ``ready``."""
         folder = self.folder / f"pod-{len(self.pods)}"
         folder.mkdir()
         now = datetime.now(UTC)
         credentials = self.engine.trust.pod_credentials(
-            self.streams, at=now, expires=now + timedelta(hours=1)
+            self.streams, at=now, expires=now + timedelta(hours=6)
         )
         (folder / "engine.creds").write_text(credentials)
         (folder / "connections.yaml").write_text(
@@ -70,7 +70,11 @@ class EventEnvironment:
             },
         )
         self.pods.append(runtime)
-        runtime.start()
+        if ready:
+            runtime.start()
+        else:
+            runtime.write_files()
+            runtime.spawn()
         return runtime
 
     async def history(self) -> list[RunRecord]:
@@ -104,9 +108,11 @@ class EventEnvironment:
             pod.stop()
 
 
-async def event_environment(engine: NatsServer, admin: Client, folder: Path, code: str) -> EventEnvironment:
+async def event_environment(
+    engine: NatsServer, admin: Client, folder: Path, code: str, limits: StreamLimits = LIMITS
+) -> EventEnvironment:
     """An environment whose pods run ``code``; none is started yet."""
     found = EventEnvironment(engine, admin, folder, code)
-    await ensure_environment(admin.jetstream(), found.streams, LIMITS)
-    await ensure_history(admin.jetstream(), found.streams.organisation, LIMITS)
+    await ensure_environment(admin.jetstream(), found.streams, limits)
+    await ensure_history(admin.jetstream(), found.streams.organisation, limits)
     return found

@@ -7,6 +7,7 @@ import contextlib
 import json
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -287,6 +288,7 @@ async def test_a_pod_that_is_told_to_stop_hands_its_events_on_and_no_attempt_is_
     await published(http, first, "ordered", {"customer": "ann", "number": 1, "seconds": 3})
     await lines(environment, "begun A 1", "begun ann 1")
     stopping = asyncio.create_task(asyncio.to_thread(first.stop))
+    await asyncio.sleep(0)  # it begins
     environment.pod(version="v2")
     await stopping
     await lines(environment, "ended A", "ann 1")
@@ -413,3 +415,34 @@ async def test_keys_whose_token_got_lost_are_found(
     await jetstream.purge_stream(environment.streams.queue, subject=f"ev.{environment.streams.environment}.>")
     environment.pod()
     await lines(environment, "ann 1", "ann 2")
+
+
+async def test_a_pod_connects_with_its_new_credentials_once_the_old_ones_run_out(
+    environment: EventEnvironment, http: aiohttp.ClientSession
+) -> None:
+    pod = environment.pod(ready=False)
+    now = datetime.now(UTC)
+    file = pod.folder / "engine.creds"
+    lasting = file.read_text()
+    ends = now + timedelta(seconds=6)
+    file.write_text(environment.engine.trust.pod_credentials(environment.streams, at=now, expires=ends))
+    pod.until_ready()
+    await published(http, pod, "booked", {"id": "before"})
+    await lines(environment, "booked before")
+    file.write_text(lasting)
+
+    async def thrown_out() -> bool:
+        return "connecting again" in pod.log.read_text() or "xpired" in pod.log.read_text()
+
+    await eventually_async("thrown out", thrown_out, within=30)
+
+    async def accepted() -> bool:
+        body = {"task": "booked", "payload": {"id": "after"}}
+        async with http.post(f"{pod.url}/publish", json=body) as response:
+            return response.status == 200
+
+    async def seen() -> object:
+        return pod.log.read_text()[-3000:]
+
+    await eventually_async("accepted again", accepted, within=30, seen=seen)
+    await lines(environment, "booked after")

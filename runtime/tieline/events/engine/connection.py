@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ _PING_SECONDS = 20
 _RECONNECT_SECONDS = 1
 _WAIT_FOR_CONNECTION = 2.0
 _PENDING_BYTES = 16 * 1024 * 1024
+_FOREVER = 10**6
+_NOT_ENDED_BY = ("permissions violation", "stale connection")
+"""Errors that do not end the connection, or after which nats-py connects again."""
 AWAY = "The event engine is out of reach; try again in a moment"
 
 
@@ -37,6 +41,19 @@ class RefusedByEngineError(Exception):
         self.description = description
 
 
+class _LastingClient(Client):
+    """Connects again also when the engine has ended the connection with an error, as when credentials run out."""
+
+    async def _process_err(self, err_msg: str) -> None:
+        if any(known in err_msg.lower() for known in _NOT_ENDED_BY):
+            await super()._process_err(err_msg)
+            return
+        # nats-py would close the client for good.
+        error = nats.errors.Error(f"nats: {err_msg}")
+        await self._error_cb(error)
+        await self._process_op_err(error)
+
+
 class EngineConnection:
     """Requests to the engine. ``run`` connects, and stays connected until it is cancelled."""
 
@@ -44,10 +61,13 @@ class EngineConnection:
         self.streams = streams
         self._urls = urls
         self._credentials_file = credentials_file
-        self.client = Client()
+        self.client: Client = _LastingClient()
         self.connected = asyncio.Event()
         self.on_connect: list[Callable[[], None]] = []
         """Called after each connect, also the first."""
+        self.heard = 0.0
+        """What comes now was sent after this time (monotonic): the engine has answered something asked then."""
+        self._asking: asyncio.Task[None] | None = None
         self._credentials: Credentials | None = None
         self._last_error = ""
 
@@ -94,6 +114,11 @@ class EngineConnection:
         except (nats.errors.Error, TimeoutError, OSError):
             return
 
+    def ask(self) -> None:
+        """Have ``heard`` brought up to date, soon."""
+        if self.connected.is_set() and (self._asking is None or self._asking.done()):
+            self._asking = asyncio.create_task(self._ask())
+
     async def request(
         self,
         subject: str,
@@ -108,8 +133,9 @@ class EngineConnection:
                     await self.connected.wait()
             except TimeoutError:
                 raise EventsUnavailableError(AWAY) from None
+        began = time.monotonic()
         try:
-            return await self.client.request(
+            answer = await self.client.request(
                 subject, content, timeout=REQUEST_SECONDS, headers=dict(headers) if headers else None
             )
         except nats.errors.NoRespondersError:
@@ -118,6 +144,8 @@ class EngineConnection:
             ) from None
         except (nats.errors.Error, TimeoutError, OSError) as error:
             raise EventsUnavailableError(f"{AWAY} ({type(error).__name__})") from None
+        self.heard = max(self.heard, began)
+        return answer
 
     async def api(self, subject: str, **body: Any) -> dict[str, Any]:
         """An answer of JetStream's API; raises RefusedByEngineError and EventsUnavailableError."""
@@ -135,6 +163,15 @@ class EngineConnection:
         if status is not None:
             raise EventsUnavailableError(f"The event engine refused to read ({status})")
         return answer
+
+    async def _ask(self) -> None:
+        began = time.monotonic()
+        try:
+            # nats-py stops reading when there comes an answer to a ping that was given up.
+            await self.client.flush(timeout=_FOREVER)
+        except nats.errors.Error:
+            return
+        self.heard = max(self.heard, began)
 
     def _read(self) -> Credentials:
         return Credentials.parse(self._credentials_file.read_text(encoding="ascii"))
@@ -164,6 +201,9 @@ class EngineConnection:
     async def _reconnected(self) -> None:
         logger.info("Connected to the event engine")
         self._last_error = ""
+        if self._asking is not None:
+            self._asking.cancel()
+        self.heard = time.monotonic()
         self.connected.set()
         for call in self.on_connect:
             call()

@@ -113,10 +113,11 @@ class Puller:
         if refused and not self._refused:
             logger.warning("The event engine does not have the streams of this environment yet (%s)", status)
         self._refused = refused
-        if status != "408":
+        if status == "408":
+            self.wake()
+        else:
             # A deleted consumer, a leader that changes: the platform is about to mend it.
-            await asyncio.sleep(1)
-        self.wake()
+            asyncio.get_running_loop().call_later(1, self.wake)
 
     async def _unsubscribe(self) -> None:
         if self._subscription is not None and self._connection.client.is_connected:
