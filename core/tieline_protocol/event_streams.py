@@ -116,6 +116,10 @@ class EventStreams:
         """The subjects of the results of a run's steps."""
         return f"run.{self.environment}.{run}.step.>"
 
+    def all_of_run(self, run: str) -> str:
+        """The subjects of all that is kept for a run until it has ended, and for a while after it."""
+        return f"run.{self.environment}.{run}.>"
+
     def run_state(self, run: str) -> str:
         """The subject of the attempts of an event with a key."""
         return f"run.{self.environment}.{run}.state"

@@ -6,6 +6,7 @@ from typing import Any
 
 from tieline.events.publisher import Publisher
 from tieline.events.steps import RunSteps, StepsNotAvailableError, current_step
+from tieline.execution.ulids import derived_ulid
 from tieline.telemetry.spans import current_span
 from tieline.telemetry.trace_context import traceparent
 
@@ -46,15 +47,19 @@ class RunEvents:
         user: str | None,
     ) -> str:
         """See ``Context.publish``."""
+        event_id, run = id, None
         if self._steps is not None:
             # What an attempt published already, the next one does not publish again, while the engine remembers it.
             self._published += 1
+            if id is None:
+                event_id, run = f"{self._run}/{self._published}", derived_ulid(self._run, self._published)
         span = current_span.get()
         return await self._publisher.publish(
             task,
             payload,
             key=key,
-            id=f"{self._run}/{self._published}" if id is None and self._steps is not None else id,
+            id=event_id,
+            run=run,
             delay=delay,
             at=at,
             user=self._user if user is None else user,
