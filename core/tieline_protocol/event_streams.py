@@ -2,19 +2,19 @@
 
 Each environment has streams of its own, because JetStream's API can be restricted by a stream's name and hardly by a
 subject, and because a header of a waiting message names the subject at which it comes back, which JetStream accepts
-anywhere in the same stream:
+anywhere in the same stream. Below, ``<env>`` stands for ``<organisation>.<environment>`` in a subject, and for
+``<organisation>_<environment>`` in a stream's name:
 
-- ``ev_<environment>`` holds what is to be run, a work queue with one message a subject:
-  ``ev.<environment>.<task>.<run>`` is an event without a key, ``key.<environment>.<hash of the key>.<run>`` one with a
-  key, and ``ev.<environment>.~key.<hash of the key>`` a token: the key has events. The consumer ``pods`` delivers the
-  subjects ``ev.>``. Who gets a token runs the key's events, oldest first, and deletes each once it has run. A second
-  token of a key is refused while there is one, so one pod at a time runs a key;
-- ``later_<environment>`` holds what waits for a time: subject ``later.<environment>.<run>`` until then and
-  ``due.<environment>.<run>`` after it. Of a key it is ``~key-<hash of the key>`` that waits, in the place of a run;
-- ``run_<environment>`` holds what runs must not forget: subject ``run.<environment>.<run>.step.<name>.<occurrence>``
-  for a result of a step, ``run.<environment>.<run>.state`` for the attempts of an event with a key,
-  ``run.<environment>.<run>.ended`` for an hour after a run that had any of these, and ``dead.<environment>.<run>`` for
-  dead letters.
+- ``ev_<env>`` holds what is to be run, a work queue with one message a subject: ``ev.<env>.<task>.<run>`` is an event
+  without a key, ``key.<env>.<hash of the key>.<run>`` one with a key, and ``ev.<env>.~key.<hash of the key>`` a token:
+  the key has events. The consumer ``pods`` delivers the subjects ``ev.>``. Who gets a token runs the key's events,
+  oldest first, and deletes each once it has run. A second token of a key is refused while there is one, so one pod at a
+  time runs a key;
+- ``later_<env>`` holds what waits for a time: subject ``later.<env>.<run>`` until then and ``due.<env>.<run>`` after
+  it. Of a key it is ``~key-<hash of the key>`` that waits, in the place of a run;
+- ``run_<env>`` holds what runs must not forget: subject ``run.<env>.<run>.step.<name>.<occurrence>`` for a result of a
+  step, ``run.<env>.<run>.state`` for the attempts of an event, ``run.<env>.<run>.ended`` for an hour after a run
+  that had any of these, and ``dead.<env>.<run>`` for dead letters.
 
 Each organisation has the stream ``history_<organisation>``, to which pods add what became of runs, at
 ``history.<organisation>.<environment>``.
@@ -47,19 +47,23 @@ class EventStreams:
     environment: str
 
     @property
+    def _own(self) -> str:
+        return f"{self.organisation}.{self.environment}"
+
+    @property
     def queue(self) -> str:
         """The stream of what is to be run."""
-        return f"ev_{self.environment}"
+        return f"ev_{self.organisation}_{self.environment}"
 
     @property
     def later(self) -> str:
         """The stream of what waits for a time."""
-        return f"later_{self.environment}"
+        return f"later_{self.organisation}_{self.environment}"
 
     @property
     def runs(self) -> str:
         """The stream of steps, attempts and dead letters."""
-        return f"run_{self.environment}"
+        return f"run_{self.organisation}_{self.environment}"
 
     @property
     def names(self) -> tuple[str, str, str]:
@@ -67,34 +71,49 @@ class EventStreams:
         return self.queue, self.later, self.runs
 
     @property
+    def queue_subjects(self) -> list[str]:
+        """The subjects of the stream ``queue``; the consumer delivers the first."""
+        return [f"ev.{self._own}.>", f"key.{self._own}.>"]
+
+    @property
+    def later_subjects(self) -> list[str]:
+        """The subjects of the stream ``later``; the consumer delivers the first."""
+        return [f"due.{self._own}.>", f"later.{self._own}.>"]
+
+    @property
+    def runs_subjects(self) -> list[str]:
+        """The subjects of the stream ``runs``."""
+        return [f"run.{self._own}.>", f"dead.{self._own}.>"]
+
+    @property
     def history(self) -> str:
         """The subject of the environment's run history."""
-        return f"history.{self.organisation}.{self.environment}"
+        return f"history.{self._own}"
 
     @property
     def control(self) -> str:
         """The subject at which the platform tells pods to cancel a run. It is not stored."""
-        return f"control.{self.environment}.cancel"
+        return f"control.{self._own}.cancel"
 
     def event(self, task: str, run: str) -> str:
         """The subject of an event without a key."""
-        return f"ev.{self.environment}.{task_token(task)}.{run}"
+        return f"ev.{self._own}.{task_token(task)}.{run}"
 
     def key_token(self, key_hash: str) -> str:
         """The subject of the token that says that a key has events."""
-        return f"ev.{self.environment}.{KEY_TOKEN}.{key_hash}"
+        return f"ev.{self._own}.{KEY_TOKEN}.{key_hash}"
 
     def keyed_event(self, key_hash: str, run: str) -> str:
         """The subject of an event with a key."""
-        return f"key.{self.environment}.{key_hash}.{run}"
+        return f"key.{self._own}.{key_hash}.{run}"
 
     def events_of_key(self, key_hash: str) -> str:
         """The subjects of all events with a key."""
-        return f"key.{self.environment}.{key_hash}.*"
+        return f"key.{self._own}.{key_hash}.*"
 
     def waiting(self, run: str) -> str:
         """The subject of a run that waits. Publishing there again replaces what waits."""
-        return f"later.{self.environment}.{run}"
+        return f"later.{self._own}.{run}"
 
     def waiting_key(self, key_hash: str) -> str:
         """The subject of a key whose oldest event is to be tried again later."""
@@ -106,43 +125,45 @@ class EventStreams:
 
     def due(self, run: str) -> str:
         """The subject of a run whose time has come."""
-        return f"due.{self.environment}.{run}"
+        return f"due.{self._own}.{run}"
 
     def step(self, run: str, name: str, occurrence: int) -> str:
         """The subject of a step's result. ``name`` may be any text."""
-        return f"run.{self.environment}.{run}.step.{hashed(name)}.{occurrence}"
+        return f"run.{self._own}.{run}.step.{hashed(name)}.{occurrence}"
 
     def steps(self, run: str) -> str:
         """The subjects of the results of a run's steps."""
-        return f"run.{self.environment}.{run}.step.>"
+        return f"run.{self._own}.{run}.step.>"
 
     def all_of_run(self, run: str) -> str:
         """The subjects of all that is kept for a run until it has ended, and for a while after it."""
-        return f"run.{self.environment}.{run}.>"
+        return f"run.{self._own}.{run}.>"
 
     def run_state(self, run: str) -> str:
         """The subject of the attempts of an event with a key."""
-        return f"run.{self.environment}.{run}.state"
+        return f"run.{self._own}.{run}.state"
 
     def ended(self, run: str) -> str:
         """The subject that says for a while that a run has ended, so that a pod that was paused does not repeat it."""
-        return f"run.{self.environment}.{run}.ended"
+        return f"run.{self._own}.{run}.ended"
 
     def dead(self, run: str) -> str:
         """The subject of a dead letter."""
-        return f"dead.{self.environment}.{run}"
+        return f"dead.{self._own}.{run}"
 
     @property
     def inbox(self) -> str:
         """The prefix of the subjects at which pods get answers."""
-        return f"_INBOX.{self.environment}"
+        return f"_INBOX.{self._own}"
 
     def pods_publish(self) -> tuple[str, ...]:
         """What pods of the environment may publish to, with wildcards."""
         own = (self.queue, self.later, self.runs)
         consumers = (self.queue, self.later)
         return (
-            *(f"{root}.{self.environment}.>" for root in ("ev", "key", "later", "run", "dead")),
+            *self.queue_subjects,
+            self.waiting(">"),
+            *self.runs_subjects,
             self.history,
             *(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{PODS}" for stream in consumers),
             *(f"$JS.ACK.{stream}.{PODS}.>" for stream in consumers),
@@ -157,6 +178,16 @@ class EventStreams:
     def pods_subscribe(self) -> tuple[str, ...]:
         """What pods of the environment may subscribe to."""
         return (f"{self.inbox}.>", self.control)
+
+
+def environment_of(stream: str) -> str:
+    """The environment whose stream this is, by the stream's name."""
+    return stream.rpartition("_")[2]
+
+
+def subject_parts(subject: str) -> list[str]:
+    """What follows the organisation and the environment in a subject of an environment."""
+    return subject.split(".")[3:]
 
 
 def task_token(task: str) -> str:

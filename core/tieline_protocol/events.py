@@ -79,8 +79,10 @@ class EventMetadata:
 
     def header(self) -> str:
         """The value of the header."""
-        content = {name: value for name, value in asdict(self).items() if value not in (None, 0)}
-        return json.dumps(content, separators=(",", ":"))
+        content = {name: value for name in _NAMES if (value := getattr(self, name)) not in (None, 0)}
+        if self.request is not None:
+            content["request"] = asdict(self.request)
+        return _encode(content)
 
     @classmethod
     def parse(cls, headers: Mapping[str, str] | None) -> Self:
@@ -94,4 +96,7 @@ class EventMetadata:
             raise InvalidEventError(f"A message is no event: {type(error).__name__}") from None
 
 
+# Made once: json.dumps makes a new encoder on each call that is given options.
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+_NAMES = tuple(one.name for one in fields(EventMetadata))
 _FIELDS = {one.name for one in fields(EventMetadata)} - {"request"}

@@ -8,10 +8,10 @@ import base64
 import binascii
 import struct
 from enum import IntEnum
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 _SEED = 18 << 3
 _KEY_BYTES = 32
@@ -32,20 +32,24 @@ class InvalidSeedError(ValueError):
 class KeyPair:
     """A private key with its public one."""
 
-    def __init__(self, kind: KeyKind, private: Ed25519PrivateKey) -> None:
+    def __init__(self, kind: KeyKind, private: "Ed25519PrivateKey") -> None:
         self.kind = kind
         self._private = private
-        raw = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-        self.public_key = _encoded(bytes([kind]) + raw)
+        self.public_key = _encoded(bytes([kind]) + private.public_key().public_bytes_raw())
 
     @classmethod
     def generate(cls, kind: KeyKind) -> Self:
         """A new key."""
+        # Pods without an event engine do not need it.
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+
         return cls(kind, Ed25519PrivateKey.generate())
 
     @classmethod
     def from_seed(cls, seed: str) -> Self:
         """The key of a seed, which starts with S. Raises InvalidSeedError."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+
         try:
             raw = base64.b32decode(seed + "=" * (-len(seed) % 8))
         except ValueError:

@@ -45,6 +45,8 @@ class Webhook:
     """The connection template whose credentials callers must show."""
     delivery: Delivery = "direct"
     """Whether callers wait for the run, or only until the request is stored."""
+    key: str | None = None
+    """Of a queued webhook: the field of the JSON body that has the key by which its requests are kept in order."""
     retry: Retry = field(default_factory=Retry)
     """Of a queued webhook."""
     timeout: float | None = None
@@ -66,6 +68,7 @@ class Integration:
         methods: Iterable[str] = ("POST",),
         connection: str | None = None,
         delivery: Delivery = "direct",
+        key: str | None = None,
         retry: Retry | None = None,
         timeout: float | None = None,
     ) -> Callable[[F], F]:
@@ -83,7 +86,8 @@ class Integration:
         With ``delivery="queued"`` callers get 202 once the request is stored (at most 4 MiB), or 503. Then the
         function runs, and is tried again as ``retry`` says, for ``timeout`` seconds at most each time. What it
         returns is not used, but an answer of 500 and above counts as failed. A request with the same ``Webhook-Id`` or
-        ``Idempotency-Key`` as one of the last two minutes is not stored again.
+        ``Idempotency-Key`` as one of the last two minutes is not stored again. ``key`` names a field of the JSON body:
+        requests with the same value run one at a time, in the order in which they were stored.
 
         Raises ValueError for a name, method or option that is no such thing, or a name that is taken, and
         TypeError for a function that takes other arguments.
@@ -101,8 +105,9 @@ class Integration:
             raise ValueError(f"The methods of webhook {name!r} must be some of {', '.join(sorted(_METHODS))}")
         if delivery not in ("direct", "queued"):
             raise ValueError(f'The delivery of webhook {name!r} must be "direct" or "queued"')
-        if delivery == "direct" and (retry is not None or timeout is not None):
-            raise ValueError(f'Webhook {name!r}: retry and timeout need delivery="queued"')
+        if delivery == "direct" and not (key is None and retry is None and timeout is None):
+            raise ValueError(f'Webhook {name!r}: key, retry and timeout need delivery="queued"')
+        _check_key(f"Webhook {name!r}", key)
         if timeout is not None:
             _check_range(f"Webhook {name!r}", "timeout", timeout, 0.001, MAX_EVENT_SECONDS)
 
@@ -115,6 +120,7 @@ class Integration:
                 arguments=_arguments(f"webhook {name!r}", "request", handler),
                 connection=connection,
                 delivery=delivery,
+                key=key,
                 retry=retry or Retry(),
                 timeout=timeout,
             )
@@ -151,8 +157,7 @@ class Integration:
         ['order.created']
         """
         _check_name("event", name, self.events)
-        if key is not None and not (key and all(key.split("."))):
-            raise ValueError(f"Event {name!r}: key names a field of the payload, such as 'customer.id'")
+        _check_key(f"Event {name!r}", key)
         if timeout is not None:
             _check_range(f"Event {name!r}", "timeout", timeout, 0.001, MAX_EVENT_SECONDS)
 
@@ -250,6 +255,11 @@ def _check_name(kind: str, name: str, taken: Iterable[str]) -> None:
         )
     if name in taken:
         raise ValueError(f"There are two {kind}s with the name {name!r}; give one another name")
+
+
+def _check_key(what: str, key: str | None) -> None:
+    if key is not None and not (key and all(key.split("."))):
+        raise ValueError(f"{what}: key names a field of the payload, such as 'customer.id'")
 
 
 def _check_range(what: str, option: str, value: float, least: float, most: float) -> None:

@@ -58,6 +58,15 @@ ACTIVATION = {
 }
 
 
+def rolled_for_the_engine(world: World) -> bool:
+    """Whether one pod serves, with credentials for the event engine, which the previous release did not have."""
+    pods = world.pods("orders")
+    mounted = {
+        volume.get("secret", {}).get("secretName", "") for pod in pods for volume in pod["spec"]["volumes"]
+    }
+    return len(pods) == 1 and any(name.endswith("-engine") for name in mounted)
+
+
 def orders(says: str) -> dict[str, Any]:
     """The project, in a version that says this."""
     return project(code_for_load(says))

@@ -8,11 +8,10 @@ import pytest
 
 from tests.harness.clients.constant_load import ConstantLoad
 from tests.harness.cluster.deployed_platform import World, http
-from tests.harness.cluster.engine_secrets import make_engine_secrets
 from tests.harness.cluster.kubectl import Kubectl
 from tests.harness.cluster.releases import PLATFORM_NAMESPACE, Helm, Release, running, settled, written
 from tests.harness.session.waiting import eventually
-from tests.install.organisation import orders, populated
+from tests.install.organisation import orders, populated, rolled_for_the_engine
 
 pytestmark = pytest.mark.e2e
 
@@ -58,22 +57,28 @@ def test_a_release_is_installed_upgraded_under_load_removed_and_brought_back_wit
     kubectl("create", "namespace", PLATFORM_NAMESPACE)
     restricted = "pod-security.kubernetes.io/enforce=restricted"
     kubectl("label", "namespace", PLATFORM_NAMESPACE, restricted)
-    make_engine_secrets(kubectl, PLATFORM_NAMESPACE)
 
     helm(*_release("install", previous), values=_values(previous, previous))
     _api_answers(kubectl)
     world = populated(kubectl)
     settled(kubectl)
-    before = written(kubectl, world.namespace)
     with ConstantLoad(world.environment("orders")["publicUrl"]) as load:
         eventually("calls answered", lambda: load.answered["one"] and load.answered["slow one"])
 
-        # The platform alone: nothing that runs is written. What else this release writes once is in the changelog.
+        # The platform alone. It brings the engine, so environments get pods with credentials for it, once. What else
+        # this release writes once is in the changelog.
         helm(*_release("upgrade", this), values=_values(this, previous))
+        eventually("pods with credentials for the engine", lambda: rolled_for_the_engine(world))
         settled(kubectl)
         _api_answers(kubectl)
-        assert running(written(kubectl, world.namespace)) == running(before)
         _engine_runs(kubectl)
+        before = written(kubectl, world.namespace)
+
+        # Another operator: nothing that runs is written.
+        restart = ("rollout", "restart", "deployment/tieline-operator")
+        kubectl(*restart, namespace=PLATFORM_NAMESPACE)
+        settled(kubectl)
+        assert running(written(kubectl, world.namespace)) == running(before)
 
         # A new runtime: every environment is rolled, pod by pod.
         helm(*_release("upgrade", this), values=_values(this, this))

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from tests.harness.cluster.deployed_platform import Platform, World, administrator, http, project
-from tests.harness.cluster.engine_secrets import make_engine_secrets
 from tests.harness.cluster.kubectl import Kubectl, make_organisation
 from tests.harness.cluster.releases import Helm, Release, settled, written
 from tests.harness.session.waiting import eventually
@@ -33,7 +32,6 @@ def test_one_organisation_works_and_another_is_neither_seen_nor_touched(
         "organisation": home,
         "configuration": {"TIELINE_PUBLIC_URL_TEMPLATE": "http://{clusterIP}"},
     }
-    make_engine_secrets(kubectl, home)
     helm("install", "tieline", this.chart, "-n", home, "--wait", "--timeout", "180s", values=values)
     other = World(kubectl=kubectl, namespace=theirs.namespace)
     other.apply(project("never = 'looked at'"))

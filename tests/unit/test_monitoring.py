@@ -101,6 +101,7 @@ ENGINE: dict[str, set[str]] = {
     "tieline_engine_connected": set(),
     "tieline_engine_storage_bytes": set(),
     "tieline_engine_storage_limit_bytes": set(),
+    "tieline_operator_engine_connected": set(),
 }
 # The kubelet's, of every volume.
 VOLUMES = {

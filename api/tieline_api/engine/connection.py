@@ -64,10 +64,11 @@ class Engine:
         self._tasks: list[asyncio.Task[None]] = []
         self._connections = 0
         self._told = ""
+        self._measured = False
         self.storage_bytes = 0
         """What the account's streams take, as last measured."""
         self.storage_limit_bytes = 0
-        """What they may take: the account's limit, or else the sum of the streams' own. 0 while that is unknown."""
+        """What they may take: the account's limit. 0 where it has none, so that the volume bounds them."""
 
     @property
     def configured(self) -> bool:
@@ -190,7 +191,13 @@ class Engine:
                 return names
 
     async def _direct(self, stream: str, wanted: Mapping[str, Any]) -> StoredMessage | None:
-        answer = await self.request(f"$JS.API.DIRECT.GET.{stream}", wanted)
+        try:
+            answer = await self.request(f"$JS.API.DIRECT.GET.{stream}", wanted)
+        except EngineUnavailableError:
+            # Nobody answers for a stream that is not there.
+            if await self._has_stream(stream):
+                raise
+            return None
         headers = answer.headers or {}
         status = headers.get("Status")
         if status == _NOT_FOUND:
@@ -200,6 +207,10 @@ class Engine:
         return StoredMessage(
             int(headers["Nats-Sequence"]), headers.get("Nats-Subject", ""), headers, answer.data
         )
+
+    async def _has_stream(self, stream: str) -> bool:
+        answer = json.loads((await self.request(f"$JS.API.STREAM.INFO.{stream}")).data)
+        return (answer.get("error") or {}).get("code") != 404
 
     async def _keep_connected(self) -> None:
         failures = 0
@@ -269,13 +280,14 @@ class Engine:
         while True:
             with suppress(EngineUnavailableError, NotFoundError, ValueError):
                 await self._measure()
-            await asyncio.sleep(_MEASURE_SECONDS if self.storage_limit_bytes else 1.0)
+            await asyncio.sleep(_MEASURE_SECONDS if self._measured else 1.0)
 
     async def _measure(self) -> None:
         found = json.loads((await self.request("$JS.API.INFO")).data)
         limit = int((found.get("limits") or {}).get("max_storage") or 0)
         self.storage_bytes = int(found.get("storage") or 0)
-        self.storage_limit_bytes = limit if limit > 0 else int(found.get("reserved_storage") or 0)
+        self.storage_limit_bytes = max(limit, 0)
+        self._measured = True
 
 
 class _CredentialsFile:

@@ -213,7 +213,7 @@ class Followers:
         while True:
             try:
                 await self._discover()
-                await self._sweep()
+                await self.sweep()
             except ApiError:
                 await asyncio.sleep(jitter(_RETRY_SECONDS))
             except (sqlite3.Error, OSError) as error:
@@ -236,7 +236,8 @@ class Followers:
                 await asyncio.gather(task, return_exceptions=True)
                 await asyncio.to_thread(self._store.forget, organisation)
 
-    async def _sweep(self) -> None:
+    async def sweep(self) -> None:
+        """Removes from the store what streams have not any more, and what is too much."""
         for follower, _ in list(self._followers.values()):
             await follower.sweep()
         if self._followers:

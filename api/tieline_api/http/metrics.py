@@ -71,7 +71,7 @@ class _Engine(Collector):
         )
         yield GaugeMetricFamily(
             "tieline_engine_storage_limit_bytes",
-            "What all streams may take; 0 while that is unknown",
+            "What all streams may take together; 0 where the volume alone bounds them",
             value=engine.storage_limit_bytes,
         )
         records = CounterMetricFamily(

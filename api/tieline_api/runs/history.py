@@ -21,6 +21,7 @@ from tieline_protocol.run_records import InvalidRecordsError, RunRecord, decode,
 
 T = TypeVar("T")
 
+_BULK = 2
 COUNTED = 10_000
 """Runs of a list are counted so far."""
 _AWAY = "The event engine cannot be reached: runs and changes since then are missing"
@@ -53,20 +54,18 @@ class RunHistory:
         self._index = index
         self._followers = followers
         self._traces = traces
+        self.bulk = asyncio.Semaphore(_BULK)
+        """Held by requests that act on many runs, which have all of them in memory."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What readers have to know about answers of this moment."""
         return () if self._engine.connected else (_AWAY,)
 
-    async def need(self, organisation: str) -> None:
-        """Returns once all that the engine has of an organisation was read. Raises EngineUnavailableError."""
-        await self._followers.need(organisation)
-
     async def page(self, wanted: RunFilter, page: PageRequest) -> RunPage:
         """A page of runs."""
         await self._followers.need(wanted.organisation)
-        found = await self.select(wanted, page, page.first + 1)
+        found = await self._select(wanted, page, page.first + 1)
         more, runs = len(found) > page.first, found[: page.first]
         if page.backwards:
             runs.reverse()
@@ -77,12 +76,17 @@ class RunHistory:
             return RunPage(runs, total, newer=more, older=True)
         return RunPage(runs, total, newer=page.after is not None, older=more)
 
-    async def select(self, wanted: RunFilter, page: PageRequest, limit: int) -> list[Run]:
+    async def _select(self, wanted: RunFilter, page: PageRequest, limit: int) -> list[Run]:
         """The first ``limit`` runs after (or before) the page's position, in the order in which they follow it."""
         reported = await self._read(lambda: self._index.page(wanted, page, limit))
         direct = await self._direct(wanted, page, limit)
         runs = sorted([*reported, *direct], key=lambda run: run.position, reverse=not page.backwards)
         return runs[:limit]
+
+    async def reported(self, wanted: RunFilter, limit: int) -> list[Run]:
+        """The newest ``limit`` runs without direct ones, which have ended and have no input."""
+        await self._followers.need(wanted.organisation)
+        return await self._read(lambda: self._index.page(wanted, PageRequest(first=limit), limit))
 
     async def get(self, organisation: str, environments: Sequence[str], identifier: str) -> Run | None:
         """A run of one of the environments."""

@@ -162,9 +162,8 @@ class RunIndex:
         """Takes what the stream has up to ``position``."""
 
         def work(connection: sqlite3.Connection) -> None:
-            for message in messages:
-                for one in message.records:
-                    _put(connection, organisation, message, one)
+            for run, news in _by_run(organisation, messages).items():
+                _put(connection, run, news)
             connection.execute(
                 "update streams set position = max(position, ?) where organisation = ?",
                 (position, organisation),
@@ -272,35 +271,68 @@ def _make_tables(connection: sqlite3.Connection) -> None:
     connection.execute(f"pragma user_version = {_VERSION}")
 
 
-def _put(
-    connection: sqlite3.Connection, organisation: str, message: IndexedMessage, one: CheckedRecord
-) -> None:
-    record, (attempt, phase, moment, tie) = one.record, one.order
-    run = (organisation, message.environment, record.id)
-    times = [
-        None if moment is None else nanoseconds(moment)
-        for moment in (record.started_at, record.ended_at, record.next_attempt_at)
-    ]
-    error = error_to_json(record.error)
+_Run = tuple[str, str, str]
+"""Organisation, environment and id."""
+
+
+@dataclass
+class _News:
+    """What some messages say of a run: of several records those that count."""
+
+    record: CheckedRecord
+    attempts: dict[int, CheckedRecord]
+    last_at: int = 0
+    input_at: int | None = None
+
+
+def _by_run(organisation: str, messages: Sequence[IndexedMessage]) -> dict[_Run, _News]:
+    found: dict[_Run, _News] = {}
+    for message in messages:
+        for one in message.records:
+            run = (organisation, message.environment, one.record.id)
+            news = found.get(run)
+            if news is None:
+                news = found[run] = _News(one, {})
+            news.record = max(news.record, one, key=_order)
+            if attempt := one.order[0]:
+                news.attempts[attempt] = max(news.attempts.get(attempt, one), one, key=_order)
+            news.last_at = message.sequence
+            if one.record.input is not None:
+                news.input_at = message.sequence
+    return found
+
+
+def _order(one: CheckedRecord) -> tuple[int, int, int, bytes]:
+    return one.order
+
+
+def _put(connection: sqlite3.Connection, run: _Run, news: _News) -> None:
+    record, (attempt, phase, moment, tie) = news.record.record, news.record.order
     connection.execute(
         _PUT_RUN,
         (
             *run, record.kind, record.task, record.status, attempt, phase, moment, tie,
             nanoseconds(record.queued_at), record.attempts, record.user, record.activation_id, record.version,
-            record.key, record.event_id, *times, error, record.trace_id, record.replay_of, message.sequence,
+            record.key, record.event_id, _maybe(record.started_at), _maybe(record.ended_at),
+            _maybe(record.next_attempt_at), error_to_json(record.error), record.trace_id, record.replay_of,
+            news.last_at,
         ),
     )  # fmt: skip
-    has_input = message.sequence if record.input is not None else None
-    connection.execute(_TOUCH_RUN, (message.sequence, has_input, *run))
-    if attempt:
+    connection.execute(_TOUCH_RUN, (news.last_at, news.input_at, *run))
+    for number, one in news.attempts.items():
+        record, (_, phase, moment, tie) = one.record, one.order
         steps = orjson.dumps(list(record.steps)).decode() if record.steps else ""
         connection.execute(
             _PUT_ATTEMPT,
             (
-                *run, attempt, record.status, phase, moment, tie, times[0], times[1], error, record.trace_id,
-                record.version, steps,
+                *run, number, record.status, phase, moment, tie, _maybe(record.started_at), _maybe(record.ended_at),
+                error_to_json(record.error), record.trace_id, record.version, steps,
             ),
         )  # fmt: skip
+
+
+def _maybe(seconds: float | None) -> int | None:
+    return None if seconds is None else nanoseconds(seconds)
 
 
 def _remove_before(connection: sqlite3.Connection, organisation: str, first: int) -> int:
@@ -318,7 +350,7 @@ def _remove_oldest(connection: sqlite3.Connection) -> int:
     return _remove(connection, found)
 
 
-def _remove(connection: sqlite3.Connection, runs: Sequence[tuple[str, str, str]]) -> int:
+def _remove(connection: sqlite3.Connection, runs: Sequence[_Run]) -> int:
     for table, column in (("attempts", "run"), ("runs", "id")):
         connection.executemany(
             f"delete from {table} where organisation = ? and environment = ? and {column} = ?",  # noqa: S608

@@ -262,7 +262,7 @@ class RunsAffected(Rest):
     """How many runs it was done with, or would be with ``dryRun``."""
     skipped: int
     """How many others fit the filters: of those that are to be run again, those that have not ended or whose input is
-    not kept; of those that are to be cancelled, those that have ended."""
+    not kept; of those that are to be cancelled, those that have ended. Direct webhooks and schedules do not count."""
     more: bool
     """Whether there are more runs than the 10,000 that one request looks at: repeat it with ``end``."""
 
@@ -273,12 +273,11 @@ class EventCreate(Rest):
     task: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
     """The name of the event, as the code declares it."""
     payload: Any
-    """What the event says: any JSON, at most 8 MiB without 64 KiB."""
+    """What the event says: any JSON, at most 4 MiB."""
     key: Annotated[str, StringConstraints(min_length=1, max_length=512)] | None = None
     """Events with the same key run one at a time, and in order."""
-    id: Annotated[str, StringConstraints(pattern=r"^[!-~]([ -~]{0,198}[!-~])?$")] | None = None
-    """What the sender knows the event by, in printable ASCII. Events of a task with the same id within two minutes are
-    stored once."""
+    id: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
+    """What the sender knows the event by. Events of a task with the same id within two minutes are stored once."""
     user: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
     """The user that it is for, by id or external id; without one it is for the environment itself."""
     delay: Annotated[float, Field(strict=True, ge=0, le=MAX_DELAY_DAYS * 86400)] | None = None

@@ -54,37 +54,34 @@ class RootRun:
 
 def roots(connection: sqlite3.Connection, wanted: RootQuery) -> list[RootRun]:
     """The first ``limit`` runs in the order that is asked for."""
-    found = _each_owner(connection, wanted, f"{COLUMNS}, run")
-    return [
-        RootRun(environment, replace(span_of_row(row[:-1]), run=row[-1]), row[-1])
-        for environment, row in found
-    ]
+    found: list[RootRun] = []
+    for owner, environment in _owners(connection, wanted):
+        rows = _of_owner(connection, owner, environment, wanted, f"{COLUMNS}, run")
+        found += [RootRun(environment, replace(span_of_row(row[:-1]), run=row[-1]), row[-1]) for row in rows]
+    pick = heapq.nlargest if wanted.newest_first else heapq.nsmallest
+    return pick(wanted.limit, found, key=lambda one: one.position)
 
 
 def ids(connection: sqlite3.Connection, wanted: RootQuery) -> list[tuple[str, str]]:
-    """Environment and id of the first ``limit`` runs."""
-    found = _each_owner(connection, wanted, "0, 0, 0, 0, start, 0, 0, 0, 0, 0, 0, execution_id")
-    return [(environment, row[11]) for environment, row in found]
+    """Environment and id of up to ``limit`` runs, in no order."""
+    found: list[tuple[str, str]] = []
+    for owner, environment in _owners(connection, wanted):
+        left = replace(wanted, limit=wanted.limit - len(found))
+        rows = _of_owner(connection, owner, environment, left, "execution_id")
+        found += [(environment, row[0]) for row in rows]
+    return found
 
 
-def _each_owner(
-    connection: sqlite3.Connection, wanted: RootQuery, columns: str
-) -> list[tuple[str, Sequence[Any]]]:
-    """An index answers for each environment; what they answer is merged."""
+def _owners(connection: sqlite3.Connection, wanted: RootQuery) -> list[tuple[int, str]]:
+    """The environments to look at, each of which an index answers for."""
     if version(connection) < _SINCE_VERSION:
         return []
+    connection.create_function("folded", 1, _folded, deterministic=True)
     owners = connection.execute(
-        "select id, environment from owners where organisation = ?", (wanted.organisation,)
+        "select id, environment from owners where organisation = ? order by id", (wanted.organisation,)
     ).fetchall()
     chosen = None if wanted.environments is None else frozenset(wanted.environments)
-    connection.create_function("folded", 1, _folded, deterministic=True)
-    found: list[tuple[str, Sequence[Any]]] = []
-    for owner, environment in owners:
-        if chosen is None or environment in chosen:
-            rows = _of_owner(connection, owner, environment, wanted, columns)
-            found += [(environment, row) for row in rows]
-    pick = heapq.nlargest if wanted.newest_first else heapq.nsmallest
-    return pick(wanted.limit, found, key=lambda one: (one[1][4], one[1][11], one[0]))
+    return [(owner, environment) for owner, environment in owners if chosen is None or environment in chosen]
 
 
 def _of_owner(

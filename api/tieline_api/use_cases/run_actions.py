@@ -14,10 +14,10 @@ from tieline_api.engine.errors import EngineUnavailableError, NoStreamError
 from tieline_api.engine.stream_reader import stream_state
 from tieline_api.errors import ApiError
 from tieline_api.runs.history import RunInput
-from tieline_api.runs.model import PageRequest, Run, RunFilter
-from tieline_core.engine.publisher import Published, is_task, publish_event
+from tieline_api.runs.model import Run, RunFilter
+from tieline_core.engine.publisher import Published, is_task, publish_event, publish_token
 from tieline_core.identity.ids import new_id
-from tieline_protocol.event_streams import MAX_EVENT_BYTES, EventStreams
+from tieline_protocol.event_streams import MAX_EVENT_BYTES, EventStreams, hashed
 from tieline_protocol.events import EventMetadata, InvalidEventError
 from tieline_protocol.run_records import ENDED, RunRecord, RunStatus
 
@@ -174,7 +174,7 @@ async def cancel(platform: Dependencies, organisation: str, run: Run) -> None:
     streams = EventStreams(organisation, run.environment)
     removed = 0
     if run.status != "running":
-        removed = await _remove_queued(platform, streams, run.id)
+        removed = await _remove_queued(platform, streams, run)
         for subject in (streams.waiting(run.id), streams.due(run.id)):
             removed += await platform.engine.purge(streams.later, subject)
     await platform.engine.tell(streams.control, {"run": run.id})
@@ -214,12 +214,12 @@ async def _with_all(
     act: Callable[[Run], Awaitable[object]],
     dry_run: bool,
 ) -> Affected:
-    await platform.runs.need(wanted.organisation)
-    found = await platform.runs.select(wanted, PageRequest(first=MOST), MOST + 1)
-    more, found = len(found) > MOST, found[:MOST]
-    chosen = [run for run in found if applies(run)]
-    done = len(chosen) if dry_run else await _each(chosen, act)
-    return Affected(done, len(found) - done, more)
+    async with platform.runs.bulk:
+        found = await platform.runs.reported(wanted, MOST + 1)
+        more, found = len(found) > MOST, found[:MOST]
+        chosen = [run for run in found if applies(run)]
+        done = len(chosen) if dry_run else await _each(chosen, act)
+        return Affected(done, len(found) - done, more)
 
 
 async def _each(runs: Sequence[Run], act: Callable[[Run], Awaitable[object]]) -> int:
@@ -252,13 +252,21 @@ async def _each(runs: Sequence[Run], act: Callable[[Run], Awaitable[object]]) ->
     return done
 
 
-async def _remove_queued(platform: Dependencies, streams: EventStreams, run: str) -> int:
-    removed = 0
-    for subject in (f"ev.{streams.environment}.*.{run}", f"key.{streams.environment}.*.{run}"):
-        message = await platform.engine.first_at(streams.queue, subject)
-        if message is not None:
-            removed += await platform.engine.delete(streams.queue, message.sequence)
-    return removed
+async def _remove_queued(platform: Dependencies, streams: EventStreams, run: Run) -> int:
+    """Removes a run's event from the queue. A key that waited with it goes on with its next one."""
+    engine = platform.engine
+    subjects = (streams.event("*", run.id), streams.keyed_event("*", run.id))
+    removed = [await _remove_first(platform, streams, subject) for subject in subjects]
+    if removed[1] and run.status == "waiting" and run.key is not None:
+        key_hash = hashed(run.key)
+        if await engine.purge(streams.later, streams.waiting_key(key_hash)):
+            await engine.ask(lambda jetstream: publish_token(jetstream, streams, key_hash, seconds=TIMEOUT))
+    return sum(removed)
+
+
+async def _remove_first(platform: Dependencies, streams: EventStreams, subject: str) -> bool:
+    message = await platform.engine.first_at(streams.queue, subject)
+    return message is not None and await platform.engine.delete(streams.queue, message.sequence)
 
 
 async def _cancelled(platform: Dependencies, organisation: str, run: Run) -> RunRecord:

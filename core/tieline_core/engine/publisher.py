@@ -81,15 +81,23 @@ async def publish_event(
     return stored
 
 
-async def _publish_token(
-    jetstream: JetStreamContext, streams: EventStreams, key_hash: str, event: Published, *, seconds: float
+async def publish_token(
+    jetstream: JetStreamContext, streams: EventStreams, key_hash: str, *, seconds: float
 ) -> None:
-    """Says that a key has events. The event that was stored for it goes where there is no room for the token."""
+    """Says that a key has events, unless that is said already. Raises StreamFullError and the errors of nats-py."""
     try:
         await _publish(jetstream, streams.key_token(key_hash), b"", {}, stream=streams.queue, seconds=seconds)
     except APIError as error:
         if not _is_taken(error):
             raise
+
+
+async def _publish_token(
+    jetstream: JetStreamContext, streams: EventStreams, key_hash: str, event: Published, *, seconds: float
+) -> None:
+    """Says that a key has events. The event that was stored for it goes where there is no room for the token."""
+    try:
+        await publish_token(jetstream, streams, key_hash, seconds=seconds)
     except StreamFullError:
         if not event.duplicate:
             await jetstream.delete_msg(streams.queue, event.sequence)

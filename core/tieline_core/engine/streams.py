@@ -70,12 +70,11 @@ async def ensure_environment(
     With ``owner``, streams of another installation are left alone, and those of another organisation, which had the
     environment's id before, are deleted first. Raises ForeignStreamError and the errors of nats-py.
     """
-    environment = streams.environment
     await ensure_stream(
         jetstream,
         StreamConfig(
             name=streams.queue,
-            subjects=[f"ev.{environment}.>", f"key.{environment}.>"],
+            subjects=streams.queue_subjects,
             retention=RetentionPolicy.WORK_QUEUE,
             discard=DiscardPolicy.NEW,
             discard_new_per_subject=True,
@@ -90,7 +89,7 @@ async def ensure_environment(
         jetstream,
         StreamConfig(
             name=streams.later,
-            subjects=[f"later.{environment}.>", f"due.{environment}.>"],
+            subjects=streams.later_subjects,
             retention=RetentionPolicy.WORK_QUEUE,
             discard=DiscardPolicy.OLD,
             allow_msg_schedules=True,
@@ -104,7 +103,7 @@ async def ensure_environment(
         jetstream,
         StreamConfig(
             name=streams.runs,
-            subjects=[f"run.{environment}.>", f"dead.{environment}.>"],
+            subjects=streams.runs_subjects,
             retention=RetentionPolicy.LIMITS,
             discard=DiscardPolicy.NEW,
             max_msgs_per_subject=1,
@@ -114,8 +113,8 @@ async def ensure_environment(
         limits,
         owner,
     )
-    await jetstream.add_consumer(streams.queue, _consumer(f"ev.{environment}.>", limits))
-    await jetstream.add_consumer(streams.later, _consumer(f"due.{environment}.>", limits))
+    await jetstream.add_consumer(streams.queue, _consumer(streams.queue_subjects[0], limits))
+    await jetstream.add_consumer(streams.later, _consumer(streams.later_subjects[0], limits))
 
 
 async def ensure_history(

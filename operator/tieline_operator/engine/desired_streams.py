@@ -14,7 +14,7 @@ from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.cache.indexers import namespace_of
 from tieline_operator.cache.organisations import organisation
 from tieline_operator.engine.stream_list import StreamFacts
-from tieline_protocol.event_streams import EventStreams, history_stream
+from tieline_protocol.event_streams import EventStreams, environment_of, history_stream
 
 
 class StreamKey(NamedTuple):
@@ -72,9 +72,8 @@ class KnownStreams:
         self._environments: dict[str, set[str | None]] = {}
         for project in listers[PROJECTS].list():
             for identifier in _environment_ids(project):
-                for name in EventStreams("", identifier).names:
-                    owners = self._environments.setdefault(name, set())
-                    owners.add(labels.get(namespace_of(project)))
+                owners = self._environments.setdefault(identifier, set())
+                owners.add(labels.get(namespace_of(project)))
 
     def __contains__(self, stream: StreamFacts) -> bool:
         owner: StreamOwner | None = stream.owner
@@ -82,7 +81,7 @@ class KnownStreams:
             return True
         if stream.name == history_stream(owner.organisation):
             return stream.name in self._histories or owner.namespace in self._unlabelled
-        owners = self._environments.get(stream.name, set())
+        owners = self._environments.get(environment_of(stream.name), set())
         return owner.organisation in owners or None in owners
 
 

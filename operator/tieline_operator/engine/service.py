@@ -22,7 +22,7 @@ from tieline_operator.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
-SURVEY_SECONDS = 900.0
+SURVEY_SECONDS = 60.0
 """Between two surveys that no scrape asks for."""
 SCRAPE_SECONDS = 15.0
 """Between two surveys that scrapes ask for."""
@@ -58,7 +58,8 @@ class EngineService:
         self._streams = StreamReconciler(
             cache,
             config.stream_limits,
-            client=lambda: self._connection.client,
+            # Without the keys nobody knows which streams are ours.
+            client=lambda: self._connection.client if self._keys.keys else None,
             release=self._release,
             namespaces=config.namespaces,
             healthy=lambda: not cache.dead(config.watch_timeout),

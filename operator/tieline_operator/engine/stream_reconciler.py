@@ -95,6 +95,7 @@ class StreamReconciler:
         """When a stream was first seen without an environment, by name."""
         self._dead: dict[str, tuple[tuple[int, int], int]] = {}
         """Dead letters by stream, with the revision of the stream in which they were counted."""
+        self._survey_problem = ""
         self.survey_result = Survey()
 
     @property
@@ -162,10 +163,12 @@ class StreamReconciler:
             await self._collect_garbage(client, ours)
             readings = await self._readings(client, ours)
         except Exception as error:
-            logger.warning(
-                "The streams of the event engine cannot be listed: %s", str(error) or type(error).__name__
-            )
+            problem = str(error) or type(error).__name__
+            level = logging.DEBUG if problem == self._survey_problem else logging.WARNING
+            logger.log(level, "The streams of the event engine cannot be listed: %s", problem)
+            self._survey_problem = problem
             return
+        self._survey_problem = ""
         self.survey_result = Survey(
             environments=readings, streams=len(ours), missing=missing, foreign=len(found) - len(ours)
         )

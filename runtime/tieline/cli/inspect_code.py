@@ -28,7 +28,9 @@ class LoadedCode:
     """What the code registers."""
 
     webhooks: tuple[Mapping[str, Any], ...] = ()
-    """Each with its name, methods and connection (a template's name or None)."""
+    """Each with its name, methods, connection (a template's name or None), delivery, key and number of attempts."""
+    events: tuple[Mapping[str, Any], ...] = ()
+    """Each with its name, key (a field of the payload or None) and number of attempts."""
     schedules: tuple[Mapping[str, Any], ...] = ()
     """Each with its name, cron expression, timezone, activations, and when it is due next."""
 
@@ -58,7 +60,11 @@ def load_in_subprocess(code: Path, env: Mapping[str, str] | None = None) -> Load
         described = json.loads(answer.read_text())
     if "error" in described:
         return _finding(described["error"])
-    return LoadedCode(webhooks=tuple(described["webhooks"]), schedules=tuple(described["schedules"]))
+    return LoadedCode(
+        webhooks=tuple(described["webhooks"]),
+        events=tuple(described["events"]),
+        schedules=tuple(described["schedules"]),
+    )
 
 
 def _finding(message: str) -> Finding:
@@ -72,8 +78,19 @@ def _describe(tasks: Tasks) -> dict[str, Any]:
     now = datetime.now(UTC)
     return {
         "webhooks": [
-            {"name": hook.name, "methods": sorted(hook.methods), "connection": hook.connection}
+            {
+                "name": hook.name,
+                "methods": sorted(hook.methods),
+                "connection": hook.connection,
+                "delivery": hook.delivery,
+                "key": hook.key,
+                "attempts": hook.retry.attempts if hook.delivery == "queued" else 1,
+            }
             for hook in tasks.webhooks.values()
+        ],
+        "events": [
+            {"name": event.name, "key": event.key, "attempts": event.retry.attempts}
+            for event in tasks.events.values()
         ],
         "schedules": [
             {

@@ -31,7 +31,13 @@ def _run(folder: Folder, arguments: argparse.Namespace) -> int:
     from tieline.cli.run import once, run  # noqa: PLC0415  (imported by the command that needs it)
 
     if arguments.once:
-        return once(folder, arguments.once, user=arguments.user, modules=arguments.image_has)
+        return once(
+            folder,
+            arguments.once,
+            user=arguments.user,
+            payload=arguments.payload,
+            modules=arguments.image_has,
+        )
     return run(
         lambda: _find_folder(arguments), host=arguments.host, port=arguments.port, modules=arguments.image_has
     )
@@ -43,6 +49,7 @@ def _find_folder(arguments: argparse.Namespace) -> Folder:
 
 def _check(folder: Folder, arguments: argparse.Namespace) -> int:
     from tieline.cli.check import check, shown  # noqa: PLC0415
+    from tieline.cli.task_list import task_lines  # noqa: PLC0415
 
     report = check(
         folder,
@@ -56,6 +63,8 @@ def _check(folder: Folder, arguments: argparse.Namespace) -> int:
     else:
         for finding in report.findings:
             print(shown(finding))
+        for line in task_lines(report.loaded) if report.loaded else ():
+            print(line)
         count = len(report.findings)
         print("Nothing refuses a deploy" if report.ok else f"{count} {'error' if count == 1 else 'errors'}")
     return 0 if report.ok else 1
@@ -86,6 +95,7 @@ def _as_json(report: "CheckReport") -> dict[str, object]:
             for item in report.findings
         ],
         "webhooks": list(report.loaded.webhooks) if report.loaded else None,
+        "events": list(report.loaded.events) if report.loaded else None,
         "schedules": list(report.loaded.schedules) if report.loaded else None,
     }
 
@@ -98,8 +108,11 @@ def _parser() -> argparse.ArgumentParser:
         "--port", type=int, default=8080, help="where webhooks are served (8080); 0 for a free one"
     )
     run.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
-    run.add_argument("--once", metavar="SCHEDULE", help="run this schedule now, and end")
+    run.add_argument("--once", metavar="TASK", help="run this schedule or event now, and end")
     run.add_argument("--user", metavar="ID", help="with --once: for this user alone")
+    run.add_argument(
+        "--payload", type=_json, default={}, metavar="JSON", help="with --once: the event's payload ({})"
+    )
     _image_has(run)
     run.set_defaults(command=_run)
     check = _command(commands, "check", "find what a deploy would refuse")
@@ -127,6 +140,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     types.set_defaults(command=_types)
     return parser
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not JSON: {error}") from None
 
 
 def _image_has(command: argparse.ArgumentParser) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -18,6 +19,7 @@ from tieline.cli.check import CheckReport, check, shown
 from tieline.cli.file_watcher import SelfModifiedFiles, Stamp, changed, stamp
 from tieline.cli.log_format import readable
 from tieline.cli.server_process import SAFE_PATH, ServerProcess
+from tieline.cli.task_list import task_lines
 from tieline.cli.written_files import RECORD, WrittenFiles
 from tieline.configuration.project_folder import Folder, FolderError
 from tieline.server.write_watcher import WHAT_TO_DO, is_visible
@@ -64,14 +66,17 @@ def run(find_folder: FindFolder, *, host: str, port: int, modules: Collection[st
         return asyncio.run(server.serve())
 
 
-def once(folder: Folder, schedule: str, *, user: str | None, modules: Collection[str] = ()) -> int:
-    """Run a schedule now; 1 when the project is refused, or a run fails."""
+def once(
+    folder: Folder, task: str, *, user: str | None, payload: Any = None, modules: Collection[str] = ()
+) -> int:
+    """Run a schedule or an event now; 1 when the project is refused, or a run fails."""
     report = check(folder, modules=modules, here=True)
     for finding in report.findings:
         print(shown(finding), file=sys.stderr)
     if not report.ok:
         return 1
-    command = [sys.executable, "-m", "tieline.cli.run_once", schedule, *([user] if user is not None else [])]
+    arguments = [task, json.dumps(user), json.dumps(payload)]
+    command = [sys.executable, "-m", "tieline.cli.run_once", *arguments]
     env = {**environment(folder, os.environ), "TIELINE_CODE_DIR": str(folder.code.resolve()), **SAFE_PATH}
     show = _print_readable if sys.stdout.isatty() else _print
     with subprocess.Popen(  # noqa: S603  (this very package)
@@ -218,23 +223,12 @@ class DevServer:
 
     def _report(self, report: CheckReport) -> None:
         self.say(f"Serving {self._folder.name} (version {self._version})")
-        for webhook in report.loaded.webhooks if report.loaded else ():
-            self.say(f"  {_methods(webhook):<8} {self.url}/{webhook['name']}{_users(webhook)}")
-        for schedule in report.loaded.schedules if report.loaded else ():
-            self.say(f"  {schedule['cron']:<8} {schedule['name']}, next at {schedule['next']}")
+        for line in task_lines(report.loaded, self.url) if report.loaded else ():
+            self.say(line)
 
     def _environment(self) -> dict[str, str]:
         own = environment(self._folder, self.env)
         return {**own, "TIELINE_VERSION": str(self._version), "TIELINE_PUBLIC_URL": self.url}
-
-
-def _methods(webhook: Mapping[str, Any]) -> str:
-    return ",".join(webhook["methods"])
-
-
-def _users(webhook: Mapping[str, Any]) -> str:
-    connection = webhook.get("connection")
-    return f"  (callers show the credential of {connection})" if connection else ""
 
 
 def _print_readable(line: str) -> None:

@@ -51,11 +51,20 @@ class EventTask:
 
     def key_of(self, payload: Any) -> str | None:
         """The key of an event with this payload; None where it has none."""
-        if self.key is None:
-            return None
-        found = payload
-        for name in self.key.split("."):
-            found = found.get(name) if isinstance(found, dict) else None
-        if found is None or isinstance(found, dict | list | bool):
-            return None
-        return str(found)
+        return key_in(payload, self.key)
+
+
+def key_in(payload: Any, field: str | None) -> str | None:
+    """The key that a field of the payload has; None where there is none.
+
+    >>> key_in({"customer": {"id": 7}}, "customer.id")
+    '7'
+    """
+    if field is None:
+        return None
+    found = payload
+    for name in field.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    if found is None or isinstance(found, dict | list | bool):
+        return None
+    return str(found)

@@ -1,4 +1,9 @@
-"""Writes the run history: records of runs that end at the same time go in one message."""
+"""Writes the run history: records of runs that change at about the same time go in one message.
+
+The engine syncs each message to the disk, where events and acknowledgements wait for their turn too. So few messages
+are written: a record of a run under way waits for the next one that somebody waits for, and is left out where that one
+says more. Messages follow each other at a distance, while the first one after a pause is written at once.
+"""
 
 import asyncio
 import logging
@@ -18,6 +23,13 @@ _MAX_MESSAGE_RECORDS = 500
 _MAX_WAITING = 10_000
 _FIRST_RETRY = 0.2
 _LONGEST_RETRY = 10.0
+_DISTANCE = 0.004
+"""Seconds from the beginning of a message to that of the next, for each record in it that somebody waited for: where
+events run one after the other nobody waits longer, where many end at a time they share messages."""
+_LONGEST_DISTANCE = 0.02
+_LINGER = 0.1
+"""How long a record waits for company that nobody waits for, in seconds."""
+_UNDER_WAY = frozenset(("queued", "running"))
 
 
 class HistoryWriter:
@@ -29,6 +41,7 @@ class HistoryWriter:
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._due: asyncio.TimerHandle | None = None
         self.dropped = 0
         """Records of runs under way that were not written, because the engine was away for long."""
 
@@ -38,29 +51,40 @@ class HistoryWriter:
             self.dropped += 1
             return
         self._append(record, None)
+        if self._due is None:
+            self._due = asyncio.get_running_loop().call_later(_LINGER, self._write_soon)
 
     async def write(self, record: RunRecord) -> None:
         """Write a record, and return once it is stored."""
         stored = asyncio.get_running_loop().create_future()
         self._append(record, stored)
+        self._wake.set()
         await stored
 
     async def run(self) -> None:
         """Write what is added, until cancelled."""
+        loop = asyncio.get_running_loop()
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while self._waiting:
-                await self._write_next()
-            self._idle.set()
+            began = loop.time()
+            waited_for = await self._write_next() if self._waiting else 0
+            if not self._waiting:
+                self._idle.set()
+            distance = min(waited_for * _DISTANCE, _LONGEST_DISTANCE)
+            await asyncio.sleep(max(began + distance - loop.time(), 0))
+
+    def _write_soon(self) -> None:
+        self._due = None
+        self._wake.set()
 
     def _append(self, record: RunRecord, stored: asyncio.Future[None] | None) -> None:
         self._waiting.append((record, stored))
         self._idle.clear()
-        self._wake.set()
 
     async def flush(self, seconds: float) -> None:
         """Wait until ``run`` has written what is left, for ``seconds`` at most."""
+        self._wake.set()
         try:
             async with asyncio.timeout(seconds):
                 await self._idle.wait()
@@ -69,9 +93,12 @@ class HistoryWriter:
                 "Records of %d runs could not be written: the event engine is away", len(self._waiting)
             )
 
-    async def _write_next(self) -> None:
+    async def _write_next(self) -> int:
+        """How many records somebody waited for."""
         records: list[RunRecord] = []
         futures: list[asyncio.Future[None]] = []
+        under_way: dict[str, int] = {}
+        """Where records are that a later one of the same run takes the place of."""
         size = 0
         while self._waiting and len(records) < _MAX_MESSAGE_RECORDS:
             record, stored = self._waiting[0]
@@ -79,9 +106,18 @@ class HistoryWriter:
             if records and size > _MAX_MESSAGE_BYTES:
                 break
             self._waiting.popleft()
-            records.append(record)
+            place = under_way.pop(record.id, None)
+            if place is not None and record.rank > records[place].rank:
+                records[place] = record
+            else:
+                place = len(records)
+                records.append(record)
+            if record.status in _UNDER_WAY:
+                under_way[record.id] = place
             if stored is not None:
                 futures.append(stored)
+        if self._waiting:
+            self._wake.set()
         content = run_records.encode(records)
         attempt = 0
         while True:
@@ -96,3 +132,4 @@ class HistoryWriter:
         for one in futures:
             if not one.done():
                 one.set_result(None)
+        return len(futures)

@@ -1,17 +1,27 @@
-"""Events in memory, with the semantics of the engine: for one's own desk and for tests, where time can be a fake."""
+"""Events in memory, with the semantics of the engine: for one's own desk and for tests, where time can be a fake.
+
+On a desk they are also in a file, which the process that serves the next version reads.
+"""
 
 import asyncio
 import heapq
 import itertools
+import logging
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from tieline.events.queue import DeliveryHandler, EventsUnavailableError
 from tieline_protocol import run_records
 from tieline_protocol.events import EventMetadata
 from tieline_protocol.run_records import RunRecord
+
+if TYPE_CHECKING:
+    from tieline.events.event_file import EventFile  # pods do not need SQLite
+
+logger = logging.getLogger("tieline.events")
 
 _DUPLICATE_WINDOW = 120.0
 MAX_EVENTS = 100_000
@@ -22,7 +32,7 @@ class _Stored:
     metadata: EventMetadata
     payload: bytes
     number: int
-    """Orders events of a key."""
+    """That of the file, or else counted; no two events have the same."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +51,11 @@ class MemoryQueue:
     clock: Callable[[], float] = time.time
     history: list[RunRecord] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
+    file: "EventFile | None" = None
+    """Where they outlive the process; ``run`` waits until no other process runs them."""
 
     def __post_init__(self) -> None:
+        self._runs_file = self.file is None
         self._ready: deque[_Stored] = deque()
         self._keys: dict[str, deque[_Stored]] = {}
         """Events with a key, oldest first; the first one of each is in ``_ready``, waits, or runs."""
@@ -70,7 +83,13 @@ class MemoryQueue:
             raise EventsUnavailableError(f"{MAX_EVENTS:,} events are waiting already; none was accepted")
         if metadata.event_id is not None and not self._is_new(f"{metadata.task}:{metadata.event_id}"):
             return False
-        stored = _Stored(metadata, payload, next(self._numbers))
+        if self.file is None:
+            number = next(self._numbers)
+        else:
+            number = self.file.add(metadata, payload, ready_at=self.clock() if until is None else until)
+            if not self._runs_file:
+                return True  # read with the others once they are run here
+        stored = _Stored(metadata, payload, number)
         if until is not None:
             self._wait(stored, until)
         else:
@@ -90,12 +109,15 @@ class MemoryQueue:
         steps = self._steps.setdefault(run, {})
         if (name, occurrence) in steps:
             return False
+        if self.file is not None:
+            self.file.save_step(run, name, occurrence, content)
         steps[name, occurrence] = content
         return True
 
     async def forget_steps(self, run: str) -> None:
         """See EventQueue."""
-        self._steps.pop(run, None)
+        if self._steps.pop(run, None) and self.file is not None:
+            self.file.forget_steps(run)
 
     async def has_ended(self, run: str) -> bool:
         """Nobody else could have ended it."""
@@ -103,7 +125,8 @@ class MemoryQueue:
 
     async def add_history(self, content: bytes) -> None:
         """See EventQueue."""
-        self.history.extend(run_records.decode(content))
+        if self.file is None:  # nobody reads it on a desk
+            self.history.extend(run_records.decode(content))
 
     async def run_ready(self, handle: DeliveryHandler) -> int:
         """Run what is ready, and what becomes ready by it, until nothing is; how many attempts that were."""
@@ -119,6 +142,7 @@ class MemoryQueue:
 
     async def run(self, handle: DeliveryHandler, *, capacity: int) -> None:
         """Run events as they become ready, at most ``capacity`` at once, until cancelled."""
+        await self._take_over()
         while True:
             self._changed.clear()
             self._take_due()
@@ -140,8 +164,35 @@ class MemoryQueue:
         if self._running:
             await asyncio.wait(set(self._running), timeout=1)
 
+    def close(self) -> None:
+        """Let the next process run what is in the file."""
+        if self.file is not None:
+            self.file.close()
+
+    async def _take_over(self) -> None:
+        """Read what other processes have left in the file."""
+        if self.file is None or self._runs_file:
+            return
+        await self.file.hold()
+        for run, name, occurrence, result in self.file.steps():
+            self._steps.setdefault(run, {})[name, occurrence] = result
+        now = self.clock()
+        for saved in self.file.events():
+            stored = _Stored(saved.metadata, saved.payload, saved.number)
+            if saved.ready_at > now:
+                self._wait(stored, saved.ready_at)
+            else:
+                self._enqueue(stored, saved.waits_until)
+        if self.pending:
+            logger.info(
+                "Events that are left from before, and are run now or at their time: %d", self.pending
+            )
+        self._runs_file = True
+
     def _is_new(self, identifier: str) -> bool:
         now = self.clock()
+        if self.file is not None:
+            return self.file.is_new(identifier, now=now, window=_DUPLICATE_WINDOW)
         for old in [one for one, seen in self._ids.items() if seen <= now - _DUPLICATE_WINDOW]:
             del self._ids[old]
         if identifier in self._ids:
@@ -149,13 +200,17 @@ class MemoryQueue:
         self._ids[identifier] = now
         return True
 
-    def _enqueue(self, stored: _Stored) -> None:
+    def _enqueue(self, stored: _Stored, until: float | None = None) -> None:
+        """Behind the others of its key; the first of a key waits ``until`` a time, or is ready."""
         key = stored.metadata.key
         if key is not None:
             events = self._keys.setdefault(key, deque())
             events.append(stored)
             if len(events) > 1:
                 return
+        if until is not None:
+            self._wait(stored, until)
+            return
         self._ready.append(stored)
         self._changed.set()
 
@@ -182,7 +237,9 @@ class MemoryQueue:
         self._changed.set()
 
     def _finish(self, stored: _Stored) -> None:
-        """Its key goes on with the next event."""
+        """It has ended, and its key goes on with the next event."""
+        if self.file is not None:
+            self.file.remove(stored.number)
         key = stored.metadata.key
         events = self._keys.get(key) if key is not None else None
         if not events or key is None or events[0] is not stored:
@@ -207,7 +264,8 @@ class _MemoryDelivery:
 
     async def interruptions(self) -> int:
         """See Delivery."""
-        return 0
+        file = self._queue.file
+        return 0 if file is None else file.begin(self._stored.number)
 
     async def done(self) -> None:
         """See Delivery."""
@@ -216,6 +274,8 @@ class _MemoryDelivery:
     async def wait(self, metadata: EventMetadata, until: float) -> None:
         """See Delivery."""
         self._stored.metadata = replace(metadata, key=self._stored.metadata.key)
+        if self._queue.file is not None:
+            self._queue.file.wait(self._stored.number, self._stored.metadata, until)
         self._queue._wait(self._stored, until)
 
     async def bury(self, metadata: EventMetadata, error: str) -> None:

@@ -18,7 +18,7 @@ from tieline_protocol.events import EventMetadata
 from tieline_protocol.run_records import RunRecord
 
 _MAX_ID = 200
-_MAX_KEY = 500
+MAX_KEY = 500
 
 
 class UnknownTaskError(TielineError):
@@ -92,7 +92,7 @@ class Publisher:
             task=task,
             queued_at=now,
             user=user,
-            key=_checked("key", key, _MAX_KEY),
+            key=_checked("key", key, MAX_KEY),
             event_id=_checked("id", id, _MAX_ID),
             traceparent=traceparent,
         )

@@ -3,7 +3,7 @@
 import importlib.util
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -33,6 +33,12 @@ class Tasks:
     def queued_webhooks(self) -> Mapping[str, Webhook]:
         """The webhooks whose requests are stored before they are run."""
         return {name: webhook for name, webhook in self.webhooks.items() if webhook.delivery == "queued"}
+
+    @property
+    def have_keys(self) -> bool:
+        """Whether any events are kept in order by a key."""
+        tasks: Iterable[EventTask | Webhook] = (*self.events.values(), *self.queued_webhooks.values())
+        return any(task.key for task in tasks)
 
     @property
     def has_events(self) -> bool:

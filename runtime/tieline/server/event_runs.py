@@ -24,6 +24,7 @@ from tieline.events.steps import RunSteps, RunTakenOver, SuspendedRun
 from tieline.execution.fair_limiter import Slot
 from tieline.integration import Webhook
 from tieline.server.invoker import Invoker
+from tieline.server.request_bodies import unreadable
 from tieline.server.stored_request import stored_request
 from tieline.sync import SyncContext, SyncRequest
 from tieline.telemetry import logs
@@ -331,6 +332,10 @@ class EventRuns:
                 returned = await self._calls.in_thread(slot, webhook.handler, *arguments[: webhook.arguments])
         except web.HTTPException as raised:
             returned = raised
+        except Exception as error:
+            if unread := unreadable(error):
+                raise Reject(str(unread)) from error  # the body is the same in every attempt
+            raise
         if isinstance(returned, web.StreamResponse) and returned.status >= 500:
             raise TielineError(f"The webhook answered with {returned.status}, which nobody waits for")
 

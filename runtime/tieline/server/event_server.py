@@ -5,12 +5,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from tieline.errors import ConfigurationError
 from tieline.events.engine.connection import EngineConnection
 from tieline.events.engine.queue import EngineQueue
 from tieline.events.history import HistoryWriter
 from tieline.events.memory import MemoryQueue
 from tieline.events.publisher import Publisher
-from tieline.events.queue import EventQueue, NoEvents
+from tieline.events.queue import EventQueue, EventsUnavailableError, NoEvents
 from tieline.server.code_loader import Tasks
 from tieline.server.event_runs import EventRuns
 from tieline.server.settings import Settings
@@ -48,7 +49,7 @@ class EventServer:
         if not self.tasks.has_events:
             return
         if isinstance(self.queue, EngineQueue):
-            self.queue.keys.wanted = any(task.key for task in self.tasks.events.values())
+            self.queue.keys.wanted = self.tasks.have_keys
             delivering = self.queue.run(runs.run, capacity=capacity, cancel=runs.cancel)
         elif isinstance(self.queue, MemoryQueue):
             delivering = self.queue.run(runs.run, capacity=capacity)
@@ -73,6 +74,8 @@ class EventServer:
         await _cancel(self._connecting)
         if self.connection is not None:
             await self.connection.close()
+        if isinstance(self.queue, MemoryQueue):
+            self.queue.close()
 
     def gauges(self) -> dict[str, tuple[str, Callable[[], float]]]:
         """What ``/metrics`` tells of events."""
@@ -105,8 +108,23 @@ def event_server(settings: Settings, tasks: Tasks) -> EventServer:
             tasks, EngineQueue(connection, lease=settings.event_lease), settings.version, connection
         )
     if settings.connections_file is not None or settings.api_url is None:
-        return EventServer(tasks, MemoryQueue(), settings.version)
+        return EventServer(tasks, _desk_queue(settings, tasks), settings.version)
     return EventServer(tasks, NoEvents(), settings.version)
+
+
+def _desk_queue(settings: Settings, tasks: Tasks) -> MemoryQueue:
+    """In a file beside that of the state. Raises ConfigurationError for a file that cannot be used."""
+    if settings.state_file is None or not tasks.has_events:
+        return MemoryQueue()
+    # Pods load no more than they need.
+    from tieline.events.event_file import EventFile  # noqa: PLC0415
+
+    file = EventFile(settings.state_file.with_name("events.db"))
+    try:
+        file.steps()
+    except EventsUnavailableError as error:
+        raise ConfigurationError(str(error)) from error
+    return MemoryQueue(file=file)
 
 
 async def _cancel(task: asyncio.Task[None] | None) -> None:

@@ -1,6 +1,7 @@
 """Runs: one execution of a webhook's function, from request to answer."""
 
 import asyncio
+import json
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,8 @@ from tieline.configuration.snapshot import Activation
 from tieline.configuration.users import ConfiguredUsers, Users, UsersUnavailableError
 from tieline.context import Context, RunMetadata
 from tieline.errors import TielineError, reason
-from tieline.events.publisher import Publisher
+from tieline.events.event import key_in
+from tieline.events.publisher import MAX_KEY, Publisher
 from tieline.events.queue import EventsUnavailableError, NoEvents
 from tieline.execution.background import BackgroundWork
 from tieline.execution.fair_limiter import FairLimiter, NoSlotError, Slot
@@ -229,6 +231,7 @@ class Runner:
             task=webhook.name,
             queued_at=time.time(),
             user=activation.user.external_id if activation.user else None,
+            key=_key(webhook, body),
             event_id=next((one[:_MAX_EVENT_ID] for one in identifiers if one), None),
             traceparent=traceparent(span.context),
             request=kept(request, redact),
@@ -313,6 +316,17 @@ class Runner:
         loop = asyncio.get_running_loop()
         arguments = (SyncContext(context, loop), SyncRequest(request, content, loop))
         return await self.calls.in_thread(slot, webhook.handler, *arguments[: webhook.arguments])
+
+
+def _key(webhook: Webhook, body: bytes) -> str | None:
+    """The key that keeps a request in order; None where it has none."""
+    if webhook.key is None:
+        return None
+    try:
+        key = key_in(json.loads(body), webhook.key)
+    except (ValueError, RecursionError):
+        return None
+    return key[:MAX_KEY] if key else None
 
 
 def _user(activation: Activation) -> dict[str, Value]:

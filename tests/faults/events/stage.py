@@ -26,6 +26,7 @@ from tests.harness.processes.nats_server import NatsServer
 from tests.harness.processes.running_runtime import RunningRuntime
 from tests.harness.processes.tcp_relay import Relay
 from tieline_core.engine.streams import StreamLimits
+from tieline_protocol.event_streams import subject_parts
 from tieline_protocol.run_records import ENDED
 
 LEASE = timedelta(seconds=3)
@@ -340,7 +341,7 @@ class EventStage:
                 kind = ".".join((subject.split(".")[0], *(("token",) if "~key" in subject else ())))
                 left[kind] = left.get(kind, 0) + 1
         info = await jetstream.stream_info(streams.runs, subjects_filter=streams.dead("*"))
-        letters = frozenset(subject.split(".")[2] for subject in info.state.subjects or {})
+        letters = frozenset(subject_parts(subject)[0] for subject in info.state.subjects or {})
         return Seen(self.publications, lines, statuses, letters, left)
 
 

@@ -53,6 +53,8 @@ def rolled_out(platform: Platform) -> None:
             "rollout", "status", f"deployment/{part}", "--timeout=300s", namespace=NAMESPACE, timeout=320
         )
         eventually(f"two pods of {part}", lambda part=part: len(pods(platform, part)) == 2)
+    engine = ("rollout", "status", "statefulset/tieline-engine", "--timeout=300s")
+    platform.kubectl(*engine, namespace=NAMESPACE, timeout=320)
 
 
 def pods(platform: Platform, part: str) -> list[dict[str, Any]]:

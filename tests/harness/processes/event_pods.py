@@ -29,6 +29,8 @@ class EventEnvironment:
     admin: Client
     folder: Path
     code: str
+    """Of pods that start from now on."""
+    connections: str = "connections: {}\nusers:\n  ann: {user: {externalId: ann, displayName: Ann}}\n"
     streams: EventStreams = field(default_factory=lambda: EventStreams(new_id(), new_id()))
     pods: list[RunningRuntime] = field(default_factory=list)
 
@@ -40,18 +42,19 @@ class EventEnvironment:
     def lines(self) -> list[str]:
         return self.done.read_text().splitlines() if self.done.exists() else []
 
-    def pod(self, *, version: str = "v1", ready: bool = True, **variables: str) -> RunningRuntime:
+    def pod(
+        self,
+        *,
+        version: str = "v1",
+        valid: timedelta = timedelta(hours=6),
+        ready: bool = True,
+        **variables: str,
+    ) -> RunningRuntime:
         """Starts one more pod, and returns once it is ready, if ``ready``."""
         folder = self.folder / f"pod-{len(self.pods)}"
         folder.mkdir()
-        now = datetime.now(UTC)
-        credentials = self.engine.trust.pod_credentials(
-            self.streams, at=now, expires=now + timedelta(hours=6)
-        )
-        (folder / "engine.creds").write_text(credentials)
-        (folder / "connections.yaml").write_text(
-            "connections: {}\nusers:\n  ann: {user: {externalId: ann, displayName: Ann}}\n"
-        )
+        self._write_credentials(folder, valid)
+        (folder / "connections.yaml").write_text(self.connections)
         runtime = RunningRuntime(
             folder=folder,
             code=self.code,
@@ -76,6 +79,15 @@ class EventEnvironment:
             runtime.write_files()
             runtime.spawn()
         return runtime
+
+    def renew_credentials(self, pod: RunningRuntime) -> None:
+        """As the operator does."""
+        self._write_credentials(pod.folder, timedelta(hours=1))
+
+    def _write_credentials(self, folder: Path, valid: timedelta) -> None:
+        now = datetime.now(UTC)
+        text = self.engine.trust.pod_credentials(self.streams, at=now, expires=now + valid)
+        (folder / "engine.creds").write_text(text)
 
     async def history(self) -> list[RunRecord]:
         """All records of runs, in the order in which they were stored."""

@@ -38,6 +38,7 @@ class NatsServer:
     port: int
     monitoring_port: int
     sync_interval: str = "always"
+    ping_interval: str = "1s"
     encryption_key: str = field(default_factory=new_encryption_key)
     trust: EngineTrust = field(default_factory=EngineTrust)
     _process: subprocess.Popen[bytes] | None = None
@@ -49,6 +50,12 @@ class NatsServer:
     @property
     def log(self) -> Path:
         return self.folder / "log"
+
+    @property
+    def pid(self) -> int:
+        """Its number once it was started."""
+        assert self._process is not None
+        return self._process.pid
 
     def start(self) -> None:
         """Starts it, and returns once it takes connections."""
@@ -128,7 +135,7 @@ class NatsServer:
             monitoring_port=self.monitoring_port,
             server_name="test",
             sync_interval=self.sync_interval,
-            ping_interval="1s",
+            ping_interval=self.ping_interval,
         )
 
     def _is_ready(self) -> bool:
@@ -141,11 +148,17 @@ class NatsServer:
 
 
 @contextmanager
-def running_nats_server(folder: Path, *, sync_interval: str = "always") -> Iterator[NatsServer]:
+def running_nats_server(
+    folder: Path, *, sync_interval: str = "always", ping_interval: str = "1s"
+) -> Iterator[NatsServer]:
     """A server that keeps its files in ``folder``."""
     port, monitoring_port = free_ports(2)
     server = NatsServer(
-        folder=folder, port=port, monitoring_port=monitoring_port, sync_interval=sync_interval
+        folder=folder,
+        port=port,
+        monitoring_port=monitoring_port,
+        sync_interval=sync_interval,
+        ping_interval=ping_interval,
     )
     server.start()
     try:

@@ -196,6 +196,28 @@ async def test_a_history_that_is_deleted_and_made_again_begins_anew(
         assert [run.id for run in await listed(one, organisation.id)] == [new]
 
 
+async def test_runs_that_the_engine_keeps_no_longer_are_not_found_any_more(
+    engine: NatsServer, organisation: Organisation, tmp_path: Path
+) -> None:
+    limits = replace(LIMITS, history_bytes=100_000)
+    await ensure_history(organisation.admin.jetstream(), organisation.id, limits)
+    old, new = new_id(), new_id()
+    await organisation.report(*life(old))
+    async with replica(engine, tmp_path / "a") as one:
+        await until_there(one, organisation.id, [old])
+        for _ in range(30):
+            await organisation.report(record(status="succeeded", attempt=1, input=bytes(5000)))
+        await organisation.report(*life(new))
+        await until_there(one, organisation.id, [new])
+        await one.followers.sweep()
+        found = {run.id for run in await listed(one, organisation.id)}
+        assert new in found
+        assert old not in found
+        async with replica(engine, tmp_path / "b") as fresh:
+            await until_there(fresh, organisation.id, [new])
+            assert {run.id for run in await listed(fresh, organisation.id)} == found
+
+
 async def test_direct_runs_stand_among_the_others_and_are_told_once(
     engine: NatsServer, organisation: Organisation, tmp_path: Path
 ) -> None:
@@ -292,7 +314,8 @@ async def test_a_replica_starts_before_its_credentials_and_the_engine(tmp_path: 
             assert not one.engine.connected
             engine.credentials_file().write_text(text)
             await until_there(one, organisation.id, [run])
-            await eventually(lambda: _is(one.engine.storage_bytes > 0 and one.engine.storage_limit_bytes > 0))
+            await eventually(lambda: _is(one.engine.storage_bytes > 0))
+            assert one.engine.storage_limit_bytes == 0, "the account has no limit"
         for client in (*organisation.pods, admin):
             await client.close()
 

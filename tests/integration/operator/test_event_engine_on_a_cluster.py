@@ -158,6 +158,38 @@ def test_credentials_go_with_the_project(with_engine: tuple[NamespacedKubectl, R
     eventually("no Secret is left", lambda: not acting.workload("secrets", "leaving"), within=60)
 
 
+def test_a_dead_letter_is_seen_in_metrics_and_in_the_status_of_the_project(
+    with_engine: tuple[NamespacedKubectl, RunningOperator], engine: NatsServer
+) -> None:
+    acting, operator = with_engine
+    acting.apply("Project", "failing", project_spec())
+    environment = credentials(acting, "failing")["metadata"]["labels"]["tieline.dev/environment-id"]
+    streams = EventStreams("", environment)
+    eventually("its streams", lambda: set(streams.names) <= streams_in(engine))
+
+    async def bury() -> None:
+        client = await engine.admin()
+        await client.jetstream().publish(streams.dead("run1"), b"why")
+        await client.close()
+
+    asyncio.run(bury())
+    eventually("counted", lambda: "tieline_operator_engine_dead_letters 1.0" in operator.metrics())
+    found = eventually(
+        "in the status",
+        lambda: next(
+            (
+                item
+                for item in acting.get("project", "failing")["status"]["environments"]
+                if item.get("deadLetters")
+            ),
+            None,
+        ),
+    )
+    assert found["deadLetters"] == 1
+    at_rest = operator.at_rest()
+    assert operator.at_rest() == at_rest
+
+
 def test_an_engine_that_is_away_delays_no_deploy(
     with_engine: tuple[NamespacedKubectl, RunningOperator], engine: NatsServer
 ) -> None:

@@ -44,6 +44,29 @@ def test_the_examples_would_be_deployed(folder: Path) -> None:
     assert report.loaded.webhooks
 
 
+def test_webhooks_events_and_schedules_are_listed(tmp_path: Path) -> None:
+    code = """\
+from tieline import Integration, Retry
+integration = Integration()
+@integration.webhook("orders", delivery="queued", key="customer", connection="storefront")
+def orders(): ...
+@integration.event("order.created", key="customer", retry=Retry(attempts=1))
+def order_created(): ...
+@integration.schedule("nightly", "0 3 * * *")
+def nightly(): ...
+"""
+    project(tmp_path, {"main.py": code})
+    lines = tieline("check", str(tmp_path)).stdout.splitlines()
+    assert lines[:2] == [
+        "  POST     /orders  (queued, in order by customer, 15 attempts; callers show the credential of storefront)",
+        "  event    order.created, in order by customer, 1 attempt",
+    ]
+    assert lines[2].startswith("  0 3 * * * nightly, next at ")
+    told = json.loads(tieline("check", str(tmp_path), "--format=json").stdout)
+    assert told["webhooks"][0]["delivery"] == "queued"
+    assert told["events"] == [{"name": "order.created", "key": "customer", "attempts": 1}]
+
+
 def findings(folder: Path, **options: Any) -> list[str]:
     return [str(item).removeprefix(f"{folder}/") for item in checked(folder, **options).findings]
 
@@ -130,7 +153,7 @@ def test_the_command_ends_with_1_for_errors_and_tells_them_as_text_and_as_json(t
     }
     (tmp_path / "orders.py").unlink()
     sound = tieline("check", cwd=tmp_path)
-    assert (sound.returncode, sound.stdout) == (0, "Nothing refuses a deploy\n")
+    assert (sound.returncode, sound.stdout) == (0, "  GET      /where\nNothing refuses a deploy\n")
     nowhere = tieline("check", "nowhere", cwd=tmp_path)
     assert (nowhere.returncode, "nowhere is no folder" in nowhere.stderr) == (2, True)
 

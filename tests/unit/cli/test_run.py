@@ -110,6 +110,62 @@ async def test_a_server_that_crashes_is_started_again(tmp_path: Path) -> None:
         assert "The server ended with 3; starting it again" in running.lines
 
 
+QUEUED = """\
+import json, os
+from pathlib import Path
+from tieline import Context, Integration, Request, Retry
+
+integration = Integration()
+VERSION = 1
+
+
+@integration.webhook("orders", delivery="queued", retry=Retry(first=1))
+async def orders(ctx: Context, request: Request) -> None:
+    if Path(__file__).with_name("crash").exists():
+        Path(__file__).with_name("crash").unlink()
+        os._exit(3)
+    if VERSION == 1:
+        raise RuntimeError("the first version cannot")
+    ctx.log.info("Booked", order=await request.json())
+
+
+@integration.event("order.booked", key="customer")
+async def booked(ctx: Context) -> None: ...
+"""
+
+
+async def send(url: str, order: int) -> None:
+    async with aiohttp.ClientSession() as client, client.post(f"{url}/orders", json=order) as response:
+        assert response.status == 202
+
+
+async def test_a_queued_request_outlives_a_crash_and_a_reload(tmp_path: Path) -> None:
+    project(tmp_path, {"main.py": QUEUED, "crash": ""})
+    async with Running(tmp_path) as running:
+        url = await running.url()
+        assert "  (queued, 15 attempts)" in await running.said("/orders")
+        await running.said("event    order.booked, in order by customer, 15 attempts")
+        await send(url, 7)
+        await running.said("The server ended with 3")
+        await running.said("the first version cannot")
+        (tmp_path / "main.py").write_text(QUEUED.replace("VERSION = 1", "VERSION = 2"))
+        await running.said("(version 2)")
+        assert json.loads(await running.said('"Booked"'))["fields"] == {"order": 7}
+        await send(url, 8)
+        assert json.loads(await running.said('"Booked"', times=2))["fields"] == {"order": 8}
+
+
+async def test_a_queued_request_outlives_the_command(tmp_path: Path) -> None:
+    project(tmp_path, {"main.py": QUEUED})
+    async with Running(tmp_path) as running:
+        await send(await running.url(), 7)
+        await running.said("the first version cannot")
+    (tmp_path / "main.py").write_text(QUEUED.replace("VERSION = 1", "VERSION = 2"))
+    async with Running(tmp_path) as running:
+        await running.said("Events that are left from before, and are run now or at their time: 1")
+        assert json.loads(await running.said('"Booked"'))["fields"] == {"order": 7}
+
+
 def test_lines_are_readable_on_a_terminal() -> None:
     line = {
         "timestamp": "2026-01-01T10:00:00.123Z",

@@ -65,6 +65,47 @@ def test_a_users_schedule_is_run_for_all_or_for_one_and_its_failure_is_the_comma
     assert (nothing.returncode, "there are: remind, sync" in nothing.stdout) == (1, True)
 
 
+EVENTS = """\
+from tieline import Context, Event, Integration, Reject
+
+integration = Integration()
+
+
+@integration.schedule("nightly", "0 3 * * *")
+async def nightly(ctx: Context) -> None:
+    for number in (1, 2):
+        await ctx.publish("order", {"number": number})
+
+
+@integration.event("order")
+async def order(ctx: Context, event: Event) -> None:
+    if event.payload["number"] < 0:
+        raise ValueError("below zero")
+    ctx.log.info("Booked", number=event.payload["number"])
+"""
+
+
+def test_the_events_of_a_schedule_are_run_with_it(tmp_path: Path) -> None:
+    project(tmp_path, {"main.py": EVENTS})
+    ended = tieline("run", str(tmp_path), "--once", "nightly")
+    assert (ended.returncode, fields(ended.stdout, "Booked")) == (0, [{"number": 1}, {"number": 2}])
+
+
+def test_an_event_is_run_now_with_its_payload_and_its_failure_is_the_commands(tmp_path: Path) -> None:
+    project(tmp_path, {"main.py": EVENTS})
+    ended = tieline("run", str(tmp_path), "--once", "order", "--payload", '{"number": 7}')
+    assert (ended.returncode, fields(ended.stdout, "Booked")) == (0, [{"number": 7}])
+    failed = tieline("run", str(tmp_path), "--once", "order", "--payload", '{"number": -1}')
+    lines = [json.loads(line)["message"] for line in failed.stdout.splitlines()]
+    assert failed.returncode == 1
+    assert lines[-2:] == [
+        "Events that wait for their time, and are not run: 1",
+        "Events that failed: 1",
+    ]
+    mistaken = tieline("run", str(tmp_path), "--once", "order", "--payload", "{")
+    assert (mistaken.returncode, "'{' is not JSON" in mistaken.stderr) == (2, True)
+
+
 async def test_schedules_are_told_with_their_next_time_and_followed(tmp_path: Path) -> None:
     project(tmp_path, {"main.py": MAIN.replace('"0 3 * * *"', '"* * * * * *"')})
     async with Running(tmp_path) as running:

@@ -61,8 +61,8 @@ def test_pods_get_a_key_of_their_own_with_the_rights_of_their_environment() -> N
     assert claims["nats"]["issuer_account"] == trust.account.public_key
     assert claims["exp"] == int((NOW + timedelta(days=1)).timestamp())
     assert claims["nats"]["sub"]["allow"] == [
-        "_INBOX.01M8743MD3AGAY7RWRREVWA5PZ.>",
-        "control.01M8743MD3AGAY7RWRREVWA5PZ.cancel",
+        "_INBOX.01M8743MD3AGAY7RWRREVWA5PY.01M8743MD3AGAY7RWRREVWA5PZ.>",
+        "control.01M8743MD3AGAY7RWRREVWA5PY.01M8743MD3AGAY7RWRREVWA5PZ.cancel",
     ]
     assert all("01M8743MD3AGAY7RWRREVWA5PZ" in subject for subject in claims["nats"]["pub"]["allow"])
     assert trust.pod_credentials(streams, at=NOW, expires=NOW) != text

@@ -88,6 +88,38 @@ def test_a_repeated_request_is_stored_once(loaded: Loaded) -> None:
     assert project.waiting_events == 1
 
 
+def test_a_body_that_cannot_be_read_is_a_dead_letter_at_once(loaded: Loaded) -> None:
+    project = loaded(ORDERS)
+    assert project.post("/orders", data="no JSON").status == 202
+    (attempt,) = project.run_events()
+    assert attempt.status == "dead"
+    assert attempt.error is not None
+    assert attempt.error.startswith("The request's body cannot be read")
+
+
+def test_requests_of_a_key_stay_in_order_and_a_retry_holds_up_that_key_alone(loaded: Loaded) -> None:
+    project = loaded("""
+fails = ["ann"]
+
+@integration.webhook("orders", delivery="queued", key="customer.id")
+def orders(ctx: SyncContext, request) -> None:
+    order = request.json()
+    if order["customer"]["id"] in fails:
+        fails.remove(order["customer"]["id"])
+        raise RuntimeError("away")
+    done.append((order["customer"]["id"], order["number"]))
+""")
+    for number in (1, 2):
+        for customer in ("ann", "ben"):
+            project.post("/orders", json={"customer": {"id": customer}, "number": number})
+    project.post("/orders", json={"number": 3, "customer": {"id": None}})
+    project.post("/orders", data="no JSON")
+    project.run_events()
+    assert sorted(map(str, project.module.done)) == ["('ben', 1)", "('ben', 2)", "(None, 3)"]
+    project.advance(70)
+    assert project.module.done[3:] == [("ann", 1), ("ann", 2)]
+
+
 KEYED = """
 fails = {"ann": 1}
 
@@ -160,6 +192,23 @@ def twice():
     project.publish("task", {})
     project.advance(10)
     assert project.module.done == ["once", "twice", "twice"]
+
+
+def test_what_a_step_publishes_is_published_once_however_late_the_retry(loaded: Loaded) -> None:
+    project = loaded("""
+@integration.event("order", retry=Retry(first=600))
+async def order(ctx: Context, event: Event) -> None:
+    await ctx.step("publish", ctx.publish, "booked", event.payload)
+    if event.attempt == 1:
+        raise RuntimeError("away")
+
+@integration.event("booked")
+async def booked(ctx: Context, event: Event) -> None:
+    done.append(event.payload["id"])
+""")
+    project.publish("order", {"id": "A-1"})
+    project.advance(timedelta(hours=1))
+    assert project.module.done == ["A-1"]
 
 
 def test_code_decides_that_an_event_is_rejected_or_comes_later(loaded: Loaded) -> None:
@@ -238,7 +287,8 @@ async def start(ctx: Context) -> str:
         ('event("task", timeout=0)', "Event 'task': timeout must be from"),
         ('event("task", retry=Retry(attempts=0))', "attempts must be from 1"),
         ('webhook("task", delivery="later")', 'must be "direct" or "queued"'),
-        ('webhook("task", retry=Retry())', 'retry and timeout need delivery="queued"'),
+        ('webhook("task", retry=Retry())', 'key, retry and timeout need delivery="queued"'),
+        ('webhook("task", delivery="queued", key="a.")', "key names a field of the payload"),
     ],
 )
 def test_an_option_that_cannot_be_stops_the_load(loaded: Loaded, decorator: str, message: str) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.runtime.external_systems import api_key
+from tieline import Retry
 from tieline.cli.type_stubs import variables_types
 from tieline.testing import Project
 from tieline_protocol.runtime_image import HOLDS
@@ -59,6 +60,14 @@ def by_marker() -> dict[str, Callable[..., None]]:
         "async def forward": test_an_event_is_forwarded_after_the_answer,
         "async def limits": test_variables_have_their_defaults_and_types,
         "def test_an_order_is_sent_on": test_the_pages_test_passes,
+        "async def accept": test_an_accepted_order_is_tried_again_with_one_key,
+        "async def parcel_sent": test_a_parcel_is_registered_once_and_a_review_asked_for_three_days_later,
+        "async def deliver": test_the_pages_test_of_a_delivery_passes,
+        "def test_an_erp_that_is_away": test_the_pages_test_of_a_delivery_passes,
+        "async def trip_ordered": test_a_trip_is_cancelled_in_reverse_when_a_part_is_refused,
+        "async def statements": test_each_user_has_a_statement_and_one_broken_account_holds_up_nobody,
+        "async def reconcile": test_a_second_reconciliation_stores_nothing_twice,
+        "async def ticket": test_a_ticket_is_created_once,
     }
 
 
@@ -168,6 +177,115 @@ def test_the_pages_test_passes(serve: Serve) -> None:
     module: dict[str, Callable[[Project], None]] = {}
     exec(compile(example("def test_an_order_is_sent_on"), "docs/sdk.md", "exec"), module)
     module["test_an_order_is_sent_on"](project)
+
+
+def test_an_accepted_order_is_tried_again_with_one_key(serve: Serve) -> None:
+    project = serve(example("async def accept"))
+    project.connection("storefront", credentials=[api_key("header", "of-the-storefront")])
+    erp = project.connection("erp")
+    erp.on("POST", "/orders").answer(500).answer(201)
+    assert project.post("/accept", json={"id": "A-1", "customer": "ann"}).status == 401
+    for order in ({"id": "A-1", "customer": "ann"}, {"customer": "ann"}):
+        assert project.post("/accept", caller="storefront", json=order).status == 202
+    project.advance(60)
+    assert len({request.headers["Idempotency-Key"] for request in erp.requests}) == 1
+    assert len(erp.requests) == 2
+    assert [letter.error for letter in project.dead_letters] == ["An order needs an id"]
+
+
+def test_a_parcel_is_registered_once_and_a_review_asked_for_three_days_later(serve: Serve) -> None:
+    project = serve(example("async def parcel_sent"))
+    carrier, mail = project.connection("carrier"), project.connection("mail")
+    carrier.on("POST", "/parcels").answer(201, json={"customer": "ann@example.org"})
+    mail.on("POST", "/reviews").answer(503).answer(202)
+    project.publish("parcel.sent", {"id": "A-1"})
+    project.advance(timedelta(days=2))
+    assert (len(carrier.requests), mail.requests) == (1, [])
+    project.advance(timedelta(days=2))
+    assert [request.json() for request in mail.requests] == [{"to": "ann@example.org"}] * 2
+    assert len(carrier.requests) == 1
+
+
+def test_the_pages_test_of_a_delivery_passes(serve: Serve) -> None:
+    project = serve(example("async def deliver"))
+    module: dict[str, Callable[[Project], None]] = {}
+    exec(compile(example("def test_an_erp_that_is_away"), "docs/sdk.md", "exec"), module)
+    module["test_an_erp_that_is_away_gets_the_order_later"](project)
+    erp = project.connection("erp")
+    erp.on("POST", "/orders").answer(429, headers={"Retry-After": "300"}).answer(422, text="unknown")
+    project.post("/deliveries", json={"id": "A-2"})
+    attempts = [*project.run_events(), *project.advance(299), *project.advance(2)]
+    assert [(one.status, one.attempt) for one in attempts] == [("waiting", 1), ("dead", 1)]
+    assert project.dead_letters[0].error == "The ERP refuses it: unknown"
+
+
+def test_a_trip_is_cancelled_in_reverse_when_a_part_is_refused(serve: Serve) -> None:
+    project = serve(example("async def trip_ordered"))
+    for service, status in (("flights", 200), ("hotels", 200), ("cars", 409)):
+        fake = project.connection(service)
+        fake.on("PUT", "/bookings/7").answer(status)
+        fake.on("DELETE", "/bookings/7").answer(204)
+    project.connection("flights").on("DELETE", "/bookings/7").answer(500).answer(204)
+    project.publish("trip.ordered", {"id": "7"})
+    attempts = project.advance(60)
+    assert [one.status for one in attempts] == ["waiting", "dead"]
+    assert attempts[0].steps[:2] == ("book flights", "book hotels")
+    assert attempts[1].steps == ("book cars", "cancel flights")
+    sent = [
+        request.method
+        for service in ("flights", "hotels")
+        for request in project.connection(service).requests
+    ]
+    assert sent == ["PUT", "DELETE", "DELETE", "PUT", "DELETE"]
+    assert project.dead_letters[0].error == "cars has nothing free"
+
+
+def test_each_user_has_a_statement_and_one_broken_account_holds_up_nobody(serve: Serve) -> None:
+    project = serve(example("async def statements"))
+    for user in ("ann", "ben"):
+        project.connection("bank", user=user).on("GET", "/account").answer(json={"balance": 7})
+    project.connection("bank", user="ann").on("GET", "/account").answer(500)
+    for _ in range(2):
+        project.run_schedule("statements", at=datetime(2026, 11, 1, 6, tzinfo=UTC))
+    attempts = project.run_events()
+    assert sorted(attempt.status for attempt in attempts) == ["succeeded", "waiting"]
+    assert [entry.fields for entry in project.logs if entry.message == "Read the account"] == [{"balance": 7}]
+
+
+def test_a_second_reconciliation_stores_nothing_twice(serve: Serve) -> None:
+    project = serve(example("async def reconcile"))
+    shop, erp = project.connection("shop"), project.connection("erp")
+    shop.on("GET", "/invoices", query={"after": ""}).answer(json={"invoices": [{"number": "1"}], "next": "1"})
+    shop.on("GET", "/invoices", query={"after": "1"}).answer(json={"invoices": [{"number": "2"}], "next": ""})
+    erp.on("PUT", "/invoices/{number}")
+    due = datetime(2026, 11, 2, 2, tzinfo=UTC)
+    project.run_schedule("reconcile", at=due)
+    project.run_schedule("reconcile", at=due, attempt=2)
+    project.run_events()
+    assert sorted(request.path for request in erp.requests) == ["/invoices/1", "/invoices/2"]
+    project.run_schedule("reconcile", at=due + timedelta(days=1))
+    project.run_events()
+    assert len(erp.requests) == 4
+
+
+def test_a_ticket_is_created_once(serve: Serve) -> None:
+    project = serve(example("async def ticket"))
+    desk = project.connection("helpdesk")
+    search = desk.on("GET", "/tickets").answer(json={"tickets": []})
+    desk.on("POST", "/tickets").answer(504)
+    project.publish("ticket", {"order": "A-1", "text": "broken"})
+    project.run_events()
+    search.answer(json={"tickets": ["7"]})
+    project.advance(60)
+    posted = [request for request in desk.requests if request.method == "POST"]
+    assert [request.json()["reference"] for request in posted] == ["order-A-1"]
+    assert project.waiting_events == 0
+
+
+def test_the_page_says_what_the_retries_are_without_a_policy() -> None:
+    delays = Retry().delays()
+    assert (len(delays) + 1, delays[:3], delays[-1]) == (15, [5, 10, 20], 3600)
+    assert 5.4 * 3600 < sum(delays) < 5.6 * 3600
 
 
 def test_the_page_says_what_the_image_holds() -> None:

@@ -14,6 +14,7 @@ from nats.aio.msg import Msg
 
 from tieline.errors import reason
 from tieline.events.queue import EventsUnavailableError
+from tieline_common.backoff import exponential, jitter
 from tieline_protocol.engine_credentials import Credentials
 from tieline_protocol.event_streams import EventStreams
 
@@ -24,10 +25,9 @@ _CONNECT_SECONDS = 5
 _PING_SECONDS = 20
 _RECONNECT_SECONDS = 1
 _WAIT_FOR_CONNECTION = 2.0
+_FIRST_BACKOFF, _LONGEST_BACKOFF = 1.0, 30.0
 _PENDING_BYTES = 16 * 1024 * 1024
 _FOREVER = 10**6
-_NOT_ENDED_BY = ("permissions violation", "stale connection")
-"""Errors that do not end the connection, or after which nats-py connects again."""
 AWAY = "The event engine is out of reach; try again in a moment"
 
 
@@ -41,19 +41,6 @@ class RefusedByEngineError(Exception):
         self.description = description
 
 
-class _LastingClient(Client):
-    """Connects again also when the engine has ended the connection with an error, as when credentials run out."""
-
-    async def _process_err(self, err_msg: str) -> None:
-        if any(known in err_msg.lower() for known in _NOT_ENDED_BY):
-            await super()._process_err(err_msg)
-            return
-        # nats-py would close the client for good.
-        error = nats.errors.Error(f"nats: {err_msg}")
-        await self._error_cb(error)
-        await self._process_op_err(error)
-
-
 class EngineConnection:
     """Requests to the engine. ``run`` connects, and stays connected until it is cancelled."""
 
@@ -61,8 +48,10 @@ class EngineConnection:
         self.streams = streams
         self._urls = urls
         self._credentials_file = credentials_file
-        self.client: Client = _LastingClient()
+        self.client = Client()
+        """Another one after the engine has refused the credentials: subscriptions end with it."""
         self.connected = asyncio.Event()
+        self._replaced = asyncio.Event()
         self.on_connect: list[Callable[[], None]] = []
         """Called after each connect, also the first."""
         self.heard = 0.0
@@ -73,19 +62,29 @@ class EngineConnection:
 
     async def run(self) -> None:
         """Connects, and keeps the connection."""
-        logged = False
+        failures = 0
         while True:
+            client = Client()
+            closed = asyncio.Event()
             try:
                 self._credentials = self._read()
-                break
-            except (OSError, ValueError) as error:
-                if not logged:
-                    logger.warning(
-                        "The credentials for the event engine cannot be read yet: %s", reason(error)
-                    )
-                logged = True
-                await asyncio.sleep(1)
-        await self.client.connect(
+                await self._connect(client, closed)
+            except Exception as error:
+                self._log(f"no connection: {reason(error)}")
+            else:
+                failures = 0
+                await closed.wait()
+            self.connected.clear()
+            # The client gives up when its credentials are refused: those in the file may be newer by now.
+            failures += 1
+            await asyncio.sleep(jitter(exponential(failures, first=_FIRST_BACKOFF, cap=_LONGEST_BACKOFF)))
+
+    async def _connect(self, client: Client, closed: asyncio.Event) -> None:
+        async def on_closed() -> None:
+            self.connected.clear()
+            closed.set()
+
+        await client.connect(
             servers=self._urls,
             name=self.streams.environment,
             connect_timeout=_CONNECT_SECONDS,
@@ -98,11 +97,19 @@ class EngineConnection:
             user_jwt_cb=self._jwt,
             signature_cb=self._signature,
             error_cb=self._on_error,
+            closed_cb=on_closed,
             disconnected_cb=self._disconnected,
             reconnected_cb=self._reconnected,
         )
+        self.client = client
+        self._replaced.set()
+        self._replaced = asyncio.Event()
         await self._reconnected()
-        await asyncio.Event().wait()
+
+    async def replaced(self, client: Client) -> None:
+        """Wait until the connection has another client than this one."""
+        if self.client is client:
+            await self._replaced.wait()
 
     async def close(self) -> None:
         """Sends what is buffered, and ends the connection."""
@@ -187,7 +194,9 @@ class EngineConnection:
         return self._credentials.signature_cb(nonce) if self._credentials else b""
 
     async def _on_error(self, error: Exception) -> None:
-        text = reason(error)
+        self._log(reason(error))
+
+    def _log(self, text: str) -> None:
         # While the engine is away, each attempt to connect fails: one line for each reason is enough.
         repeated = not self.connected.is_set() and text == self._last_error
         self._last_error = text

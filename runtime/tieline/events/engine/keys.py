@@ -12,7 +12,7 @@ from tieline.events.engine.connection import RefusedByEngineError
 from tieline.events.engine.deliveries import Lease
 from tieline.events.queue import EventsUnavailableError
 from tieline_common.backoff import jitter
-from tieline_protocol.event_streams import KEY_TOKEN
+from tieline_protocol.event_streams import KEY_TOKEN, subject_parts
 from tieline_protocol.events import EventMetadata, InvalidEventError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class KeyedEvents:
         """Run the key's events, until there is none, or the oldest has to wait."""
         queue = self._queue
         crashed = _CRASHED in (lease.message.headers or {})
-        position = 1
+        position, is_first = 1, True
         try:
             if lease.deliveries > 1:
                 # Whoever had it may still be on the way to acknowledge it, so it is not the one to hold.
@@ -52,8 +52,8 @@ class KeyedEvents:
                 if head is None:
                     await self._leave(lease, key_hash)
                     return
-                delivery = await self._delivery(lease, key_hash, head, crashed)
-                crashed = False
+                delivery = await self._delivery(lease, key_hash, head, crashed, may_have_state=is_first)
+                crashed = is_first = False
                 if delivery is None:
                     await self._let_wait(lease, key_hash)
                     return
@@ -80,12 +80,12 @@ class KeyedEvents:
 
     async def _sweep(self) -> None:
         streams = self._queue.streams
-        with_events = await self._subjects(streams.queue, f"key.{streams.environment}.*.*", 2)
+        with_events = await self._subjects(streams.queue, streams.keyed_event("*", "*"), 0)
         if not with_events:
             return
-        tokens = await self._subjects(streams.queue, streams.key_token("*"), 3)
-        waiting = await self._subjects(streams.later, f"later.{streams.environment}.*", 2)
-        due = await self._subjects(streams.later, f"due.{streams.environment}.*", 2)
+        tokens = await self._subjects(streams.queue, streams.key_token("*"), 1)
+        waiting = await self._subjects(streams.later, streams.waiting("*"), 0)
+        due = await self._subjects(streams.later, streams.due("*"), 0)
         moving = {one.removeprefix(f"{KEY_TOKEN}-") for one in waiting | due}
         for key_hash in with_events - tokens - moving:
             await self._queue.publish_token(key_hash)
@@ -94,7 +94,7 @@ class KeyedEvents:
         """What stands at a place of the subjects of a stream's messages."""
         info = await self._queue.connection.api(f"STREAM.INFO.{stream}", subjects_filter=subjects)
         found = info.get("state", {}).get("subjects") or {}
-        return {subject.split(".")[part] for subject in found}
+        return {subject_parts(subject)[part] for subject in found}
 
     async def _leave(self, lease: Lease, key_hash: str) -> None:
         """Let go of the token; what came since the last look gets a new one."""
@@ -116,9 +116,13 @@ class KeyedEvents:
         )
 
     async def _delivery(
-        self, lease: Lease, key_hash: str, head: Msg, crashed: bool
+        self, lease: Lease, key_hash: str, head: Msg, crashed: bool, *, may_have_state: bool
     ) -> "KeyedDelivery | None":
-        """The oldest event as it is to be run; None when it has to wait."""
+        """The oldest event as it is to be run; None when it has to wait.
+
+        ``may_have_state``: an event is begun when it is its key's oldest and not before, so what stood behind another
+        one until now was never begun.
+        """
         headers = head.headers or {}
         sequence = int(headers["Nats-Sequence"])
         try:
@@ -127,7 +131,7 @@ class KeyedEvents:
             logger.error("Removed a message that is no event: %s", reason(error))
             await self.delete(sequence)
             return None
-        state = await self._queue.state(metadata.run)
+        state = await self._queue.state(metadata.run) if may_have_state else None
         if state is not None:
             metadata, until = state
             if until > self._queue.clock():

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
+import nats.errors
 from nats.aio.msg import Msg
 
 from tieline.errors import reason
@@ -19,7 +20,7 @@ from tieline.events.engine.deliveries import Lease, Leases
 from tieline.events.engine.keys import KeyedEvents
 from tieline.events.engine.pull import Puller
 from tieline.events.queue import Delivery, DeliveryHandler, EventsUnavailableError, QueueFullError
-from tieline_protocol.event_streams import KEY_TOKEN, LEASE_SECONDS, EventStreams, hashed
+from tieline_protocol.event_streams import KEY_TOKEN, LEASE_SECONDS, EventStreams, hashed, subject_parts
 from tieline_protocol.events import (
     HEADER,
     MESSAGE_ID,
@@ -33,6 +34,7 @@ from tieline_protocol.events import (
 logger = logging.getLogger("tieline.events")
 
 _PUBLISH_ATTEMPTS = 3
+_RETRY_SECONDS = 1.0
 _TAKEN = "maximum messages per subject exceeded"
 _WRONG_LAST_SEQUENCE = 10071
 _TTL = "Nats-TTL"
@@ -40,6 +42,8 @@ _UNTIL_HEADER = "Tieline-Until"
 _STEPS_TTL = "1440h"
 """Longer than most runs sleep; what a pod that was paused adds to a run that has ended goes by itself."""
 _ENDED_TTL = "1h"
+_DEAD_TTL = "2160h"
+"""90 days: an environment that nobody looks at must not stop accepting steps."""
 ERROR_HEADER = "Tieline-Error"
 _MAX_ERROR = 1000
 
@@ -190,7 +194,7 @@ class EngineQueue:
 
     async def bury(self, metadata: EventMetadata, payload: bytes, error: str) -> None:
         """Keep a dead letter. Raises EventsUnavailableError."""
-        headers = {HEADER: metadata.header(), ERROR_HEADER: json.dumps(error[:_MAX_ERROR])}
+        headers = {HEADER: metadata.header(), ERROR_HEADER: json.dumps(error[:_MAX_ERROR]), _TTL: _DEAD_TTL}
         await self.store(self.streams.dead(metadata.run), payload, headers)
 
     async def run(self, handle: DeliveryHandler, *, capacity: int, cancel: Callable[[str], None]) -> None:
@@ -200,13 +204,6 @@ class EngineQueue:
         """
         self.handle = handle
         self._renewing = asyncio.create_task(self.leases.run())
-
-        async def cancelled(message: Msg) -> None:
-            with contextlib.suppress(ValueError, TypeError, KeyError):
-                cancel(json.loads(message.data)["run"])
-
-        await self.connection.connected.wait()
-        await self.connection.client.subscribe(self.streams.control, cb=cancelled)
 
         def room() -> int:
             return capacity - len(self._running)
@@ -218,6 +215,7 @@ class EngineQueue:
         self.connection.on_connect.extend(puller.connected for puller in self._pullers)
         tasks = [asyncio.create_task(puller.run()) for puller in self._pullers]
         tasks.append(asyncio.create_task(self.keys.sweep()))
+        tasks.append(asyncio.create_task(self._listen(cancel)))
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -225,6 +223,24 @@ class EngineQueue:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _listen(self, cancel: Callable[[str], None]) -> None:
+        """Hear of runs that are to be cancelled."""
+
+        async def cancelled(message: Msg) -> None:
+            with contextlib.suppress(ValueError, TypeError, KeyError):
+                cancel(json.loads(message.data)["run"])
+
+        while True:
+            await self.connection.connected.wait()
+            client = self.connection.client
+            try:
+                await client.subscribe(self.streams.control, cb=cancelled)
+            except (nats.errors.Error, OSError) as error:
+                logger.warning("Cancellations cannot be followed, trying again: %s", reason(error))
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                await self.connection.replaced(client)
 
     async def drain(self, seconds: float) -> None:
         """Wait for what runs, for ``seconds`` at most; what is not done then is stopped, and comes again."""
@@ -238,14 +254,14 @@ class EngineQueue:
             self._renewing.cancel()
 
     def _take_event(self, message: Msg) -> None:
-        token = message.subject.split(".")[2]
+        token, *rest = subject_parts(message.subject)
         if token == KEY_TOKEN:
-            self._start(self.keys.serve(self.leases.add(message), message.subject.split(".")[3]))
+            self._start(self.keys.serve(self.leases.add(message), rest[0]))
         else:
             self._start(self._deliver(self.leases.add(message)))
 
     def _take_due(self, message: Msg) -> None:
-        run = message.subject.split(".")[2]
+        run = subject_parts(message.subject)[0]
         lease = self.leases.add(message)
         if run.startswith(f"{KEY_TOKEN}-"):
             key_hash = run.removeprefix(f"{KEY_TOKEN}-")

@@ -6,7 +6,6 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tieline_api.http.openapi_links import parameters
 
 from tests.harness.clients import typed_client
 from tests.harness.cluster.kubectl import Kubectl, Organisation
@@ -16,6 +15,7 @@ from tests.integration.api.conftest import Answer, Client
 from tests.integration.api.contract.all_resources import Everything, make_everything
 from tests.integration.api.objects import MAIN, make_project, make_system, make_template
 from tieline_api.handlers import OPERATIONS
+from tieline_api.http.openapi import parameters
 from tieline_api.http.operation import Operation
 from tieline_core.identity.ids import new_id
 

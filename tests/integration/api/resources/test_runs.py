@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from nats.aio.client import Client as Nats
 
+from tests.harness.cluster.kubectl import Kubectl, Organisation
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
 from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client, Server, of_engine
@@ -25,11 +26,13 @@ from tests.integration.api.engine_objects import (
     with_engine,
 )
 from tests.integration.api.objects import MAIN, make_project
+from tests.integration.api.pods import account_token
 from tests.unit.api.runs.run_records import NOW, life, record
+from tests.unit.api.traces.otlp_requests import attribute, body_json, span_json
 from tieline_api.use_cases.run_actions import time_of
 from tieline_core.engine.publisher import publish_event
 from tieline_core.identity.ids import new_id
-from tieline_protocol.event_streams import EventStreams
+from tieline_protocol.event_streams import PODS, EventStreams, hashed
 from tieline_protocol.events import EventMetadata, WebhookRequest
 from tieline_protocol.run_records import RunRecord
 
@@ -114,7 +117,7 @@ def test_a_run_that_a_pod_reports_is_shown_with_its_attempts_and_its_input(deplo
     assert history[0]["error"]["upstream"] == {"status": 503, "body": "closed"}
     page = deployed.client.ok("GET", deployed.path)
     assert page == {"totalCount": 1, "items": [shown]}
-    everywhere = deployed.client.ok("GET", "/runs?first=200")["items"]
+    everywhere = deployed.client.ok("GET", "/runs?first=200&version=v1&end=2025-11-24T16:00:01Z")["items"]
     assert shown in everywhere
 
 
@@ -260,6 +263,31 @@ def test_a_run_that_waits_is_cancelled_and_keeps_what_it_has_done(deployed: Depl
     assert [one["steps"][0]["name"] for one in shown["attemptHistory"]] == ["fetch"]
 
 
+def test_a_key_goes_on_when_the_run_that_it_waits_with_is_cancelled(deployed: Deployed) -> None:
+    run, key = new_id(), hashed("ann")
+    deployed.report(*life(run, key="ann")[:3])
+    metadata = EventMetadata(run=run, kind="event", task="order.created", queued_at=NOW, key="ann")
+    deployed.queue(metadata)
+
+    async def wait(client: Nats) -> None:
+        """The pod that has the token lets it come back later."""
+        headers = {
+            "Nats-Schedule": "@at 2096-01-01T00:00:00Z",
+            "Nats-Schedule-Target": deployed.streams.due_key(key),
+        }
+        await client.jetstream().publish(deployed.streams.waiting_key(key), b"", headers=headers)
+        queue = await client.jetstream().pull_subscribe_bind(consumer=PODS, stream=deployed.streams.queue)
+        (token,) = await queue.fetch(1, timeout=2)
+        await token.ack_sync()
+
+    with_engine(deployed.engine, wait, streams=deployed.streams)
+    assert deployed.client("POST", f"{deployed.path}/{run}/cancel").status == 202
+    assert deployed.status(run) == "cancelled"
+    assert stored(deployed.engine, deployed.streams.later) == 0
+    (token,) = fetched(deployed.engine, deployed.streams, deployed.streams.queue)
+    assert token.subject == deployed.streams.key_token(key)
+
+
 def test_a_pod_that_runs_it_is_told_to_cancel(deployed: Deployed) -> None:
     run = new_id()
     deployed.report(*life(run)[:2])
@@ -371,3 +399,62 @@ def test_without_an_engine_operations_say_what_to_configure(client: Client, api_
             assert (answer.status, answer.json["code"]) == (503, "not_configured")
             assert "TIELINE_ENGINE_URL" in answer.json["message"]
         assert here("GET", f"/projects/{new_id()}/runs").status == 404
+
+
+def test_direct_runs_and_traces_are_the_same_at_every_replica(
+    deployed: Deployed,
+    server: Server,
+    api_kubeconfig: Path,
+    kubectl: Kubectl,
+    org: Organisation,
+    tmp_path: Path,
+) -> None:
+    run, queued = new_id(), new_id()
+    deployed.report(record(queued, kind="webhook", task="orders"))
+    spans = [
+        span_json(
+            number,
+            attributes=[
+                attribute("executionId", identifier),
+                attribute("task", "orders"),
+                attribute("user", "ann"),
+                attribute("http.request.method", "POST"),
+                attribute("exception.type", "ValueError"),
+            ],
+            status={"code": 2, "message": "ValueError: no"},
+        )
+        for number, identifier in ((1, run), (2, queued))
+    ]
+    sender = Client(deployed.client.url, account_token(kubectl, org, deployed.project), org.id)
+    sent = sender.at(
+        "/internal/v1/traces", method="POST", raw=body_json(*spans), Content_Type="application/json"
+    )
+    assert sent.status == 200
+    deployed.until_there(run)
+    found = {one["id"]: one for one in deployed.client.ok("GET", deployed.path)["items"]}
+    assert found.keys() == {run, queued}
+    assert found[queued]["status"] == "queued"
+    assert found[run] == {
+        "id": run,
+        "kind": "webhook",
+        "task": "orders",
+        "status": "failed",
+        "environmentId": deployed.environment,
+        "user": {"externalId": "ann"},
+        "attempt": 1,
+        "queuedAt": "2025-11-21T10:00:00.000000Z",
+        "startedAt": "2025-11-21T10:00:00.000000Z",
+        "endedAt": "2025-11-21T10:00:00.000001Z",
+        "error": {"type": "ValueError", "message": "ValueError: no"},
+        "traceId": f"{1:032x}",
+    }
+    assert deployed.ids("search=valueerror") == [run]
+    settings = {**of_engine(deployed.engine, tmp_path), "traces_file": str(tmp_path / "traces.db")}
+    with Server(api_kubeconfig, **settings) as replica:
+        other = Client(replica.url, deployed.client.token, deployed.client.organisation)
+        assert other.ok("GET", deployed.path) == deployed.client.ok("GET", deployed.path)
+        assert other.ok("GET", f"/projects/{deployed.project['id']}/traces/{1:032x}")["spans"]
+        assert other.ok("GET", f"{deployed.path}/{run}")["attemptHistory"][0]["status"] == "failed"
+    refused = deployed.client("POST", f"{deployed.path}/{run}/replay")
+    assert (refused.status, "not kept" in refused.json["message"]) == (409, True)
+    assert deployed.client("POST", f"{deployed.path}/{run}/cancel").status == 409

@@ -1,6 +1,8 @@
 """Traces through the API: pods bring them in, people look at them, and each sees their own only."""
 
 import gzip
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,20 @@ from tieline_api.traces.otlp_batch import JSON, PROTOBUF
 pytestmark = pytest.mark.cluster
 
 PATH = "/internal/v1/traces"
+
+
+@pytest.fixture(scope="module")
+def server(api_kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Without an event engine, so that spans are kept at once."""
+    file = tmp_path_factory.mktemp("traces") / "traces.db"
+    with Server(api_kubeconfig, traces_file=str(file)) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def client(server: Server, org: Organisation, token_for: Callable[..., str]) -> Client:
+    """An administrator of the organisation, at this server."""
+    return Client(server.url, token_for(org.namespace, "admin", "tieline-admin"), org.id)
 
 
 def send(client: Client, token: str | None, body: bytes, **headers: str) -> Answer:

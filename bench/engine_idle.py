@@ -1,0 +1,157 @@
+"""``python -m bench.engine_idle``: what environments in which nothing happens cost the event engine.
+
+A server with the settings of the deployment, the streams and consumers of each environment, an organisation for ten of
+them, and for each environment a pod's connection with its requests for events, made by the runtime's own classes.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import tempfile
+import time
+import urllib.request
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from bench.figures import load_average, table
+from bench.processes import processor_time, resident
+from tests.harness.processes.nats_server import NatsServer, running_nats_server
+from tieline.events.engine.connection import EngineConnection
+from tieline.events.engine.queue import EngineQueue
+from tieline.events.queue import Delivery
+from tieline_core.engine.streams import StreamLimits, ensure_environment, ensure_history
+from tieline_core.identity.ids import new_id
+from tieline_protocol.event_streams import EventStreams
+
+# Bounds reserve room on the volume; nothing is stored here.
+_LIMITS = StreamLimits(queue_bytes=1 << 20, runs_bytes=1 << 20, history_bytes=1 << 20)
+_IN_AN_ORGANISATION = 10
+_AT_ONCE = 16
+_CAPACITY = 100
+
+
+@dataclass
+class _Sample:
+    at: float
+    processor: float
+    received: int
+    sent: int
+
+    @classmethod
+    def of(cls, server: NatsServer) -> "_Sample":
+        state = _monitored(server, "varz")
+        return cls(time.monotonic(), processor_time(server.pid), state["in_msgs"], state["out_msgs"])
+
+
+def _monitored(server: NatsServer, what: str) -> dict[str, Any]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.monitoring_port}/{what}", timeout=30) as answer:
+        found: dict[str, Any] = json.load(answer)
+        return found
+
+
+async def _row(server: NatsServer, what: str, seconds: float) -> list[str]:
+    before = _Sample.of(server)
+    await asyncio.sleep(seconds)
+    after = _Sample.of(server)
+    elapsed = after.at - before.at
+    descriptors = len(os.listdir(f"/proc/{server.pid}/fd"))
+    return [
+        what,
+        f"{resident(server.pid):.0f}",
+        f"{(after.processor - before.processor) / elapsed * 100:.1f} %",
+        f"{(after.received - before.received) / elapsed:.1f}",
+        f"{(after.sent - before.sent) / elapsed:.1f}",
+        f"{descriptors:,}",
+    ]
+
+
+async def _nothing(_delivery: Delivery) -> None:
+    raise AssertionError("There are no events")
+
+
+def _pod(server: NatsServer, streams: EventStreams, folder: Path) -> list[asyncio.Task[None]]:
+    now = datetime.now(UTC)
+    file = folder / f"{streams.environment}.creds"
+    file.write_text(server.trust.pod_credentials(streams, at=now, expires=now + timedelta(hours=9)))
+    connection = EngineConnection(urls=[server.url], credentials_file=file, streams=streams)
+    queue = EngineQueue(connection)
+    return [
+        asyncio.ensure_future(connection.run()),
+        asyncio.ensure_future(queue.run(_nothing, capacity=_CAPACITY, cancel=lambda _run: None)),
+    ]
+
+
+async def _ensured(server: NatsServer, environments: int) -> list[EventStreams]:
+    admin = await server.admin()
+    jetstream = admin.jetstream(timeout=30)
+    turns = asyncio.Semaphore(_AT_ONCE)
+    organisations = [new_id() for _ in range(-(-environments // _IN_AN_ORGANISATION))]
+    found = [
+        EventStreams(organisations[number // _IN_AN_ORGANISATION], new_id()) for number in range(environments)
+    ]
+
+    async def ensure(streams: EventStreams) -> None:
+        async with turns:
+            await ensure_environment(jetstream, streams, _LIMITS)
+
+    await asyncio.gather(*(ensure(streams) for streams in found))
+    for organisation in organisations:
+        await ensure_history(jetstream, organisation, _LIMITS)
+    await admin.close()
+    return found
+
+
+async def _connected(server: NatsServer, pods: int) -> None:
+    while True:
+        if _monitored(server, "varz")["connections"] >= pods:
+            return
+        await asyncio.sleep(0.5)
+
+
+async def _measure(environments: int, seconds: float) -> str:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        folder = Path(name)
+        with running_nats_server(folder, ping_interval="10s") as server:
+            rows = [await _row(server, "empty", 5)]
+            began = time.monotonic()
+            found = await _ensured(server, environments)
+            made = time.monotonic() - began
+            rows.append(await _row(server, "streams and consumers", seconds / 4))
+            tasks = [task for streams in found for task in _pod(server, streams, folder)]
+            await _connected(server, environments)
+            await asyncio.sleep(30)
+            rows.append(await _row(server, "and pods that wait for events", seconds))
+            server.stop()
+            began = time.monotonic()
+            server.start()
+            ready = time.monotonic() - began
+            await _connected(server, environments)
+            back = time.monotonic() - began
+            await asyncio.sleep(30)
+            rows.append(await _row(server, "after a restart", seconds / 2))
+            for task in tasks:
+                task.cancel()
+    headings = ("", "memory MiB", "processor", "messages received a second", "sent a second", "open files")
+    title = f"Event engine, {environments:,} idle environments (load {load_average()})"
+    return table(title, headings, rows) + (
+        f"\nThe streams were made in {made:.0f} s. After a restart the server is ready in {ready:.1f} s, and all pods "
+        f"are back after {back:.1f} s."
+    )
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--environments", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=120, help="for which it is watched")
+    chosen = parser.parse_args()
+    print(uvloop.run(_measure(chosen.environments, chosen.seconds)))
+
+
+if __name__ == "__main__":
+    main()

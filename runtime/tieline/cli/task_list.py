@@ -1,0 +1,30 @@
+"""What a project's code registers, as lines for people."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tieline.cli.inspect_code import LoadedCode
+
+
+def task_lines(loaded: LoadedCode, url: str = "") -> Iterator[str]:
+    """A line for each webhook, event and schedule; webhooks are served under ``url``."""
+    for webhook in loaded.webhooks:
+        yield f"  {','.join(webhook['methods']):<8} {url}/{webhook['name']}{_notes(webhook)}"
+    for event in loaded.events:
+        yield f"  {'event':<8} {event['name']}, {_terms(event)}"
+    for schedule in loaded.schedules:
+        yield f"  {schedule['cron']:<8} {schedule['name']}, next at {schedule['next']}"
+
+
+def _notes(webhook: Mapping[str, Any]) -> str:
+    notes = []
+    if webhook["delivery"] == "queued":
+        notes.append(f"queued, {_terms(webhook)}")
+    if webhook["connection"]:
+        notes.append(f"callers show the credential of {webhook['connection']}")
+    return f"  ({'; '.join(notes)})" if notes else ""
+
+
+def _terms(task: Mapping[str, Any]) -> str:
+    order = f"in order by {task['key']}, " if task["key"] else ""
+    return f"{order}{task['attempts']} attempt{'' if task['attempts'] == 1 else 's'}"

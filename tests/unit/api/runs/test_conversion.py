@@ -1,0 +1,66 @@
+"""How inputs and times are shown, and where the router leads."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import orjson
+import pytest
+
+from tieline_api.app import _routed
+from tieline_api.conversion.runs import MAX_INLINE, input_to_rest, time_to_rest
+from tieline_api.handlers import OPERATIONS
+from tieline_api.schemas.runs import RunDetail
+from tieline_core.identity.ids import new_id
+
+DEEP = b"[" * 500 + b"]" * 500
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        (b'{"a": [1, "\xc3\xa4"]}', {"input": {"a": [1, "ä"]}}),
+        (b"0", {"input": 0}),
+        (b"false", {"input": False}),
+        (b"null", {"input_base64": "bnVsbA==", "input_content_type": "application/json"}),
+        (b"\xff", {"input_base64": "/w==", "input_content_type": "application/octet-stream"}),
+        (b"", {"input_base64": "", "input_content_type": "application/octet-stream"}),
+        (
+            DEEP,
+            {
+                "input_base64": base64.b64encode(DEEP).decode(),
+                "input_content_type": "application/octet-stream",
+            },
+        ),
+    ],
+    ids=["object", "number", "false", "null", "binary", "empty", "deep"],
+)
+def test_an_input_is_shown_as_json_where_it_is_json(payload: bytes, expected: dict[str, Any]) -> None:
+    fields = input_to_rest(payload, None)
+    assert fields == expected
+    shown = RunDetail(
+        id=new_id(), kind="event", task="t", status="queued", environment_id=new_id(), attempt=0,
+        queued_at=time_to_rest(0), attempt_history=[], steps=[], **fields,
+    ).model_dump_json(by_alias=True, exclude_none=True)  # fmt: skip
+    assert {"input", "inputBase64"} & json.loads(shown).keys()
+
+
+def test_a_large_input_is_cut_whatever_it_is() -> None:
+    payload = orjson.dumps("x" * MAX_INLINE)
+    fields = input_to_rest(payload, "application/json")
+    assert base64.b64decode(fields["input_base64"]) == payload[:MAX_INLINE]
+    assert (fields["input_content_type"], fields["input_truncated"]) == ("application/json", True)
+    assert "input" in input_to_rest(payload[: MAX_INLINE - 1] + b'"', None)
+
+
+def test_times_are_rfc_3339_to_the_microsecond() -> None:
+    assert time_to_rest(1_763_719_200_123_456_789) == "2025-11-21T10:00:00.123456Z"
+    assert time_to_rest(0) == "1970-01-01T00:00:00.000000Z"
+
+
+def test_the_router_takes_no_word_of_another_path_for_an_id() -> None:
+    routed = {operation.path: _routed(operation.path, OPERATIONS) for operation in OPERATIONS}
+    changed = {path for path, found in routed.items() if found != path}
+    assert changed == {"/api/v2/o/{organisation_id}/projects/{project_id}/runs/{run_id}"}

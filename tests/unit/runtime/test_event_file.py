@@ -1,0 +1,135 @@
+"""The events of ``tieline run`` outlive the process that accepted them."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tieline.events import event_file
+from tieline.events.event_file import EventFile
+from tieline.events.memory import MemoryQueue
+from tieline.events.queue import Delivery, EventsUnavailableError
+from tieline_protocol.events import EventMetadata
+
+
+class Process:
+    """A queue as one process has it, and what it hands out."""
+
+    def __init__(self, folder: Path) -> None:
+        self.now = 1000.0
+        self.queue = MemoryQueue(clock=lambda: self.now, file=EventFile(folder / "events.db"))
+        self.begun: list[Delivery] = []
+        self._delivering: asyncio.Task[None] | None = None
+
+    async def publish(self, run: str, *, key: str | None = None, id: str | None = None) -> bool:
+        metadata = EventMetadata(run=run, kind="event", task="t", queued_at=self.now, key=key, event_id=id)
+        return await self.queue.publish(metadata, run.encode())
+
+    async def start(self) -> None:
+        self._delivering = asyncio.create_task(self.queue.run(self._run, capacity=10))
+        await self.settled()
+
+    async def settled(self) -> None:
+        await asyncio.sleep(0.1)
+
+    async def end(self) -> None:
+        """Without a word to what runs."""
+        if self._delivering is not None:
+            self._delivering.cancel()
+            await asyncio.gather(self._delivering, return_exceptions=True)
+        self.queue.close()
+
+    async def _run(self, delivery: Delivery) -> None:
+        self.begun.append(delivery)
+        self.interruptions = await delivery.interruptions()
+
+    def runs(self) -> list[str]:
+        return [one.metadata.run for one in self.begun]
+
+
+async def test_what_was_accepted_runs_in_the_next_process_in_order_by_key(tmp_path: Path) -> None:
+    first = Process(tmp_path)
+    await first.start()
+    for run in ("a1", "a2", "a3"):
+        await first.publish(run, key="a")
+    await first.publish("b")
+    await first.settled()
+    assert first.runs() == ["a1", "b"]
+    await first.begun[0].done()
+    await first.settled()
+    await first.begun[2].wait(first.begun[2].metadata, 1060.0)
+    await first.begun[1].done()
+    await first.end()
+    second = Process(tmp_path)
+    await second.start()
+    assert second.runs() == []
+    second.now = 1061.0
+    await second.publish("c")
+    await second.settled()
+    assert set(second.runs()) == {"a2", "c"}
+    await next(one for one in second.begun if one.metadata.run == "a2").done()
+    await second.settled()
+    assert second.runs()[-1] == "a3"
+    assert second.begun[-1].payload == b"a3"
+    await second.end()
+
+
+async def test_a_delayed_event_and_the_results_of_steps_are_kept(tmp_path: Path) -> None:
+    first = Process(tmp_path)
+    await first.start()
+    metadata = EventMetadata(run="later", kind="event", task="t", queued_at=1000.0, key="a")
+    await first.queue.publish(metadata, b"", until=2000.0)
+    await first.queue.save_step("later", "fetch", 1, b"42")
+    await first.queue.save_step("ended", "fetch", 1, b"43")
+    await first.queue.forget_steps("ended")
+    await first.end()
+    second = Process(tmp_path)
+    await second.start()
+    assert (second.runs(), second.queue.next_due) == ([], 2000.0)
+    assert await second.queue.step_result("later", "fetch", 1) == b"42"
+    assert await second.queue.step_result("ended", "fetch", 1) is None
+    await second.end()
+
+
+async def test_a_process_that_died_counts_for_its_events(tmp_path: Path) -> None:
+    for deaths in range(3):
+        process = Process(tmp_path)
+        await process.start()
+        if deaths == 0:
+            await process.publish("poison")
+            await process.settled()
+        assert (process.runs(), process.interruptions) == (["poison"], deaths)
+        await process.end()
+
+
+async def test_two_processes_accept_and_one_runs(tmp_path: Path) -> None:
+    first, second = Process(tmp_path), Process(tmp_path)
+    await first.start()
+    await second.start()
+    assert [await one.publish("a", id="same") for one in (first, second)] == [True, False]
+    await second.publish("b")
+    await second.settled()
+    assert (first.runs(), second.runs()) == (["a"], [])
+    await first.begun[0].done()
+    await first.end()
+    await second.settled()
+    assert second.runs() == ["b"]
+    await second.end()
+
+
+async def test_a_second_command_on_the_same_folder_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(event_file, "_WARN_SECONDS", 0.0)
+    first, second = Process(tmp_path), Process(tmp_path)
+    await first.start()
+    await second.start()
+    assert "another process runs those of" in caplog.text
+    await second.end()
+    await first.end()
+
+
+async def test_a_file_that_cannot_be_used_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "events.db").write_text("no database at all, but long enough to be taken for one" * 20)
+    with pytest.raises(EventsUnavailableError, match=r"events\.db cannot be used: .*; remove it"):
+        await Process(tmp_path).publish("a")
