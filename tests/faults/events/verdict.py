@@ -82,14 +82,14 @@ def _lost(seen: Seen) -> Iterable[str]:
 
 def _out_of_order(seen: Seen) -> Iterable[str]:
     """The next event of a key begins after the one before has ended once."""
-    begun: dict[str, float] = {}
-    over: dict[str, float] = {}
-    last: dict[str, float] = {}
-    for line in seen.lines:
-        begun.setdefault(line["run"], line["at"])
-        last[line["run"]] = line["at"]
+    begun: dict[str, int] = {}
+    over: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for place, line in enumerate(seen.lines):
+        begun.setdefault(line["run"], place)
+        last[line["run"]] = place
         if line["what"] == "done":
-            over.setdefault(line["run"], line["at"])
+            over.setdefault(line["run"], place)
     chains: dict[str, list[Publication]] = defaultdict(list)
     for one in sorted(seen.publications, key=lambda one: one.began):
         if one.chain and one.accepted and one.run in begun:
@@ -100,8 +100,9 @@ def _out_of_order(seen: Seen) -> Iterable[str]:
             # A dead one has no end of its own: where its last attempt begins.
             end = over.get(first, begun[first] if first in seen.letters else last[first])
             if begun[second] < end:
+                seconds = seen.lines[end]["at"] - seen.lines[begun[second]]["at"]
                 yield (
-                    f"Out of order: event {after.number} ({second}) of {name} began {end - begun[second]:.3f} s "
+                    f"Out of order: event {after.number} ({second}) of {name} began {seconds:.3f} s "
                     f"before event {before.number} ({first}) was done"
                 )
 
