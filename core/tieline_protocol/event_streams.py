@@ -135,6 +135,10 @@ class EventStreams:
         """The subjects of the results of a run's steps."""
         return f"run.{self._own}.{run}.step.>"
 
+    def all_of_run(self, run: str) -> str:
+        """The subjects of all that is kept for a run until it has ended, and for a while after it."""
+        return f"run.{self._own}.{run}.>"
+
     def run_state(self, run: str) -> str:
         """The subject of the attempts of an event with a key."""
         return f"run.{self._own}.{run}.state"

@@ -107,6 +107,10 @@ class MemoryQueue:
         """See EventQueue."""
         return self._steps.get(run, {}).get((name, occurrence))
 
+    async def knows(self, run: str) -> bool:
+        """See EventQueue."""
+        return run in self._steps
+
     async def save_step(self, run: str, name: str, occurrence: int, content: bytes) -> bool:
         """See EventQueue."""
         steps = self._steps.setdefault(run, {})
@@ -281,7 +285,6 @@ class _MemoryDelivery:
             self._queue.file.wait(self._stored.number, self._stored.metadata, until)
         self._queue._wait(self._stored, until)
 
-    async def dead(self, metadata: EventMetadata, error: str) -> None:
+    async def bury(self, metadata: EventMetadata, error: str) -> None:
         """See Delivery."""
         self._queue.dead_letters.append(DeadLetter(metadata, self.payload, error))
-        self._queue._finish(self._stored)

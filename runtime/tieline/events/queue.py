@@ -55,8 +55,8 @@ class Delivery(Protocol):
     async def wait(self, metadata: EventMetadata, until: float) -> None:
         """Hand it out again with ``metadata`` at a time (seconds since 1970)."""
 
-    async def dead(self, metadata: EventMetadata, error: str) -> None:
-        """Keep it as a dead letter."""
+    async def bury(self, metadata: EventMetadata, error: str) -> None:
+        """Keep a dead letter of it; ``done`` comes after that."""
 
 
 DeliveryHandler = Callable[[Delivery], Coroutine[Any, Any, None]]
@@ -80,6 +80,12 @@ class EventQueue(Protocol):
 
     async def step_result(self, run: str, name: str, occurrence: int) -> bytes | None:
         """What ``save_step`` kept; None where there is nothing. Raises EventsUnavailableError."""
+
+    async def knows(self, run: str) -> bool:
+        """Whether something is kept for the run: results of steps, attempts, or that it has ended.
+
+        An engine that was killed may hand out an event as if for the first time. Raises EventsUnavailableError.
+        """
 
     async def save_step(self, run: str, name: str, occurrence: int, content: bytes) -> bool:
         """Keep a step's result; False where there is one. Raises EventsUnavailableError."""
@@ -113,6 +119,10 @@ class NoEvents:
     async def step_result(self, run: str, name: str, occurrence: int) -> bytes | None:
         """Nothing runs here that could have steps."""
         return None
+
+    async def knows(self, run: str) -> bool:
+        """See ``step_result``."""
+        return False
 
     async def save_step(self, run: str, name: str, occurrence: int, content: bytes) -> bool:
         """See ``step_result``."""

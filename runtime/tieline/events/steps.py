@@ -102,7 +102,8 @@ class RunSteps:
     ) -> None:
         """``idempotency_run`` is the run whose idempotency keys it has; None for its own.
 
-        ``may_have_results``: whether an earlier attempt could have done some; only then they are looked up."""
+        ``may_have_results``: whether an earlier attempt is known of. Otherwise the first step looks for one.
+        """
         self._queue = queue
         self._run = run
         self.idempotency_run = idempotency_run or run
@@ -128,8 +129,14 @@ class RunSteps:
         self._names[name] += 1
         occurrence = self._names[name]
         found = None
+        if not self._may_have_results and not self.records:
+            self._may_have_results = await self._queue.knows(self._run)
         if self._may_have_results:
             found = await self._queue.step_result(self._run, name, occurrence)
+            if found is None and await self._queue.has_ended(self._run):
+                # Another pod has run it to its end meanwhile, and let go of the results.
+                raise RunTakenOver
+            self._check_held()
         key = f"{self.idempotency_run}/{hashed(name)}/{occurrence}"
         return BegunStep(name, occurrence, self._clock(), key, found)
 

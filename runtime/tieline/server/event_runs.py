@@ -454,14 +454,17 @@ class EventRuns:
         if not attempt.delivery.held:
             raise RunTakenOver
         self.dead += 1
-        await self._end(attempt, "dead", error)
         metadata = replace(attempt.metadata, attempt=attempt.number)
-        await self._settled(lambda: attempt.delivery.dead(metadata, self._redact.for_run(reason(error))))
+        # First of all: whoever finds a run that has ended does not look for its dead letter.
+        await self._settled(lambda: attempt.delivery.bury(metadata, self._redact.for_run(reason(error))))
+        await self._end(attempt, "dead", error)
+        await self._settled(attempt.delivery.done)
         return "failed"
 
     async def _end(self, attempt: _Attempt, status: RunStatus, error: Exception | None) -> None:
         await self._history.write(self._record(attempt, status, error, with_input=True))
-        had_attempts = attempt.number > 1 or attempt.metadata.has_steps
+        # Where another pod may have begun with it, that one is to see that it has ended.
+        had_attempts = attempt.number > 1 or attempt.metadata.has_steps or not attempt.delivery.held
         if had_attempts or (attempt.steps is not None and attempt.steps.any_recorded):
             await self._settled(lambda: self._queue.forget_steps(attempt.metadata.run))
 

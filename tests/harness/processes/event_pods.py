@@ -43,9 +43,14 @@ class EventEnvironment:
         return self.done.read_text().splitlines() if self.done.exists() else []
 
     def pod(
-        self, *, version: str = "v1", valid: timedelta = timedelta(hours=1), **variables: str
+        self,
+        *,
+        version: str = "v1",
+        valid: timedelta = timedelta(hours=6),
+        ready: bool = True,
+        **variables: str,
     ) -> RunningRuntime:
-        """Starts one more pod."""
+        """Starts one more pod, and returns once it is ready, if ``ready``."""
         folder = self.folder / f"pod-{len(self.pods)}"
         folder.mkdir()
         self._write_credentials(folder, valid)
@@ -68,7 +73,11 @@ class EventEnvironment:
             },
         )
         self.pods.append(runtime)
-        runtime.start()
+        if ready:
+            runtime.start()
+        else:
+            runtime.write_files()
+            runtime.spawn()
         return runtime
 
     def renew_credentials(self, pod: RunningRuntime) -> None:
@@ -111,9 +120,11 @@ class EventEnvironment:
             pod.stop()
 
 
-async def event_environment(engine: NatsServer, admin: Client, folder: Path, code: str) -> EventEnvironment:
+async def event_environment(
+    engine: NatsServer, admin: Client, folder: Path, code: str, limits: StreamLimits = LIMITS
+) -> EventEnvironment:
     """An environment whose pods run ``code``; none is started yet."""
     found = EventEnvironment(engine, admin, folder, code)
-    await ensure_environment(admin.jetstream(), found.streams, LIMITS)
-    await ensure_history(admin.jetstream(), found.streams.organisation, LIMITS)
+    await ensure_environment(admin.jetstream(), found.streams, limits)
+    await ensure_history(admin.jetstream(), found.streams.organisation, limits)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 import urllib.error
@@ -79,6 +80,11 @@ class NatsServer:
         assert self._process is not None
         self._process.kill()
         self._process.wait()
+
+    def signal(self, number: signal.Signals) -> None:
+        """SIGSTOP pauses it, SIGCONT lets it go on."""
+        assert self._process is not None
+        self._process.send_signal(number)
 
     def stop(self) -> None:
         if self._process is not None and self._process.poll() is None:

@@ -31,11 +31,15 @@ class RunningRuntime(RunningProcess):
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
+        self.write_files()
+        super().start()
+
+    def write_files(self) -> None:
+        """What it starts with."""
         code = self.folder / "code"
         code.mkdir(parents=True)
         (code / "main.py").write_text(self.code)
         (self.folder / "token").write_text(self.token)
-        super().start()
 
     def environment(self) -> dict[str, str]:
         return {

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ _RECONNECT_SECONDS = 1
 _WAIT_FOR_CONNECTION = 2.0
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 1.0, 30.0
 _PENDING_BYTES = 16 * 1024 * 1024
+_FOREVER = 10**6
 AWAY = "The event engine is out of reach; try again in a moment"
 
 
@@ -52,6 +54,9 @@ class EngineConnection:
         self._replaced = asyncio.Event()
         self.on_connect: list[Callable[[], None]] = []
         """Called after each connect, also the first."""
+        self.heard = 0.0
+        """What comes now was sent after this time (monotonic): the engine has answered something asked then."""
+        self._asking: asyncio.Task[None] | None = None
         self._credentials: Credentials | None = None
         self._last_error = ""
 
@@ -116,6 +121,11 @@ class EngineConnection:
         except (nats.errors.Error, TimeoutError, OSError):
             return
 
+    def ask(self) -> None:
+        """Have ``heard`` brought up to date, soon."""
+        if self.connected.is_set() and (self._asking is None or self._asking.done()):
+            self._asking = asyncio.create_task(self._ask())
+
     async def request(
         self,
         subject: str,
@@ -130,8 +140,9 @@ class EngineConnection:
                     await self.connected.wait()
             except TimeoutError:
                 raise EventsUnavailableError(AWAY) from None
+        began = time.monotonic()
         try:
-            return await self.client.request(
+            answer = await self.client.request(
                 subject, content, timeout=REQUEST_SECONDS, headers=dict(headers) if headers else None
             )
         except nats.errors.NoRespondersError:
@@ -140,6 +151,8 @@ class EngineConnection:
             ) from None
         except (nats.errors.Error, TimeoutError, OSError) as error:
             raise EventsUnavailableError(f"{AWAY} ({type(error).__name__})") from None
+        self.heard = max(self.heard, began)
+        return answer
 
     async def api(self, subject: str, **body: Any) -> dict[str, Any]:
         """An answer of JetStream's API; raises RefusedByEngineError and EventsUnavailableError."""
@@ -157,6 +170,15 @@ class EngineConnection:
         if status is not None:
             raise EventsUnavailableError(f"The event engine refused to read ({status})")
         return answer
+
+    async def _ask(self) -> None:
+        began = time.monotonic()
+        try:
+            # nats-py stops reading when there comes an answer to a ping that was given up.
+            await self.client.flush(timeout=_FOREVER)
+        except nats.errors.Error:
+            return
+        self.heard = max(self.heard, began)
 
     def _read(self) -> Credentials:
         return Credentials.parse(self._credentials_file.read_text(encoding="ascii"))
@@ -188,6 +210,9 @@ class EngineConnection:
     async def _reconnected(self) -> None:
         logger.info("Connected to the event engine")
         self._last_error = ""
+        if self._asking is not None:
+            self._asking.cancel()
+        self.heard = time.monotonic()
         self.connected.set()
         for call in self.on_connect:
             call()

@@ -28,7 +28,8 @@ class Lease:
         self._connection = connection
         self._clock = clock
         self._seconds = seconds * _MARGIN
-        self._until = clock() + self._seconds
+        # It may have been on its way for long: while this pod was paused, or cut off.
+        self._until = connection.heard + self._seconds
         self.message = message
         parts = message.reply.split(".")
         self.deliveries = int(parts[4])
@@ -94,3 +95,5 @@ class Leases:
         while True:
             await asyncio.sleep(self._seconds / _RENEWALS)
             await asyncio.gather(*(lease.renew() for lease in self._held))
+            if self._clock() - self._connection.heard > self._seconds / (2 * _RENEWALS):
+                self._connection.ask()

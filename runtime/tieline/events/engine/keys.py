@@ -22,6 +22,8 @@ logger = logging.getLogger("tieline.events")
 
 _SWEEP_SECONDS = 60.0
 _NOT_FOUND = 10043
+_CRASHED = "Tieline-Crashed"
+"""A header of a token in the place of one whose pod died."""
 
 
 class KeyedEvents:
@@ -36,10 +38,15 @@ class KeyedEvents:
     async def serve(self, lease: Lease, key_hash: str) -> None:
         """Run the key's events, until there is none, or the oldest has to wait."""
         queue = self._queue
-        crashed = lease.deliveries > 1
-        queue.redelivered += crashed
+        crashed = _CRASHED in (lease.message.headers or {})
         position, is_first = 1, True
         try:
+            if lease.deliveries > 1:
+                # Whoever had it may still be on the way to acknowledge it, so it is not the one to hold.
+                queue.redelivered += 1
+                await lease.acknowledge()
+                await queue.publish_token(key_hash, {_CRASHED: "1"})
+                return
             while lease.held:
                 head = None if self.stopping else await self._next(key_hash, position)
                 if head is None:
@@ -48,13 +55,13 @@ class KeyedEvents:
                 delivery = await self._delivery(lease, key_hash, head, crashed, may_have_state=is_first)
                 crashed = is_first = False
                 if delivery is None:
-                    await lease.acknowledge()
+                    await self._let_wait(lease, key_hash)
                     return
                 await queue.handle(delivery)
                 if not delivery.settled:
                     return
                 if delivery.waits:
-                    await lease.acknowledge()
+                    await self._let_wait(lease, key_hash)
                     return
                 position = delivery.sequence + 1
         finally:
@@ -93,6 +100,13 @@ class KeyedEvents:
         """Let go of the token; what came since the last look gets a new one."""
         await lease.acknowledge()
         if await self._next(key_hash, 1) is not None:
+            await self._queue.publish_token(key_hash)
+
+    async def _let_wait(self, lease: Lease, key_hash: str) -> None:
+        """Let go of the token; the one that waits may have come already, and was refused then."""
+        await lease.acknowledge()
+        streams = self._queue.streams
+        if await self._queue.connection.get(f"{streams.later}.{streams.waiting_key(key_hash)}") is None:
             await self._queue.publish_token(key_hash)
 
     async def _next(self, key_hash: str, position: int) -> Msg | None:
@@ -194,7 +208,10 @@ class KeyedDelivery:
 
     async def done(self) -> None:
         """See Delivery."""
-        await self._remove()
+        await self._keys.delete(self.sequence)
+        if self._has_state:
+            await self._keys._queue.forget_steps(self.metadata.run)
+        self.settled = True
 
     async def wait(self, metadata: EventMetadata, until: float) -> None:
         """See Delivery. Its key waits with it."""
@@ -202,18 +219,11 @@ class KeyedDelivery:
         await self._keys.schedule(self._key_hash, until)
         self.settled = self.waits = True
 
-    async def dead(self, metadata: EventMetadata, error: str) -> None:
+    async def bury(self, metadata: EventMetadata, error: str) -> None:
         """See Delivery."""
         await self._keys._queue.bury(metadata, self.payload, error)
-        await self._remove()
 
     async def save_state(self, metadata: EventMetadata, until: float) -> None:
         """Keep what the next attempt has to know. Raises EventsUnavailableError."""
         await self._keys._queue.save_state(metadata, until)
         self._has_state = True
-
-    async def _remove(self) -> None:
-        await self._keys.delete(self.sequence)
-        if self._has_state:
-            await self._keys._queue.forget_steps(self.metadata.run)
-        self.settled = True

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 import nats.errors
@@ -104,9 +105,9 @@ class EngineQueue:
                 raise
         return stored
 
-    async def publish_token(self, key_hash: str) -> None:
+    async def publish_token(self, key_hash: str, headers: Mapping[str, str] = MappingProxyType({})) -> None:
         """Say that a key has events; there is one such message at a time. Raises EventsUnavailableError."""
-        await self.store(self.streams.key_token(key_hash), b"", {})
+        await self.store(self.streams.key_token(key_hash), b"", headers)
 
     async def store_until(
         self, subject: str, target: str, payload: bytes, headers: Mapping[str, str], until: float
@@ -139,6 +140,13 @@ class EngineQueue:
         subject = self.streams.step(run, name, occurrence)
         found = await self.connection.get(f"{self.streams.runs}.{subject}")
         return found.data if found else None
+
+    async def knows(self, run: str) -> bool:
+        """See EventQueue."""
+        streams = self.streams
+        return (
+            await self.connection.get(streams.runs, seq=1, next_by_subj=streams.all_of_run(run)) is not None
+        )
 
     async def save_step(self, run: str, name: str, occurrence: int, content: bytes) -> bool:
         """See EventQueue."""
@@ -262,7 +270,8 @@ class EngineQueue:
         run = subject_parts(message.subject)[0]
         lease = self.leases.add(message)
         if run.startswith(f"{KEY_TOKEN}-"):
-            self._start(self._move_token(lease, run.removeprefix(f"{KEY_TOKEN}-")))
+            key_hash = run.removeprefix(f"{KEY_TOKEN}-")
+            self._start(self._moved(lease, lambda: self.publish_token(key_hash)))
         else:
             self._start(self._deliver(lease))
 
@@ -289,19 +298,22 @@ class EngineQueue:
             self.redelivered += 1
         if metadata.key is not None:
             # It waited for its time, and queues up behind its key's events now.
-            await self.requeue(metadata, lease.message.data)
-            await self._settle(lease)
+            # If it was moved before, it may have begun since, and have done steps.
+            moved = replace(metadata, has_steps=metadata.has_steps or lease.deliveries > 1)
+            await self._moved(lease, lambda: self.requeue(moved, lease.message.data))
             return
         try:
             await self.handle(_QueueDelivery(self, lease, metadata))
         finally:
             self.leases.remove(lease)
 
-    async def _move_token(self, lease: Lease, key_hash: str) -> None:
+    async def _moved(self, lease: Lease, store: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Acknowledge a message once it is stored elsewhere; while that cannot be done it comes again."""
         try:
-            await self.publish_token(key_hash)
+            await store()
+            await lease.acknowledge()
         finally:
-            await self._settle(lease)
+            self.leases.remove(lease)
 
     async def _settle(self, lease: Lease) -> None:
         try:
@@ -350,7 +362,6 @@ class _QueueDelivery:
         )
         await self._lease.acknowledge()
 
-    async def dead(self, metadata: EventMetadata, error: str) -> None:
+    async def bury(self, metadata: EventMetadata, error: str) -> None:
         """See Delivery."""
         await self._queue.bury(metadata, self.payload, error)
-        await self._lease.acknowledge()
