@@ -68,7 +68,7 @@ class NatsServer:
         assert self._process is not None
         return self._process.pid
 
-    def start(self) -> None:
+    def start(self, within: float = _START_SECONDS) -> None:
         """Starts it, and returns once it takes connections."""
         program = nats_server_program(Progress()) / "nats-server"
         file = self.folder / "nats.conf"
@@ -80,7 +80,7 @@ class NatsServer:
                 stdout=log,
                 stderr=log,
             )
-        until = time.monotonic() + _START_SECONDS
+        until = time.monotonic() + within
         while not self._is_ready():
             assert self._process.poll() is None, self.log.read_text()
             assert time.monotonic() < until, self.log.read_text()
@@ -92,10 +92,10 @@ class NatsServer:
         self._process.kill()
         self._process.wait()
 
-    def stop(self) -> None:
+    def stop(self, within: float = 20.0) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
-            self._process.wait(20)
+            self._process.wait(within)
 
     async def admin(self, **options: Any) -> Client:
         """A client with all rights in the platform's account."""
