@@ -28,7 +28,7 @@ class InvalidEventError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class WebhookRequest:
-    """What a queued webhook keeps of its request, beside the body, which is the payload."""
+    """What is kept of a webhook's request, beside the body, which is the payload."""
 
     method: str
     path: str
