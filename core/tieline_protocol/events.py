@@ -19,11 +19,6 @@ SCHEDULE = "Nats-Schedule"
 SCHEDULE_TARGET = "Nats-Schedule-Target"
 
 
-def message_id(task: str, event_id: str) -> str:
-    """What the engine deduplicates by: events of one task with the same id. Ids may have any letter."""
-    return hashed(f"{task}:{event_id}")
-
-
 RunKind = Literal["webhook", "event", "schedule", "background"]
 
 
@@ -71,15 +66,27 @@ class EventMetadata:
     """Of whoever published it (W3C Trace Context)."""
     replay_of: str | None = None
     """The run that is run again."""
+    idempotency_run: str | None = None
+    """The run whose idempotency keys a replay with the same input has; None for its own."""
+    published: tuple[str, ...] = ()
+    """Hashes of what earlier attempts have published."""
     request: WebhookRequest | None = None
     has_steps: bool = False
     """Whether results of steps may be kept for it."""
     interruptions: int = 0
     """How often the run's pod ended in its middle, since an attempt last ended by itself."""
 
+    @property
+    def message_id(self) -> str:
+        """What the engine deduplicates by: the run, or events of a task and a user with the same id."""
+        if self.event_id is None:
+            return self.run
+        # Ids may have any letter, and headers may not.
+        return hashed("\0".join((self.task, self.user or "", self.event_id)))
+
     def header(self) -> str:
         """The value of the header."""
-        content = {name: value for name in _NAMES if (value := getattr(self, name)) not in (None, 0)}
+        content = {name: value for name in _NAMES if (value := getattr(self, name)) not in _EMPTY}
         if self.request is not None:
             content["request"] = asdict(self.request)
         return _encode(content)
@@ -91,6 +98,7 @@ class EventMetadata:
             content: dict[str, Any] = json.loads((headers or {})[HEADER])
             request = content.pop("request", None)
             known = {name: value for name, value in content.items() if name in _FIELDS}
+            known["published"] = tuple(known.get("published", ()))
             return cls(**known, request=WebhookRequest.from_dict(request) if request else None)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InvalidEventError(f"A message is no event: {type(error).__name__}") from None
@@ -98,5 +106,6 @@ class EventMetadata:
 
 # Made once: json.dumps makes a new encoder on each call that is given options.
 _encode = json.JSONEncoder(separators=(",", ":")).encode
+_EMPTY: tuple[object, ...] = (None, 0, ())
 _NAMES = tuple(one.name for one in fields(EventMetadata))
 _FIELDS = {one.name for one in fields(EventMetadata)} - {"request"}

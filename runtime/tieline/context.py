@@ -217,14 +217,15 @@ class Context(Generic[V]):
         delay: float | timedelta | None = None,
         at: datetime | None = None,
         user: str | None = None,
-    ) -> str:
-        """Have ``@integration.event(task)`` run with ``payload`` (JSON data); returns its run's id.
+    ) -> str | None:
+        """Have ``@integration.event(task)`` run with ``payload`` (JSON data); returns its run's id, or None.
 
         When it returns, the event is stored and cannot get lost: it runs, and is tried again, until it succeeds or
         is a dead letter. It runs at least once, and in rare cases twice.
 
         Events with the same ``key`` run one at a time and in order (the task's ``key=`` names the field that has it).
-        ``id`` is what a sender deduplicates by: for two minutes a second event of the task with it is not stored.
+        ``id`` is what a sender deduplicates by: for two minutes a second event of the task and the user with it is not
+        stored, and None is returned. So it is for what an earlier attempt of this run has published already.
         ``delay`` (seconds or a timedelta) or ``at`` let it wait. It is for this run's user, or for ``user``.
 
         Raises UnknownTaskError, EventTooLargeError (4 MiB), EventsUnavailableError when nothing was stored, and

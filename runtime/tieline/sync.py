@@ -245,7 +245,7 @@ class SyncContext(Generic[V]):
         delay: float | timedelta | None = None,
         at: datetime | None = None,
         user: str | None = None,
-    ) -> str:
+    ) -> str | None:
         """Have ``@integration.event(task)`` run with ``payload``; see Context.publish."""
         call = self._context.publish(task, payload, key=key, id=id, delay=delay, at=at, user=user)
         return _wait(call, self._loop)

@@ -130,6 +130,8 @@ async def replay(
         user=run.user,
         key=run.key,
         replay_of=run.id,
+        # With the same input, other systems recognise what the run has done already.
+        idempotency_run=run.id if payload is None else None,
         request=given.request,
     )
     stored, record = await publish(

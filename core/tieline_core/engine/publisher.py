@@ -9,7 +9,7 @@ from nats.js import JetStreamContext
 from nats.js.errors import APIError
 
 from tieline_protocol.event_streams import EventStreams, hashed
-from tieline_protocol.events import HEADER, MESSAGE_ID, SCHEDULE, SCHEDULE_TARGET, EventMetadata, message_id
+from tieline_protocol.events import HEADER, MESSAGE_ID, SCHEDULE, SCHEDULE_TARGET, EventMetadata
 
 _STORE_FAILED = 10077
 _NO_SPACE = (10023, 10028, 10047)
@@ -62,11 +62,7 @@ async def publish_event(
     if not is_task(metadata.task):
         raise ValueError("no name of a task")
     headers = {HEADER: metadata.header()}
-    identifier = deduplicated_by or (
-        message_id(metadata.task, metadata.event_id) if metadata.event_id else None
-    )
-    if identifier:
-        headers[MESSAGE_ID] = identifier
+    headers[MESSAGE_ID] = deduplicated_by or metadata.message_id
     if at is not None:
         headers[SCHEDULE] = f"@at {at.astimezone(UTC).isoformat(timespec='milliseconds')[:23]}Z"
         headers[SCHEDULE_TARGET] = streams.due(metadata.run)

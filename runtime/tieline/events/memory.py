@@ -81,20 +81,27 @@ class MemoryQueue:
         """See EventQueue."""
         if self.pending >= MAX_EVENTS:
             raise EventsUnavailableError(f"{MAX_EVENTS:,} events are waiting already; none was accepted")
-        if metadata.event_id is not None and not self._is_new(f"{metadata.task}:{metadata.event_id}"):
+        if metadata.event_id is not None and not self._is_new(metadata.message_id):
             return False
+        self._store(metadata, payload, until)
+        return True
+
+    async def requeue(self, metadata: EventMetadata, payload: bytes) -> None:
+        """See EventQueue."""
+        self._store(metadata, payload, None)
+
+    def _store(self, metadata: EventMetadata, payload: bytes, until: float | None) -> None:
         if self.file is None:
             number = next(self._numbers)
         else:
             number = self.file.add(metadata, payload, ready_at=self.clock() if until is None else until)
             if not self._runs_file:
-                return True  # read with the others once they are run here
+                return  # read with the others once they are run here
         stored = _Stored(metadata, payload, number)
         if until is not None:
             self._wait(stored, until)
         else:
             self._enqueue(stored)
-        return True
 
     async def step_result(self, run: str, name: str, occurrence: int) -> bytes | None:
         """See EventQueue."""

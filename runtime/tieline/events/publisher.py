@@ -71,9 +71,8 @@ class Publisher:
         at: datetime | None = None,
         user: str | None = None,
         traceparent: str | None = None,
-        run: str | None = None,
-    ) -> str:
-        """Stores an event and returns its run's id, ``run`` or a new one; see ``Context.publish``."""
+    ) -> str | None:
+        """Stores an event and returns its run's id; see ``Context.publish``."""
         known = self._tasks.get(task)
         if known is None:
             raise UnknownTaskError(task, self._tasks)
@@ -87,7 +86,7 @@ class Publisher:
         if key is None:
             key = known.key_of(json.loads(content) if known.key else None)
         metadata = EventMetadata(
-            run=run or new_ulid(),
+            run=new_ulid(),
             kind="event",
             task=task,
             queued_at=now,
@@ -96,8 +95,10 @@ class Publisher:
             event_id=_checked("id", id, _MAX_ID),
             traceparent=traceparent,
         )
-        await self.store(metadata, content, attempts=known.retry.attempts, until=seconds_of(delay, at, now))
-        return metadata.run
+        stored = await self.store(
+            metadata, content, attempts=known.retry.attempts, until=seconds_of(delay, at, now)
+        )
+        return metadata.run if stored else None
 
     async def store(
         self, metadata: EventMetadata, content: bytes, *, attempts: int, until: float | None = None

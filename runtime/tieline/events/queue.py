@@ -72,6 +72,12 @@ class EventQueue(Protocol):
         False for an event whose ``event_id`` the queue knows already. Raises EventsUnavailableError.
         """
 
+    async def requeue(self, metadata: EventMetadata, payload: bytes) -> None:
+        """Store an event that was handed out behind those with its key, which it had not told before.
+
+        Raises EventsUnavailableError.
+        """
+
     async def step_result(self, run: str, name: str, occurrence: int) -> bytes | None:
         """What ``save_step`` kept; None where there is nothing. Raises EventsUnavailableError."""
 
@@ -106,6 +112,9 @@ class NoEvents:
             "Events need the event engine, which this installation does not have (TIELINE_ENGINE_URL); see "
             "docs/install.md"
         )
+
+    async def requeue(self, metadata: EventMetadata, payload: bytes) -> None:
+        """See ``step_result``."""
 
     async def step_result(self, run: str, name: str, occurrence: int) -> bytes | None:
         """Nothing runs here that could have steps."""

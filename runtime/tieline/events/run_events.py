@@ -1,27 +1,47 @@
 """What one run has of events: it publishes, and where it is tried again it has steps."""
 
-from collections.abc import Callable
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from tieline.events.publisher import Publisher
 from tieline.events.steps import RunSteps, StepsNotAvailableError, current_step
-from tieline.execution.ulids import derived_ulid
+from tieline.plain_json import encode
 from tieline.telemetry.spans import current_span
 from tieline.telemetry.trace_context import traceparent
+from tieline_protocol.event_streams import hashed
+
+_MAX_PUBLISHED = 200
+_HASH = 16
 
 
 class RunEvents:
     """Given to a run's context."""
 
     def __init__(
-        self, publisher: Publisher, *, run: str, user: str | None, steps: RunSteps | None = None
+        self,
+        publisher: Publisher,
+        *,
+        run: str,
+        user: str | None,
+        steps: RunSteps | None = None,
+        published: Sequence[str] = (),
     ) -> None:
+        """``published``: hashes of what earlier attempts of the run have published."""
         self._publisher = publisher
         self._run = run
         self._user = user
         self._steps = steps
-        self._published = 0
+        self._earlier = Counter(published)
+        self._published = list(published)
+        self._numbers = itertools.count(1)
+
+    @property
+    def published(self) -> tuple[str, ...]:
+        """Hashes of what the run has published outside of steps, for the next attempt. They are bounded."""
+        return tuple(self._published[-_MAX_PUBLISHED:])
 
     @property
     def steps(self) -> RunSteps:
@@ -33,7 +53,7 @@ class RunEvents:
     @property
     def idempotency_key(self) -> str:
         """The key of the step that the running code is in; outside of steps the run's id."""
-        return current_step.get() or self._run
+        return current_step.get() or (self._steps.idempotency_run if self._steps else self._run)
 
     async def publish(
         self,
@@ -45,26 +65,33 @@ class RunEvents:
         delay: float | timedelta | None,
         at: datetime | None,
         user: str | None,
-    ) -> str:
+    ) -> str | None:
         """See ``Context.publish``."""
-        event_id, run = id, None
-        if self._steps is not None:
-            # What an attempt published already, the next one does not publish again, while the engine remembers it.
-            self._published += 1
-            if id is None:
-                event_id, run = f"{self._run}/{self._published}", derived_ulid(self._run, self._published)
+        user = self._user if user is None else user
+        own = id
+        content = ""
+        if self._steps is not None and id is None:
+            # A later attempt does not publish again what an earlier one has, as far as it knows of it. A pod that dies
+            # tells nobody, so the engine recognises it too, for a while.
+            own = f"{current_step.get() or self._run}/{next(self._numbers)}"
+            content = hashed(encode([task, payload, key, user]))[:_HASH]
+            if current_step.get() is None and self._earlier[content] > 0:
+                self._earlier[content] -= 1
+                return None
         span = current_span.get()
-        return await self._publisher.publish(
+        run = await self._publisher.publish(
             task,
             payload,
             key=key,
-            id=event_id,
-            run=run,
+            id=own,
             delay=delay,
             at=at,
-            user=self._user if user is None else user,
+            user=user,
             traceparent=traceparent(span.context) if span else None,
         )
+        if content and current_step.get() is None:
+            self._published.append(content)
+        return run
 
     async def step(self, name: str, call: Callable[[], Any]) -> Any:
         """See ``Context.step``; ``call`` returns a value, or something to await."""

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tieline.errors import TielineError, reason
-from tieline.events.queue import EventQueue, EventTooLargeError
+from tieline.events.queue import EventQueue
+from tieline.events.retry import Reject
 from tieline.plain_json import encode
 from tieline_protocol.event_streams import hashed
 from tieline_protocol.run_records import StepRecord
@@ -97,10 +98,15 @@ class RunSteps:
         may_have_results: bool,
         held: Callable[[], bool],
         clock: Callable[[], float],
+        idempotency_run: str | None = None,
     ) -> None:
-        """``may_have_results``: whether an earlier attempt is known of. Otherwise the first step looks for one."""
+        """``idempotency_run`` is the run whose idempotency keys it has; None for its own.
+
+        ``may_have_results``: whether an earlier attempt is known of. Otherwise the first step looks for one.
+        """
         self._queue = queue
         self._run = run
+        self.idempotency_run = idempotency_run or run
         self._held = held
         self._clock = clock
         self._may_have_results = may_have_results
@@ -131,7 +137,7 @@ class RunSteps:
                 # Another pod has run it to its end meanwhile, and let go of the results.
                 raise RunTakenOver
             self._check_held()
-        key = f"{self._run}/{hashed(name)}/{occurrence}"
+        key = f"{self.idempotency_run}/{hashed(name)}/{occurrence}"
         return BegunStep(name, occurrence, self._clock(), key, found)
 
     def failed(self, step: BegunStep, error: BaseException) -> None:
@@ -141,16 +147,23 @@ class RunSteps:
     async def finish(self, step: BegunStep, value: Any) -> Any:
         """Keep the step's result, and return it as a later attempt will get it: as JSON data.
 
-        Raises EventTooLargeError, EventsUnavailableError, TypeError for what has no form in JSON, or RunTakenOver.
+        Raises Reject for what cannot be kept (a retry would do the step again, and fail again),
+        EventsUnavailableError, or RunTakenOver.
         """
         if step.result is not None:
             self._add(step, recorded=True)
             return json.loads(step.result)
-        content = encode(value).encode()
+        try:
+            content = encode(value).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise Reject(
+                f"The step {step.name!r} is done, but its result, a {type(value).__name__}, is no JSON data ({error}); "
+                "return what the next steps need of it"
+            ) from None
         if len(content) > MAX_RESULT_BYTES:
-            raise EventTooLargeError(
-                f"The result of step {step.name!r} has {len(content):,} bytes; at most {MAX_RESULT_BYTES:,} are "
-                "kept: store it elsewhere, and return where it is"
+            raise Reject(
+                f"The step {step.name!r} is done, but its result has {len(content):,} bytes; at most "
+                f"{MAX_RESULT_BYTES:,} are kept: store it elsewhere, and return where it is"
             )
         self._check_held()
         if not await self._queue.save_step(self._run, step.name, step.occurrence, content):

@@ -17,7 +17,7 @@ from tieline.context import activation_key
 from tieline.errors import TielineError, UpstreamError, reason
 from tieline.events.event import Event, EventTask
 from tieline.events.history import HistoryWriter
-from tieline.events.queue import Delivery, EventQueue, EventsUnavailableError
+from tieline.events.queue import Delivery, EventQueue, EventsUnavailableError, EventTooLargeError
 from tieline.events.retry import Reject, Retry, RetryLater
 from tieline.events.run_events import RunEvents
 from tieline.events.steps import RunSteps, RunTakenOver, SuspendedRun
@@ -46,6 +46,8 @@ _UNKNOWN = Retry()
 _FIRST_RETRY = 0.5
 _LONGEST_RETRY = 10.0
 _SETTLE_SECONDS = 120.0
+_MAX_DEFERRAL_SECONDS = 30 * 86400
+"""How long RetryLater may put an event off: it would hold up its key for ever."""
 
 
 class PodDiedError(TielineError):
@@ -91,6 +93,7 @@ class _Attempt:
     started_at: float
     activation: Activation | None = None
     steps: RunSteps | None = None
+    events: RunEvents | None = None
     trace_id: str = ""
 
 
@@ -170,7 +173,7 @@ class EventRuns:
         if key is None:
             return False
         await self._settled(
-            lambda: self._queue.publish(replace(delivery.metadata, key=key), delivery.payload)
+            lambda: self._queue.requeue(replace(delivery.metadata, key=key), delivery.payload)
         )
         await self._settled(delivery.done)
         return True
@@ -308,8 +311,15 @@ class EventRuns:
             may_have_results=metadata.has_steps or attempt.number > 1,
             held=lambda: attempt.delivery.held,
             clock=self._clock,
+            idempotency_run=metadata.idempotency_run,
         )
-        events = RunEvents(self._calls.publisher, run=metadata.run, user=metadata.user, steps=attempt.steps)
+        attempt.events = events = RunEvents(
+            self._calls.publisher,
+            run=metadata.run,
+            user=metadata.user,
+            steps=attempt.steps,
+            published=metadata.published,
+        )
         context = self._calls.context(metadata.run, activation, events)
         if isinstance(task, Webhook):
             await self._call_webhook(task, attempt, context, slot)
@@ -372,12 +382,14 @@ class EventRuns:
     async def _failed(self, attempt: _Attempt, error: Exception, span: Span) -> Outcome:
         metadata = attempt.metadata
         what = f"{metadata.kind.capitalize()} {metadata.task}"
+        if isinstance(error, RetryLater) and self._clock() - metadata.queued_at > _MAX_DEFERRAL_SECONDS:
+            error = Reject(f"It was put off for {_MAX_DEFERRAL_SECONDS // 86400} days: {error}")
         if isinstance(error, RetryLater):
             logger.info("%s is run again after %g seconds: %s", what, error.after, error)
             return await self._wait(attempt, attempt.number, self._clock() + error.after, None)
         span.fail(error)
         outcome: Outcome = "timed_out" if isinstance(error, TimeoutError) else "failed"
-        if isinstance(error, Reject):
+        if isinstance(error, Reject | EventTooLargeError):
             logger.error("%s was rejected, and is a dead letter: %s", what, reason(error))
             await self._bury(attempt, error)
             return outcome
@@ -417,6 +429,7 @@ class EventRuns:
             attempt.metadata,
             attempt=number,
             interruptions=0,
+            published=attempt.events.published if attempt.events else attempt.metadata.published,
             has_steps=attempt.metadata.has_steps
             or (attempt.steps is not None and attempt.steps.any_recorded),
         )

@@ -289,7 +289,7 @@ class Project:
 
     def publish(
         self, task: str, payload: Any, *, key: str | None = None, user: str | None = None, **options: Any
-    ) -> str:
+    ) -> str | None:
         """Publish an event as ``ctx.publish`` does, and return its run's id; ``run_events`` runs it."""
         publisher = Publisher(self._queue, self._tasks.events, version="test", clock=self.now)
         return self._wait(publisher.publish(task, payload, key=key, user=user, **options))

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import signal
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +20,9 @@ from tests.harness.processes.event_pods import EventEnvironment, event_environme
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
 from tests.harness.processes.running_runtime import RunningRuntime
 from tests.harness.session.waiting import eventually_async
+from tieline_core.engine.publisher import publish_event
+from tieline_core.identity.ids import new_id
+from tieline_protocol.events import EventMetadata
 
 CODE = """
 import asyncio, json, os, time
@@ -215,7 +219,7 @@ async def test_a_queued_webhook_is_answered_at_once_and_runs_until_it_succeeds(
     assert "Authorization" not in dict(record.request.headers)
     attempts = [one for one in await environment.history() if one.id == run and one.error]
     assert [one.error.message for one in attempts if one.error] == ["A-1 is away"] * 2
-    async with http.post(f"{pod.url}/orders", json=order, headers=headers) as response:
+    async with http.post(f"{pod.url}/orders/users/ann?x=1", json=order, headers=headers) as response:
         assert (response.status, await response.json()) == (202, {"duplicate": True})
     await nothing_waits(environment)
 
@@ -431,7 +435,7 @@ async def test_keys_whose_token_got_lost_are_found(
 async def test_a_pod_whose_credentials_expire_goes_on_with_those_that_it_got_meanwhile(
     environment: EventEnvironment, http: aiohttp.ClientSession
 ) -> None:
-    pod = environment.pod(valid=timedelta(seconds=3))
+    pod = environment.pod(valid=timedelta(seconds=8))
     await published(http, pod, "booked", {"id": "before"})
     await lines(environment, "booked before")
 
@@ -452,3 +456,18 @@ async def test_a_pod_whose_credentials_expire_goes_on_with_those_that_it_got_mea
     await lines(environment, "begun ann 1")
     await environment.admin.publish(environment.streams.control, json.dumps({"run": run}).encode())
     await status_of(environment, run, "cancelled")
+
+
+async def test_an_event_that_came_without_its_key_by_rest_runs_behind_its_key(
+    environment: EventEnvironment, http: aiohttp.ClientSession
+) -> None:
+    pod = environment.pod()
+    await published(http, pod, "ordered", {"customer": "ann", "number": 1, "seconds": 1})
+    await lines(environment, "begun ann 1")
+    metadata = EventMetadata(
+        run=new_id(), kind="event", task="ordered", queued_at=time.time(), event_id="e-1"
+    )
+    payload = json.dumps({"customer": "ann", "number": 2}).encode()
+    await publish_event(environment.admin.jetstream(), environment.streams, metadata, payload, seconds=5)
+    found = await lines(environment, "ann 1", "ann 2")
+    assert found.index("ann 1") < found.index("ann 2")

@@ -12,7 +12,7 @@ from nats.js.errors import APIError, ServerError
 from tieline_core.engine.publisher import Published, StreamFullError, is_full, is_task, publish_event
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import EventStreams, hashed
-from tieline_protocol.events import EventMetadata, message_id
+from tieline_protocol.events import EventMetadata
 
 STREAMS = EventStreams(new_id(), new_id())
 FULL = APIError(code=503, err_code=10077, description="maximum bytes exceeded")
@@ -53,7 +53,7 @@ async def test_an_event_without_a_key_is_one_message() -> None:
     assert await publish(jetstream, event) == Published(STREAMS.queue, 1, duplicate=False)
     ((subject, _, headers),) = jetstream.published
     assert subject == f"ev.{STREAMS.organisation}.{STREAMS.environment}.a/b.{event.run}"
-    assert headers["Nats-Msg-Id"] == message_id("a.b", "7")
+    assert headers["Nats-Msg-Id"] == event.message_id
     assert EventMetadata.parse(headers) == event
 
 

@@ -295,3 +295,75 @@ def test_an_option_that_cannot_be_stops_the_load(loaded: Loaded, decorator: str,
     with pytest.raises(CodeError) as raised:
         loaded(f"@integration.{decorator}\nasync def task(ctx, event): ...\n")
     assert message in str(raised.value)
+
+
+def test_what_an_attempt_has_published_the_next_one_does_not_publish_again(loaded: Loaded) -> None:
+    project = loaded("""
+fails = [True, True]
+
+@integration.event("task", retry=Retry(first=3600))
+async def task(ctx: Context, event: Event) -> None:
+    for number in (1, 2, 2):
+        await ctx.publish("other", {"number": number})
+    if fails and fails.pop():
+        raise RuntimeError("away")
+    await ctx.publish("other", {"number": 3})
+
+@integration.event("other")
+async def other(ctx: Context, event: Event) -> None:
+    done.append(event.payload["number"])
+""")
+    project.publish("task", {})
+    project.advance(timedelta(hours=5))
+    assert sorted(project.module.done) == [1, 2, 2, 3]
+
+
+def test_a_step_whose_result_cannot_be_kept_is_not_done_again(loaded: Loaded) -> None:
+    project = loaded("""
+@integration.event("task", retry=Retry(first=1))
+async def task(ctx: Context, event: Event) -> None:
+    await ctx.step("book", book, event.payload)
+
+def book(payload):
+    done.append("booked")
+    return object() if payload == "object" else "x" * 2_000_000
+""")
+    for payload in ("object", "large"):
+        project.publish("task", payload)
+        project.advance(60)
+    assert project.module.done == ["booked", "booked"]
+    first, second = project.dead_letters
+    assert "its result, a object, is no JSON data" in first.error
+    assert "at most 1,048,576 are kept" in second.error
+
+
+def test_ids_are_those_of_one_user(loaded: Loaded) -> None:
+    project = loaded("""
+@integration.event("task")
+async def task(ctx: Context, event: Event) -> None:
+    done.append(ctx.activation.user and ctx.activation.user.external_id)
+""")
+    runs = [project.publish("task", {}, id="1", user=user) for user in ("ann", None, "ann")]
+    project.run_events()
+    assert [run is not None for run in runs] == [True, True, False]
+    assert project.module.done == ["ann", None]
+
+
+def test_an_event_that_got_its_key_late_is_not_taken_for_its_own_repetition(loaded: Loaded) -> None:
+    project = loaded(KEYED)
+    project.publish("order", {"customer": {"id": "ben"}, "number": 1}, id="1", delay=5)
+    project.publish("order", {"customer": {"id": "ben"}, "number": 2}, id="2")
+    project.advance(10)
+    assert project.module.done == [("ben", 2), ("ben", 1)]
+
+
+def test_an_event_is_not_put_off_for_ever(loaded: Loaded) -> None:
+    project = loaded("""
+@integration.event("task")
+async def task(ctx: Context, event: Event) -> None:
+    raise RetryLater("the shop is closed", after=timedelta(days=7))
+""")
+    project.publish("task", {})
+    attempts = project.advance(timedelta(days=60))
+    assert [one.status for one in attempts] == ["waiting"] * 5 + ["dead"]
+    assert "put off for 30 days" in project.dead_letters[0].error

@@ -28,7 +28,6 @@ from tieline_protocol.events import (
     SCHEDULE_TARGET,
     EventMetadata,
     InvalidEventError,
-    message_id,
 )
 
 logger = logging.getLogger("tieline.events")
@@ -78,17 +77,24 @@ class EngineQueue:
 
     async def publish(self, metadata: EventMetadata, payload: bytes, *, until: float | None = None) -> bool:
         """See EventQueue."""
-        headers = {HEADER: metadata.header()}
-        headers[MESSAGE_ID] = metadata.run
-        if metadata.event_id is not None:
-            headers[MESSAGE_ID] = message_id(metadata.task, metadata.event_id)
+        headers = {HEADER: metadata.header(), MESSAGE_ID: metadata.message_id}
         if until is not None:
             return await self.store_until(
                 self.streams.waiting(metadata.run), self.streams.due(metadata.run), payload, headers, until
             )
         if metadata.key is None:
             return await self.store(self.streams.event(metadata.task, metadata.run), payload, headers)
-        key = hashed(metadata.key)
+        return await self._store_keyed(hashed(metadata.key), metadata, payload, headers)
+
+    async def requeue(self, metadata: EventMetadata, payload: bytes) -> None:
+        """See EventQueue."""
+        # Not deduplicated by its id: it was accepted already.
+        headers = {HEADER: metadata.header(), MESSAGE_ID: f"{metadata.run}/key"}
+        await self._store_keyed(hashed(metadata.key or ""), metadata, payload, headers)
+
+    async def _store_keyed(
+        self, key: str, metadata: EventMetadata, payload: bytes, headers: Mapping[str, str]
+    ) -> bool:
         stored = await self.store(self.streams.keyed_event(key, metadata.run), payload, headers)
         if stored:
             try:
@@ -294,7 +300,7 @@ class EngineQueue:
             # It waited for its time, and queues up behind its key's events now.
             # If it was moved before, it may have begun since, and have done steps.
             moved = replace(metadata, has_steps=metadata.has_steps or lease.deliveries > 1)
-            await self._moved(lease, lambda: self.publish(moved, lease.message.data))
+            await self._moved(lease, lambda: self.requeue(moved, lease.message.data))
             return
         try:
             await self.handle(_QueueDelivery(self, lease, metadata))
