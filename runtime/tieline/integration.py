@@ -48,7 +48,7 @@ class Webhook:
     key: str | None = None
     """Of a queued webhook: the field of the JSON body that has the key by which its requests are kept in order."""
     retry: Retry = field(default_factory=Retry)
-    """Of a queued webhook."""
+    """Of a queued webhook; a run of a direct one is run again once."""
     timeout: float | None = None
     """Seconds for a run of a queued webhook; None is the pod's setting."""
 
@@ -121,7 +121,7 @@ class Integration:
                 connection=connection,
                 delivery=delivery,
                 key=key,
-                retry=retry or Retry(),
+                retry=retry or (Retry() if delivery == "queued" else Retry(attempts=1)),
                 timeout=timeout,
             )
             return handler

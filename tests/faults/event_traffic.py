@@ -189,8 +189,10 @@ class EventWorker(RestWorker):
             answer = http("POST", url, body=body, headers=headers or {}, timeout=_ASK_SECONDS)
             if answer.status in (200, 202):
                 run, accepted = json.loads(answer.body).get("runId"), True
-        except (OSError, HTTPException, ValueError):
-            pass
+            else:
+                self.log.note(f"    {url}: {answer.status} {answer.body[-200:]!r}")
+        except (OSError, HTTPException, ValueError) as error:
+            self.log.note(f"    {url}: {error!r}")
         self.log.counts["event accepted" if accepted else "event not answered"] += 1
         self.publications.append(
             Publication(content["number"], began, time.monotonic(), accepted, run, chain)

@@ -48,6 +48,7 @@ def project_to_rest(
 ) -> rest.Project:
     """The REST form of a Project; ``deployed`` are files and labels by the environment they run in."""
     spec = project["spec"]
+    settings = spec.get("settings") or {}
     return rest.Project(
         id=object_id(project),
         name=spec["name"],
@@ -56,9 +57,8 @@ def project_to_rest(
         created_at=created_at(project),
         updated_at=updated_at(project),
         settings=rest.Settings(
-            accept_code_changes_automatically=bool(
-                (spec.get("settings") or {}).get("acceptCodeChangesAutomatically", False)
-            )
+            accept_code_changes_automatically=bool(settings.get("acceptCodeChangesAutomatically")),
+            keep_inputs=bool(settings.get("keepInputs")),
         ),
         dynamic_variables_schema=spec.get("dynamicVariablesSchema"),
     )

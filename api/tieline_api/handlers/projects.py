@@ -45,9 +45,9 @@ async def update_project(call: Call[None, rest.ProjectUpdate]) -> Reply:
     def change(_live: Object, mine: Object) -> None:
         if body.name is not None:
             mine["spec"]["name"] = body.name
-        accepts = body.settings.accept_code_changes_automatically if body.settings else None
-        if accepts is not None:
-            mine["spec"].setdefault("settings", {})["acceptCodeChangesAutomatically"] = accepts
+        given = body.settings.model_dump(by_alias=True, exclude_none=True) if body.settings else {}
+        if given:
+            mine["spec"].setdefault("settings", {}).update(given)
 
     return await project_reply(call.platform, await change_project(call, need_project(call), change))
 

@@ -77,6 +77,7 @@ def configuration(
         "publicUrl": environment_status(project, environment).get("publicUrl") or "",
         "variables": _variables(project, activation, fits) if activation is not None else {},
         "variablesSchema": schema or {},
+        "settings": {"keepInputs": bool((project["spec"].get("settings") or {}).get("keepInputs"))},
         "connections": {
             name: _connection(world, connection, template)
             for name, (template, connection) in sorted(static.items())

@@ -154,7 +154,7 @@ class RunHistory:
         query = root_query(wanted, page, limit)
         while query is not None and len(found) < limit:
             roots = await self._traces.roots(query)
-            pairs = [(root.environment, root.span.execution_id) for root in roots]
+            pairs = [(root.environment, root.span.run_id) for root in roots]
             known = await self._known(wanted.organisation, pairs)
             found += [run_of_root(root) for root, pair in zip(roots, pairs, strict=True) if pair not in known]
             if len(roots) < limit:

@@ -1,8 +1,7 @@
-"""Direct runs, from the root spans that tell them."""
+"""Direct runs and background work, from the spans that tell them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
 
 from tieline_api.runs.model import PageRequest, Run, RunFilter
 from tieline_api.traces.root_runs import RootQuery, RootRun
@@ -13,12 +12,13 @@ from tieline_api.traces.spans import (
     UPSTREAM_BODY,
     UPSTREAM_STATUS,
     USER,
+    DirectKind,
     Span,
 )
 from tieline_core.identity.ids import parse_id
 from tieline_protocol.run_records import RunError, UpstreamAnswer
 
-_KINDS: Mapping[str, Literal["webhook", "schedule"]] = {"webhook": "webhook", "schedule": "schedule"}
+_KINDS: Mapping[str, DirectKind] = {"webhook": "webhook", "schedule": "schedule", "background": "background"}
 
 
 def root_query(
@@ -54,7 +54,7 @@ def run_of_root(root: RootRun) -> Run:
     span = root.span
     failed = span.status == "ERROR"
     return Run(
-        id=span.execution_id,
+        id=span.run_id,
         environment=root.environment,
         kind=root.kind,
         task=span.task or span.name,

@@ -109,7 +109,7 @@ SCHEMA: Example = {"type": "object", "properties": {"region": {"type": "string"}
 PROJECT: Example = {
     **PROJECT_ITEM,
     "currentFiles": FILES_BODY,
-    "settings": {"acceptCodeChangesAutomatically": False},
+    "settings": {"acceptCodeChangesAutomatically": False, "keepInputs": False},
     "dynamicVariablesSchema": SCHEMA,
 }
 VERSION: Example = {

@@ -104,6 +104,8 @@ class Settings(Rest):
 
     accept_code_changes_automatically: bool
     """Whether deployed environments follow new files by themselves."""
+    keep_inputs: bool
+    """Whether the run history keeps the inputs of direct webhooks and schedules, so that they can be run again."""
 
 
 class Project(Rest):
@@ -163,6 +165,8 @@ class SettingsUpdate(Rest):
 
     accept_code_changes_automatically: StrictBool | None = None
     """Whether deployed environments follow new files by themselves."""
+    keep_inputs: StrictBool | None = None
+    """Whether the run history keeps the inputs of direct webhooks and schedules, so that they can be run again."""
 
 
 class ProjectUpdate(Rest):

@@ -30,7 +30,7 @@ class RunsQuery(PageQuery):
     user: _ExternalId | None = None
     """Only runs for this user, by the user's id in the customer's own application."""
     version: _Name | None = None
-    """Only runs of this version, by its id or its name. Direct webhooks and schedules have none."""
+    """Only runs of this version, by its id or its name. Not all runs tell theirs."""
     start: TimeIn | None = None
     """Only runs that were queued from this time on."""
     end: TimeIn | None = None
@@ -146,7 +146,8 @@ class Run(Rest):
     user: UserOfRun | None = None
     """Whom it is for; absent for runs of the static activation."""
     version: VersionOfRun | None = None
-    """The version whose code ran last; absent before the first attempt, and for direct webhooks and schedules."""
+    """The version whose code ran last; absent before the first attempt, for background work, and for direct webhooks
+    and schedules whose inputs are not kept."""
     attempt: int
     """The number of the attempt that is under way or was the last; 0 before the first."""
     attempts: int | None = None

@@ -6,7 +6,7 @@ from pathlib import Path
 from tieline_api import sqlite_files
 from tieline_api.sqlite_files import execute_all, version
 
-VERSION = 2
+VERSION = 3
 
 _SCHEMA = """
 create table owners (
@@ -34,7 +34,8 @@ create table spans (
   execution_id text not null,
   attributes text not null,
   received integer not null,
-  run text not null default ''
+  run text not null default '',
+  run_id text not null default ''
 );
 create unique index spans_by_id on spans (owner, trace_id, span_id);
 create index entries_by_time on spans (owner, start, id) where entry = 1;
@@ -47,10 +48,13 @@ create table streams (
   organisation text primary key,
   created text not null,
   position integer not null
-) without rowid;
-create index runs_by_time on spans (owner, start, execution_id) where run <> ''
+) without rowid
 """
-"""``run`` is the kind of the run whose root the span is, or empty (spans.py)."""
+_SINCE_3 = """
+create index runs_by_time on spans (owner, start, run_id) where run <> '';
+create index runs_by_id on spans (owner, run_id, start, id) where run <> ''
+"""
+"""``run`` is the kind of the run that the span tells, or empty (spans.py)."""
 # Version 1 did not know roots from other spans that a run begins with.
 _FROM_1 = """
 alter table spans add column run text not null default '';
@@ -59,6 +63,12 @@ update spans set run = case
   when json_extract(attributes, '$."http.request.method"') is not null then 'webhook'
   else '' end
 where entry = 1 and execution_id <> ''
+"""
+# Up to version 2 the id of a run was its execution's.
+_TO_3 = """
+alter table spans add column run_id text not null default '';
+update spans set run_id = execution_id where run <> '';
+drop index if exists runs_by_time
 """
 
 
@@ -73,6 +83,13 @@ def _make_tables(connection: sqlite3.Connection) -> None:
         return
     if found > VERSION:
         raise sqlite3.DatabaseError(f"it holds traces of version {found}, not {VERSION}")
-    execute_all(connection, _SCHEMA if found == 0 else _FROM_1)
-    execute_all(connection, _SINCE_2)
+    if found == 0:
+        execute_all(connection, _SCHEMA)
+    if found == 1:
+        execute_all(connection, _FROM_1)
+    if found < 2:
+        execute_all(connection, _SINCE_2)
+    if found > 0:
+        execute_all(connection, _TO_3)
+    execute_all(connection, _SINCE_3)
     connection.execute(f"pragma user_version = {VERSION}")

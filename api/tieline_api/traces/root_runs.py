@@ -1,16 +1,16 @@
-"""Direct runs of webhooks and schedules, which are told by their root spans alone."""
+"""Direct runs of webhooks and schedules, and background work: runs that are told by a span alone."""
 
 import heapq
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from tieline_api.sqlite_files import version
 from tieline_api.traces.query import COLUMNS, span_of_row
-from tieline_api.traces.spans import EXCEPTION_TYPE, USER, Span
+from tieline_api.traces.spans import EXCEPTION_TYPE, USER, DirectKind, Span
 
-_SINCE_VERSION = 2
+_SINCE_VERSION = 3
 
 RootPosition = tuple[int, str, str]
 """Where a run stands: its start (nanoseconds), its id, its environment."""
@@ -28,7 +28,7 @@ class RootQuery:
     newer_than: RootPosition | None = None
     newest_first: bool = True
     id: str | None = None
-    kind: Literal["webhook", "schedule"] | None = None
+    kind: DirectKind | None = None
     failed: bool | None = None
     task: str | None = None
     user: str | None = None
@@ -40,24 +40,27 @@ class RootQuery:
 
 @dataclass(frozen=True)
 class RootRun:
-    """A root span, and where it ran."""
+    """The span that tells a run, and where it ran."""
 
     environment: str
     span: Span
-    kind: Literal["webhook", "schedule"]
+    kind: DirectKind
 
     @property
     def position(self) -> RootPosition:
         """Where it stands in lists."""
-        return (self.span.start, self.span.execution_id, self.environment)
+        return (self.span.start, self.span.run_id, self.environment)
 
 
 def roots(connection: sqlite3.Connection, wanted: RootQuery) -> list[RootRun]:
     """The first ``limit`` runs in the order that is asked for."""
     found: list[RootRun] = []
     for owner, environment in _owners(connection, wanted):
-        rows = _of_owner(connection, owner, environment, wanted, f"{COLUMNS}, run")
-        found += [RootRun(environment, replace(span_of_row(row[:-1]), run=row[-1]), row[-1]) for row in rows]
+        rows = _of_owner(connection, owner, environment, wanted, f"{COLUMNS}, run, run_id")
+        found += [
+            RootRun(environment, replace(span_of_row(row[:-2]), run=row[-2], run_id=row[-1]), row[-2])
+            for row in rows
+        ]
     pick = heapq.nlargest if wanted.newest_first else heapq.nsmallest
     return pick(wanted.limit, found, key=lambda one: one.position)
 
@@ -67,7 +70,7 @@ def ids(connection: sqlite3.Connection, wanted: RootQuery) -> list[tuple[str, st
     found: list[tuple[str, str]] = []
     for owner, environment in _owners(connection, wanted):
         left = replace(wanted, limit=wanted.limit - len(found))
-        rows = _of_owner(connection, owner, environment, left, "execution_id")
+        rows = _of_owner(connection, owner, environment, left, "run_id")
         found += [(environment, row[0]) for row in rows]
     return found
 
@@ -90,8 +93,8 @@ def _of_owner(
     # A run has one root. Where there are more (attempts whose history is gone), the last one tells how it ended.
     conditions = [
         "e.owner = ? and e.run <> ''",
-        "not exists (select 1 from spans o where o.owner = e.owner and o.entry = 1 and o.run <> '' "
-        "and o.execution_id <> '' and o.execution_id = e.execution_id and (o.start, o.id) > (e.start, e.id))",
+        "not exists (select 1 from spans o where o.owner = e.owner and o.run <> '' "
+        "and o.run_id = e.run_id and (o.start, o.id) > (e.start, e.id))",
     ]
     values: list[Any] = [owner]
 
@@ -100,13 +103,13 @@ def _of_owner(
         values.extend(given)
 
     if wanted.id is not None:
-        add("e.entry = 1 and e.execution_id <> '' and e.execution_id = ?", wanted.id)
+        add("e.run_id = ?", wanted.id)
     if wanted.older_than is not None:
         add("e.start <= ?", wanted.older_than[0])
-        add("(e.start, e.execution_id, ?) < (?, ?, ?)", environment, *wanted.older_than)
+        add("(e.start, e.run_id, ?) < (?, ?, ?)", environment, *wanted.older_than)
     if wanted.newer_than is not None:
         add("e.start >= ?", wanted.newer_than[0])
-        add("(e.start, e.execution_id, ?) > (?, ?, ?)", environment, *wanted.newer_than)
+        add("(e.start, e.run_id, ?) > (?, ?, ?)", environment, *wanted.newer_than)
     if wanted.start is not None:
         add("e.start >= ?", wanted.start)
     if wanted.end is not None:
@@ -129,7 +132,7 @@ def _of_owner(
     order = "desc" if wanted.newest_first else "asc"
     return connection.execute(
         f"select {columns} from spans e where {' and '.join(conditions)} "  # noqa: S608  (constants; values are bound)
-        f"order by e.start {order}, e.execution_id {order} limit ?",
+        f"order by e.start {order}, e.run_id {order} limit ?",
         [*values, wanted.limit],
     ).fetchall()
 

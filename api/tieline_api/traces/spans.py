@@ -19,6 +19,11 @@ EXCEPTION_TYPE = "exception.type"
 EXCEPTION_MESSAGE = "exception.message"
 TRIGGER = "faas.trigger"
 HTTP_METHOD = "http.request.method"
+OPERATION = "messaging.operation.type"
+RUN_ID = "run.id"
+RUN_KIND = "run.kind"
+RUN_TASK = "run.task"
+BACKGROUND = "background"
 UPSTREAM_STATUS = "upstream.status_code"
 UPSTREAM_BODY = "upstream.body"
 SERVICE_NAME = "service.name"
@@ -45,7 +50,8 @@ _REMOTE_PARENT = 0x300
 
 StatusCode = Literal["UNSET", "OK", "ERROR"]
 _STATUS: Mapping[int, StatusCode] = {1: "OK", 2: "ERROR"}
-RunSpanKind = Literal["", "webhook", "schedule"]
+DirectKind = Literal["webhook", "schedule", "background"]
+RunSpanKind = Literal["", DirectKind]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +85,9 @@ class Span:
     size: int = field(default=0, compare=False)
     """Characters in the attributes: what it takes, roughly, until it is written."""
     run: RunSpanKind = field(default="", compare=False)
-    """The kind of the run whose root it is; empty for spans within a run, and for runs of events."""
+    """The kind of the run that it tells; empty for spans within a run, and for runs of events."""
+    run_id: str = field(default="", compare=False)
+    """The run's id: the execution's, or that of background work, which is a part of the execution it began in."""
 
 
 class RejectedSpanError(Exception):
@@ -122,6 +130,7 @@ def make_span(
         if key in held or len(held) < MAX_ATTRIBUTES:
             held[key] = value
     root = not parent_id or flags & _REMOTE_PARENT == _REMOTE_PARENT
+    run, run_id, task = _told_run(held, name, root=root)
     return Span(
         trace_id=trace_id,
         span_id=span_id,
@@ -133,21 +142,34 @@ def make_span(
         status=_STATUS.get(status, "UNSET"),
         message=message[:MAX_MESSAGE],
         service=service[:MAX_NAME],
-        task=held.get(TASK, "")[:_MAX_INDEXED],
+        task=task[:_MAX_INDEXED],
         execution_id=held.get(EXECUTION_ID, "")[:_MAX_INDEXED],
         attributes=held,
         size=size,
-        run=_run_kind(held) if root else "",
+        run=run,
+        run_id=run_id,
     )
 
 
-def _run_kind(attributes: Mapping[str, str]) -> RunSpanKind:
-    execution = attributes.get(EXECUTION_ID, "")
-    if not execution or parse_id(execution) != execution:
-        return ""
+def _told_run(attributes: Mapping[str, str], name: str, *, root: bool) -> tuple[RunSpanKind, str, str]:
+    """Kind and id of the run that a span tells, empty for none; and its task."""
+    task = attributes.get(TASK, "")
+    if attributes.get(RUN_KIND) == BACKGROUND and (run := _own_id(attributes, RUN_ID)):
+        return "background", run, attributes.get(RUN_TASK) or name
+    execution = _own_id(attributes, EXECUTION_ID)
+    if not root or not execution:
+        return "", "", task
     if attributes.get(TRIGGER) == "timer":
-        return "schedule"
-    return "webhook" if HTTP_METHOD in attributes else ""
+        return "schedule", execution, task
+    # What sends a message, such as a request to a queued webhook, is no run itself.
+    if HTTP_METHOD in attributes and attributes.get(OPERATION) != "send":
+        return "webhook", execution, task
+    return "", "", task
+
+
+def _own_id(attributes: Mapping[str, str], name: str) -> str:
+    found = attributes.get(name, "")
+    return found if found and parse_id(found) == found else ""
 
 
 def make_resource(attributes: Iterable[tuple[str, str]]) -> dict[str, str]:

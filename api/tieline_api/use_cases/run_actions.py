@@ -156,8 +156,13 @@ def why_not_again(run: Run) -> str:
 
 
 def _no_input(run: Run) -> str:
+    if run.kind == "background":
+        return "Background work cannot be run again, since nothing of it is kept: events can (ctx.publish)"
     if run.kind == "schedule":
-        return "The run's input is not kept: run the schedule itself again"
+        return (
+            "The run's input is not kept: runs of schedules can be run again that were run while "
+            "settings.keepInputs was set"
+        )
     if run.kind == "webhook":
         return (
             "The webhook's request is not kept, so it cannot be sent again: it was answered directly. Queued webhooks, "

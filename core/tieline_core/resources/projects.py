@@ -73,6 +73,9 @@ class ProjectSettings(Shape):
 
     accept_code_changes_automatically: bool = False
     """Whether deployed environments follow new files by themselves. False by default."""
+    keep_inputs: bool = False
+    """Whether the run history keeps the inputs of direct webhooks and schedules, so that they can be run again. False
+    by default."""
 
 
 class ResourceAmounts(Shape):

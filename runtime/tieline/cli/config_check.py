@@ -28,6 +28,7 @@ _FILE = frozenset(
         "projectId",
         "projectName",
         "publicUrl",
+        "settings",
         "templates",
         "users",
         "variables",
@@ -36,6 +37,7 @@ _FILE = frozenset(
 )
 _CONNECTION = frozenset({"baseUrl", "credentials", "id", "name", "system", "templateId"})
 _CREDENTIAL = frozenset({"authScheme", "data", "id", "type"})
+_SETTINGS = frozenset({"keepInputs"})
 _TEMPLATE = frozenset({"dynamic", "id", "linked"})
 _USER = frozenset({"connections", "id", "user", "variables"})
 
@@ -97,6 +99,7 @@ def _schema_finding(path: Path, problem: str, *, line: int | None = None) -> Fin
 
 def _problems(body: Mapping[str, Any]) -> Iterator[tuple[Path_, str]]:
     yield from _unknown(body, (), _FILE)
+    yield from _unknown(body.get("settings") or {}, ("settings",), _SETTINGS)
     for name, template in _objects(body.get("templates")).items():
         yield from _unknown(template, ("templates", name), _TEMPLATE)
     yield from _connections(body, ())

@@ -168,6 +168,8 @@ class Snapshot:
     """What it is made of, for the log: texts of changes by objects' names; empty for a file."""
     users: Mapping[str, Activation] = field(default_factory=_frozen)
     """Users' activations by external id, where they come with the configuration (a file at one's desk)."""
+    keep_inputs: bool = False
+    """Whether the run history keeps the inputs of direct webhooks and schedules."""
 
     @cached_property
     def static(self) -> Activation:
@@ -227,6 +229,7 @@ def parse(body: Any) -> Snapshot:
             name: _configured_activation(name, _as_mapping(value or {}, f"users.{name}"))
             for name, value in _mapping(body, "users").items()
         },
+        keep_inputs=_mapping(body, "settings").get("keepInputs") is True,
     )
 
 

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from tieline.errors import reason
 from tieline.events.queue import EventsUnavailableError
@@ -21,6 +22,8 @@ logger = logging.getLogger("tieline.events")
 _MAX_MESSAGE_BYTES = 1024 * 1024
 _MAX_MESSAGE_RECORDS = 500
 _MAX_WAITING = 10_000
+_MAX_WAITING_BYTES = 32 * 1024 * 1024
+"""Of inputs."""
 _FIRST_RETRY = 0.2
 _LONGEST_RETRY = 10.0
 _DISTANCE = 0.004
@@ -42,14 +45,18 @@ class HistoryWriter:
         self._idle = asyncio.Event()
         self._idle.set()
         self._due: asyncio.TimerHandle | None = None
+        self._input_bytes = 0
         self.dropped = 0
-        """Records of runs under way that were not written, because the engine was away for long."""
+        """Records that nobody waits for and that were not written, because the engine was away for long."""
 
     def add(self, record: RunRecord) -> None:
-        """Write a record soon. While the engine is away, the oldest of these are dropped beyond a bound."""
+        """Write a record soon. While the engine is away, the newest of these lose their inputs beyond a bound, and are
+        dropped beyond another one."""
         if len(self._waiting) >= _MAX_WAITING:
             self.dropped += 1
             return
+        if record.input and self._input_bytes + len(record.input) > _MAX_WAITING_BYTES:
+            record = replace(record, input=None, request=None)
         self._append(record, None)
         if self._due is None:
             self._due = asyncio.get_running_loop().call_later(_LINGER, self._write_soon)
@@ -80,6 +87,7 @@ class HistoryWriter:
 
     def _append(self, record: RunRecord, stored: asyncio.Future[None] | None) -> None:
         self._waiting.append((record, stored))
+        self._input_bytes += len(record.input or b"")
         self._idle.clear()
 
     async def flush(self, seconds: float) -> None:
@@ -106,6 +114,7 @@ class HistoryWriter:
             if records and size > _MAX_MESSAGE_BYTES:
                 break
             self._waiting.popleft()
+            self._input_bytes -= len(record.input or b"")
             place = under_way.pop(record.id, None)
             if place is not None and record.rank > records[place].rank:
                 records[place] = record

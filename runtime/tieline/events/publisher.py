@@ -71,8 +71,14 @@ class Publisher:
         at: datetime | None = None,
         user: str | None = None,
         traceparent: str | None = None,
+<<<<<<< HEAD
     ) -> str | None:
         """Stores an event and returns its run's id; see ``Context.publish``."""
+=======
+        run: str | None = None,
+    ) -> str | None:
+        """Stores an event and returns its run's id, ``run`` or a new one; see ``Context.publish``."""
+>>>>>>> main
         known = self._tasks.get(task)
         if known is None:
             raise UnknownTaskError(task, self._tasks)

@@ -1,6 +1,5 @@
 """What one run has of events: it publishes, and where it is tried again it has steps."""
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -8,6 +7,10 @@ from typing import Any
 
 from tieline.events.publisher import Publisher
 from tieline.events.steps import RunSteps, StepsNotAvailableError, current_step
+<<<<<<< HEAD
+=======
+from tieline.execution.ulids import derived_ulid
+>>>>>>> main
 from tieline.plain_json import encode
 from tieline.telemetry.spans import current_span
 from tieline.telemetry.trace_context import traceparent
@@ -36,7 +39,7 @@ class RunEvents:
         self._steps = steps
         self._earlier = Counter(published)
         self._published = list(published)
-        self._numbers = itertools.count(1)
+        self._places: Counter[str] = Counter()
 
     @property
     def published(self) -> tuple[str, ...]:
@@ -68,22 +71,33 @@ class RunEvents:
     ) -> str | None:
         """See ``Context.publish``."""
         user = self._user if user is None else user
-        own = id
-        content = ""
+        run, content = None, ""
         if self._steps is not None and id is None:
-            # A later attempt does not publish again what an earlier one has, as far as it knows of it. A pod that dies
-            # tells nobody, so the engine recognises it too, for a while.
-            own = f"{current_step.get() or self._run}/{next(self._numbers)}"
+            # What an earlier attempt has published is not published again. A pod that dies tells nobody what it has
+            # published, so the engine recognises it by its run, for a while.
             content = hashed(encode([task, payload, key, user]))[:_HASH]
+<<<<<<< HEAD
             if current_step.get() is None and self._earlier[content] > 0:
                 self._earlier[content] -= 1
                 return None
+=======
+            place = f"{self._run}/{current_step.get() or ''}/{content}"
+            self._places[place] += 1
+            run = derived_ulid(self._run, f"{place}/{self._places[place]}")
+            if current_step.get() is None and self._earlier[content] >= self._places[place]:
+                return run
+>>>>>>> main
         span = current_span.get()
-        run = await self._publisher.publish(
+        stored = await self._publisher.publish(
             task,
             payload,
             key=key,
+<<<<<<< HEAD
             id=own,
+=======
+            id=id,
+            run=run,
+>>>>>>> main
             delay=delay,
             at=at,
             user=user,
@@ -91,7 +105,7 @@ class RunEvents:
         )
         if content and current_step.get() is None:
             self._published.append(content)
-        return run
+        return run or stored
 
     async def step(self, name: str, call: Callable[[], Any]) -> Any:
         """See ``Context.step``; ``call`` returns a value, or something to await."""

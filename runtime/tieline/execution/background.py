@@ -11,9 +11,10 @@ from typing import Any
 
 from tieline.errors import TielineError, reason
 from tieline.execution.fair_limiter import FairLimiter, Slot
+from tieline.execution.ulids import new_ulid
 from tieline.telemetry.logs import end_run
 from tieline.telemetry.metrics import Outcome, RunMetrics
-from tieline.telemetry.spans import Span, Tracer
+from tieline.telemetry.spans import Span, Tracer, Value
 
 logger = logging.getLogger("tieline.run")
 
@@ -101,8 +102,15 @@ class BackgroundWork:
         slot = Slot(self._turns, key)
         started = time.perf_counter()
         outcome: Outcome = "interrupted"
+        # A run of its own, in the trace and the execution of the run that asked for it.
+        attributes: dict[str, Value] = {
+            "background": True,
+            "run.id": new_ulid(),
+            "run.kind": "background",
+            "run.task": name,
+        }
         try:
-            with self._tracer.span(f"background {name}", attributes={"background": True}) as span:
+            with self._tracer.span(f"background {name}", attributes=attributes) as span:
                 outcome = await self._limited(name, span, self._begun(slot, work, args, kwargs))
         finally:
             slot.release()

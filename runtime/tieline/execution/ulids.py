@@ -1,5 +1,6 @@
 """ULIDs (https://github.com/ulid/spec): sortable by time, 26 characters of Crockford's base32."""
 
+import hashlib
 import os
 import time
 
@@ -16,3 +17,9 @@ def new_ulid() -> str:
     milliseconds = time.time_ns() // 1_000_000
     moment = "".join([_PAIRS[(milliseconds >> shift) & 1023] for shift in _SHIFTS])
     return moment + os.urandom(16).translate(_CHARACTERS).decode()
+
+
+def derived_ulid(ulid: str, text: str) -> str:
+    """Of a ULID and a text always the same ULID, with the time of the first."""
+    digest = hashlib.blake2b(f"{ulid}/{text}".encode(), digest_size=16).digest()
+    return ulid[:10] + digest.translate(_CHARACTERS).decode()

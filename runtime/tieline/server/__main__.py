@@ -93,8 +93,9 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
             tracer=Tracer(exporter.take, redactor),
             documents=documents,
             publisher=events.publisher,
+            history=events.history,
         )
-        events.connect()
+        events.connect(keeps_inputs=lambda: configuration.current.keep_inputs)
         scheduled = ScheduledRuns(
             runner.calls, users=users, counts=runner.counts, timeout=settings.schedule_timeout
         )
@@ -108,7 +109,13 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
         application = webhook_application(tasks.webhooks, runner, max_body=settings.max_body)
         event_runs = EventRuns(
             runner.calls,
-            tasks=EventTasks(events=tasks.events, webhooks=tasks.queued_webhooks, application=application),
+            tasks=EventTasks(
+                events=tasks.events,
+                webhooks=tasks.webhooks,
+                schedules=tasks.schedules,
+                schedule_timeout=settings.schedule_timeout,
+                application=application,
+            ),
             queue=events.queue,
             history=events.history,
             users=users,

@@ -30,20 +30,15 @@ class Tasks:
     events: Mapping[str, EventTask] = field(default_factory=dict)
 
     @property
-    def queued_webhooks(self) -> Mapping[str, Webhook]:
-        """The webhooks whose requests are stored before they are run."""
-        return {name: webhook for name, webhook in self.webhooks.items() if webhook.delivery == "queued"}
+    def has_events(self) -> bool:
+        """Whether the code needs the event engine."""
+        return bool(self.events) or any(webhook.delivery == "queued" for webhook in self.webhooks.values())
 
     @property
     def have_keys(self) -> bool:
         """Whether any events are kept in order by a key."""
-        tasks: Iterable[EventTask | Webhook] = (*self.events.values(), *self.queued_webhooks.values())
+        tasks: Iterable[EventTask | Webhook] = (*self.events.values(), *self.webhooks.values())
         return any(task.key for task in tasks)
-
-    @property
-    def has_events(self) -> bool:
-        """Whether anything is delivered by the event engine."""
-        return bool(self.events or self.queued_webhooks)
 
 
 def load(code_dir: Path) -> Tasks:

@@ -1,4 +1,7 @@
-"""Runs of events and of queued webhooks: tried until they succeed, are rejected, or have no attempt left."""
+"""Runs of events and of queued webhooks: tried until they succeed, are rejected, or have no attempt left.
+
+Direct webhooks and schedules come here too when a run of one is run again: once.
+"""
 
 import asyncio
 import json
@@ -14,7 +17,7 @@ from aiohttp import web
 from tieline.configuration.snapshot import Activation
 from tieline.configuration.users import Users, UsersUnavailableError
 from tieline.context import activation_key
-from tieline.errors import TielineError, UpstreamError, reason
+from tieline.errors import TielineError, reason
 from tieline.events.event import Event, EventTask
 from tieline.events.history import HistoryWriter
 from tieline.events.queue import Delivery, EventQueue, EventsUnavailableError, EventTooLargeError
@@ -23,18 +26,20 @@ from tieline.events.run_events import RunEvents
 from tieline.events.steps import RunSteps, RunTakenOver, SuspendedRun
 from tieline.execution.fair_limiter import Slot
 from tieline.integration import Webhook
+from tieline.scheduling.schedules import Schedule, ScheduledRun
 from tieline.server.invoker import Invoker
 from tieline.server.request_bodies import unreadable
+from tieline.server.run_history import due_of, masked_error, masked_input
 from tieline.server.stored_request import stored_request
 from tieline.sync import SyncContext, SyncRequest
 from tieline.telemetry import logs
 from tieline.telemetry.logs import current_activation
 from tieline.telemetry.metrics import Outcome, RunMetrics
-from tieline.telemetry.redaction import current_redactor
+from tieline.telemetry.redaction import Redactor, current_redactor
 from tieline.telemetry.spans import Span, Value
 from tieline_common.backoff import exponential, jitter
 from tieline_protocol.events import EventMetadata
-from tieline_protocol.run_records import RunError, RunRecord, RunStatus, StepRecord, UpstreamAnswer
+from tieline_protocol.run_records import RunRecord, RunStatus, StepRecord
 
 logger = logging.getLogger("tieline.run")
 
@@ -43,11 +48,15 @@ MAX_INTERRUPTIONS = 3
 _LOOK_UP_SECONDS = 5.0
 """How long an event waits when its user's activation cannot be looked up."""
 _UNKNOWN = Retry()
+_ONCE = Retry(attempts=1)
 _FIRST_RETRY = 0.5
 _LONGEST_RETRY = 10.0
 _SETTLE_SECONDS = 120.0
 _MAX_DEFERRAL_SECONDS = 30 * 86400
 """How long RetryLater may put an event off: it would hold up its key for ever."""
+
+
+Task = EventTask | Webhook | Schedule
 
 
 class PodDiedError(TielineError):
@@ -62,23 +71,24 @@ class NotInThisVersionError(TielineError):
     """The version that runs has no such task."""
 
 
-class InvalidPayloadError(TielineError):
-    """The payload is not JSON."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class EventTasks:
     """What events can ask for."""
 
     events: Mapping[str, EventTask] = field(default_factory=dict)
     webhooks: Mapping[str, Webhook] = field(default_factory=dict)
+    schedules: Mapping[str, Schedule] = field(default_factory=dict)
+    schedule_timeout: float = 0
+    """Seconds, for schedules that have none of their own; 0 is no limit."""
     application: web.Application | None = None
-    """Routes the requests of queued webhooks."""
+    """Routes the requests of webhooks."""
 
-    def find(self, metadata: EventMetadata) -> EventTask | Webhook | None:
+    def find(self, metadata: EventMetadata) -> Task | None:
         """The task of an event; None where this version has none."""
         if metadata.kind == "webhook":
             return self.webhooks.get(metadata.task)
+        if metadata.kind == "schedule":
+            return self.schedules.get(metadata.task)
         return self.events.get(metadata.task)
 
 
@@ -148,7 +158,7 @@ class EventRuns:
             metadata=metadata,
             delivery=delivery,
             number=metadata.attempt + kills,
-            retry=task.retry if task else _UNKNOWN,
+            retry=_retry(task),
             started_at=self._clock(),
         )
         running = self._running[metadata.run] = asyncio.ensure_future(self._run(attempt, task, kills))
@@ -178,7 +188,7 @@ class EventRuns:
         await self._settled(delivery.done)
         return True
 
-    async def _run(self, attempt: _Attempt, task: EventTask | Webhook | None, kills: int) -> None:
+    async def _run(self, attempt: _Attempt, task: Task | None, kills: int) -> None:
         metadata = attempt.metadata
         logs.begin_run(metadata.run)
         if (metadata.has_steps or attempt.number > 1) and await self._queue.has_ended(metadata.run):
@@ -192,9 +202,10 @@ class EventRuns:
         outcome: Outcome = "interrupted"
         kind = metadata.kind
         try:
-            if kills >= MAX_INTERRUPTIONS:
+            if kills and (kills >= MAX_INTERRUPTIONS or attempt.number > attempt.retry.attempts):
+                died = "1 pod" if kills == 1 else f"{kills} pods"
                 error = PodDiedError(
-                    f"{kills} pods died while they ran it; find out why (memory, a crash), then replay it"
+                    f"{died} died while running it; find out why (memory, a crash), then replay it"
                 )
                 logger.error("%s %s is a dead letter: %s", kind.capitalize(), metadata.task, error)
                 outcome = await self._bury(attempt, error)
@@ -217,7 +228,9 @@ class EventRuns:
 
     def _report(self, attempt: _Attempt, outcome: Outcome, seconds: float) -> None:
         metadata = attempt.metadata
-        kind: Literal["webhook", "event"] = "webhook" if metadata.kind == "webhook" else "event"
+        kind: Literal["webhook", "event", "schedule"] = (
+            metadata.kind if metadata.kind in ("webhook", "schedule") else "event"
+        )
         self._counts.add(kind, metadata.task, outcome, seconds)
         fields: dict[str, Value] = {
             kind: metadata.task,
@@ -228,7 +241,7 @@ class EventRuns:
         }
         logger.info("Ran %s %s", kind, metadata.task, extra={"fields": fields})
 
-    async def _in_turn(self, attempt: _Attempt, task: EventTask | Webhook | None) -> Outcome:
+    async def _in_turn(self, attempt: _Attempt, task: Task | None) -> Outcome:
         metadata, turns = attempt.metadata, self._calls.turns
         try:
             attempt.activation = await self._activation(metadata.user)
@@ -251,7 +264,7 @@ class EventRuns:
             slot.release()
 
     async def _traced(
-        self, attempt: _Attempt, activation: Activation, task: EventTask | Webhook | None, slot: Slot
+        self, attempt: _Attempt, activation: Activation, task: Task | None, slot: Slot
     ) -> Outcome:
         metadata = attempt.metadata
         headers = {"traceparent": metadata.traceparent} if metadata.traceparent else None
@@ -282,12 +295,10 @@ class EventRuns:
                 return await self._succeed(attempt)
             return await self._failed(attempt, error, span)
 
-    async def _limited(
-        self, attempt: _Attempt, task: EventTask | Webhook | None, slot: Slot
-    ) -> Exception | None:
+    async def _limited(self, attempt: _Attempt, task: Task | None, slot: Slot) -> Exception | None:
         """What the code raised; None when it succeeded."""
-        own = task.timeout if task else None
-        seconds = self._timeout if own is None else own
+        usual = self._tasks.schedule_timeout if isinstance(task, Schedule) else self._timeout
+        seconds = usual if task is None or task.timeout is None else task.timeout
         try:
             async with asyncio.timeout(seconds or None) as deadline:
                 await self._call(attempt, task, slot)
@@ -299,7 +310,7 @@ class EventRuns:
             return error
         return None
 
-    async def _call(self, attempt: _Attempt, task: EventTask | Webhook | None, slot: Slot) -> None:
+    async def _call(self, attempt: _Attempt, task: Task | None, slot: Slot) -> None:
         metadata, activation = attempt.metadata, attempt.activation
         if task is None or activation is None:
             raise NotInThisVersionError(
@@ -324,7 +335,7 @@ class EventRuns:
         if isinstance(task, Webhook):
             await self._call_webhook(task, attempt, context, slot)
             return
-        event = self._event(attempt)
+        event = _scheduled_run(task, attempt) if isinstance(task, Schedule) else self._event(attempt)
         if task.is_async:
             await task.handler(*(context, event)[: task.arguments])
             return
@@ -445,7 +456,7 @@ class EventRuns:
         self.dead += 1
         metadata = replace(attempt.metadata, attempt=attempt.number)
         # First of all: whoever finds a run that has ended does not look for its dead letter.
-        await self._settled(lambda: attempt.delivery.bury(metadata, self._masked(reason(error))))
+        await self._settled(lambda: attempt.delivery.bury(metadata, self._redact.for_run(reason(error))))
         await self._end(attempt, "dead", error)
         await self._settled(attempt.delivery.done)
         return "failed"
@@ -499,29 +510,30 @@ class EventRuns:
             started_at=attempt.started_at,
             ended_at=None if status == "running" else now,
             next_attempt_at=next_attempt_at,
-            error=self._error(error) if error else None,
+            error=masked_error(error, self._redact) if error else None,
             trace_id=attempt.trace_id,
             replay_of=metadata.replay_of,
             steps=steps,
-            input=self._masked_input(attempt.delivery.payload) if with_input else None,
+            input=masked_input(attempt.delivery.payload, self._redact) if with_input else None,
             request=metadata.request if with_input else None,
         )
 
-    def _error(self, error: Exception) -> RunError:
-        upstream = None
-        if isinstance(error, UpstreamError):
-            upstream = UpstreamAnswer(status=error.status, body=error.body)
-        kind = type(error)
-        name = (
-            kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-        )
-        return RunError(type=name, message=self._masked(reason(error))[:4000], upstream=upstream)
+    @property
+    def _redact(self) -> Redactor:
+        return self._calls.tracer.redact
 
-    def _masked(self, text: str) -> str:
-        return self._calls.tracer.redact.for_run(text)
 
-    def _masked_input(self, payload: bytes) -> bytes:
-        try:
-            return self._masked(payload.decode()).encode()
-        except UnicodeDecodeError:
-            return payload
+def _retry(task: Task | None) -> Retry:
+    if task is None:
+        return _UNKNOWN
+    return _ONCE if isinstance(task, Schedule) else task.retry
+
+
+def _scheduled_run(schedule: Schedule, attempt: _Attempt) -> ScheduledRun:
+    try:
+        due = due_of(attempt.delivery.payload)
+    except ValueError as error:
+        raise Reject(str(error)) from None
+    return ScheduledRun(
+        schedule=schedule.name, due=due.astimezone(schedule.cron.zone), attempt=attempt.number
+    )

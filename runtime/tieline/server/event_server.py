@@ -18,6 +18,7 @@ from tieline.server.settings import Settings
 from tieline_protocol.event_streams import EventStreams
 
 _FLUSH_SECONDS = 3.0
+_SETTINGS_SECONDS = 2.0
 
 
 @dataclass
@@ -37,17 +38,24 @@ class EventServer:
         self._delivering: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None
 
-    def connect(self) -> None:
-        """Begin to connect, and to write the run history."""
+    def connect(self, *, keeps_inputs: Callable[[], bool] = lambda: False) -> None:
+        """Begin to connect, and to write the run history.
+
+        A pod connects only where its code has events, or once inputs are kept: they may be run again. A connection
+        takes some 10 MiB.
+        """
         if self.connection is not None:
-            self._connecting = asyncio.create_task(self.connection.run())
+            self._connecting = asyncio.create_task(self._connect(self.connection, keeps_inputs))
         self._writing = asyncio.create_task(self.history.run())
 
+    async def _connect(self, connection: EngineConnection, keeps_inputs: Callable[[], bool]) -> None:
+        while not (self.tasks.has_events or keeps_inputs()):  # noqa: ASYNC110  (the configuration tells nobody)
+            await asyncio.sleep(_SETTINGS_SECONDS)
+        await connection.run()
+
     def start(self, runs: EventRuns, *, capacity: int) -> None:
-        """Begin to run events, ``capacity`` at once."""
+        """Begin to run events, ``capacity`` at once. Of every code there may be runs that are to be run again."""
         self.runs = runs
-        if not self.tasks.has_events:
-            return
         if isinstance(self.queue, EngineQueue):
             self.queue.keys.wanted = self.tasks.have_keys
             delivering = self.queue.run(runs.run, capacity=capacity, cancel=runs.cancel)
@@ -80,7 +88,7 @@ class EventServer:
     def gauges(self) -> dict[str, tuple[str, Callable[[], float]]]:
         """What ``/metrics`` tells of events."""
         queue, runs = self.queue, self.runs
-        if not isinstance(queue, EngineQueue) or runs is None:
+        if not isinstance(queue, EngineQueue) or runs is None or not self.tasks.has_events:
             return {}
         return {
             "tieline_events_active": ("Events that this pod holds.", lambda: queue.in_flight),

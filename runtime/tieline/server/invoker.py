@@ -15,6 +15,7 @@ from tieline.events.publisher import Publisher
 from tieline.events.run_events import RunEvents
 from tieline.execution.background import BackgroundWork
 from tieline.execution.fair_limiter import FairLimiter, Slot
+from tieline.server.run_history import DirectRuns
 from tieline.state.documents import Documents
 from tieline.telemetry.spans import Tracer
 
@@ -34,6 +35,7 @@ class Invoker:
         background: BackgroundWork,
         threads: ThreadPoolExecutor,
         publisher: Publisher,
+        direct_runs: DirectRuns,
     ) -> None:
         self.configuration = configuration
         self.run_metadata = run_metadata
@@ -41,6 +43,7 @@ class Invoker:
         self.turns = turns
         self.background = background
         self.publisher = publisher
+        self.direct_runs = direct_runs
         self._client = client
         self._documents = documents
         self._threads = threads

@@ -13,6 +13,7 @@ from tieline.execution.ulids import new_ulid
 from tieline.scheduling.records import STATIC
 from tieline.scheduling.schedules import Schedule, ScheduledRun
 from tieline.server.invoker import Invoker
+from tieline.server.run_history import DirectRun, schedule_input
 from tieline.sync import SyncContext
 from tieline.telemetry import logs
 from tieline.telemetry.logs import current_activation
@@ -108,7 +109,13 @@ class ScheduledRuns:
                 user=activation_key(activation),
             ) as span:
                 span.attributes.update(attributes)
-                return await self._limited(schedule, run, activation, execution_id, slot, span)
+                kept = self._calls.direct_runs.begin(execution_id, "schedule", schedule.name, span)
+                if kept is not None:
+                    kept.activation, kept.input = activation, schedule_input(run.due)
+                outcome = await self._limited(schedule, run, activation, execution_id, slot, span, kept)
+            if kept is not None:
+                self._calls.direct_runs.end(kept)
+            return outcome
         finally:
             slot.release()
 
@@ -120,6 +127,7 @@ class ScheduledRuns:
         execution_id: str,
         slot: Slot,
         span: Span,
+        kept: DirectRun | None,
     ) -> Outcome:
         seconds = self._timeout if schedule.timeout is None else schedule.timeout
         whose = {"fields": _of_user(activation_key(activation))}
@@ -127,11 +135,15 @@ class ScheduledRuns:
             async with asyncio.timeout(seconds or None) as deadline:
                 await self._call(schedule, run, activation, execution_id, slot)
         except Exception as error:
-            if isinstance(error, TimeoutError) and deadline.expired():
-                span.fail(TimeoutError(f"stopped after {seconds:g} seconds"))
+            timed_out = isinstance(error, TimeoutError) and deadline.expired()
+            if timed_out:
+                error = TimeoutError(f"stopped after {seconds:g} seconds")
+            span.fail(error)
+            if kept is not None:
+                kept.error = error
+            if timed_out:
                 logger.error("Schedule %s was stopped after %g seconds", schedule.name, seconds, extra=whose)
                 return "timed_out"
-            span.fail(error)
             logger.exception("Schedule %s failed: %s", schedule.name, reason(error), extra=whose)
             return "failed"
         return "succeeded"

@@ -23,7 +23,7 @@ DEDUPLICATION_HEADERS = ("Webhook-Id", "Idempotency-Key")
 """Senders that repeat a request repeat these (Standard Webhooks, and the draft of the IETF)."""
 
 
-def kept(request: web.Request, redact: Redactor) -> WebhookRequest:
+def kept_request(request: web.Request, redact: Redactor) -> WebhookRequest:
     """Method, path and headers, without credentials and with known secrets masked. All headers have 16 KiB at most."""
     headers, size = [], 0
     for name, value in request.headers.items():

@@ -17,6 +17,7 @@ from tieline.configuration.users import ConfiguredUsers, Users, UsersUnavailable
 from tieline.context import Context, RunMetadata
 from tieline.errors import TielineError, reason
 from tieline.events.event import key_in
+from tieline.events.history import HistoryWriter
 from tieline.events.publisher import MAX_KEY, Publisher
 from tieline.events.queue import EventsUnavailableError, NoEvents
 from tieline.execution.background import BackgroundWork
@@ -29,7 +30,8 @@ from tieline.server.invoker import Invoker
 from tieline.server.refused_error import RefusedError
 from tieline.server.request_bodies import bounded, put_back, read_bounded, unreadable
 from tieline.server.responses import EXECUTION_ID_HEADER, answer, error_answer
-from tieline.server.stored_request import DEDUPLICATION_HEADERS, kept
+from tieline.server.run_history import DirectRun, DirectRuns
+from tieline.server.stored_request import DEDUPLICATION_HEADERS, kept_request
 from tieline.server.webhook_auth import unauthenticated, verify
 from tieline.state.documents import Documents, MemoryDocuments
 from tieline.sync import SyncContext, SyncRequest
@@ -79,6 +81,7 @@ class Runner:
         tracer: Tracer | None = None,
         documents: Documents | None = None,
         publisher: Publisher | None = None,
+        history: HistoryWriter | None = None,
     ) -> None:
         self.leaving = GracefulDrain()
         self.counts = RunMetrics(project=run_metadata.project.name, environment=run_metadata.environment.name)
@@ -113,6 +116,9 @@ class Runner:
             background=self.background,
             threads=threads,
             publisher=publisher or Publisher(NoEvents(), {}),
+            direct_runs=DirectRuns(
+                history, configuration, redact=self._tracer.redact, version=run_metadata.version
+            ),
         )
 
     def close(self) -> None:
@@ -169,14 +175,28 @@ class Runner:
             resource = request.match_info.route.resource
             span.attributes["http.request.method"] = request.method
             span.attributes["http.route"] = resource.canonical if resource else ""
-            response = await self._limited(webhook, request, execution_id, span, slot)
+            kept: DirectRun | None = None
+            if webhook.delivery == "queued":
+                # The run has a span of its own, where one was accepted.
+                span.attributes["messaging.operation.type"] = "send"
+            else:
+                kept = self.calls.direct_runs.begin(execution_id, "webhook", webhook.name, span)
+            response = await self._limited(webhook, request, execution_id, span, slot, kept)
             span.attributes["http.response.status_code"] = response.status
             if response.status >= 500 and span.error is None:
                 span.fail(str(response.status))
-            return response
+        if kept is not None:
+            self.calls.direct_runs.end(kept, response.status)
+        return response
 
     async def _limited(
-        self, webhook: Webhook, request: web.Request, execution_id: str, span: Span, slot: Slot
+        self,
+        webhook: Webhook,
+        request: web.Request,
+        execution_id: str,
+        span: Span,
+        slot: Slot,
+        kept: DirectRun | None,
     ) -> web.StreamResponse:
         deadline = self._deadlines.begin()
         try:
@@ -189,6 +209,8 @@ class Runner:
                     span.tell(activation=activation.id, **_user(activation))
                 if webhook.delivery == "queued":
                     return await self._queue_request(webhook, request, execution_id, activation, span)
+                if kept is not None:
+                    await kept.admit(activation, request)
                 context = self.calls.context(execution_id, activation)
                 if webhook.is_async:
                     return answer(await webhook.handler(*(context, request)[: webhook.arguments]))
@@ -199,11 +221,13 @@ class Runner:
             return _refused(refused, execution_id)
         except Exception as error:
             if isinstance(error, TimeoutError) and deadline.expired:
-                return self._timed_out(webhook, execution_id)
+                return self._timed_out(webhook, execution_id, kept)
             if unread := unreadable(error):
                 logger.warning("Webhook %s was called in vain: %s", webhook.name, unread)
                 return _refused(unread, execution_id)
             span.fail(error)
+            if kept is not None:
+                kept.error = error
             logger.exception("Webhook %s failed: %s", webhook.name, reason(error))
             return error_answer(
                 500,
@@ -234,7 +258,7 @@ class Runner:
             key=_key(webhook, body),
             event_id=next((one[:_MAX_EVENT_ID] for one in identifiers if one), None),
             traceparent=traceparent(span.context),
-            request=kept(request, redact),
+            request=kept_request(request, redact),
         )
         try:
             stored = await self.calls.publisher.store(metadata, body, attempts=webhook.retry.attempts)
@@ -249,8 +273,10 @@ class Runner:
         content = {"runId": execution_id} if stored else {"duplicate": True}
         return web.json_response(content, status=202)
 
-    def _timed_out(self, webhook: Webhook, execution_id: str) -> web.Response:
+    def _timed_out(self, webhook: Webhook, execution_id: str, kept: DirectRun | None) -> web.Response:
         seconds = self._limits.run_timeout
+        if kept is not None:
+            kept.error = TimeoutError(f"stopped after {seconds:g} seconds")
         logger.error("Webhook %s was stopped after %g seconds", webhook.name, seconds)
         return error_answer(
             504,

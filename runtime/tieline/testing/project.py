@@ -140,7 +140,7 @@ class Project:
         self._event_runs = EventRuns(
             self._runner.calls,
             tasks=EventTasks(
-                events=self._tasks.events, webhooks=self._tasks.queued_webhooks, application=application
+                events=self._tasks.events, webhooks=self._tasks.webhooks, application=application
             ),
             queue=self._queue,
             history=self._events.history,

@@ -207,6 +207,7 @@ class ProjectItem(Strict):
 
 class Settings(Strict):
     accept_code_changes_automatically: bool
+    keep_inputs: bool
 
 
 class Project(ProjectItem):

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tests.harness.cluster.kubectl import Kubectl, Organisation
-from tests.harness.session.waiting import PATIENCE
+from tests.harness.session.waiting import PATIENCE, eventually
 from tests.integration.api.conftest import Answer, Client
 from tests.integration.api.objects import bring_connection, connect, make_project, make_template, wait_for
 from tests.integration.api.pods import ENVIRONMENT, account_token, ask
@@ -21,7 +21,8 @@ def test_a_pod_is_told_its_connections_with_their_values(
     make_template(client, project=project, system=template["id"], name="each", dynamic=True)
     make_template(client, project=project, system=template["id"], name="open")
     connection = connect(client, template, "s3cr3t")
-    answer = ask(client, account_token(kubectl, org, project))
+    token = account_token(kubectl, org, project)
+    answer = ask(client, token)
     assert answer.status == 200
     assert answer.headers["Cache-Control"] == "no-store"
     body = answer.json
@@ -31,6 +32,9 @@ def test_a_pod_is_told_its_connections_with_their_values(
     assert body["environment"] == {"id": project["environments"][0]["id"], "name": "production"}
     assert body["variables"] == {}
     assert body["variablesSchema"] == {"type": "object", "properties": {}}
+    assert body["settings"] == {"keepInputs": False}
+    client.ok("PUT", f"/projects/{project['id']}", {"settings": {"keepInputs": True}})
+    eventually("the setting", lambda: ask(client, token).json["settings"]["keepInputs"])
     assert list(body["connections"]) == ["shop"]
     shop = body["connections"]["shop"]
     assert shop["id"] == connection["id"]

@@ -23,7 +23,7 @@ def _path(project: dict[str, Any]) -> str:
 
 def test_a_new_project_has_one_draft_environment_and_an_empty_schema(client: Client) -> None:
     project = make_project(client)
-    assert project["settings"] == {"acceptCodeChangesAutomatically": False}
+    assert project["settings"] == {"acceptCodeChangesAutomatically": False, "keepInputs": False}
     assert project["currentFiles"] == {"files": [], "labels": {}}
     assert project["dynamicVariablesSchema"] == {"type": "object", "properties": {}}
     environment = project["environments"][0]
@@ -56,8 +56,10 @@ def test_updating_the_record_leaves_files_and_what_runs_alone(
         "PUT", _path(project), {"name": "Renamed", "settings": {"acceptCodeChangesAutomatically": True}}
     )
     assert updated["name"] == "Renamed"
-    assert updated["settings"] == {"acceptCodeChangesAutomatically": True}
+    assert updated["settings"] == {"acceptCodeChangesAutomatically": True, "keepInputs": False}
     assert client.ok("PUT", _path(project), {"settings": {}})["settings"] == updated["settings"]
+    both = client.ok("PUT", _path(project), {"settings": {"keepInputs": True}})["settings"]
+    assert both == {"acceptCodeChangesAutomatically": True, "keepInputs": True}
     after = stored(kubectl, org, "project", project["id"])["spec"]
     assert {key: after[key] for key in ("source", "environments")} == {
         key: before[key] for key in ("source", "environments")

@@ -214,11 +214,31 @@ def test_a_dead_letter_is_run_again_as_the_webhook_that_it_was(deployed: Deploye
     assert EventMetadata.parse(found[1]).request == request
 
 
+def test_direct_runs_whose_input_is_kept_are_run_again_as_what_they_were(deployed: Deployed) -> None:
+    request = WebhookRequest(method="PUT", path="/orders/users/ann?a=1", headers=[("X-Shop", "berlin")])
+    ended = {"status": "failed", "attempt": 1, "attempts": 1, "user": "ann"}
+    webhook = record(kind="webhook", task="orders", input=b"body", request=request, **ended)
+    schedule = record(kind="schedule", task="nightly", input=b'{"due": "2026-11-24T09:00:00Z"}', **ended)
+    deployed.report(webhook, schedule)
+    for run in (webhook, schedule):
+        new = deployed.client.ok("POST", f"{deployed.path}/{run.id}/replay", status=202)
+        subject = deployed.streams.event(run.task, new["id"])
+        found = message_at(deployed.engine, deployed.streams.queue, subject)
+        assert found is not None
+        assert found[0] == run.input
+        metadata = EventMetadata.parse(found[1])
+        assert (metadata.kind, metadata.user, metadata.request) == (run.kind, "ann", run.request)
+    again = deployed.client.ok("POST", f"{deployed.path}/replay", {"status": "failed"}, status=202)
+    assert again["count"] == 2
+
+
 def test_what_cannot_be_run_again_says_why(deployed: Deployed) -> None:
     running = record(status="running", attempt=1)
     direct = record(status="succeeded", attempt=1, kind="webhook", task="orders")
-    deployed.report(running, direct)
-    for run, reason in ((running, "has ended"), (direct, "request is not kept")):
+    schedule = record(status="succeeded", attempt=1, kind="schedule", task="nightly")
+    deployed.report(running, direct, schedule)
+    reasons = ((running, "has ended"), (direct, "request is not kept"), (schedule, "input is not kept"))
+    for run, reason in reasons:
         answer = deployed.client("POST", f"{deployed.path}/{run.id}/replay")
         assert (answer.status, answer.json["code"]) == (409, "conflict")
         assert reason in answer.json["message"]

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from tests.unit.api.traces.otlp_requests import NOW, OWNER, SECOND, make
+from tieline_api.runs.roots import run_of_root
+from tieline_api.traces.query import RunQuery
 from tieline_api.traces.root_runs import RootQuery
 from tieline_api.traces.spans import Owner, Span
 from tieline_api.traces.store import Limits, TraceStore
@@ -42,7 +44,7 @@ def keep(store: TraceStore, *spans: Span, owner: Owner = OWNER) -> None:
 
 
 def ids(store: TraceStore, wanted: RootQuery = ALL) -> list[str]:
-    found = [one.span.execution_id for one in store.roots(wanted)]
+    found = [one.span.run_id for one in store.roots(wanted)]
     counted = [run for _, run in store.root_ids(wanted)]
     assert len(counted) == len(found)
     assert wanted.limit < 100 or sorted(counted) == sorted(found)
@@ -60,9 +62,32 @@ def test_roots_are_runs_and_what_is_in_them_is_not(store: TraceStore) -> None:
         within,
         root(5, trigger="none"),
         root(6, "no id"),
+        root(7, attributes=[("messaging.operation.type", "send")]),
     )
     assert ids(store) == [remote, schedule, webhook]
     assert [one.kind for one in store.roots(ALL)] == ["webhook", "schedule", "webhook"]
+
+
+def test_background_work_is_a_run_in_the_trace_of_the_run_that_it_began_in(store: TraceStore) -> None:
+    webhook, work, failed = new_id(), new_id(), new_id()
+
+    def background(number: int, run: str, **fields: Any) -> Span:
+        attributes = [("run.kind", "background"), ("run.id", run), ("run.task", "forward")]
+        parent = {"kind": 1, "parent_id": b"12345678", "trace_id": root(1).trace_id}
+        return root(number, webhook, trigger="none", attributes=attributes, **parent, **fields)
+
+    told = background(2, work)
+    keep(store, root(1, webhook), told, background(3, failed, status=2), background(4, "no id"))
+    assert ids(store) == [failed, work, webhook]
+    assert ids(store, replace(ALL, kind="background")) == [failed, work]
+    assert ids(store, replace(ALL, task="forward", failed=False)) == [work]
+    (found,) = store.roots(replace(ALL, id=work))
+    run = run_of_root(found)
+    assert (run.id, run.kind, run.task, run.status) == (work, "background", "forward", "succeeded")
+    assert run.trace_id == root(1).trace_id.hex()
+    assert ids(store, replace(ALL, newer_than=found.position, newest_first=False)) == [failed]
+    page = store.runs(OWNER, RunQuery(first=10))
+    assert [span.execution_id for span in page.entries] == [webhook], "it is no trace of its own"
 
 
 def test_filters_and_positions(store: TraceStore) -> None:
@@ -91,7 +116,8 @@ def test_of_several_roots_of_a_run_the_last_counts(store: TraceStore) -> None:
     assert [one.span.status for one in store.roots(ALL)] == ["UNSET"]
 
 
-def test_the_file_of_an_earlier_release_is_brought_up_to_date(tmp_path: Path) -> None:
+@pytest.mark.parametrize("release", [1, 2])
+def test_the_file_of_an_earlier_release_is_brought_up_to_date(tmp_path: Path, release: int) -> None:
     path = tmp_path / "traces.db"
     before = TraceStore(path, Limits())
     before.start()
@@ -100,9 +126,16 @@ def test_the_file_of_an_earlier_release_is_brought_up_to_date(tmp_path: Path) ->
     before.stop()
     with sqlite3.connect(path) as connection:
         connection.execute("drop index runs_by_time")
-        connection.execute("drop table streams")
-        connection.execute("alter table spans drop column run")
-        connection.execute("pragma user_version = 1")
+        connection.execute("drop index runs_by_id")
+        connection.execute("alter table spans drop column run_id")
+        if release == 1:
+            connection.execute("drop table streams")
+            connection.execute("alter table spans drop column run")
+        else:
+            connection.execute(
+                "create index runs_by_time on spans (owner, start, execution_id) where run <> ''"
+            )
+        connection.execute(f"pragma user_version = {release}")
     connection.close()
     after = TraceStore(path, Limits())
     assert after.roots(ALL) == []

@@ -17,6 +17,7 @@ from tieline import Context, Integration, SyncContext, TooMuchBackgroundWorkErro
 from tieline.server.applications import webhook_application
 from tieline.server.webhook_runs import Limits, Runner
 from tieline.telemetry.spans import Span, Tracer
+from tieline_core.identity.ids import parse_id
 
 Client = TestClient[web.Request, web.Application]
 Serve = Callable[..., Awaitable[Client]]
@@ -82,7 +83,12 @@ async def test_the_answer_does_not_wait_for_it_and_it_is_part_of_the_trace(
     assert run.end < background.end
     assert background.parent_id == run.context.span_id
     assert request.parent_id == background.context.span_id
-    assert background.attributes["executionId"] == response.headers["X-Tieline-Execution-Id"]
+    execution = response.headers["X-Tieline-Execution-Id"]
+    assert background.attributes["executionId"] == execution
+    identifier = str(background.attributes["run.id"])
+    assert parse_id(identifier) == identifier != execution
+    assert (background.attributes["run.kind"], background.attributes["run.task"]) == ("background", "notify")
+    assert "run.id" not in request.attributes
     assert runners[0].counts.runs["background", "notify", "succeeded"] == 1
 
 

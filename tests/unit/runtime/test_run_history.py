@@ -1,0 +1,53 @@
+"""The run history that pods write is bounded while nobody takes it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.unit.api.runs.run_records import record
+from tieline.configuration.snapshot import parse
+from tieline.events.history import HistoryWriter
+from tieline.events.queue import EventsUnavailableError
+from tieline.server.run_history import due_of, schedule_input
+from tieline_protocol.run_records import RunRecord, decode
+
+MIB = 1024 * 1024
+
+
+async def test_while_the_engine_is_away_inputs_and_then_records_are_given_up() -> None:
+    away, written = True, list[RunRecord]()
+
+    async def write(content: bytes) -> None:
+        if away:
+            raise EventsUnavailableError("away")
+        written.extend(decode(content))
+
+    history = HistoryWriter(write)
+    for number in range(10_010):
+        history.add(record(status="succeeded", attempt=1, input=b"a" * MIB if number < 40 else None))
+    assert history.dropped == 10
+    away = False
+    writing = asyncio.create_task(history.run())
+    await history.flush(20)
+    writing.cancel()
+    assert len(written) == 10_000
+    assert sum(len(one.input or b"") for one in written) == 32 * MIB
+    history.add(record(status="succeeded", attempt=1, input=b"a" * MIB))
+    assert history.dropped == 10
+
+
+@pytest.mark.parametrize("setting", [{"keepInputs": "yes"}, {"keepInputs": None}, {}, None])
+def test_inputs_are_kept_where_the_setting_says_so(setting: object) -> None:
+    assert parse({"settings": {"keepInputs": True}}).keep_inputs
+    assert not parse({"settings": setting}).keep_inputs
+
+
+def test_a_due_time_is_read_as_it_was_written() -> None:
+    due = datetime(2026, 11, 24, 9, tzinfo=UTC)
+    assert due_of(schedule_input(due)) == due
+    for wrong in (b"", b"[]", b'{"due": 1}', b'{"due": "2026-11-24T09:00:00"}', b"\xff"):
+        with pytest.raises(ValueError, match="The input of a schedule is"):
+            due_of(wrong)
