@@ -71,14 +71,9 @@ class Publisher:
         at: datetime | None = None,
         user: str | None = None,
         traceparent: str | None = None,
-<<<<<<< HEAD
-    ) -> str | None:
-        """Stores an event and returns its run's id; see ``Context.publish``."""
-=======
         run: str | None = None,
     ) -> str | None:
         """Stores an event and returns its run's id, ``run`` or a new one; see ``Context.publish``."""
->>>>>>> main
         known = self._tasks.get(task)
         if known is None:
             raise UnknownTaskError(task, self._tasks)
@@ -92,7 +87,7 @@ class Publisher:
         if key is None:
             key = known.key_of(json.loads(content) if known.key else None)
         metadata = EventMetadata(
-            run=new_ulid(),
+            run=run or new_ulid(),
             kind="event",
             task=task,
             queued_at=now,

@@ -7,10 +7,7 @@ from typing import Any
 
 from tieline.events.publisher import Publisher
 from tieline.events.steps import RunSteps, StepsNotAvailableError, current_step
-<<<<<<< HEAD
-=======
 from tieline.execution.ulids import derived_ulid
->>>>>>> main
 from tieline.plain_json import encode
 from tieline.telemetry.spans import current_span
 from tieline.telemetry.trace_context import traceparent
@@ -76,28 +73,18 @@ class RunEvents:
             # What an earlier attempt has published is not published again. A pod that dies tells nobody what it has
             # published, so the engine recognises it by its run, for a while.
             content = hashed(encode([task, payload, key, user]))[:_HASH]
-<<<<<<< HEAD
-            if current_step.get() is None and self._earlier[content] > 0:
-                self._earlier[content] -= 1
-                return None
-=======
             place = f"{self._run}/{current_step.get() or ''}/{content}"
             self._places[place] += 1
             run = derived_ulid(self._run, f"{place}/{self._places[place]}")
             if current_step.get() is None and self._earlier[content] >= self._places[place]:
                 return run
->>>>>>> main
         span = current_span.get()
         stored = await self._publisher.publish(
             task,
             payload,
             key=key,
-<<<<<<< HEAD
-            id=own,
-=======
             id=id,
             run=run,
->>>>>>> main
             delay=delay,
             at=at,
             user=user,
