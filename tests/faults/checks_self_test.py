@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import time
@@ -15,6 +16,7 @@ from tests.faults.history import History
 from tests.faults.observation import Observation
 from tests.harness.cluster.deployed_platform import http
 from tests.integration.operator.running_operator import RunningOperator
+from tieline_protocol.event_streams import EventStreams
 
 NOTICED_WITHIN = 15.0
 
@@ -65,8 +67,40 @@ def sabotage(history: History, seen: Observation) -> None:
     kubectl("patch", "configmap", "sabotage", "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
     kubectl("delete", "configmap", "sabotage")
 
+    _lost_event(history)
+    _swapped_events(history)
     _second_leader(history, kubernetes_name)
     _used_token(history)
+
+
+def _lost_event(history: History) -> None:
+    """An event that was accepted is deleted before its time comes."""
+    events, rest = history.events, history.rests[0]
+    run = events.publish("free", delay=2)
+    assert run is not None, "no event is accepted at rest"
+    (project,) = events.projects()
+    streams = EventStreams(rest.organisation, events.parts[project.name].environment)
+
+    async def purge() -> None:
+        client = await next(iter(history.stage.engines.values())).admin()
+        await client.jetstream().purge_stream(streams.later, subject=streams.waiting(run))
+        await client.close()
+
+    asyncio.run(purge())
+    time.sleep(4)
+    _noticed("an event that is lost", f"accepted as {run}", lambda: history.judged_events().complaints)
+    events.publications.pop()
+
+
+def _swapped_events(history: History) -> None:
+    """As if two events of a key had been accepted in the other order."""
+    own = history.events.publications
+    kept = list(own)
+    chain = [index for index, one in enumerate(own) if one.chain == "chain-0" and one.accepted]
+    first, last = chain[0], chain[-1]
+    own[first], own[last] = replace(own[first], run=own[last].run), replace(own[last], run=own[first].run)
+    _noticed("events out of order", "Out of order", lambda: history.judged_events().complaints)
+    own[:] = kept
 
 
 def _second_leader(history: History, project: str) -> None:

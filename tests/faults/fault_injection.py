@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.faults.ha_platform import APIS, FAKETIME, OPERATORS, Stage
+from tests.faults.ha_platform import APIS, ENGINES, FAKETIME, OPERATORS, Stage
 from tests.faults.worker import Log
 
 QUOTA = "exhausted"
@@ -78,7 +78,11 @@ class FaultInjector:
             lambda: self._kill_component("etcd"),
             lambda: self._pause_component("kube-apiserver"),
             lambda: self._pause_component("etcd"),
+            self._kill_engine,
+            self._kill_engine,
+            self._pause_engine,
             self._kill_pods,
+            self._pause_pods,
             self._delete_pods,
             self._cut_watches,
             self._forget_versions,
@@ -122,6 +126,31 @@ class FaultInjector:
         with self._episode("skew", replica.name, f"its clock is {replica.skew:+d} s ahead from now on"):
             replica.process.signal(signal.SIGKILL)
             self.stage.begin(replica)
+
+    # --- the event engine -------------------------------------------------------------------------------
+
+    def _kill_engine(self) -> None:
+        """One server, or now and then two, without which nothing is accepted."""
+        names = self.rng.sample(ENGINES, self.rng.choice((1, 1, 2)))
+        away = self.rng.uniform(0, 10)
+        with self._episode("kill", "engine", f"{', '.join(names)} for {away:.0f} s"):
+            for name in names:
+                self.stage.engines[name].kill()
+            try:
+                time.sleep(away)
+            finally:
+                for name in names:
+                    self.stage.begin_engine(self.stage.engines[name])
+
+    def _pause_engine(self) -> None:
+        engine = self.stage.engines[self.rng.choice(ENGINES)]
+        length = self.rng.uniform(3, self.longest_pause)
+        with self._episode("pause", "engine", f"{engine.name} for {length:.0f} s"):
+            engine.signal(signal.SIGSTOP)
+            try:
+                time.sleep(length)
+            finally:
+                engine.signal(signal.SIGCONT)
 
     # --- Kubernetes -------------------------------------------------------------------------------------
 
@@ -177,6 +206,19 @@ class FaultInjector:
             for name in chosen:
                 for pid in _processes_of(pods[name]):
                     os.kill(pid, signal.SIGKILL)
+
+    def _pause_pods(self) -> None:
+        """For longer than an event is leased, if the kubelet lets them live."""
+        pods = self._pods()
+        chosen = self.rng.sample(sorted(pods), min(2, len(pods)))
+        length = self.rng.uniform(10, 1.5 * self.longest_pause)
+        with self._episode("pause", "pods", f"{', '.join(chosen)} for {length:.0f} s"):
+            processes = [pid for name in chosen for pid in _processes_of(pods[name])]
+            try:
+                _send(processes, signal.SIGSTOP)
+                time.sleep(length)
+            finally:
+                _send(processes, signal.SIGCONT)
 
     def _delete_pods(self) -> None:
         pods = self._pods()
@@ -252,6 +294,12 @@ class FaultInjector:
             yield
         finally:
             self.episodes.append(Episode(kind, target, began, time.monotonic()))
+
+
+def _send(processes: Sequence[int], number: signal.Signals) -> None:
+    for pid in processes:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def _processes_of(uid: str) -> list[int]:

@@ -25,17 +25,20 @@ from tests.faults.cluster import FaultyCluster
 from tests.faults.shop import Shop
 from tests.faults.socket_owner import sender_of
 from tests.harness.cluster.kubectl import ROOT, Kubectl, Organisation, install_definitions, make_organisation
-from tests.harness.processes.ports import free_port
+from tests.harness.processes.nats_server import NatsServer
+from tests.harness.processes.ports import free_port, free_ports
 from tests.harness.processes.running_api import RunningApi
 from tests.harness.processes.running_process import RunningProcess
 from tests.harness.processes.tcp_relay import Relay, through_relay
 from tests.integration.operator.running_operator import RunningOperator
+from tieline_core.engine.trust import EngineTrust
 from tieline_core.identity.ids import ORGANISATION_LABEL
 
 PLATFORM = "faults-platform"
 LEASE = "tieline-operator"
 OPERATORS = ("operator-a", "operator-b")
 APIS = ("api-a", "api-b")
+ENGINES = ("engine-a", "engine-b", "engine-c")
 FAKETIME = Path(f"/usr/lib/{platform.machine()}-linux-gnu/faketime/libfaketime.so.1")
 """Where Debian's libfaketime is."""
 TRACES_DISK = "2m"
@@ -65,6 +68,7 @@ class Stage:
     image: str = ""
     """Of project pods; this checkout's where it is empty."""
     replicas: dict[str, Replica] = field(default_factory=dict)
+    engines: dict[str, NatsServer] = field(default_factory=dict)
     _spawner: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
     _closing: ExitStack = field(default_factory=ExitStack)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -76,6 +80,7 @@ class Stage:
         self.kubeconfig = made.kubeconfig
         self.node = self._node_address()
         self.image = self.image or self.cluster.runtime_image()
+        self._engine()
         self._install()
         # Of an earlier history on a cluster that was kept.
         self.kubectl("delete", "namespace", "-l", ORGANISATION_LABEL, "--wait=false")
@@ -98,6 +103,9 @@ class Stage:
         for replica in self.replicas.values():
             replica.process.signal(signal.SIGCONT)
             replica.process.signal(signal.SIGKILL)
+        for engine in self.engines.values():
+            engine.signal(signal.SIGCONT)
+            engine.kill()
         self._closing.close()
         self._spawner.shutdown()
 
@@ -143,6 +151,10 @@ class Stage:
             if replica.process.pid is None:
                 self._spawner.submit(replica.process.spawn).result(30)
 
+    def begin_engine(self, engine: NatsServer) -> None:
+        """Starts a server of the engine, and does not wait."""
+        self._spawner.submit(engine.spawn).result(30)
+
     def await_ready(self, replica: Replica) -> None:
         """Returns once it works, or waits for its Lease."""
         if isinstance(replica.process, RunningOperator):
@@ -166,12 +178,48 @@ class Stage:
         addresses = nodes[0]["status"]["addresses"]
         return str(next(one["address"] for one in addresses if one["type"] == "InternalIP"))
 
+    def _engine(self) -> None:
+        """Three servers that keep each stream three times, as in deploy/overlays/highly-available."""
+        trust = EngineTrust()
+        ports = free_ports(3 * len(ENGINES))
+        routes = tuple(f"nats://{self.node}:{port}" for port in ports[:3])
+        for number, name in enumerate(ENGINES):
+            folder = self.folder / name
+            folder.mkdir(parents=True)
+            self.engines[name] = NatsServer(
+                folder=folder,
+                port=ports[3 + number],
+                monitoring_port=ports[6 + number],
+                host=self.node,
+                cluster_port=ports[number],
+                routes=routes,
+                name=name,
+                trust=trust,
+            )
+        for engine in self.engines.values():
+            self.begin_engine(engine)
+        for name, engine in self.engines.items():
+            _until(f"{name} is ready", engine.ready)
+
+    @property
+    def engine_urls(self) -> str:
+        return ",".join(engine.url for engine in self.engines.values())
+
     def _install(self) -> None:
         install_definitions(self.kubectl, "-k", str(ROOT / "crds"))
         apply = ("apply", "--server-side", "--force-conflicts")
         self.kubectl(*apply, "-f", str(ROOT / "deploy" / "base" / "roles.yaml"))
         self.kubectl("create", "namespace", PLATFORM, check=False)
-        objects: list[dict[str, Any]] = []
+        first = next(iter(self.engines.values()))
+        trust = first.trust.to_values() | {"encryption-key": first.encryption_key}
+        objects: list[dict[str, Any]] = [
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": "tieline-engine-trust", "namespace": PLATFORM},
+                "stringData": trust,
+            }
+        ]
         for part, names in (("operator", OPERATORS), ("api", APIS)):
             for document in yaml.safe_load_all((ROOT / "deploy" / "base" / f"{part}-rbac.yaml").read_text()):
                 objects += _bound(document, names)
@@ -204,6 +252,8 @@ class Stage:
             "TIELINE_RUNTIME_IMAGE": self.image,
             "TIELINE_API_URL": f"http://tieline-api.{PLATFORM}.svc",
             "TIELINE_EGRESS_ALLOWED": f"{self.node}/32",
+            "TIELINE_ENGINE_URL": self.engine_urls,
+            "TIELINE_ENGINE_REPLICAS": str(len(ENGINES)),
         }
         process = RunningOperator(kubeconfig=kubeconfig, namespaces=(PLATFORM,), log=log, variables=variables)
         self.replicas[name] = Replica(name, process, relay)
@@ -216,6 +266,9 @@ class Stage:
         variables = {
             "TIELINE_TRACES_FILE": str(disk / "traces.db"),
             "TIELINE_EGRESS_ALLOWED": f"{self.node}/32",
+            "TIELINE_RUNS_FILE": str(log.with_name("runs.db")),
+            "TIELINE_ENGINE_URL": self.engine_urls,
+            "TIELINE_ENGINE_CREDENTIALS_FILE": str(next(iter(self.engines.values())).credentials_file()),
             "TIELINE_RATE_LIMIT": "0",
             "TIELINE_FAILED_LIMIT": "0",
         }

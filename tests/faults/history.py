@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 
 from tests.faults import audit_records, checks
 from tests.faults.clients import KubectlClient, Rest
+from tests.faults.event_traffic import EventWorker
+from tests.faults.events.verdict import EventVerdict
 from tests.faults.fault_injection import Episode, FaultInjector
 from tests.faults.ha_platform import Stage, secret_manifest
 from tests.faults.kubectl_worker import SYSTEM, KubectlWorker
@@ -63,6 +65,10 @@ class History:
             self.workers.append(
                 RestWorker(name, self.model, stage.shop, self.log, rng, rest=own, system=system)
             )
+        rng = random.Random(f"{self.seed} eve")
+        own = self._rest(stage.api_urls, "eve")
+        self.events = EventWorker("eve", self.model, stage.shop, self.log, rng, rest=own, system=system)
+        self.workers.append(self.events)
         for name in ("cat", "dan"):
             rng = random.Random(f"{self.seed} {name}")
             own = self._rest(stage.api_urls, name)
@@ -116,6 +122,8 @@ class History:
             + (f", {len(ended)} log-ins lost with their process" if ended else ""),
             shown=True,
         )
+        counts = self.judged_events().counts
+        self.log.note(f"  events: {', '.join(f'{n:,} {what}' for what, n in counts.items())}", shown=True)
         return seen
 
     def written_down(self) -> list[str]:
@@ -143,9 +151,16 @@ class History:
     def look(self) -> tuple[Observation, checks.Verdict]:
         seen = look(self.stage.kubectl, self.stage.organisation.namespace, self.rests)
         judged = checks.judge(self.model, seen, datetime.now(UTC))
+        events = self.judged_events().complaints if not judged.complaints else []
         there = self.stage.kubectl("get", "namespaces", "-o", "name", check=False).stdout.split()
         left = [f"{name} is still there" for name in there if name.removeprefix("namespace/") in self.doomed]
-        return seen, checks.Verdict(judged.facts, [*judged.complaints, *left])
+        return seen, checks.Verdict(judged.facts, [*judged.complaints, *left, *events])
+
+    def judged_events(self) -> EventVerdict:
+        """What is wrong with the events of the project that has some."""
+        rest = self.rests[int(time.monotonic()) % len(self.rests)]
+        engine = next(iter(self.stage.engines.values()))
+        return self.events.judged(rest, engine, self.stage.shop.effects)
 
     def _supervise(self, stop: threading.Event) -> None:
         """As Kubernetes does it for pods: what has ended is started again."""

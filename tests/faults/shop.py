@@ -37,6 +37,8 @@ class Shop:
         self.mark = mark
         self.journal: list[TokenRequest] = []
         self.ended: set[int] = set()
+        self.effects: list[dict[str, Any]] = []
+        """What the code of the project with events did, in the order in which it came."""
         self._current: dict[int, tuple[int, float]] = {}
         self._lock = threading.Lock()
         self._sender_of = sender_of
@@ -44,6 +46,10 @@ class Shop:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(handler) -> None:  # noqa: N805
                 body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0)).decode()
+                if handler.path == "/effects":
+                    self._record(json.loads(body))
+                    handler._answer(200, {})
+                    return
                 sender = sender_of(handler.client_address[1])
                 handler._answer(*self._token(parse_qs(body), sender))
 
@@ -87,6 +93,10 @@ class Shop:
             "accessToken": f"{self.mark}-access-{family}-0",
             "refreshToken": f"{self.mark}-refresh-{family}-0",
         }
+
+    def _record(self, effect: dict[str, Any]) -> None:
+        with self._lock:
+            self.effects.append({"at": time.monotonic(), **effect})
 
     def _token(self, form: dict[str, list[str]], sender: str) -> tuple[int, dict[str, Any]]:
         mark, _, rest = form.get("refresh_token", [""])[0].partition("-refresh-")

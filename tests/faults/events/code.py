@@ -38,7 +38,8 @@ async def work(ctx, run, content, attempt):
     await asyncio.sleep(content.get("seconds", 0))
     if content.get("child"):
         child = await ctx.publish("child", {"number": content["number"]}, key=content.get("childKey"))
-        record("published", child=child, **told)
+        if child is not None:
+            record("published", child=child, **told)
     if content.get("reject"):
         raise Reject("nobody wants it")
     record("done", **told)

@@ -39,13 +39,19 @@ class NatsServer:
     monitoring_port: int
     sync_interval: str = "always"
     ping_interval: str = "1s"
+    host: str = "127.0.0.1"
+    """Where it listens."""
+    cluster_port: int = 0
+    routes: tuple[str, ...] = ()
+    """URLs of all servers of its cluster."""
+    name: str = "test"
     encryption_key: str = field(default_factory=new_encryption_key)
     trust: EngineTrust = field(default_factory=EngineTrust)
     _process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        return f"nats://127.0.0.1:{self.port}"
+        return f"nats://{self.host}:{self.port}"
 
     @property
     def log(self) -> Path:
@@ -59,9 +65,22 @@ class NatsServer:
 
     def start(self, within: float = _START_SECONDS) -> None:
         """Starts it, and returns once it takes connections."""
+        self.spawn()
+        until = time.monotonic() + within
+        while not self.ready():
+            assert self._process is not None
+            assert self._process.poll() is None, self.log.read_text()
+            assert time.monotonic() < until, self.log.read_text()
+            time.sleep(0.02)
+
+    def spawn(self) -> None:
+        """Starts it, and does not wait."""
         program = ensure_nats_server(Progress())
         file = self.folder / "nats.conf"
-        file.write_text(self._config().text())
+        # One machine has all servers of a cluster here, so each has a port of its own for the others.
+        file.write_text(
+            self._config().text().replace(f"{self.host}:6222", f"{self.host}:{self.cluster_port}")
+        )
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", str(program), "-c", str(file)],
@@ -69,11 +88,6 @@ class NatsServer:
                 stdout=log,
                 stderr=log,
             )
-        until = time.monotonic() + within
-        while not self._is_ready():
-            assert self._process.poll() is None, self.log.read_text()
-            assert time.monotonic() < until, self.log.read_text()
-            time.sleep(0.02)
 
     def kill(self) -> None:
         """Ends it as a power failure of the process does."""
@@ -130,16 +144,18 @@ class NatsServer:
             accounts=self.trust.accounts(now),
             storage=str(self.folder / "data"),
             encryption_key="$ENCRYPTION_KEY",
-            host="127.0.0.1",
+            host=self.host,
+            routes=self.routes,
             port=self.port,
             monitoring_port=self.monitoring_port,
-            server_name="test",
+            server_name=self.name,
             sync_interval=self.sync_interval,
             ping_interval=self.ping_interval,
         )
 
-    def _is_ready(self) -> bool:
-        url = f"http://127.0.0.1:{self.monitoring_port}/healthz"
+    def ready(self) -> bool:
+        """Whether it works, with the others of its cluster."""
+        url = f"http://{self.host}:{self.monitoring_port}/healthz"
         try:
             with urllib.request.urlopen(url, timeout=2) as answer:
                 return bool(answer.status == 200)

@@ -16,6 +16,7 @@ import aiohttp
 import nats.js.errors
 import pytest
 
+from tests.faults.ha_platform import FAKETIME
 from tests.harness.processes.event_pods import EventEnvironment, event_environment
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
 from tests.harness.processes.running_runtime import RunningRuntime
@@ -109,6 +110,13 @@ async def stubborn(ctx: Context, event: Event) -> None:
         return
     write("failed stubborn")
     raise ValueError("never")
+
+
+@integration.event("napping", retry=QUICK)
+@integration.event("napping-with-key", key="key", retry=QUICK)
+async def napping(ctx: Context, event: Event) -> None:
+    write("napping")
+    await ctx.sleep("nap", event.payload["seconds"])
 
 
 @integration.event("saga", retry=QUICK, timeout=20)
@@ -471,3 +479,15 @@ async def test_an_event_that_came_without_its_key_by_rest_runs_behind_its_key(
     await publish_event(environment.admin.jetstream(), environment.streams, metadata, payload, seconds=5)
     found = await lines(environment, "ann 1", "ann 2")
     assert found.index("ann 1") < found.index("ann 2")
+
+
+@pytest.mark.skipif(not FAKETIME.exists(), reason="needs libfaketime")
+@pytest.mark.parametrize("task", ["napping", "napping-with-key"])
+async def test_a_pod_whose_clock_is_behind_does_not_run_what_waits_over_and_over(
+    environment: EventEnvironment, http: aiohttp.ClientSession, task: str
+) -> None:
+    wrong = {"LD_PRELOAD": str(FAKETIME), "FAKETIME": "-120", "DONT_FAKE_MONOTONIC": "1"}
+    run = await published(http, environment.pod(**wrong), task, {"key": "ann", "seconds": 4})
+    await status_of(environment, run, "succeeded")
+    assert 2 <= environment.lines().count("napping") <= 4
+    await nothing_waits(environment)

@@ -34,6 +34,8 @@ class Lease:
         parts = message.reply.split(".")
         self.deliveries = int(parts[4])
         """How often the engine handed it out, this time included."""
+        self.engine_ahead = max(int(parts[7]) / 1e9 - time.time(), 0.0)
+        """Seconds that the engine's clock is ahead of this pod's, as far as its time of the message tells."""
 
     @property
     def held(self) -> bool:

@@ -135,7 +135,7 @@ class KeyedEvents:
         if state is not None:
             metadata, until = state
             if until > self._queue.clock():
-                await self.schedule(key_hash, until)
+                await self.schedule(key_hash, until + lease.engine_ahead)
                 return None
         delivery = KeyedDelivery(
             self, lease, key_hash, sequence, metadata, head.data, has_state=state is not None
@@ -216,7 +216,7 @@ class KeyedDelivery:
     async def wait(self, metadata: EventMetadata, until: float) -> None:
         """See Delivery. Its key waits with it."""
         await self.save_state(metadata, until)
-        await self._keys.schedule(self._key_hash, until)
+        await self._keys.schedule(self._key_hash, until + self._lease.engine_ahead)
         self.settled = self.waits = True
 
     async def bury(self, metadata: EventMetadata, error: str) -> None:

@@ -357,8 +357,9 @@ class _QueueDelivery:
         """See Delivery."""
         streams = self._queue.streams
         headers = {HEADER: metadata.header()}
+        at = until + self._lease.engine_ahead
         await self._queue.store_until(
-            streams.waiting(metadata.run), streams.due(metadata.run), self.payload, headers, until
+            streams.waiting(metadata.run), streams.due(metadata.run), self.payload, headers, at
         )
         await self._lease.acknowledge()
 
