@@ -150,6 +150,9 @@ class EventRuns:
     async def run(self, delivery: Delivery) -> None:
         """Run an event once, and settle what becomes of it."""
         metadata = delivery.metadata
+        if not delivery.held:
+            # It was on its way for so long that somebody else has it by now.
+            return
         task = self._tasks.find(metadata)
         if isinstance(task, EventTask) and await self._queued_behind_its_key(task, delivery):
             return
@@ -286,6 +289,8 @@ class EventRuns:
                 "run.kind": metadata.kind,
             }
             span.update(attributes)
+            if not attempt.delivery.held:
+                raise RunTakenOver
             self._history.add(self._record(attempt, "running"))
             try:
                 error = await self._limited(attempt, task, slot)
