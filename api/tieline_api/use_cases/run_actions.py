@@ -192,11 +192,11 @@ async def cancel(platform: Dependencies, organisation: str, run: Run) -> None:
 
 
 async def replay_all(platform: Dependencies, wanted: RunFilter, *, dry_run: bool) -> Affected:
-    """Runs again all runs of a filter that can be. Raises ApiError."""
+    """Runs again all runs of a filter that can be, and were not yet. Raises ApiError."""
     return await _with_all(
         platform,
         wanted,
-        applies=lambda run: not why_not_again(run),
+        applies=lambda run: run.replayed_by is None and not why_not_again(run),
         act=lambda run: replay(platform, wanted.organisation, run, once=True),
         dry_run=dry_run,
     )
