@@ -397,6 +397,14 @@ def test_many_runs_are_counted_run_again_once_and_cancelled(deployed: Deployed) 
     for body in (None, {}, {"dryRun": True}, {"stauts": "queued"}):
         answer = deployed.client("POST", f"{deployed.path}/cancel", body)
         assert answer.status == 422
+    for path, body, named in (
+        ("cancel", {"status": "queued", "tsak": "other"}, "tsak"),
+        ("cancel?tsak=other", {"status": "queued"}, "tsak"),
+        ("replay?status=dead&first=1", None, "first"),
+    ):
+        answer = deployed.client("POST", f"{deployed.path}/{path}", body)
+        assert (answer.status, answer.fields) == (422, [named])
+    assert stored(deployed.engine, deployed.streams.queue) == 20
     cancelled = deployed.client.ok("POST", f"{deployed.path}/cancel", {"status": "queued"}, status=202)
     assert cancelled == {"count": 20, "skipped": 0, "more": False}
     assert stored(deployed.engine, deployed.streams.queue) == 0
