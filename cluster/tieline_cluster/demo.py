@@ -31,6 +31,9 @@ CLUSTER = "demo"
 ORGANISATION = "acme"
 PROJECT = "order-sync"
 MEMBERSHIP = "membership"
+_NOT_KEPT = """
+The demo's event engine has no volume here: it keeps events as long as its pod.
+"""
 TOKEN_DURATION = "24h"  # noqa: S105  (a duration)
 ORDER: dict[str, Any] = {
     "number": "S-1001",
@@ -237,7 +240,7 @@ Try next:
     -d '{json.dumps(shown.club.initialise_body(shown.credential))}' \\
     $TIELINE_URL/api/v2/o/$TIELINE_ORGANISATION/{shown.club.initialise_path}
   make demo-down            # removes everything again
-
+{"" if deployed.kept else _NOT_KEPT}
 Done in {elapsed:.0f} s."""
 
 

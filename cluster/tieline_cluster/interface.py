@@ -13,6 +13,7 @@ class Cluster:
     `context` is the kubeconfig's context to use (None: its current one). `has_nodes`: pods run. `host_reachable`: this
     machine reaches the addresses of Services and pods directly. `audit_log`: the API server's requests, if they are
     written (one JSON object a line; which ones, says `Options.audit`; older ones are in `audit-*.log` beside it).
+    `volumes`: where its only node is this machine, a folder that volumes can be made in; it goes with the cluster.
     """
 
     provider: str
@@ -22,6 +23,7 @@ class Cluster:
     has_nodes: bool = True
     host_reachable: bool = False
     audit_log: Path | None = None
+    volumes: Path | None = None
 
 
 class ClusterProvider(Protocol):

@@ -20,6 +20,8 @@ from tieline_cluster.progress import Progress
 NAMESPACE = "tieline-system"
 OVERLAY = Path("deploy/overlays/local")
 _ROLLOUT = 300
+_VOLUME = "tieline-engine"
+_ENGINE_USER = 65532
 _IMAGES = {
     "platform": "localhost/tieline-platform",
     "runtime": "localhost/tieline-runtime",
@@ -36,6 +38,8 @@ class Deployed:
     url: str
     images: Mapping[str, str]
     reach: ServiceAccess
+    kept: bool
+    """Whether queued events outlive the engine's pod."""
 
 
 def deploy(
@@ -54,8 +58,14 @@ def deploy(
     images = all_images(provider, checkout)
     with progress.step("Installing definitions, engine, operator and API"):
         _apply(kubectl, checkout / "crds")
+        engine_folder = _engine_folder(cluster)
         overlay = partial(
-            with_images, checkout / OVERLAY, images=images, work=work / "platform", configure=True
+            with_images,
+            checkout / OVERLAY,
+            images=images,
+            work=work / "platform",
+            configure=True,
+            engine_folder=engine_folder,
         )
         _apply(kubectl, overlay())
         # OAuth sends users back to the API: it has to know the address that their browsers reach it at.
@@ -66,7 +76,7 @@ def deploy(
             _rolled_out(kubectl, workload)
         url = reach.url(NAMESPACE, "tieline-api")
         until("the API is ready", lambda: _get(f"{url}/readyz"), within=120)
-    return Deployed(kubectl=kubectl, url=url, images=images, reach=reach)
+    return Deployed(kubectl=kubectl, url=url, images=images, reach=reach, kept=engine_folder is not None)
 
 
 def all_images(provider: ClusterProvider, checkout: Path) -> dict[str, str]:
@@ -84,8 +94,11 @@ def with_images(
     public_url: str = "",
     secrets: Mapping[str, Mapping[str, str]] | None = None,
     namespace: str = "",
+    engine_folder: Path | None = None,
 ) -> Path:
     """A kustomization over ``base`` that names these images; with ``configure`` the operator's too.
+
+    ``engine_folder`` is a folder of the cluster's node for what the event engine stores.
 
     ``public_url`` is the address that browsers reach the API at. ``secrets`` are values for Secrets that ``base``
     generates in ``namespace``, by their names.
@@ -100,13 +113,21 @@ def with_images(
         "resources": [os.path.relpath(base, work)],
         "images": renamed,
     }
+    work.mkdir(parents=True, exist_ok=True)
+    patches: list[dict[str, Any]] = []
+    if engine_folder:
+        volume = {"apiVersion": "v1", "kind": "List", "items": _volume(engine_folder)}
+        (work / "volume.yaml").write_text(json.dumps(volume, indent=2), encoding="utf-8")
+        kustomization["resources"].append("volume.yaml")
+        patches.append({"patch": json.dumps(_ON_VOLUME)})
     if configure:
         patch = [{"op": "replace", "path": "/data/TIELINE_RUNTIME_IMAGE", "value": images["runtime"]}]
-        patches = [{"target": {"kind": "ConfigMap", "name": "tieline"}, "patch": json.dumps(patch)}]
+        patches.append({"target": {"kind": "ConfigMap", "name": "tieline"}, "patch": json.dumps(patch)})
         if public_url:
             address = [{"op": "add", "path": "/data/TIELINE_PUBLIC_API_URL", "value": public_url}]
             patches.append({"target": {"kind": "ConfigMap", "name": "tieline"}, "patch": json.dumps(address)})
             patches.append({"patch": json.dumps(_restarting("tieline-api", public_url))})
+    if patches:
         kustomization["patches"] = patches
     if secrets:
         kustomization["secretGenerator"] = [
@@ -118,9 +139,61 @@ def with_images(
             }
             for name, values in secrets.items()
         ]
-    work.mkdir(parents=True, exist_ok=True)
     (work / "kustomization.yaml").write_text(json.dumps(kustomization, indent=2), encoding="utf-8")
     return work
+
+
+def _engine_folder(cluster: Cluster) -> Path | None:
+    """A folder for what the event engine stores, which outlives its pod; None where nodes are other machines."""
+    if cluster.volumes is None:
+        return None
+    folder = cluster.volumes / _VOLUME
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.chown(folder, _ENGINE_USER, _ENGINE_USER)
+    return folder
+
+
+def _volume(folder: Path) -> list[dict[str, Any]]:
+    """A volume in ``folder``, and the claim that alone may have it."""
+    modes = ["ReadWriteOnce"]
+    claim = {"name": _VOLUME, "namespace": NAMESPACE}
+    volume = {
+        "capacity": {"storage": "10Gi"},
+        "accessModes": modes,
+        "persistentVolumeReclaimPolicy": "Retain",
+        "hostPath": {"path": str(folder)},
+        "claimRef": claim,
+    }
+    claimed = {
+        "accessModes": modes,
+        "resources": {"requests": {"storage": "10Gi"}},
+        "storageClassName": "",
+        "volumeName": _VOLUME,
+    }
+    return [
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": _VOLUME}, "spec": volume},
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": claim, "spec": claimed},
+    ]
+
+
+_ON_VOLUME: dict[str, Any] = {
+    "apiVersion": "apps/v1",
+    "kind": "StatefulSet",
+    "metadata": {"name": "tieline-engine", "namespace": NAMESPACE},
+    "spec": {
+        "template": {
+            "spec": {
+                "volumes": [
+                    {
+                        "name": "data",
+                        "emptyDir": None,
+                        "persistentVolumeClaim": {"claimName": _VOLUME},
+                    }
+                ]
+            }
+        }
+    },
+}
 
 
 def _restarting(deployment: str, public_url: str) -> dict[str, Any]:

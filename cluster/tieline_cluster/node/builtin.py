@@ -177,6 +177,7 @@ class BuiltIn:
             has_nodes=plan.options.node,
             host_reachable=plan.options.node,
             audit_log=plan.log("audit") if plan.options.audited else None,
+            volumes=plan.state / "volumes" if plan.options.node else None,
         )
 
     def _is_healthy(self, plan: Plan, binaries: Binaries, control: Control) -> bool:

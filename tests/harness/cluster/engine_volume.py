@@ -1,4 +1,4 @@
-"""A volume for the deployed event engine that outlives its pod. The local overlay has none."""
+"""A volume of its own for the deployed event engine, which outlives its pod."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _USER = 65532
 
 @contextmanager
 def engine_on_a_volume(kubectl: Kubectl, folder: Path) -> Iterator[None]:
-    """The engine with a volume that is empty at first; after it the engine is as it was before, and empty.
+    """The engine with a volume that is empty at first; after it the engine has the one that it had before.
 
     The volume is ``folder`` where nodes are this machine, else one of the cluster's storage class.
     """

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.harness.cluster.manifest_tools import ManifestTools
-from tests.integration.manifests.test_manifests import NAMESPACE, Objects, helm, kustomized, objects, tools
+from tests.integration.manifests.test_manifests import (
+    DEPLOY,
+    NAMESPACE,
+    Objects,
+    helm,
+    kustomized,
+    objects,
+    tools,
+)
+from tieline_cluster.deployment.platform import with_images
 from tieline_core.engine.server_config import CLUSTERED_NAME, SINGLE_NAME, EngineConfig
 
 __all__ = ["tools"]
@@ -96,6 +106,26 @@ def test_queued_events_are_on_a_volume_as_the_values_say(tools: ManifestTools) -
     ):
         assert "volumeClaimTemplates" not in without[STATEFUL_SET]["spec"]
         assert {"name": "data", "emptyDir": {}} in engine_pod(without)["volumes"]
+
+
+def test_on_the_built_in_cluster_queued_events_are_in_a_folder_of_it(
+    tools: ManifestTools, tmp_path: Path
+) -> None:
+    work = with_images(
+        DEPLOY / "overlays/local",
+        images={"runtime": "tieline.local/runtime:abc"},
+        work=tmp_path / "work",
+        configure=True,
+        engine_folder=tmp_path / "engine",
+    )
+    found = objects(kustomized(tools, work))
+    (data,) = [volume for volume in engine_pod(found)["volumes"] if volume["name"] == "data"]
+    assert data == {"name": "data", "persistentVolumeClaim": {"claimName": "tieline-engine"}}
+    claim = found["PersistentVolumeClaim", NAMESPACE, "tieline-engine"]["spec"]
+    volume = found["PersistentVolume", "", claim["volumeName"]]["spec"]
+    assert volume["hostPath"] == {"path": str(tmp_path / "engine")}
+    assert volume["claimRef"] == {"name": "tieline-engine", "namespace": NAMESPACE}
+    assert volume["capacity"] == claim["resources"]["requests"]
 
 
 @pytest.mark.parametrize(
