@@ -299,7 +299,7 @@ def _assert_ordered(system: Tieline) -> None:
         last[key] = number
 
 
-_FASTEST_POOL = "-P gevent -c 100"
+_FASTEST_POOL = "-P threads -c 100"
 
 
 async def _measure(chosen: argparse.Namespace) -> None:
@@ -324,7 +324,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--own", action="store_true", help="without the peers")
     parser.add_argument("--celery", action="append", help="the options of a pool, to compare several")
-    parser.add_argument("--concurrency", type=int, default=10, help="of procrastinate's worker")
+    parser.add_argument("--concurrency", type=int, default=30, help="of procrastinate's worker")
     parser.add_argument("--polling", type=float, default=0.01, help="of DBOS' queue, in seconds")
     uvloop.run(_measure(parser.parse_args()))
 

@@ -6,7 +6,7 @@ for whom, and how often it was tried.
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self
 
 from tieline_protocol.event_streams import hashed
@@ -28,7 +28,7 @@ class InvalidEventError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class WebhookRequest:
-    """What a queued webhook keeps of its request, beside the body, which is the payload."""
+    """What is kept of a webhook's request, beside the body, which is the payload."""
 
     method: str
     path: str
@@ -88,7 +88,7 @@ class EventMetadata:
         """The value of the header."""
         content = {name: value for name in _NAMES if (value := getattr(self, name)) not in _EMPTY}
         if self.request is not None:
-            content["request"] = asdict(self.request)
+            content["request"] = vars(self.request)
         return _encode(content)
 
     @classmethod

@@ -88,7 +88,7 @@ class RunRecord:
     input: bytes | None = None
     """The payload; records of ended runs have it where it is kept."""
     request: WebhookRequest | None = None
-    """Of a queued webhook, beside its body, which is the input."""
+    """Of a webhook, beside its body, which is the input."""
 
     @property
     def rank(self) -> tuple[int, int]:

@@ -220,7 +220,7 @@ class RunAttempt(Rest):
 
 
 class RunRequest(Rest):
-    """The request of a queued webhook, without its body and without credentials."""
+    """The request of a webhook, without its body and without credentials."""
 
     method: str
     """The method."""
@@ -246,7 +246,7 @@ class RunDetail(Run):
     input_truncated: bool | None = None
     """True when the input is larger than 1 MiB, so that only its beginning is here."""
     request: RunRequest | None = None
-    """The request of a queued webhook, where it is kept."""
+    """The request of a webhook, where it is kept."""
 
 
 class ReplayBody(Rest):

@@ -18,7 +18,7 @@ from aiohttp import web
 from tieline.configuration.snapshot import Activation
 from tieline.configuration.users import Users, UsersUnavailableError
 from tieline.context import activation_key
-from tieline.errors import TielineError, reason
+from tieline.errors import TielineError, own_frames, reason
 from tieline.events.event import Event, EventTask
 from tieline.events.history import HistoryWriter
 from tieline.events.queue import Delivery, EventQueue, EventsUnavailableError, EventTooLargeError
@@ -420,14 +420,14 @@ class EventRuns:
         if attempt.number >= attempt.retry.attempts:
             logger.error(
                 "%s failed in its last attempt, %d, and is a dead letter: %s",
-                what, attempt.number, reason(error), exc_info=error,
+                what, attempt.number, reason(error), exc_info=own_frames(error),
             )  # fmt: skip
             await self._bury(attempt, error)
             return outcome
         delay = attempt.retry.delay(attempt.number)
         logger.warning(
             "%s failed in attempt %d of %d, and is tried again in %g seconds: %s",
-            what, attempt.number, attempt.retry.attempts, round(delay, 1), reason(error), exc_info=error,
+            what, attempt.number, attempt.retry.attempts, round(delay, 1), reason(error), exc_info=own_frames(error),
         )  # fmt: skip
         self.retries += 1
         await self._wait(attempt, attempt.number + 1, self._clock() + delay, error)
@@ -461,7 +461,7 @@ class EventRuns:
             raise RunTakenOver
         self._history.add(self._record(attempt, "waiting", error, next_attempt_at=until))
         await self._settled(lambda: attempt.delivery.wait(metadata, until))
-        return "succeeded" if error is None else "failed"
+        return "waiting" if error is None else "failed"
 
     async def _bury(self, attempt: _Attempt, error: Exception) -> Outcome:
         if not attempt.delivery.held:

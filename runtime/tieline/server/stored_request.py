@@ -1,10 +1,11 @@
-"""The request of a queued webhook: what is kept of it, and the Request that its function gets later."""
+"""The request of a webhook: what is kept of it, and the Request that its function gets later."""
 
 import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
 from aiohttp import HttpVersion11, StreamReader, web
+from aiohttp.abc import AbstractStreamWriter
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http import RawRequestMessage
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -63,12 +64,11 @@ async def stored_request(
     protocol: Any = SimpleNamespace(
         transport=None, peername=None, sockname=None, ssl_context=None, max_field_size=8190, max_headers=128
     )
-    writer: Any = SimpleNamespace()
     request = web.Request(
         message,
         content,
         protocol,
-        writer,
+        _Nobody(),
         cast("asyncio.Task[None]", asyncio.current_task()),
         loop,
         client_max_size=MAX_EVENT_BYTES,
@@ -76,3 +76,25 @@ async def stored_request(
     if application is not None:
         request._match_info = await application.router.resolve(request)
     return request
+
+
+class _Nobody(AbstractStreamWriter):
+    """Takes an answer that is sent in parts."""
+
+    async def write(self, chunk: bytes | bytearray | memoryview) -> None:
+        """Nobody reads it."""
+
+    async def write_eof(self, chunk: bytes = b"") -> None:
+        """Nobody waits for its end."""
+
+    async def drain(self) -> None:
+        """Nothing is held."""
+
+    def enable_compression(self, encoding: str = "deflate", strategy: int | None = None) -> None:
+        """As if it were sent."""
+
+    def enable_chunking(self) -> None:
+        """As if it were sent."""
+
+    async def write_headers(self, status_line: str, headers: CIMultiDict[str]) -> None:
+        """Nobody reads them."""

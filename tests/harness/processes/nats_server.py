@@ -63,10 +63,10 @@ class NatsServer:
         assert self._process is not None
         return self._process.pid
 
-    def start(self) -> None:
+    def start(self, within: float = _START_SECONDS) -> None:
         """Starts it, and returns once it takes connections."""
         self.spawn()
-        until = time.monotonic() + _START_SECONDS
+        until = time.monotonic() + within
         while not self.ready():
             assert self._process is not None
             assert self._process.poll() is None, self.log.read_text()
@@ -100,10 +100,10 @@ class NatsServer:
         assert self._process is not None
         self._process.send_signal(number)
 
-    def stop(self) -> None:
+    def stop(self, within: float = 20.0) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
-            self._process.wait(20)
+            self._process.wait(within)
 
     def credentials_file(self) -> Path:
         """The file with which the platform connects."""

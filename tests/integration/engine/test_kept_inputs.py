@@ -53,6 +53,17 @@ def plain(ctx: SyncContext, request: SyncRequest) -> None:
     write(f"plain {request.json()}")
 
 
+@integration.webhook("stream")
+async def stream(ctx: Context, request: Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    for number in range(3):
+        await response.write(f"{number}\\n".encode())
+    await response.write_eof()
+    write("streamed")
+    return response
+
+
 @integration.webhook("die")
 async def die(ctx: Context) -> None:
     write("die")
@@ -231,6 +242,23 @@ async def test_a_plain_function_reads_the_request_that_is_run_again(
     run, _ = await call(http, f"{pod.url}/plain", b'{"a": 1}')
     await replay(environment, await recorded(environment, run))
     assert await lines(environment, 2) == ["plain {'a': 1}"] * 2
+
+
+async def test_a_webhook_that_sends_its_answer_in_parts_is_run_again_with_nobody_to_read_it(
+    environment: EventEnvironment, http: aiohttp.ClientSession
+) -> None:
+    pod = environment.pod()
+    async with http.post(f"{pod.url}/stream", data=b"{}") as response:
+        assert await response.text() == "0\n1\n2\n"
+
+    async def reported() -> RunRecord | None:
+        return found[0] if (found := await environment.history()) else None
+
+    record = await eventually_async("its record", reported, within=30)
+    assert (record.task, record.status) == ("stream", "succeeded")
+    again = await recorded(environment, await replay(environment, record))
+    assert again.status == "succeeded"
+    assert environment.lines() == ["streamed"] * 2
 
 
 async def test_a_replay_of_a_direct_webhook_that_kills_its_pod_is_not_tried_again(

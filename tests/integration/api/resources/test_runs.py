@@ -179,9 +179,8 @@ def test_a_run_is_run_again_with_its_own_input_or_another(deployed: Deployed) ->
     second = deployed.client.ok("POST", f"{deployed.path}/{old}/replay", {"payload": {"id": 2}}, status=202)
     for new, payload in ((first, {"id": 1}), (second, {"id": 2})):
         assert (new["status"], new["replayOf"], new["task"]) == ("queued", old, "order.created")
-        found = message_at(
-            deployed.engine, deployed.streams.queue, f"key.{deployed.environment}.*.{new['id']}"
-        )
+        subject = deployed.streams.keyed_event(hashed("ann/1"), new["id"])
+        found = message_at(deployed.engine, deployed.streams.queue, subject)
         assert found is not None
         assert json.loads(found[0]) == payload
         metadata = EventMetadata.parse(found[1])
