@@ -4,6 +4,7 @@ Direct webhooks and schedules come here too when a run of one is run again: once
 """
 
 import asyncio
+import contextlib
 import json
 import logging
 import time
@@ -43,6 +44,8 @@ from tieline_protocol.run_records import RunRecord, RunStatus, StepRecord
 
 logger = logging.getLogger("tieline.run")
 
+_SUSPECT = 2
+"""Deaths after which a pod runs an event with no other such one beside it: that one would count as its victim."""
 MAX_INTERRUPTIONS = 3
 """Pods that may die with an event: the next one would die with it too."""
 _LOOK_UP_SECONDS = 5.0
@@ -101,6 +104,7 @@ class _Attempt:
     number: int
     retry: Retry
     started_at: float
+    interruptions: int = 0
     activation: Activation | None = None
     steps: RunSteps | None = None
     events: RunEvents | None = None
@@ -135,6 +139,7 @@ class EventRuns:
         self._clock = clock
         self._running: dict[str, asyncio.Task[Any]] = {}
         self._cancelled: set[str] = set()
+        self._suspects = asyncio.Lock()
         self.retries = 0
         """Attempts that failed and are tried again."""
         self.dead = 0
@@ -163,6 +168,7 @@ class EventRuns:
             number=metadata.attempt + kills,
             retry=_retry(task),
             started_at=self._clock(),
+            interruptions=kills,
         )
         running = self._running[metadata.run] = asyncio.ensure_future(self._run(attempt, task, kills))
         try:
@@ -213,7 +219,8 @@ class EventRuns:
                 logger.error("%s %s is a dead letter: %s", kind.capitalize(), metadata.task, error)
                 outcome = await self._bury(attempt, error)
                 return
-            outcome = await self._in_turn(attempt, task)
+            async with self._suspects if kills >= _SUSPECT else contextlib.nullcontext():
+                outcome = await self._in_turn(attempt, task)
         except asyncio.CancelledError:
             outcome = await self._interrupted(attempt)
         except RunTakenOver:
@@ -291,6 +298,7 @@ class EventRuns:
             span.update(attributes)
             if not attempt.delivery.held:
                 raise RunTakenOver
+            await attempt.delivery.begins(attempt.interruptions)
             self._history.add(self._record(attempt, "running"))
             try:
                 error = await self._limited(attempt, task, slot)

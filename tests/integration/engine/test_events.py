@@ -353,6 +353,23 @@ async def test_an_event_that_kills_its_pods_becomes_a_dead_letter(
     await nothing_waits(environment)
 
 
+async def test_events_that_run_beside_one_that_kills_its_pods_survive_it(
+    environment: EventEnvironment, http: aiohttp.ClientSession
+) -> None:
+    pod = environment.pod()
+    for number in range(4):
+        await published(http, pod, "slow", {"id": f"beside {number}", "seconds": 1})
+    run = await published(http, pod, "poison", {})
+    for number in range(1, 4):
+        await lines(environment, *["poison"] * number)
+        with contextlib.suppress(AssertionError):  # it may die before it is seen to be ready
+            environment.pod()
+    await status_of(environment, run, "dead")
+    await lines(environment, *(f"ended beside {number}" for number in range(4)))
+    assert {record.id for record in await environment.history() if record.status == "dead"} == {run}
+    await nothing_waits(environment)
+
+
 @pytest.mark.parametrize(
     ("payload", "error", "attempt"),
     [({"reject": True}, "an order needs an id", 1), ({}, "never", 4)],
