@@ -4,6 +4,7 @@ import sysconfig
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
+from types import TracebackType
 from typing import ClassVar
 
 import aiohttp
@@ -289,6 +290,16 @@ def without_ssl_default(text: str) -> str:
     'Cannot connect to host shop:80 [Connection refused]'
     """
     return text.replace(" ssl:default [", " [")
+
+
+def own_frames(
+    error: BaseException,
+) -> tuple[type[BaseException], BaseException, TracebackType | None]:
+    """The error for ``exc_info``, from the first frame of the author's code on; all of it where there is none."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_frame.f_code.co_filename.startswith(_NOT_THE_AUTHORS):
+        frame = frame.tb_next
+    return type(error), error, frame or error.__traceback__
 
 
 def reason(error: BaseException) -> str:

@@ -108,6 +108,7 @@ class Integration:
         if delivery == "direct" and not (key is None and retry is None and timeout is None):
             raise ValueError(f'Webhook {name!r}: key, retry and timeout need delivery="queued"')
         _check_key(f"Webhook {name!r}", key)
+        _check_retry(f"Webhook {name!r}", retry)
         if timeout is not None:
             _check_range(f"Webhook {name!r}", "timeout", timeout, 0.001, MAX_EVENT_SECONDS)
 
@@ -158,6 +159,7 @@ class Integration:
         """
         _check_name("event", name, self.events)
         _check_key(f"Event {name!r}", key)
+        _check_retry(f"Event {name!r}", retry)
         if timeout is not None:
             _check_range(f"Event {name!r}", "timeout", timeout, 0.001, MAX_EVENT_SECONDS)
 
@@ -260,6 +262,11 @@ def _check_name(kind: str, name: str, taken: Iterable[str]) -> None:
 def _check_key(what: str, key: str | None) -> None:
     if key is not None and not (key and all(key.split("."))):
         raise ValueError(f"{what}: key names a field of the payload, such as 'customer.id'")
+
+
+def _check_retry(what: str, retry: object) -> None:
+    if retry is not None and not isinstance(retry, Retry):
+        raise TypeError(f"{what}: retry must be a Retry, such as Retry(attempts=5), not {retry!r}")
 
 
 def _check_range(what: str, option: str, value: float, least: float, most: float) -> None:

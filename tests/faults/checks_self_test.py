@@ -69,6 +69,7 @@ def sabotage(history: History, seen: Observation) -> None:
 
     _lost_event(history)
     _swapped_events(history)
+    history.peace()
     _second_leader(history, kubernetes_name)
     _used_token(history)
 

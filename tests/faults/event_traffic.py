@@ -99,7 +99,7 @@ class EventWorker(RestWorker):
             self._note("deploy", self._deploy(mine[0]))
         elif chosen < 0.1:
             self._note("set key", self._set_key(mine[0]))
-        url = self._url or self._look_up(mine[0])
+        url = self._look_up(mine[0])
         if not url:
             return
         with ThreadPoolExecutor(CHAINS + 1) as pool:
@@ -114,8 +114,10 @@ class EventWorker(RestWorker):
 
     def publish(self, task: str, delay: float | None = None) -> str | None:
         """The run of one more event, if it was accepted."""
+        (project,) = self.projects()
         payload = {"number": next(self._events)}
-        return self._ask(payload, f"{self._url}/publish", {"task": task, "payload": payload, "delay": delay})
+        body = {"task": task, "payload": payload, "delay": delay}
+        return self._ask(payload, f"{self._look_up(project)}/publish", body)
 
     def seen(self, rest: Rest, engine: NatsServer, effects: list[dict[str, Any]]) -> Seen | None:
         """What became of its events; None while there is no project, or it cannot be told."""
@@ -151,7 +153,8 @@ class EventWorker(RestWorker):
     def _look_up(self, project: Project) -> str:
         found = self.rest("GET", self._path(project))
         if found.outcome is Outcome.DONE:
-            self._url = found.body["environments"][0].get("publicUrl") or ""
+            # Another Service has another address.
+            self._url = found.body["environments"][0].get("publicUrl") or self._url
         return self._url
 
     def _content(self) -> dict[str, Any]:

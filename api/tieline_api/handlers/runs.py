@@ -100,7 +100,7 @@ async def cancel_run(call: Call[None, None]) -> Reply:
 async def replay_runs(call: Call[rest.SelectionQuery, rest.SelectionBody]) -> Reply:
     """Runs all runs of a filter again that have ended and whose input is kept, at most 10,000.
 
-    A run is run again once within two minutes, however often the request is repeated.
+    A run that was run again already is left out, however often the request is repeated.
     """
     wanted, dry_run = _selection(call)
     found = await run_actions.replay_all(call.platform, wanted, dry_run=dry_run)
@@ -156,6 +156,7 @@ class _Shown:
             error=convert.error_to_rest(run.error),
             trace_id=run.trace_id or None,
             replay_of=run.replay_of,
+            replayed_by=run.replayed_by,
         )
 
     def attempt(self, attempt: Attempt) -> rest.RunAttempt:
@@ -423,6 +424,7 @@ OPERATIONS = (
         handler=replay_runs,
         permissions=permission("patch", "projects"),
         body_optional=True,
+        strict=True,
         success=202,
         response=rest.RunsAffected,
         example=_SELECTED,
@@ -436,6 +438,7 @@ OPERATIONS = (
         handler=cancel_runs,
         permissions=permission("patch", "projects"),
         body_optional=True,
+        strict=True,
         success=202,
         response=rest.RunsAffected,
         example={**_SELECTED, "status": "queued"},

@@ -24,6 +24,8 @@ from tieline_api.http.request_body import (
     names_of,
     parse_json,
     read_body,
+    refuse_unknown_fields,
+    refuse_unknown_parameters,
     unknown_parameters,
     validate,
     validate_query,
@@ -131,6 +133,8 @@ async def _body(
             raise errors.malformed("The body is empty; this operation needs a JSON object")
         return validate(operation.body, {})
     value: Any = parse_json(request, raw)
+    if operation.strict:
+        refuse_unknown_fields(operation.body, value)
     elsewhere = dict.fromkeys(request.match_info, "path")
     if operation.query is not None:
         elsewhere |= dict.fromkeys(operation.query.model_fields, "query")
@@ -141,6 +145,8 @@ async def _query(
     operation: Operation, request: web.Request, sizes: BodyLimits
 ) -> tuple[BaseModel | None, list[str]]:
     body_fields = frozenset[str]() if operation.body is None else names_of(operation.body)
+    if operation.strict:
+        refuse_unknown_parameters(operation.query, request)
     warnings = unknown_parameters(operation.query, request, body_fields=body_fields)
     if operation.query is None:
         return None, warnings

@@ -84,6 +84,8 @@ class Operation:
     """Whether an absent body means an empty object."""
     size: BodyKind = BodyKind.BODY
     """How large the body may be (with an upload: the file)."""
+    strict: bool = False
+    """Whether fields and parameters that it does not have are refused, rather than ignored with a warning."""
     upload: bool = False
     """Whether the body is multipart: ``body`` in the part metadata, and a file."""
     success: int = 200

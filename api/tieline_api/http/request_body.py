@@ -1,9 +1,10 @@
 """Reading a request: body with a limit, query, unknown fields."""
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
+from itertools import islice
 from types import TracebackType
 from typing import Any, Self, TypeVar, get_args
 
@@ -140,6 +141,26 @@ def unknown_parameters(
         note = "; it is a field of the body" if name in body_fields else _suggestion(name, known)
         warnings.append(f'unknown query parameter "{name[:64]}" was ignored{note}')
     return warnings
+
+
+def refuse_unknown_fields(model: type[BaseModel], value: Any) -> None:
+    """ApiError 422 that names the fields of a body that the operation does not have."""
+    if isinstance(value, dict):
+        _refuse("field", value, sorted(names_of(model)))
+
+
+def refuse_unknown_parameters(model: type[BaseModel] | None, request: web.Request) -> None:
+    """ApiError 422 that names the query parameters that the operation does not have."""
+    _refuse("query parameter", request.query, list(model.model_fields) if model else [])
+
+
+def _refuse(kind: str, given: Iterable[str], known: list[str]) -> None:
+    unknown = [
+        errors.FieldError(name[:64], f"is no {kind} of this operation{_suggestion(name, known)}")
+        for name in islice((one for one in given if one not in known), errors.MAX_FIELDS)
+    ]
+    if unknown:
+        raise errors.invalid_fields(unknown)
 
 
 def _suggestion(name: str, known: list[str]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tieline_api import errors
-from tieline_api.engine.connection import Engine
+from tieline_api.engine.connection import Engine, StoredMessage
 from tieline_api.engine.errors import EngineUnavailableError
 from tieline_api.engine.followers import Followers
 from tieline_api.runs.index import RunIndex
@@ -15,7 +15,7 @@ from tieline_api.runs.model import Attempt, PageRequest, Run, RunFilter
 from tieline_api.runs.roots import root_query, run_of_root
 from tieline_api.sqlite_files import TooSlowError
 from tieline_api.traces.backends import Traces
-from tieline_protocol.event_streams import EventStreams, history_stream
+from tieline_protocol.event_streams import MAX_EVENT_BYTES, EventStreams, history_stream
 from tieline_protocol.events import EventMetadata, InvalidEventError, WebhookRequest
 from tieline_protocol.run_records import InvalidRecordsError, RunRecord, decode, encode
 
@@ -44,6 +44,8 @@ class RunInput:
     payload: bytes
     request: WebhookRequest | None
     """Of a webhook, beside its body."""
+    recorded: bool = False
+    """Whether the history has it, rather than a message that goes when the run has ended or was run again."""
 
 
 class RunHistory:
@@ -122,7 +124,8 @@ class RunHistory:
         )
 
     async def input(self, organisation: str, run: Run) -> RunInput | None:
-        """What a run was given, from the history or from its dead letter; None where it is not kept."""
+        """What a run was given, None where it is not kept: from the history, or from the message that waits or is its
+        dead letter."""
         streams = EventStreams(organisation, run.environment)
         if run.input_at is not None:
             message = await self._engine.message(history_stream(organisation), run.input_at)
@@ -131,15 +134,11 @@ class RunHistory:
                 found = await asyncio.to_thread(_input_in, message.data, run.id)
                 if found is not None:
                     return found
-        if run.status != "dead":
-            return None
-        letter = await self._engine.first_at(streams.runs, streams.dead(run.id))
-        if letter is None:
-            return None
-        try:
-            return RunInput(letter.data, EventMetadata.parse(letter.headers).request)
-        except InvalidEventError:
-            return None
+        for stream, subject in _places(streams, run):
+            message = await self._engine.first_at(stream, subject)
+            if message is not None:
+                return input_of(message)
+        return None
 
     async def write(self, streams: EventStreams, record: RunRecord) -> None:
         """Adds a record to the history, and waits a moment until this replica has it."""
@@ -191,6 +190,30 @@ class RunHistory:
             raise EngineUnavailableError("The index of runs cannot be read at the moment") from None
 
 
+def input_of(message: StoredMessage) -> RunInput | None:
+    """What an event's message gives to its run; None for one that the history has no room for, or that is no event."""
+    if len(message.data) > MAX_EVENT_BYTES:
+        return None
+    try:
+        return RunInput(message.data, EventMetadata.parse(message.headers).request)
+    except InvalidEventError:
+        return None
+
+
+def _places(streams: EventStreams, run: Run) -> list[tuple[str, str]]:
+    """Streams and subjects at which the engine may have the run's event."""
+    if run.status == "dead":
+        return [(streams.runs, streams.dead(run.id))]
+    if run.status in ("queued", "waiting"):
+        return [
+            (streams.queue, streams.event("*", run.id)),
+            (streams.queue, streams.keyed_event("*", run.id)),
+            (streams.later, streams.waiting(run.id)),
+            (streams.later, streams.due(run.id)),
+        ]
+    return []
+
+
 def _input_in(content: bytes, run: str) -> RunInput | None:
     try:
         records = decode(content)
@@ -198,5 +221,5 @@ def _input_in(content: bytes, run: str) -> RunInput | None:
         return None
     for record in records:
         if record.id == run and record.input is not None:
-            return RunInput(record.input, record.request)
+            return RunInput(record.input, record.request, recorded=True)
     return None

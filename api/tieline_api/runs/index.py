@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 logger = logging.getLogger("tieline.runs")
 
-_VERSION = 1
+_VERSION = 2
 _REMOVED_AT_ONCE = 2000
 _KEPT_SHARE = 0.9
 _HARD_SHARE = 1.25
@@ -66,6 +66,7 @@ create table runs (
 create index runs_of_organisation on runs (organisation, queued, id, environment);
 create index runs_of_environment on runs (organisation, environment, queued, id);
 create index runs_by_event on runs (organisation, environment, event_id) where event_id is not null;
+create index runs_by_replay on runs (organisation, environment, replay_of) where replay_of is not null;
 create index runs_by_age on runs (organisation, last_at);
 create table attempts (
   organisation text not null,

@@ -38,6 +38,8 @@ class Run:
     error: RunError | None = None
     trace_id: str = ""
     replay_of: str | None = None
+    replayed_by: str | None = None
+    """The newest run that runs it again."""
     input_at: int | None = None
     """Sequence number, in the history's stream, of the message with the input."""
     source: Literal["history", "span"] = "history"

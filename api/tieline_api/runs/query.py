@@ -12,7 +12,9 @@ from tieline_api.runs.records import error_from_json, steps_from_json
 
 _COLUMNS = (
     "id, environment, kind, task, status, attempt, queued, attempts, user, activation_id, version, key, event_id, "
-    "started, ended, next_attempt, error, trace_id, replay_of, nullif(input_at, 0)"
+    "started, ended, next_attempt, error, trace_id, replay_of, "
+    "(select max(again.id) from runs again where again.organisation = runs.organisation "
+    "and again.environment = runs.environment and again.replay_of = runs.id), nullif(input_at, 0)"
 )
 
 
@@ -162,7 +164,8 @@ def _error_has(error: str, text: str) -> bool:
 def _run(row: Sequence[Any]) -> Run:
     (
         identifier, environment, kind, task, status, attempt, queued, most, user, activation_id, version, key,
-        event_id, started, ended, next_attempt, error, trace_id, replay_of, input_at,
+        event_id, started, ended, next_attempt, error, trace_id, replay_of, replayed_by,
+        input_at,
     ) = row  # fmt: skip
     return Run(
         id=identifier,
@@ -184,5 +187,6 @@ def _run(row: Sequence[Any]) -> Run:
         error=error_from_json(error),
         trace_id=trace_id,
         replay_of=replay_of,
+        replayed_by=replayed_by,
         input_at=input_at,
     )

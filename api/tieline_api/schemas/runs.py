@@ -166,6 +166,8 @@ class Run(Rest):
     """The trace of its last attempt: 32 hexadecimal digits."""
     replay_of: UlidOut | None = None
     """The run that it runs again."""
+    replayed_by: UlidOut | None = None
+    """The newest run that runs it again."""
 
 
 class RunPage(Rest):
@@ -262,8 +264,9 @@ class RunsAffected(Rest):
     count: int
     """How many runs it was done with, or would be with ``dryRun``."""
     skipped: int
-    """How many others fit the filters: of those that are to be run again, those that have not ended or whose input is
-    not kept; of those that are to be cancelled, those that have ended. Direct webhooks and schedules do not count."""
+    """How many others fit the filters: of those that are to be run again, those that have not ended, that were run
+    again already, or whose input is not kept; of those that are to be cancelled, those that have ended. Direct webhooks
+    and schedules do not count."""
     more: bool
     """Whether there are more runs than the 10,000 that one request looks at: repeat it with ``end``."""
 

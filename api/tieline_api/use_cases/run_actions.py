@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 
 from tieline_api import errors
 from tieline_api.dependencies import Dependencies
-from tieline_api.engine.connection import TIMEOUT
+from tieline_api.engine.connection import TIMEOUT, StoredMessage
 from tieline_api.engine.errors import EngineUnavailableError, NoStreamError
 from tieline_api.engine.stream_reader import stream_state
 from tieline_api.errors import ApiError
-from tieline_api.runs.history import RunInput
+from tieline_api.runs.history import RunInput, input_of
 from tieline_api.runs.model import Run, RunFilter
 from tieline_core.engine.publisher import Published, is_task, publish_event, publish_token
 from tieline_core.identity.ids import new_id
@@ -121,7 +121,7 @@ async def replay(
     if given is None:
         if payload is None or run.kind in ("webhook", "schedule"):
             raise errors.conflict(_no_input(run))
-        given = RunInput(payload, None)
+        given = RunInput(payload, None, recorded=True)
     metadata = EventMetadata(
         run=new_id(),
         kind=run.kind,
@@ -141,7 +141,24 @@ async def replay(
         given.payload if payload is None else payload,
         deduplicated_by=f"~replay:{run.id}" if once else None,
     )
+    if run.status == "dead":
+        await _bury(platform, streams, run, given)
     return None if stored.duplicate else record
+
+
+async def _bury(platform: Dependencies, streams: EventStreams, run: Run, given: RunInput) -> None:
+    """Removes the dead letter of a run that was run again. The history keeps what the letter alone had.
+
+    The new run is stored, whatever becomes of the letter.
+    """
+    try:
+        if not given.recorded:
+            await platform.runs.write(
+                streams, await _ended(platform, streams.organisation, run, "dead", given)
+            )
+        await platform.engine.purge(streams.runs, streams.dead(run.id))
+    except ApiError as error:
+        logger.warning("The dead letter of a run that was run again stays: %s", error.message)
 
 
 def why_not_again(run: Run) -> str:
@@ -179,24 +196,30 @@ async def cancel(platform: Dependencies, organisation: str, run: Run) -> None:
     if run.status in ENDED:
         raise errors.conflict(f"The run has ended: it is {run.status}")
     streams = EventStreams(organisation, run.environment)
-    removed = 0
+    removed = False
+    given: RunInput | None = None
     if run.status != "running":
-        removed = await _remove_queued(platform, streams, run)
+        messages = await _remove_queued(platform, streams, run)
+        removed = bool(messages)
         for subject in (streams.waiting(run.id), streams.due(run.id)):
-            removed += await platform.engine.purge(streams.later, subject)
+            message = await platform.engine.first_at(streams.later, subject)
+            if await platform.engine.purge(streams.later, subject):
+                removed = True
+                messages += [message] if message is not None else []
+        given = next((found for one in messages if (found := input_of(one))), None)
     await platform.engine.tell(streams.control, {"run": run.id})
     if removed:
         for subjects in (streams.steps(run.id), streams.run_state(run.id)):
             await platform.engine.purge(streams.runs, subjects)
-        await _record(platform, streams, await _cancelled(platform, organisation, run))
+        await _record(platform, streams, await _ended(platform, organisation, run, "cancelled", given))
 
 
 async def replay_all(platform: Dependencies, wanted: RunFilter, *, dry_run: bool) -> Affected:
-    """Runs again all runs of a filter that can be. Raises ApiError."""
+    """Runs again all runs of a filter that can be, and were not yet. Raises ApiError."""
     return await _with_all(
         platform,
         wanted,
-        applies=lambda run: not why_not_again(run),
+        applies=lambda run: run.replayed_by is None and not why_not_again(run),
         act=lambda run: replay(platform, wanted.organisation, run, once=True),
         dry_run=dry_run,
     )
@@ -259,8 +282,8 @@ async def _each(runs: Sequence[Run], act: Callable[[Run], Awaitable[object]]) ->
     return done
 
 
-async def _remove_queued(platform: Dependencies, streams: EventStreams, run: Run) -> int:
-    """Removes a run's event from the queue. A key that waited with it goes on with its next one."""
+async def _remove_queued(platform: Dependencies, streams: EventStreams, run: Run) -> list[StoredMessage]:
+    """Removes a run's event from the queue, and returns it. A key that waited with it goes on with its next one."""
     engine = platform.engine
     subjects = (streams.event("*", run.id), streams.keyed_event("*", run.id))
     removed = [await _remove_first(platform, streams, subject) for subject in subjects]
@@ -268,19 +291,23 @@ async def _remove_queued(platform: Dependencies, streams: EventStreams, run: Run
         key_hash = hashed(run.key)
         if await engine.purge(streams.later, streams.waiting_key(key_hash)):
             await engine.ask(lambda jetstream: publish_token(jetstream, streams, key_hash, seconds=TIMEOUT))
-    return sum(removed)
+    return [message for message in removed if message is not None]
 
 
-async def _remove_first(platform: Dependencies, streams: EventStreams, subject: str) -> bool:
+async def _remove_first(platform: Dependencies, streams: EventStreams, subject: str) -> StoredMessage | None:
+    """The message that was removed."""
     message = await platform.engine.first_at(streams.queue, subject)
-    return message is not None and await platform.engine.delete(streams.queue, message.sequence)
+    if message is None or not await platform.engine.delete(streams.queue, message.sequence):
+        return None
+    return message
 
 
-async def _cancelled(platform: Dependencies, organisation: str, run: Run) -> RunRecord:
-    """The record of a run that no pod will run any more; what its last attempt did stays."""
+async def _ended(
+    platform: Dependencies, organisation: str, run: Run, status: RunStatus, given: RunInput | None
+) -> RunRecord:
+    """The record of a run that no pod will run any more, with its input; what its last attempt did stays."""
     now = time.time()
     last = (await platform.runs.attempts(organisation, run))[-1:]
-    status: RunStatus = "cancelled"
     return RunRecord(
         id=run.id,
         kind=run.kind,
@@ -296,11 +323,13 @@ async def _cancelled(platform: Dependencies, organisation: str, run: Run) -> Run
         key=run.key,
         event_id=run.event_id,
         started_at=_seconds(run.started_at),
-        ended_at=_seconds(run.ended_at) or now,
+        ended_at=_seconds(run.ended_at) or (now if status == "cancelled" else None),
         error=run.error,
         trace_id=run.trace_id,
         replay_of=run.replay_of,
         steps=tuple(last[0].steps) if last else (),
+        input=given.payload if given else None,
+        request=given.request if given else None,
     )
 
 

@@ -274,6 +274,9 @@ class _MemoryDelivery:
         file = self._queue.file
         return 0 if file is None else file.begin(self._stored.number)
 
+    async def begins(self, interruptions: int) -> None:
+        """See Delivery."""
+
     async def done(self) -> None:
         """See Delivery."""
         self._queue._finish(self._stored)

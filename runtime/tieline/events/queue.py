@@ -44,7 +44,10 @@ class Delivery(Protocol):
         """Whether nobody else has it. When the engine was out of reach for too long, somebody may."""
 
     async def interruptions(self) -> int:
-        """How many pods died with it since an attempt last ended by itself; this one counts from now on.
+        """How many pods died with it since an attempt last ended by itself. Raises EventsUnavailableError."""
+
+    async def begins(self, interruptions: int) -> None:
+        """It is begun now, after so many pods died with it: this one counts too, if it dies.
 
         Raises EventsUnavailableError.
         """

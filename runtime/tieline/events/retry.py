@@ -81,11 +81,16 @@ def seconds_of(delay: float | timedelta | None, at: datetime | None, now: float)
     """The time (seconds since 1970) that a delay or a date means; None for now. Raises ValueError."""
     if delay is not None and at is not None:
         raise ValueError("Give delay or at, and not both")
+    if at is not None and not isinstance(at, datetime):
+        raise TypeError(f"at is a datetime, not {at!r}; delay takes seconds or a timedelta")
     if at is not None:
         # A date without a zone is one of UTC, as the pods' clocks are.
         due = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
     elif delay is not None:
-        due = now + (delay.total_seconds() if isinstance(delay, timedelta) else float(delay))
+        seconds = delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
+        if not seconds >= 0:
+            raise ValueError(f"delay must be at least 0 seconds, not {seconds:g}")
+        due = now + seconds
     else:
         return None
     if not due - now <= 366 * 24 * 3600:

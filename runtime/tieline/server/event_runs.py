@@ -4,6 +4,7 @@ Direct webhooks and schedules come here too when a run of one is run again: once
 """
 
 import asyncio
+import contextlib
 import json
 import logging
 import time
@@ -17,7 +18,7 @@ from aiohttp import web
 from tieline.configuration.snapshot import Activation
 from tieline.configuration.users import Users, UsersUnavailableError
 from tieline.context import activation_key
-from tieline.errors import TielineError, reason
+from tieline.errors import TielineError, own_frames, reason
 from tieline.events.event import Event, EventTask
 from tieline.events.history import HistoryWriter
 from tieline.events.queue import Delivery, EventQueue, EventsUnavailableError, EventTooLargeError
@@ -43,6 +44,8 @@ from tieline_protocol.run_records import RunRecord, RunStatus, StepRecord
 
 logger = logging.getLogger("tieline.run")
 
+_SUSPECT = 2
+"""Deaths after which a pod runs an event with no other such one beside it: that one would count as its victim."""
 MAX_INTERRUPTIONS = 3
 """Pods that may die with an event: the next one would die with it too."""
 _LOOK_UP_SECONDS = 5.0
@@ -101,6 +104,7 @@ class _Attempt:
     number: int
     retry: Retry
     started_at: float
+    interruptions: int = 0
     activation: Activation | None = None
     steps: RunSteps | None = None
     events: RunEvents | None = None
@@ -135,6 +139,7 @@ class EventRuns:
         self._clock = clock
         self._running: dict[str, asyncio.Task[Any]] = {}
         self._cancelled: set[str] = set()
+        self._suspects = asyncio.Lock()
         self.retries = 0
         """Attempts that failed and are tried again."""
         self.dead = 0
@@ -150,6 +155,9 @@ class EventRuns:
     async def run(self, delivery: Delivery) -> None:
         """Run an event once, and settle what becomes of it."""
         metadata = delivery.metadata
+        if not delivery.held:
+            # It was on its way for so long that somebody else has it by now.
+            return
         task = self._tasks.find(metadata)
         if isinstance(task, EventTask) and await self._queued_behind_its_key(task, delivery):
             return
@@ -160,6 +168,7 @@ class EventRuns:
             number=metadata.attempt + kills,
             retry=_retry(task),
             started_at=self._clock(),
+            interruptions=kills,
         )
         running = self._running[metadata.run] = asyncio.ensure_future(self._run(attempt, task, kills))
         try:
@@ -210,7 +219,8 @@ class EventRuns:
                 logger.error("%s %s is a dead letter: %s", kind.capitalize(), metadata.task, error)
                 outcome = await self._bury(attempt, error)
                 return
-            outcome = await self._in_turn(attempt, task)
+            async with self._suspects if kills >= _SUSPECT else contextlib.nullcontext():
+                outcome = await self._in_turn(attempt, task)
         except asyncio.CancelledError:
             outcome = await self._interrupted(attempt)
         except RunTakenOver:
@@ -286,6 +296,9 @@ class EventRuns:
                 "run.kind": metadata.kind,
             }
             span.update(attributes)
+            if not attempt.delivery.held:
+                raise RunTakenOver
+            await attempt.delivery.begins(attempt.interruptions)
             self._history.add(self._record(attempt, "running"))
             try:
                 error = await self._limited(attempt, task, slot)
@@ -407,14 +420,14 @@ class EventRuns:
         if attempt.number >= attempt.retry.attempts:
             logger.error(
                 "%s failed in its last attempt, %d, and is a dead letter: %s",
-                what, attempt.number, reason(error), exc_info=error,
+                what, attempt.number, reason(error), exc_info=own_frames(error),
             )  # fmt: skip
             await self._bury(attempt, error)
             return outcome
         delay = attempt.retry.delay(attempt.number)
         logger.warning(
             "%s failed in attempt %d of %d, and is tried again in %g seconds: %s",
-            what, attempt.number, attempt.retry.attempts, round(delay, 1), reason(error), exc_info=error,
+            what, attempt.number, attempt.retry.attempts, round(delay, 1), reason(error), exc_info=own_frames(error),
         )  # fmt: skip
         self.retries += 1
         await self._wait(attempt, attempt.number + 1, self._clock() + delay, error)
@@ -448,7 +461,7 @@ class EventRuns:
             raise RunTakenOver
         self._history.add(self._record(attempt, "waiting", error, next_attempt_at=until))
         await self._settled(lambda: attempt.delivery.wait(metadata, until))
-        return "succeeded" if error is None else "failed"
+        return "waiting" if error is None else "failed"
 
     async def _bury(self, attempt: _Attempt, error: Exception) -> Outcome:
         if not attempt.delivery.held:

@@ -19,7 +19,14 @@ from tests.harness.processes.nats_server import running_nats_server
 
 
 async def faulty_events(
-    folder: Path, *, seed: int, events: int, pause: float, rate: float, show: bool = False
+    folder: Path,
+    *,
+    seed: int,
+    events: int,
+    pause: float,
+    rate: float,
+    publishers: int = 6,
+    show: bool = False,
 ) -> tuple[EventVerdict, EventStage]:
     """Publishes events under faults, waits for their ends, and judges them."""
     began = time.monotonic()
@@ -35,7 +42,7 @@ async def faulty_events(
     with running_nats_server(folder / "engine") as engine:
         stage = await EventStage.make(engine, folder, seed, note)
         try:
-            await stage.run(events, pause=pause, rate=rate)
+            await stage.run(events, publishers=publishers, pause=pause, rate=rate)
             return judge_events(await stage.peace()), stage
         finally:
             await stage.stop()
@@ -47,12 +54,19 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=10_000)
     parser.add_argument("--pause", type=float, default=1.0, help="seconds between two faults")
     parser.add_argument("--rate", type=float, default=15.0, help="events a second")
+    parser.add_argument("--publishers", type=int, default=24, help="clients that publish at once")
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="tieline-event-faults-"))
     began = time.monotonic()
     verdict, stage = asyncio.run(
         faulty_events(
-            folder, seed=given.seed, events=given.events, pause=given.pause, rate=given.rate, show=True
+            folder,
+            seed=given.seed,
+            events=given.events,
+            pause=given.pause,
+            rate=given.rate,
+            publishers=given.publishers,
+            show=True,
         )
     )
     for counts in (stage.faults, verdict.counts):

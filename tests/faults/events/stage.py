@@ -32,7 +32,7 @@ from tieline_protocol.run_records import ENDED
 LEASE = timedelta(seconds=3)
 LIMITS = StreamLimits(queue_bytes=1 << 28, runs_bytes=1 << 28, history_bytes=1 << 29, lease=LEASE)
 _ASK_SECONDS = 20.0
-_CHAINS = 12
+_CHAINS = 24
 _PEACE_SECONDS = 300.0
 _STILL_SECONDS = 60.0
 

@@ -17,13 +17,14 @@ import nats.js.errors
 import pytest
 
 from tests.faults.ha_platform import FAKETIME
-from tests.harness.processes.event_pods import EventEnvironment, event_environment
+from tests.harness.processes.event_pods import LEASE, EventEnvironment, event_environment
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
 from tests.harness.processes.running_runtime import RunningRuntime
+from tests.harness.processes.tcp_relay import Relay
 from tests.harness.session.waiting import eventually_async
 from tieline_core.engine.publisher import publish_event
 from tieline_core.identity.ids import new_id
-from tieline_protocol.events import EventMetadata
+from tieline_protocol.events import HEADER, EventMetadata
 
 CODE = """
 import asyncio, json, os, time
@@ -352,6 +353,23 @@ async def test_an_event_that_kills_its_pods_becomes_a_dead_letter(
     await nothing_waits(environment)
 
 
+async def test_events_that_run_beside_one_that_kills_its_pods_survive_it(
+    environment: EventEnvironment, http: aiohttp.ClientSession
+) -> None:
+    pod = environment.pod()
+    for number in range(4):
+        await published(http, pod, "slow", {"id": f"beside {number}", "seconds": 1})
+    run = await published(http, pod, "poison", {})
+    for number in range(1, 4):
+        await lines(environment, *["poison"] * number)
+        with contextlib.suppress(AssertionError):  # it may die before it is seen to be ready
+            environment.pod()
+    await status_of(environment, run, "dead")
+    await lines(environment, *(f"ended beside {number}" for number in range(4)))
+    assert {record.id for record in await environment.history() if record.status == "dead"} == {run}
+    await nothing_waits(environment)
+
+
 @pytest.mark.parametrize(
     ("payload", "error", "attempt"),
     [({"reject": True}, "an order needs an id", 1), ({}, "never", 4)],
@@ -490,4 +508,29 @@ async def test_a_pod_whose_clock_is_behind_does_not_run_what_waits_over_and_over
     run = await published(http, environment.pod(**wrong), task, {"key": "ann", "seconds": 4})
     await status_of(environment, run, "succeeded")
     assert 2 <= environment.lines().count("napping") <= 4
+    await nothing_waits(environment)
+
+
+async def test_a_message_that_was_on_its_way_for_too_long_is_not_run_beside_the_one_that_has_it(
+    environment: EventEnvironment, http: aiohttp.ClientSession
+) -> None:
+    relay = Relay(environment.engine.port)
+    first = environment.pod(TIELINE_ENGINE_URL=f"nats://127.0.0.1:{relay.port}")
+    await published(http, first, "booked", {"id": "it works"})
+    await lines(environment, "booked it works")
+    relay.hold()
+    metadata = EventMetadata(run=new_id(), kind="event", task="slow", queued_at=time.time())
+    jetstream = environment.admin.jetstream()
+    subject = environment.streams.event("slow", metadata.run)
+    await jetstream.publish(subject, b'{"id": "A", "seconds": 3}', headers={HEADER: metadata.header()})
+    await asyncio.sleep(LEASE.total_seconds() * 1.2)
+    environment.pod()
+
+    async def begun() -> list[str]:
+        return [line for line in environment.lines() if line.startswith("begun")]
+
+    await eventually_async("begun", begun, within=30)
+    relay.release()
+    await lines(environment, "ended A")
+    assert len(await begun()) == 1
     await nothing_waits(environment)

@@ -258,6 +258,8 @@ async def task(ctx: Context, event: Event) -> None:
         ('ctx.publish("task", {}, key="k" * 501)', "The key of an event is a text of 1 to 500 characters"),
         ('ctx.publish("task", {}, id="")', "The id of an event is a text of 1 to 200 characters"),
         ('ctx.publish("task", {}, delay=timedelta(days=400))', "at most a year from now"),
+        ('ctx.publish("task", {}, delay=-5)', "delay must be at least 0 seconds, not -5"),
+        ('ctx.publish("task", {}, at="tomorrow")', "at is a datetime, not 'tomorrow'"),
         ('ctx.step("name", print)', "Steps and sleep are for runs that are tried again"),
         ('ctx.sleep("name", 1)', "Steps and sleep are for runs that are tried again"),
     ],
@@ -286,6 +288,7 @@ async def start(ctx: Context) -> str:
         ('event("task", key="a..b")', "key names a field of the payload"),
         ('event("task", timeout=0)', "Event 'task': timeout must be from"),
         ('event("task", retry=Retry(attempts=0))', "attempts must be from 1"),
+        ('event("task", retry=3)', "retry must be a Retry, such as Retry(attempts=5), not 3"),
         ('webhook("task", delivery="later")', 'must be "direct" or "queued"'),
         ('webhook("task", retry=Retry())', 'key, retry and timeout need delivery="queued"'),
         ('webhook("task", delivery="queued", key="a.")', "key names a field of the payload"),
@@ -367,3 +370,13 @@ async def task(ctx: Context, event: Event) -> None:
     attempts = project.advance(timedelta(days=60))
     assert [one.status for one in attempts] == ["waiting"] * 5 + ["dead"]
     assert "put off for 30 days" in project.dead_letters[0].error
+
+
+def test_the_log_of_a_failed_attempt_begins_with_the_authors_code(loaded: Loaded) -> None:
+    project = loaded(KEYED)
+    project.publish("order", {"customer": {"id": "ann"}, "number": 1})
+    project.run_events()
+    (failed,) = [entry for entry in project.logs if entry.severity == "WARNING"]
+    assert failed.error is not None
+    first = next(line for line in failed.error.splitlines() if line.strip().startswith("File "))
+    assert "main.py" in first

@@ -143,7 +143,6 @@ class KeyedEvents:
         if crashed:
             # The pod that had the token died, most likely with this event.
             delivery.metadata = replace(metadata, interruptions=metadata.interruptions + 1)
-            await delivery.save_state(delivery.metadata, 0)
         return delivery
 
     async def schedule(self, key_hash: str, until: float) -> None:
@@ -205,6 +204,11 @@ class KeyedDelivery:
     async def interruptions(self) -> int:
         """See Delivery."""
         return self.metadata.interruptions
+
+    async def begins(self, interruptions: int) -> None:
+        """See Delivery."""
+        if interruptions:
+            await self.save_state(replace(self.metadata, interruptions=interruptions), 0)
 
     async def done(self) -> None:
         """See Delivery."""

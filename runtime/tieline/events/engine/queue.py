@@ -345,9 +345,12 @@ class _QueueDelivery:
         if self._lease.deliveries == 1:
             return 0
         state = await self._queue.state(self.metadata.run)
-        before = state[0].interruptions if state else 0
-        await self._queue.save_state(replace(self.metadata, interruptions=before + 1), 0)
-        return before + 1
+        return (state[0].interruptions if state else 0) + 1
+
+    async def begins(self, interruptions: int) -> None:
+        """See Delivery."""
+        if interruptions:
+            await self._queue.save_state(replace(self.metadata, interruptions=interruptions), 0)
 
     async def done(self) -> None:
         """See Delivery."""

@@ -179,9 +179,8 @@ def test_a_run_is_run_again_with_its_own_input_or_another(deployed: Deployed) ->
     second = deployed.client.ok("POST", f"{deployed.path}/{old}/replay", {"payload": {"id": 2}}, status=202)
     for new, payload in ((first, {"id": 1}), (second, {"id": 2})):
         assert (new["status"], new["replayOf"], new["task"]) == ("queued", old, "order.created")
-        found = message_at(
-            deployed.engine, deployed.streams.queue, f"key.{deployed.environment}.*.{new['id']}"
-        )
+        subject = deployed.streams.keyed_event(hashed("ann/1"), new["id"])
+        found = message_at(deployed.engine, deployed.streams.queue, subject)
         assert found is not None
         assert json.loads(found[0]) == payload
         metadata = EventMetadata.parse(found[1])
@@ -207,11 +206,36 @@ def test_a_dead_letter_is_run_again_as_the_webhook_that_it_was(deployed: Deploye
     shown = deployed.client.ok("GET", f"{deployed.path}/{dead.id}")
     assert base64.b64decode(shown["inputBase64"]) == b"\xffbody"
     assert (shown["inputContentType"], shown["request"]["path"]) == ("text/plain", "/orders?a=1")
-    new = deployed.client.ok("POST", f"{deployed.path}/{dead.id}/replay", status=202)
-    found = message_at(deployed.engine, deployed.streams.queue, deployed.streams.event("orders", new["id"]))
-    assert found is not None
-    assert found[0] == b"\xffbody"
-    assert EventMetadata.parse(found[1]).request == request
+    for _ in range(2):
+        new = deployed.client.ok("POST", f"{deployed.path}/{dead.id}/replay", status=202)
+        subject = deployed.streams.event("orders", new["id"])
+        found = message_at(deployed.engine, deployed.streams.queue, subject)
+        assert found is not None
+        assert found[0] == b"\xffbody"
+        assert EventMetadata.parse(found[1]).request == request
+        # The letter is done with; the history has what it said.
+        assert stored(deployed.engine, deployed.streams.runs) == 0
+        again = deployed.client.ok("GET", f"{deployed.path}/{dead.id}")
+        assert again == {**shown, "replayedBy": new["id"]}
+
+
+def test_replaying_many_removes_their_dead_letters(deployed: Deployed) -> None:
+    dead = [record(status="dead", attempt=3, input=b"{}", queued_at=NOW + one) for one in range(3)]
+    deployed.report(*dead)
+
+    async def bury(client: Nats) -> None:
+        for run in dead:
+            metadata = EventMetadata(run=run.id, kind="event", task="order.created", queued_at=NOW)
+            headers = {"Tieline-Event": metadata.header()}
+            await client.jetstream().publish(deployed.streams.dead(run.id), b"{}", headers=headers)
+
+    with_engine(deployed.engine, bury, streams=deployed.streams)
+    counted = deployed.client.ok(
+        "POST", f"{deployed.path}/replay", {"status": "dead", "dryRun": True}, status=202
+    )
+    assert (counted["count"], stored(deployed.engine, deployed.streams.runs)) == (3, 3)
+    deployed.client.ok("POST", f"{deployed.path}/replay", {"status": "dead"}, status=202)
+    assert stored(deployed.engine, deployed.streams.runs) == 0
 
 
 def test_direct_runs_whose_input_is_kept_are_run_again_as_what_they_were(deployed: Deployed) -> None:
@@ -229,7 +253,7 @@ def test_direct_runs_whose_input_is_kept_are_run_again_as_what_they_were(deploye
         metadata = EventMetadata.parse(found[1])
         assert (metadata.kind, metadata.user, metadata.request) == (run.kind, "ann", run.request)
     again = deployed.client.ok("POST", f"{deployed.path}/replay", {"status": "failed"}, status=202)
-    assert again["count"] == 2
+    assert again == {"count": 0, "skipped": 2, "more": False}
 
 
 def test_what_cannot_be_run_again_says_why(deployed: Deployed) -> None:
@@ -261,13 +285,38 @@ def test_a_queued_run_is_cancelled(deployed: Deployed, key: str | None) -> None:
         {"task": "t", "payload": 1, "key": key},
         status=202,
     )
-    assert deployed.client("POST", f"{deployed.path}/{queued['runId']}/cancel").status == 202
-    assert deployed.status(queued["runId"]) == "cancelled"
+    path = f"{deployed.path}/{queued['runId']}"
+    assert deployed.client.ok("GET", path)["input"] == 1
+    assert deployed.client("POST", f"{path}/cancel").status == 202
+    shown = deployed.client.ok("GET", path)
+    assert (shown["status"], shown["input"]) == ("cancelled", 1)
     for root in ("ev.*.t", "key.*.*"):
         subject = root.replace("*", deployed.environment, 1) + f".{queued['runId']}"
         assert message_at(deployed.engine, deployed.streams.queue, subject) is None
     again = deployed.client("POST", f"{deployed.path}/{queued['runId']}/cancel")
     assert (again.status, again.json["code"]) == (409, "conflict")
+    new = deployed.client.ok("POST", f"{path}/replay", status=202)
+    assert deployed.client.ok("GET", f"{deployed.path}/{new['id']}")["input"] == 1
+
+
+def test_a_queued_webhook_that_was_cancelled_is_run_again_as_it_was(deployed: Deployed) -> None:
+    queued = record(kind="webhook", task="orders")
+    deployed.report(queued)
+    request = WebhookRequest(method="POST", path="/orders?a=1", headers=[("Content-Type", "text/plain")])
+    deployed.queue(
+        EventMetadata(run=queued.id, kind="webhook", task="orders", queued_at=NOW, request=request),
+        b"\xffbody",
+    )
+    path = f"{deployed.path}/{queued.id}"
+    before = deployed.client.ok("GET", path)
+    assert (before["inputContentType"], before["request"]["path"]) == ("text/plain", "/orders?a=1")
+    assert deployed.client("POST", f"{path}/cancel").status == 202
+    after = deployed.client.ok("GET", path)
+    assert (after["inputBase64"], after["request"]) == (before["inputBase64"], before["request"])
+    new = deployed.client.ok("POST", f"{path}/replay", status=202)
+    found = message_at(deployed.engine, deployed.streams.queue, deployed.streams.event("orders", new["id"]))
+    assert found is not None
+    assert (found[0], EventMetadata.parse(found[1]).request) == (b"\xffbody", request)
 
 
 def test_a_run_that_waits_is_cancelled_and_keeps_what_it_has_done(deployed: Deployed) -> None:
@@ -276,10 +325,12 @@ def test_a_run_that_waits_is_cancelled_and_keeps_what_it_has_done(deployed: Depl
     metadata = EventMetadata(run=run, kind="event", task="order.created", queued_at=NOW, attempt=2)
     deployed.queue(metadata, delay=4e9 - NOW)
     assert stored(deployed.engine, deployed.streams.later) == 1
+    assert deployed.client.ok("GET", f"{deployed.path}/{run}")["input"] == {}
     assert deployed.client("POST", f"{deployed.path}/{run}/cancel").status == 202
     assert stored(deployed.engine, deployed.streams.later) == 0
     shown = deployed.client.ok("GET", f"{deployed.path}/{run}")
     assert (shown["status"], shown["error"]["message"]) == ("cancelled", "shop answered 503")
+    assert shown["input"] == {}
     assert [one["steps"][0]["name"] for one in shown["attemptHistory"]] == ["fetch"]
 
 
@@ -337,13 +388,22 @@ def test_many_runs_are_counted_run_again_once_and_cancelled(deployed: Deployed) 
         "count": 20, "skipped": 1, "more": False,
     }  # fmt: skip
     assert stored(deployed.engine, deployed.streams.queue) == 20
-    deployed.client.ok("POST", f"{deployed.path}/replay", selected, status=202)
+    again = deployed.client.ok("POST", f"{deployed.path}/replay", selected, status=202)
+    assert again == {"count": 0, "skipped": 21, "more": False}
     assert stored(deployed.engine, deployed.streams.queue) == 20
     queued = deployed.ids("status=queued&first=200")
     assert len(queued) == 20
     for body in (None, {}, {"dryRun": True}, {"stauts": "queued"}):
         answer = deployed.client("POST", f"{deployed.path}/cancel", body)
         assert answer.status == 422
+    for path, body, named in (
+        ("cancel", {"status": "queued", "tsak": "other"}, "tsak"),
+        ("cancel?tsak=other", {"status": "queued"}, "tsak"),
+        ("replay?status=dead&first=1", None, "first"),
+    ):
+        answer = deployed.client("POST", f"{deployed.path}/{path}", body)
+        assert (answer.status, answer.fields) == (422, [named])
+    assert stored(deployed.engine, deployed.streams.queue) == 20
     cancelled = deployed.client.ok("POST", f"{deployed.path}/cancel", {"status": "queued"}, status=202)
     assert cancelled == {"count": 20, "skipped": 0, "more": False}
     assert stored(deployed.engine, deployed.streams.queue) == 0

@@ -11,6 +11,8 @@ from pydantic import BaseModel
 from tieline_api.errors import ApiError
 from tieline_api.http.request_body import (
     MAX_WARNINGS,
+    refuse_unknown_fields,
+    refuse_unknown_parameters,
     unknown_parameters,
     validate,
     validate_query,
@@ -22,6 +24,7 @@ from tieline_api.schemas.base import PageQuery, Rest
 from tieline_api.schemas.connections import ConnectionUpdate, NewConnection
 from tieline_api.schemas.examples import NEW_CONNECTION, SYSTEM_CREATE, SYSTEM_ID
 from tieline_api.schemas.projects import DeployBody, FilesBody, ProjectCreate, ProjectUpdate, SuspendQuery
+from tieline_api.schemas.runs import SelectionBody, SelectionQuery
 from tieline_api.schemas.systems import SystemCreate
 from tieline_api.schemas.templates import TemplateCreate, TemplateUpdate
 from tieline_api.schemas.users import ActivationCreate, GivenConnection, UserCreate, Variables
@@ -275,6 +278,21 @@ def test_a_missing_parameter_says_that_it_belongs_in_the_query() -> None:
 def test_an_unknown_query_parameter_is_named_with_what_may_be_meant(query: str, says: str | None) -> None:
     warnings = unknown_parameters(PageQuery, make_mocked_request("GET", f"/systems?{query}"))
     assert warnings == ([says] if says else [])
+
+
+def test_a_misspelt_filter_of_an_operation_on_many_runs_is_refused_by_name() -> None:
+    for body in ({"status": "dead"}, {"project_env": "a", "dryRun": True, "search": None}, None, []):
+        refuse_unknown_fields(SelectionBody, body)
+    with pytest.raises(ApiError) as refused:
+        refuse_unknown_fields(SelectionBody, {"status": "dead", "tsak": "x", "dry_run": True})
+    assert [one.field for one in refused.value.fields] == ["tsak", "dry_run"]
+    assert 'did you mean "task"?' in refused.value.message
+    refuse_unknown_parameters(
+        SelectionQuery, make_mocked_request("POST", "/runs/cancel?status=dead&dryRun=true")
+    )
+    with pytest.raises(ApiError) as refused:
+        refuse_unknown_parameters(SelectionQuery, make_mocked_request("POST", "/runs/cancel?stauts=dead"))
+    assert (refused.value.status, [one.field for one in refused.value.fields]) == (422, ["stauts"])
 
 
 def test_an_operation_without_parameters_says_so() -> None:

@@ -70,6 +70,17 @@ def test_records_that_come_twice_and_in_any_order_give_the_same_answers(data: st
     assert {run.status for run in answers[0][0]} == {"succeeded"}
 
 
+def test_a_run_names_the_newest_run_that_runs_it_again(index: RunIndex) -> None:
+    run, other, *replays = sorted(new_id() for _ in range(4))
+    take(index, life(run), life(other), *([record(one, replay_of=run)] for one in replays))
+    take(index, [record(replay_of=other)], environment=ENVIRONMENTS[1], first=10)
+    found = {one.id: one.replayed_by for one in listed(index)}
+    assert (found[run], found[other], found[replays[0]]) == (replays[1], None, None)
+    shown = index.get(ORGANISATION, ENVIRONMENTS, run)
+    assert shown is not None
+    assert shown.replayed_by == replays[1]
+
+
 def test_a_run_shows_what_became_of_each_of_its_attempts(index: RunIndex) -> None:
     run = new_id()
     take(index, life(run))
