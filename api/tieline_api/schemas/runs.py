@@ -2,14 +2,16 @@
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, StrictBool, StringConstraints
+from pydantic import AfterValidator, Field, StrictBool, StringConstraints, WithJsonSchema
 
 from tieline_api.schemas.base import PageQuery, Query, Rest, TimeOut, UlidOut
 from tieline_api.schemas.project_logs import TimeIn
+from tieline_core.engine.publisher import TASK_PATTERN, is_task
 from tieline_protocol.events import RunKind
 from tieline_protocol.run_records import RunStatus
 
 MAX_DELAY_DAYS = 366
+_MAX_DELAY = MAX_DELAY_DAYS * 86400
 _Name = Annotated[str, StringConstraints(max_length=128)]
 _ExternalId = Annotated[str, StringConstraints(max_length=256)]
 _Search = Annotated[str, StringConstraints(max_length=200)]
@@ -271,10 +273,28 @@ class RunsAffected(Rest):
     """Whether there are more runs than the 10,000 that one request looks at: repeat it with ``end``."""
 
 
+def _task_name(text: str) -> str:
+    if not is_task(text):
+        raise ValueError(
+            "must be the name of an event: letters, digits, '-', '_' and '.', at most 100 and a letter or digit first"
+        )
+    return text
+
+
+def _delay(seconds: float) -> float:
+    if seconds < 0:
+        raise ValueError("must be seconds from now: 0 or more")
+    if not seconds <= _MAX_DELAY:
+        raise ValueError(f"must be at most a year: {MAX_DELAY_DAYS} days, which are {_MAX_DELAY} seconds")
+    return seconds
+
+
 class EventCreate(Rest):
     """An event for an environment."""
 
-    task: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
+    task: Annotated[
+        str, AfterValidator(_task_name), WithJsonSchema({"type": "string", "pattern": f"^{TASK_PATTERN}$"})
+    ]
     """The name of the event, as the code declares it."""
     payload: Any
     """What the event says: any JSON, at most 4 MiB."""
@@ -284,7 +304,15 @@ class EventCreate(Rest):
     """What the sender knows the event by. Events of a task with the same id within two minutes are stored once."""
     user: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
     """The user that it is for, by id or external id; without one it is for the environment itself."""
-    delay: Annotated[float, Field(strict=True, ge=0, le=MAX_DELAY_DAYS * 86400)] | None = None
+    delay: (
+        Annotated[
+            float,
+            Field(strict=True),
+            AfterValidator(_delay),
+            WithJsonSchema({"type": "number", "minimum": 0, "maximum": _MAX_DELAY}),
+        ]
+        | None
+    ) = None
     """Seconds until it runs, at most 366 days."""
 
 

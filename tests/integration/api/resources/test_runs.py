@@ -179,9 +179,8 @@ def test_a_run_is_run_again_with_its_own_input_or_another(deployed: Deployed) ->
     second = deployed.client.ok("POST", f"{deployed.path}/{old}/replay", {"payload": {"id": 2}}, status=202)
     for new, payload in ((first, {"id": 1}), (second, {"id": 2})):
         assert (new["status"], new["replayOf"], new["task"]) == ("queued", old, "order.created")
-        found = message_at(
-            deployed.engine, deployed.streams.queue, f"key.{deployed.environment}.*.{new['id']}"
-        )
+        subject = deployed.streams.keyed_event("*", new["id"])
+        found = message_at(deployed.engine, deployed.streams.queue, subject)
         assert found is not None
         assert json.loads(found[0]) == payload
         metadata = EventMetadata.parse(found[1])
@@ -291,9 +290,9 @@ def test_a_queued_run_is_cancelled(deployed: Deployed, key: str | None) -> None:
     assert deployed.client("POST", f"{path}/cancel").status == 202
     shown = deployed.client.ok("GET", path)
     assert (shown["status"], shown["input"]) == ("cancelled", 1)
-    for root in ("ev.*.t", "key.*.*"):
-        subject = root.replace("*", deployed.environment, 1) + f".{queued['runId']}"
-        assert message_at(deployed.engine, deployed.streams.queue, subject) is None
+    streams, run = deployed.streams, queued["runId"]
+    for subject in (streams.event("*", run), streams.keyed_event("*", run)):
+        assert message_at(deployed.engine, streams.queue, subject) is None
     again = deployed.client("POST", f"{deployed.path}/{queued['runId']}/cancel")
     assert (again.status, again.json["code"]) == (409, "conflict")
     new = deployed.client.ok("POST", f"{path}/replay", status=202)
