@@ -1,5 +1,6 @@
 """Runs and events in REST."""
 
+import re
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, StrictBool, StringConstraints, WithJsonSchema
@@ -11,11 +12,24 @@ from tieline_protocol.events import RunKind
 from tieline_protocol.run_records import RunStatus
 
 MAX_DELAY_DAYS = 366
+_TRACE_ID = re.compile("[0-9a-fA-F]{32}")
 _MAX_DELAY = MAX_DELAY_DAYS * 86400
 _Name = Annotated[str, StringConstraints(max_length=128)]
 _ExternalId = Annotated[str, StringConstraints(max_length=256)]
+_Key = Annotated[str, StringConstraints(max_length=512)]
 _Search = Annotated[str, StringConstraints(max_length=200)]
 _EnvironmentName = Annotated[str, StringConstraints(max_length=64)]
+
+
+def _trace_id(text: str) -> str:
+    if not _TRACE_ID.fullmatch(text):
+        raise ValueError("must be the id of a trace: 32 hexadecimal digits")
+    return text.lower()
+
+
+_TraceId = Annotated[
+    str, AfterValidator(_trace_id), WithJsonSchema({"type": "string", "pattern": f"^{_TRACE_ID.pattern}$"})
+]
 
 
 class RunsQuery(PageQuery):
@@ -37,6 +51,12 @@ class RunsQuery(PageQuery):
     """Only runs that were queued from this time on."""
     end: TimeIn | None = None
     """Only runs that were queued before this time."""
+    key: _Key | None = None
+    """Only runs of events with this key."""
+    event_id: _ExternalId | None = None
+    """Only runs of events that were sent with this id."""
+    trace_id: _TraceId | None = None
+    """Only runs with this trace, of any of their attempts: 32 hexadecimal digits."""
     search: _Search | None = None
     """Text to look for in errors, in upper or lower case."""
 
@@ -60,6 +80,12 @@ class SelectionQuery(Query):
     """Only runs that were queued from this time on."""
     end: TimeIn | None = None
     """Only runs that were queued before this time."""
+    key: _Key | None = None
+    """Only runs of events with this key."""
+    event_id: _ExternalId | None = None
+    """Only runs of events that were sent with this id."""
+    trace_id: _TraceId | None = None
+    """Only runs with this trace, of any of their attempts: 32 hexadecimal digits."""
     search: _Search | None = None
     """Text to look for in errors, in upper or lower case."""
     dryRun: bool | None = None  # noqa: N815  (as the contract names it)
@@ -85,6 +111,12 @@ class SelectionBody(Rest):
     """Only runs that were queued from this time on."""
     end: TimeIn | None = None
     """Only runs that were queued before this time."""
+    key: _Key | None = None
+    """Only runs of events with this key."""
+    event_id: Annotated[_ExternalId | None, Field(alias="event_id")] = None
+    """Only runs of events that were sent with this id."""
+    trace_id: Annotated[_TraceId | None, Field(alias="trace_id")] = None
+    """Only runs with this trace, of any of their attempts: 32 hexadecimal digits."""
     search: _Search | None = None
     """Text to look for in errors, in upper or lower case."""
     dry_run: StrictBool | None = None
@@ -150,6 +182,10 @@ class Run(Rest):
     version: VersionOfRun | None = None
     """The version whose code ran last; absent before the first attempt, for background work, and for direct webhooks
     and schedules whose inputs are not kept."""
+    key: str | None = None
+    """The key of its event: runs with the same one go one at a time."""
+    event_id: str | None = None
+    """The id that its event was sent with."""
     attempt: int
     """The number of the attempt that is under way or was the last; 0 before the first."""
     attempts: int | None = None
