@@ -126,6 +126,7 @@ def run_of_record(record: RunRecord, environment: str) -> Run:
         queued_at=round(record.queued_at * 1_000_000) * 1000,
         user=record.user,
         key=record.key,
+        event_id=record.event_id,
         replay_of=record.replay_of,
     )
 
@@ -147,6 +148,8 @@ class _Shown:
             activation_id=run.activation_id or None,
             user=convert.user_to_rest(run.user, self._user),
             version=convert.version_to_rest(run.version, self._version),
+            key=run.key,
+            event_id=run.event_id,
             attempt=run.attempt,
             attempts=run.attempts,
             queued_at=convert.time_to_rest(run.queued_at),
@@ -212,7 +215,8 @@ def _selection(call: Call[rest.SelectionQuery, rest.SelectionBody]) -> tuple[Run
     if not given:
         raise errors.invalid(
             "",
-            "Say which runs: at least one of project_env, status, kind, task, user, version, start, end, search",
+            "Say which runs: at least one of project_env, status, kind, task, user, version, start, end, search, key, "
+            "event_id, trace_id",
         )
     selected = rest.SelectionQuery.model_validate(given)
     environments = _environments([project], name=selected.project_env)
@@ -237,6 +241,9 @@ def _filter(
         start=_nanoseconds(query.start) if query.start else None,
         end=_nanoseconds(query.end) if query.end else None,
         search=query.search or None,
+        key=query.key,
+        event_id=query.event_id,
+        trace_id=query.trace_id,
     )
 
 

@@ -81,6 +81,10 @@ class RunFilter:
     end: int | None = None
     search: str | None = None
     """In errors, in upper or lower case."""
+    key: str | None = None
+    event_id: str | None = None
+    trace_id: str | None = None
+    """Of any attempt: 32 hexadecimal digits, in lower case."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -142,11 +142,20 @@ def _conditions(
         ("kind", wanted.kind),
         ("task", wanted.task),
         ("user", wanted.user),
+        ("key", wanted.key),
+        ("event_id", wanted.event_id),
     ):
         if value is not None:
             add(f"{column} = ?", value)
     if wanted.versions is not None:
         add(f"version in ({', '.join('?' * len(wanted.versions))})", *wanted.versions)
+    if wanted.trace_id is not None:
+        add(
+            "(trace_id = ? or exists (select 1 from attempts a where a.organisation = runs.organisation "
+            "and a.environment = runs.environment and a.run = runs.id and a.trace_id = ?))",
+            wanted.trace_id,
+            wanted.trace_id,
+        )
     if wanted.search:
         connection.create_function("error_has", 2, _error_has, deterministic=True)
         add("error <> '' and error_has(error, ?)", wanted.search.casefold())

@@ -29,6 +29,8 @@ def root_query(
         return None
     if wanted.status not in (None, "succeeded", "failed") or wanted.versions is not None:
         return None
+    if wanted.key is not None or wanted.event_id is not None:
+        return None
     if wanted.search and wanted.status == "succeeded":
         return None
     query = RootQuery(
@@ -45,6 +47,7 @@ def root_query(
         start=wanted.start,
         end=wanted.end,
         search=wanted.search,
+        trace_id=bytes.fromhex(wanted.trace_id) if wanted.trace_id is not None else None,
     )
     return replace(query, id=identifier) if identifier is not None else query
 

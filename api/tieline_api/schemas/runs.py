@@ -1,19 +1,35 @@
 """Runs and events in REST."""
 
+import re
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, StrictBool, StringConstraints
+from pydantic import AfterValidator, Field, StrictBool, StringConstraints, WithJsonSchema
 
 from tieline_api.schemas.base import PageQuery, Query, Rest, TimeOut, UlidOut
 from tieline_api.schemas.project_logs import TimeIn
+from tieline_core.engine.publisher import TASK_PATTERN, is_task
 from tieline_protocol.events import RunKind
 from tieline_protocol.run_records import RunStatus
 
 MAX_DELAY_DAYS = 366
+_TRACE_ID = re.compile("[0-9a-fA-F]{32}")
+_MAX_DELAY = MAX_DELAY_DAYS * 86400
 _Name = Annotated[str, StringConstraints(max_length=128)]
 _ExternalId = Annotated[str, StringConstraints(max_length=256)]
+_Key = Annotated[str, StringConstraints(max_length=512)]
 _Search = Annotated[str, StringConstraints(max_length=200)]
 _EnvironmentName = Annotated[str, StringConstraints(max_length=64)]
+
+
+def _trace_id(text: str) -> str:
+    if not _TRACE_ID.fullmatch(text):
+        raise ValueError("must be the id of a trace: 32 hexadecimal digits")
+    return text.lower()
+
+
+_TraceId = Annotated[
+    str, AfterValidator(_trace_id), WithJsonSchema({"type": "string", "pattern": f"^{_TRACE_ID.pattern}$"})
+]
 
 
 class RunsQuery(PageQuery):
@@ -35,6 +51,12 @@ class RunsQuery(PageQuery):
     """Only runs that were queued from this time on."""
     end: TimeIn | None = None
     """Only runs that were queued before this time."""
+    key: _Key | None = None
+    """Only runs of events with this key."""
+    event_id: _ExternalId | None = None
+    """Only runs of events that were sent with this id."""
+    trace_id: _TraceId | None = None
+    """Only runs with this trace, of any of their attempts: 32 hexadecimal digits."""
     search: _Search | None = None
     """Text to look for in errors, in upper or lower case."""
 
@@ -58,6 +80,12 @@ class SelectionQuery(Query):
     """Only runs that were queued from this time on."""
     end: TimeIn | None = None
     """Only runs that were queued before this time."""
+    key: _Key | None = None
+    """Only runs of events with this key."""
+    event_id: _ExternalId | None = None
+    """Only runs of events that were sent with this id."""
+    trace_id: _TraceId | None = None
+    """Only runs with this trace, of any of their attempts: 32 hexadecimal digits."""
     search: _Search | None = None
     """Text to look for in errors, in upper or lower case."""
     dryRun: bool | None = None  # noqa: N815  (as the contract names it)
@@ -83,6 +111,12 @@ class SelectionBody(Rest):
     """Only runs that were queued from this time on."""
     end: TimeIn | None = None
     """Only runs that were queued before this time."""
+    key: _Key | None = None
+    """Only runs of events with this key."""
+    event_id: Annotated[_ExternalId | None, Field(alias="event_id")] = None
+    """Only runs of events that were sent with this id."""
+    trace_id: Annotated[_TraceId | None, Field(alias="trace_id")] = None
+    """Only runs with this trace, of any of their attempts: 32 hexadecimal digits."""
     search: _Search | None = None
     """Text to look for in errors, in upper or lower case."""
     dry_run: StrictBool | None = None
@@ -148,6 +182,10 @@ class Run(Rest):
     version: VersionOfRun | None = None
     """The version whose code ran last; absent before the first attempt, for background work, and for direct webhooks
     and schedules whose inputs are not kept."""
+    key: str | None = None
+    """The key of its event: runs with the same one go one at a time."""
+    event_id: str | None = None
+    """The id that its event was sent with."""
     attempt: int
     """The number of the attempt that is under way or was the last; 0 before the first."""
     attempts: int | None = None
@@ -271,10 +309,28 @@ class RunsAffected(Rest):
     """Whether there are more runs than the 10,000 that one request looks at: repeat it with ``end``."""
 
 
+def _task_name(text: str) -> str:
+    if not is_task(text):
+        raise ValueError(
+            "must be the name of an event: letters, digits, '-', '_' and '.', at most 100 and a letter or digit first"
+        )
+    return text
+
+
+def _delay(seconds: float) -> float:
+    if seconds < 0:
+        raise ValueError("must be seconds from now: 0 or more")
+    if not seconds <= _MAX_DELAY:
+        raise ValueError(f"must be at most a year: {MAX_DELAY_DAYS} days, which are {_MAX_DELAY} seconds")
+    return seconds
+
+
 class EventCreate(Rest):
     """An event for an environment."""
 
-    task: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
+    task: Annotated[
+        str, AfterValidator(_task_name), WithJsonSchema({"type": "string", "pattern": f"^{TASK_PATTERN}$"})
+    ]
     """The name of the event, as the code declares it."""
     payload: Any
     """What the event says: any JSON, at most 4 MiB."""
@@ -284,7 +340,15 @@ class EventCreate(Rest):
     """What the sender knows the event by. Events of a task with the same id within two minutes are stored once."""
     user: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
     """The user that it is for, by id or external id; without one it is for the environment itself."""
-    delay: Annotated[float, Field(strict=True, ge=0, le=MAX_DELAY_DAYS * 86400)] | None = None
+    delay: (
+        Annotated[
+            float,
+            Field(strict=True),
+            AfterValidator(_delay),
+            WithJsonSchema({"type": "number", "minimum": 0, "maximum": _MAX_DELAY}),
+        ]
+        | None
+    ) = None
     """Seconds until it runs, at most 366 days."""
 
 

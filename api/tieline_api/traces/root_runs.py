@@ -36,6 +36,7 @@ class RootQuery:
     end: int | None = None
     search: str | None = None
     """In what failed runs say, in upper or lower case."""
+    trace_id: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,8 @@ def _of_owner(
         add("e.task = ?", wanted.task)
     if wanted.failed is not None:
         add("e.status = 'ERROR'" if wanted.failed else "e.status <> 'ERROR'")
+    if wanted.trace_id is not None:
+        add("e.trace_id = ?", wanted.trace_id)
     if wanted.user is not None:
         add(f"json_extract(e.attributes, '$.\"{USER}\"') = ?", wanted.user)
     if wanted.search:

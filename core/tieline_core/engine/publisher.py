@@ -15,7 +15,9 @@ _STORE_FAILED = 10077
 _NO_SPACE = (10023, 10028, 10047)
 """Insufficient resources: of the server, of the account, of the storage."""
 _PER_SUBJECT = "per subject"
-_TASK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+TASK_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
+"""What the name of an event's task looks like."""
+_TASK = re.compile(TASK_PATTERN)
 
 
 class StreamFullError(Exception):

@@ -66,8 +66,12 @@ class Deployed:
     def ids(self, query: str = "") -> list[str]:
         return [run["id"] for run in self.client.ok("GET", f"{self.path}?{query}")["items"]]
 
+    def run(self, run: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.client.ok("GET", f"{self.path}/{run}")
+        return found
+
     def status(self, run: str) -> str:
-        return str(self.client.ok("GET", f"{self.path}/{run}")["status"])
+        return str(self.run(run)["status"])
 
     def queue(self, metadata: EventMetadata, payload: bytes = b"{}", delay: float = 0) -> None:
         """What a pod does that publishes an event."""
@@ -122,8 +126,11 @@ def test_a_run_that_a_pod_reports_is_shown_with_its_attempts_and_its_input(deplo
 
 
 def test_lists_have_filters_and_pages(deployed: Deployed) -> None:
-    runs = [record(queued_at=NOW + number) for number in range(5)]
-    dead = record(status="dead", attempt=3, kind="webhook", task="orders", user="ben", queued_at=NOW + 9)
+    more: dict[int, dict[str, Any]] = {1: {"key": "ann"}, 2: {"event_id": "order-2"}}
+    runs = [record(queued_at=NOW + number, **more.get(number, {})) for number in range(5)]
+    dead = record(
+        status="dead", attempt=3, kind="webhook", task="orders", user="ben", queued_at=NOW + 9, trace_id="d" * 32
+    )  # fmt: skip
     deployed.report(*runs, dead)
     newest_first = [dead.id, *(one.id for one in reversed(runs))]
     assert deployed.ids() == newest_first
@@ -139,6 +146,7 @@ def test_lists_have_filters_and_pages(deployed: Deployed) -> None:
     assert found == newest_first
     back = deployed.client.ok("GET", f"{deployed.path}?first=2&before={page['prev']}")
     assert back["items"] == last["items"]
+    assert (deployed.run(runs[1].id)["key"], deployed.run(runs[2].id)["eventId"]) == ("ann", "order-2")
     for query, expected in {
         "status=dead": [dead.id],
         "kind=webhook": [dead.id],
@@ -149,10 +157,19 @@ def test_lists_have_filters_and_pages(deployed: Deployed) -> None:
         "project_env=production": newest_first,
         "project_env=other": [],
         "search=nothing": [],
+        "key=ann": [runs[1].id],
+        "event_id=order-2": [runs[2].id],
+        f"trace_id={'D' * 32}": [dead.id],
+        f"trace_id={'e' * 32}": [],
     }.items():
         assert deployed.ids(query) == expected, query
     other = deploy(deployed.client, deployed.engine)
-    for path in (f"{other.path}?after={last['next']}", f"{deployed.path}?after=abc", "/runs?status=great"):
+    for path in (
+        f"{other.path}?after={last['next']}",
+        f"{deployed.path}?after=abc",
+        "/runs?status=great",
+        "/runs?trace_id=abc",
+    ):
         assert deployed.client("GET", path).status in (400, 422), path
 
 
@@ -290,9 +307,9 @@ def test_a_queued_run_is_cancelled(deployed: Deployed, key: str | None) -> None:
     assert deployed.client("POST", f"{path}/cancel").status == 202
     shown = deployed.client.ok("GET", path)
     assert (shown["status"], shown["input"]) == ("cancelled", 1)
-    for root in ("ev.*.t", "key.*.*"):
-        subject = root.replace("*", deployed.environment, 1) + f".{queued['runId']}"
-        assert message_at(deployed.engine, deployed.streams.queue, subject) is None
+    streams, run = deployed.streams, queued["runId"]
+    for subject in (streams.event("*", run), streams.keyed_event("*", run)):
+        assert message_at(deployed.engine, streams.queue, subject) is None
     again = deployed.client("POST", f"{deployed.path}/{queued['runId']}/cancel")
     assert (again.status, again.json["code"]) == (409, "conflict")
     new = deployed.client.ok("POST", f"{path}/replay", status=202)
@@ -529,6 +546,8 @@ def test_direct_runs_and_traces_are_the_same_at_every_replica(
         "traceId": f"{1:032x}",
     }
     assert deployed.ids("search=valueerror") == [run]
+    assert deployed.ids(f"trace_id={1:032x}") == [run]
+    assert deployed.ids(f"trace_id={1:032x}&key=ann") == []
     settings = {**of_engine(deployed.engine, tmp_path), "traces_file": str(tmp_path / "traces.db")}
     with Server(api_kubeconfig, **settings) as replica:
         other = Client(replica.url, deployed.client.token, deployed.client.organisation)

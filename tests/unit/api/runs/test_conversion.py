@@ -11,8 +11,10 @@ import pytest
 
 from tieline_api.app import _routed
 from tieline_api.conversion.runs import MAX_INLINE, input_to_rest, time_to_rest
+from tieline_api.errors import ApiError
 from tieline_api.handlers import OPERATIONS
-from tieline_api.schemas.runs import RunDetail
+from tieline_api.http.request_body import validate
+from tieline_api.schemas.runs import EventCreate, RunDetail
 from tieline_core.identity.ids import new_id
 
 DEEP = b"[" * 500 + b"]" * 500
@@ -64,3 +66,26 @@ def test_the_router_takes_no_word_of_another_path_for_an_id() -> None:
     routed = {operation.path: _routed(operation.path, OPERATIONS) for operation in OPERATIONS}
     changed = {path for path, found in routed.items() if found != path}
     assert changed == {"/api/v2/o/{organisation_id}/projects/{project_id}/runs/{run_id}"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "field", "says"),
+    [
+        ({"task": "a b"}, "task", "letters, digits, '-', '_' and '.', at most 100"),
+        ({"task": "x" * 101}, "task", "at most 100"),
+        ({"task": "a\n"}, "task", "letters, digits"),
+        ({"delay": 366 * 86400 + 1}, "delay", "at most a year"),
+        ({"delay": -1}, "delay", "0 or more"),
+    ],
+    ids=str,
+)
+def test_an_event_that_makes_no_sense_is_told_so_in_words(
+    changed: dict[str, Any], field: str, says: str
+) -> None:
+    validate(EventCreate, {"task": "order.created", "payload": 1, "delay": 366 * 86400})
+    with pytest.raises(ApiError) as refused:
+        validate(EventCreate, {"task": "t", "payload": 1, **changed})
+    (found,) = refused.value.fields
+    assert found.field == field
+    assert says in found.message
+    assert "[A-Z" not in found.message

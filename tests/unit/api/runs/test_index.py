@@ -81,6 +81,23 @@ def test_a_run_names_the_newest_run_that_runs_it_again(index: RunIndex) -> None:
     assert shown.replayed_by == replays[1]
 
 
+def test_runs_are_found_by_key_by_event_and_by_the_trace_of_any_attempt(index: RunIndex) -> None:
+    run, keyed, sent = new_id(), record(key="ann/1"), record(event_id="order-1")
+    take(index, life(run), [keyed, sent])
+    take(index, [record(key="ann/1")], environment=ENVIRONMENTS[1], first=10)
+    here = replace(ALL, environments=ENVIRONMENTS[:1])
+    for wanted, expected in (
+        (replace(here, key="ann/1"), keyed.id),
+        (replace(here, event_id="order-1"), sent.id),
+        (replace(here, trace_id="a" * 32), run),
+        (replace(here, trace_id="b" * 32), run),
+    ):
+        assert [one.id for one in listed(index, wanted)] == [expected]
+        assert index.count(wanted, 10) == 1
+    assert len(listed(index, replace(EVERYWHERE, key="ann/1"))) == 2
+    assert listed(index, replace(ALL, trace_id="c" * 32)) == []
+
+
 def test_a_run_shows_what_became_of_each_of_its_attempts(index: RunIndex) -> None:
     run = new_id()
     take(index, life(run))
