@@ -1,5 +1,6 @@
 """Makes the engine's streams and consumers, as they should be."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
@@ -74,6 +75,7 @@ async def ensure_environment(
         jetstream,
         StreamConfig(
             name=streams.queue,
+            first_seq=await _first_number(jetstream, streams.queue),
             subjects=streams.queue_subjects,
             retention=RetentionPolicy.WORK_QUEUE,
             discard=DiscardPolicy.NEW,
@@ -89,6 +91,7 @@ async def ensure_environment(
         jetstream,
         StreamConfig(
             name=streams.later,
+            first_seq=await _first_number(jetstream, streams.later),
             subjects=streams.later_subjects,
             retention=RetentionPolicy.WORK_QUEUE,
             discard=DiscardPolicy.OLD,
@@ -173,9 +176,21 @@ async def ensure_stream(
             raise ForeignStreamError(f"The stream {config.name} belongs to another installation") from None
         if owner and before and before.organisation != owner.organisation:
             await jetstream.delete_stream(str(config.name))
-            await jetstream.add_stream(wanted)
+            fresh = await _first_number(jetstream, str(config.name)) if wanted.first_seq else None
+            await jetstream.add_stream(replace(wanted, first_seq=fresh))
             return
         await jetstream.update_stream(wanted)
+
+
+async def _first_number(jetstream: JetStreamContext, stream: str) -> int | None:
+    """The number of a stream's first message, which no message of an earlier stream of this name had.
+
+    Pods acknowledge by number, also what they got before a volume was lost or a stream was deleted.
+    """
+    try:
+        return (await jetstream.stream_info(stream)).config.first_seq
+    except NotFoundError:
+        return time.time_ns() // 1_000_000
 
 
 def _consumer(filter_subject: str, limits: StreamLimits) -> ConsumerConfig:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import shutil
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,12 +18,13 @@ import nats.js.errors
 import pytest
 
 from tests.faults.ha_platform import FAKETIME
-from tests.harness.processes.event_pods import LEASE, EventEnvironment, event_environment
+from tests.harness.processes.event_pods import LEASE, LIMITS, EventEnvironment, event_environment
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
 from tests.harness.processes.running_runtime import RunningRuntime
 from tests.harness.processes.tcp_relay import Relay
 from tests.harness.session.waiting import eventually_async
 from tieline_core.engine.publisher import publish_event
+from tieline_core.engine.streams import ensure_environment, ensure_history
 from tieline_core.identity.ids import new_id
 from tieline_protocol.events import HEADER, EventMetadata
 
@@ -534,3 +536,41 @@ async def test_a_message_that_was_on_its_way_for_too_long_is_not_run_beside_the_
     await lines(environment, "ended A")
     assert len(await begun()) == 1
     await nothing_waits(environment)
+
+
+async def test_pods_go_on_with_the_new_streams_when_the_volume_of_the_engine_is_lost(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    (tmp_path / "engine").mkdir()
+    with running_nats_server(tmp_path / "engine") as engine:
+        admin = await engine.admin()
+        environment = await event_environment(engine, admin, tmp_path, CODE)
+        pod = environment.pod()
+        await published(http, pod, "slow", {"id": "A", "seconds": 6})
+        await published(http, pod, "booked", {"id": "lost"}, delay=30)
+        await lines(environment, "begun A 1")
+        engine.kill()
+        shutil.rmtree(tmp_path / "engine" / "data")
+        engine.start()
+        # As the operator does it.
+        operator = await engine.admin()
+        await ensure_environment(operator.jetstream(), environment.streams, LIMITS)
+        await ensure_history(operator.jetstream(), environment.streams.organisation, LIMITS)
+        await operator.close()
+
+        async def accepted() -> bool:
+            body = {"task": "slow", "payload": {"id": "B", "seconds": 10}}
+            async with http.post(f"{pod.url}/publish", json=body) as response:
+                return response.status == 200
+
+        await eventually_async("published again", accepted, within=60)
+        await published(http, pod, "ordered", {"customer": "ann", "number": 1})
+        await lines(environment, "begun B 1", "ann 1", "ended A")
+        # What A ends with has nothing to do with B, which has its number in the new stream.
+        await asyncio.sleep(1)
+        assert await environment.waits() == 1
+        await lines(environment, "ended B")
+        await nothing_waits(environment)
+        assert "booked lost" not in environment.lines()
+        environment.stop()
+        await admin.close()
