@@ -197,4 +197,4 @@ def task_token(task: str) -> str:
 
 def hashed(text: str) -> str:
     """A key or a name as one token of a subject: 32 hexadecimal digits."""
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -38,12 +38,13 @@ class WebhookRequest:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """From JSON, where a pair is a list."""
-        return cls(
-            method=content["method"],
-            path=content["path"],
-            headers=[(name, value) for name, value in content.get("headers", ())],
-        )
+        """From JSON, where a pair is a list. Raises TypeError, KeyError or ValueError for something else."""
+        method, path = content["method"], content["path"]
+        headers = [(name, value) for name, value in content.get("headers", ())]
+        texts = (method, path, *(text for pair in headers for text in pair))
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError("a request is made of texts")
+        return cls(method=method, path=path, headers=headers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +100,10 @@ class EventMetadata:
             request = content.pop("request", None)
             known = {name: value for name, value in content.items() if name in _FIELDS}
             known["published"] = tuple(known.get("published", ()))
+            if any(not isinstance(known[name], str) for name in _TEXTS if known.get(name) is not None):
+                raise TypeError("no text")
+            if any(not isinstance(known.get(name, 0), int | float) for name in _NUMBERS):
+                raise TypeError("no number")
             return cls(**known, request=WebhookRequest.from_dict(request) if request else None)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InvalidEventError(f"A message is no event: {type(error).__name__}") from None
@@ -106,6 +111,10 @@ class EventMetadata:
 
 # Made once: json.dumps makes a new encoder on each call that is given options.
 _encode = json.JSONEncoder(separators=(",", ":")).encode
+_TEXTS = (
+    "run", "kind", "task", "user", "key", "event_id", "traceparent", "replay_of", "idempotency_run",
+)  # fmt: skip
+_NUMBERS = ("queued_at", "attempt", "interruptions")
 _EMPTY: tuple[object, ...] = (None, 0, ())
 _NAMES = tuple(one.name for one in fields(EventMetadata))
 _FIELDS = {one.name for one in fields(EventMetadata)} - {"request"}

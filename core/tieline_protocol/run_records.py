@@ -5,8 +5,8 @@ Records may come twice, and in another order than they were written in.
 """
 
 import base64
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any, Literal
 
 import orjson
@@ -99,7 +99,12 @@ class RunRecord:
 
 def encode(records: Sequence[RunRecord]) -> bytes:
     """The message's content."""
-    return orjson.dumps([_to_dict(record) for record in records])
+    content = [_to_dict(record) for record in records]
+    try:
+        return orjson.dumps(content)
+    except TypeError:
+        # A header or an error of code may have halves of characters.
+        return orjson.dumps(_readable(content))
 
 
 def decode(content: bytes) -> list[RunRecord]:
@@ -108,6 +113,17 @@ def decode(content: bytes) -> list[RunRecord]:
         return [_from_dict(one) for one in orjson.loads(content)]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InvalidRecordsError(f"A message has no records of runs: {type(error).__name__}") from None
+
+
+def _readable(value: Any) -> Any:
+    """The value with each half of a character replaced."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {_readable(name): _readable(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_readable(one) for one in value]
+    return _readable(asdict(value)) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def _to_dict(record: RunRecord) -> dict[str, Any]:

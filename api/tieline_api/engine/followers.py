@@ -13,7 +13,6 @@ from tieline_api.engine.connection import Engine, StoredMessage
 from tieline_api.engine.errors import EngineUnavailableError
 from tieline_api.engine.stream_reader import read_stream, stream_state
 from tieline_api.errors import ApiError
-from tieline_api.sqlite_files import TooSlowError
 from tieline_common.backoff import exponential, jitter
 
 logger = logging.getLogger("tieline.engine")
@@ -80,7 +79,7 @@ class Follower:
                 await asyncio.sleep(jitter(_RETRY_SECONDS))
             except NotFoundError:
                 await asyncio.sleep(jitter(_RETRY_SECONDS))
-            except (sqlite3.Error, OSError, TooSlowError) as error:
+            except Exception as error:  # whatever a message holds, the next ones are read
                 failures += 1
                 self._store.failed()
                 if failures == 1:

@@ -124,8 +124,8 @@ class RunHistory:
         )
 
     async def input(self, organisation: str, run: Run) -> RunInput | None:
-        """What a run was given, None where it is not kept: from the history, or from the message that waits or is its
-        dead letter."""
+        """What a run was given, None where it is not kept, for people: secrets that pods know are masked where the
+        history has it. Otherwise it is from the message that waits or is the dead letter."""
         streams = EventStreams(organisation, run.environment)
         if run.input_at is not None:
             message = await self._engine.message(history_stream(organisation), run.input_at)
@@ -139,6 +139,15 @@ class RunHistory:
             if message is not None:
                 return input_of(message)
         return None
+
+    async def replayed_input(self, organisation: str, run: Run) -> RunInput | None:
+        """What a replay is given: as it was sent where that is kept, since masking would change it."""
+        streams = EventStreams(organisation, run.environment)
+        for stream, subject in _places(streams, run):
+            message = await self._engine.first_at(stream, subject)
+            if message is not None:
+                return input_of(message)
+        return await self.input(organisation, run)
 
     async def write(self, streams: EventStreams, record: RunRecord) -> None:
         """Adds a record to the history, and waits a moment until this replica has it."""

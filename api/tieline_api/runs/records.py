@@ -26,8 +26,8 @@ _MAX_ID = 256
 _MAX_TEXT = 2048
 _MAX_BODY = 4096
 _MAX_ATTEMPT = 1_000_000
-_MAX_SECONDS = 253_402_300_799
-"""The last second of the year 9999."""
+_MAX_SECONDS = 9_000_000_000
+"""In the year 2255: in nanoseconds it fits into 64 bits."""
 _NANOSECONDS = 1_000_000_000
 _MICROSECONDS = 1_000_000
 

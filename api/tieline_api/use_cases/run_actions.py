@@ -117,7 +117,7 @@ async def replay(
     if refused:
         raise errors.conflict(refused)
     streams = EventStreams(organisation, run.environment)
-    given = await platform.runs.input(organisation, run)
+    given = await platform.runs.replayed_input(organisation, run)
     if given is None:
         if payload is None or run.kind in ("webhook", "schedule"):
             raise errors.conflict(_no_input(run))

@@ -127,7 +127,7 @@ class HistoryWriter:
                 futures.append(stored)
         if self._waiting:
             self._wake.set()
-        content = run_records.encode(records)
+        content = _encoded(records)
         attempt = 0
         while True:
             try:
@@ -142,3 +142,19 @@ class HistoryWriter:
             if not one.done():
                 one.set_result(None)
         return len(futures)
+
+
+def _encoded(records: list[RunRecord]) -> bytes:
+    """The records, without those that cannot be written: one of them must not stop the others."""
+    try:
+        return run_records.encode(records)
+    except Exception:
+        kept = []
+        for record in records:
+            try:
+                run_records.encode([record])
+            except Exception as error:
+                logger.error("A record of run %s cannot be written: %s", record.id, reason(error))
+            else:
+                kept.append(record)
+        return run_records.encode(kept)

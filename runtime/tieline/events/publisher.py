@@ -91,7 +91,7 @@ class Publisher:
             kind="event",
             task=task,
             queued_at=now,
-            user=user,
+            user=_checked("user", user, MAX_KEY),
             key=_checked("key", key, MAX_KEY),
             event_id=_checked("id", id, _MAX_ID),
             traceparent=traceparent,

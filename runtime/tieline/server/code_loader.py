@@ -3,7 +3,7 @@
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -33,12 +33,6 @@ class Tasks:
     def has_events(self) -> bool:
         """Whether the code needs the event engine."""
         return bool(self.events) or any(webhook.delivery == "queued" for webhook in self.webhooks.values())
-
-    @property
-    def have_keys(self) -> bool:
-        """Whether any events are kept in order by a key."""
-        tasks: Iterable[EventTask | Webhook] = (*self.events.values(), *self.webhooks.values())
-        return any(task.key for task in tasks)
 
 
 def load(code_dir: Path) -> Tasks:

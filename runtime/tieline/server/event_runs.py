@@ -74,6 +74,10 @@ class NotInThisVersionError(TielineError):
     """The version that runs has no such task."""
 
 
+class StoppedItselfError(TielineError):
+    """The code ended in a way that means to end the process."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class EventTasks:
     """What events can ask for."""
@@ -317,6 +321,15 @@ class EventRuns:
                 await self._call(attempt, task, slot)
         except EventsUnavailableError as error:
             return error
+        except asyncio.CancelledError:
+            task_of_run = asyncio.current_task()
+            if task_of_run is None or task_of_run.cancelling():
+                raise
+            return StoppedItselfError("The code awaited something that was cancelled")
+        except SystemExit as exited:
+            return StoppedItselfError(
+                f"The code ended with SystemExit({exited.code!r}); raise an error instead"
+            )
         except Exception as error:
             if isinstance(error, TimeoutError) and deadline.expired():
                 return TimeoutError(f"stopped after {seconds:g} seconds")
@@ -505,7 +518,11 @@ class EventRuns:
         with_input: bool = False,
     ) -> RunRecord:
         metadata, now = attempt.metadata, self._clock()
-        steps: tuple[StepRecord, ...] = tuple(attempt.steps.records) if attempt.steps else ()
+        mask = self._redact.for_run
+        steps: tuple[StepRecord, ...] = tuple(
+            replace(step, name=mask(step.name), error=step.error and mask(step.error))
+            for step in (attempt.steps.records if attempt.steps else ())
+        )
         return RunRecord(
             id=metadata.run,
             kind=metadata.kind,
@@ -518,8 +535,8 @@ class EventRuns:
             user=metadata.user,
             activation_id=attempt.activation.id if attempt.activation else "",
             version=self._version,
-            key=metadata.key,
-            event_id=metadata.event_id,
+            key=metadata.key and mask(metadata.key),
+            event_id=metadata.event_id and mask(metadata.event_id),
             started_at=attempt.started_at,
             ended_at=None if status == "running" else now,
             next_attempt_at=next_attempt_at,

@@ -57,7 +57,7 @@ class EventServer:
         """Begin to run events, ``capacity`` at once. Of every code there may be runs that are to be run again."""
         self.runs = runs
         if isinstance(self.queue, EngineQueue):
-            self.queue.keys.wanted = self.tasks.have_keys
+            self.queue.keys.wanted = self.tasks.has_events
             delivering = self.queue.run(runs.run, capacity=capacity, cancel=runs.cancel)
         elif isinstance(self.queue, MemoryQueue):
             delivering = self.queue.run(runs.run, capacity=capacity)

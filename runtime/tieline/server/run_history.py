@@ -39,11 +39,11 @@ def masked_error(error: Exception, redact: Redactor) -> RunError:
 
 
 def masked_input(payload: bytes, redact: Redactor) -> bytes:
-    """A payload; one that is no text stays as it is."""
+    """A payload with known secrets masked, also where it is no text."""
     try:
         return redact.for_run(payload.decode()).encode()
     except UnicodeDecodeError:
-        return payload
+        return redact.for_run(payload.decode("latin-1")).encode("latin-1", "replace")
 
 
 def schedule_input(due: datetime) -> bytes:

@@ -1,6 +1,7 @@
 """The request of a webhook: what is kept of it, and the Request that its function gets later."""
 
 import asyncio
+import json
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -30,11 +31,20 @@ def kept_request(request: web.Request, redact: Redactor) -> WebhookRequest:
     for name, value in request.headers.items():
         if name.lower() in _CREDENTIALS or name.lower() in _OF_THE_CONNECTION:
             continue
-        masked = redact.for_run(value)
-        size += len(name) + len(masked)
-        if size <= _MAX_HEADERS:
+        masked = _readable(redact.for_run(value))
+        # As they are stored: a letter may take six bytes.
+        length = len(json.dumps([name, masked]))
+        if size + length <= _MAX_HEADERS:
+            size += length
             headers.append((name, masked))
-    return WebhookRequest(method=request.method, path=redact.for_run(request.raw_path), headers=headers)
+    return WebhookRequest(
+        method=request.method, path=_readable(redact.for_run(request.raw_path)), headers=headers
+    )
+
+
+def _readable(text: str) -> str:
+    """The text with bytes replaced that are no UTF-8."""
+    return text.encode("utf-8", "replace").decode()
 
 
 async def stored_request(

@@ -41,7 +41,7 @@ from tieline.telemetry.metrics import Outcome, RunMetrics
 from tieline.telemetry.redaction import current_redactor
 from tieline.telemetry.spans import Span, Tracer, Value
 from tieline.telemetry.trace_context import traceparent
-from tieline_protocol.event_streams import MAX_EVENT_BYTES
+from tieline_protocol.event_streams import MAX_EVENT_BYTES, hashed
 from tieline_protocol.events import EventMetadata
 
 logger = logging.getLogger("tieline.run")
@@ -256,7 +256,7 @@ class Runner:
             queued_at=time.time(),
             user=activation.user.external_id if activation.user else None,
             key=_key(webhook, body),
-            event_id=next((one[:_MAX_EVENT_ID] for one in identifiers if one), None),
+            event_id=next((_event_id(one) for one in identifiers if one), None),
             traceparent=traceparent(span.context),
             request=kept_request(request, redact),
         )
@@ -357,6 +357,11 @@ def _key(webhook: Webhook, body: bytes) -> str | None:
 
 def _user(activation: Activation) -> dict[str, Value]:
     return {"user": activation.user.external_id} if activation.user else {}
+
+
+def _event_id(text: str) -> str:
+    """What a sender gave; of a longer text its hash, as another one may begin in the same way."""
+    return text if len(text) <= _MAX_EVENT_ID and text.isprintable() else hashed(text)
 
 
 def _let_go(_: Span) -> None:

@@ -39,7 +39,23 @@ def test_metadata_comes_back_from_a_header_of_printable_ascii(metadata: EventMet
     assert EventMetadata.parse({HEADER: header}) == metadata
 
 
-@pytest.mark.parametrize("header", [None, "", "{}", "[]", "null", '"x"', '{"run": "1", "request": 3}', "{"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        '{"run": 5, "kind": "event", "task": "a", "queued_at": 1}',
+        '{"run": "5", "kind": "event", "task": [], "queued_at": 1}',
+        '{"run": "5", "kind": "event", "task": "a", "queued_at": "1"}',
+        '{"run": "5", "kind": "event", "task": "a", "queued_at": 1, "request": {"method": 5, "path": "/"}}',
+        None,
+        "",
+        "{}",
+        "[]",
+        "null",
+        '"x"',
+        '{"run": "1", "request": 3}',
+        "{",
+    ],
+)
 def test_a_message_of_somebody_else_is_no_event(header: str | None) -> None:
     with pytest.raises(InvalidEventError):
         EventMetadata.parse(None if header is None else {HEADER: header})

@@ -7,8 +7,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from tieline.errors import CodeError
+from tieline.server.stored_request import kept_request
+from tieline.telemetry.redaction import Redactor
 from tieline.testing import Project
 
 pytestmark = pytest.mark.fast
@@ -380,3 +383,47 @@ def test_the_log_of_a_failed_attempt_begins_with_the_authors_code(loaded: Loaded
     assert failed.error is not None
     first = next(line for line in failed.error.splitlines() if line.strip().startswith("File "))
     assert "main.py" in first
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("await cancelled()", "The code awaited something that was cancelled"),
+        ("sys.exit(3)", "The code ended with SystemExit(3)"),
+        ("raise ValueError('half a letter: \\ud800')", "half a letter: ?"),
+    ],
+)
+def test_code_that_ends_in_an_odd_way_has_failed_and_others_run(
+    loaded: Loaded, code: str, error: str
+) -> None:
+    project = loaded(f"""
+import asyncio, sys
+
+async def cancelled():
+    task = asyncio.ensure_future(asyncio.sleep(10))
+    task.cancel()
+    await task
+
+@integration.event("odd", retry=Retry(attempts=2, first=1))
+async def odd(ctx: Context, event: Event) -> None:
+    {code}
+
+@integration.event("other")
+async def other(ctx: Context, event: Event) -> None:
+    done.append("other")
+""")
+    project.publish("odd", {})
+    attempts = project.advance(60)
+    project.publish("other", {})
+    attempts += project.run_events()
+    assert [one.status for one in attempts] == ["waiting", "dead", "succeeded"]
+    assert attempts[0].error is not None
+    assert error in attempts[0].error
+    assert project.module.done == ["other"]
+
+
+def test_headers_that_are_no_text_or_too_long_to_store_are_kept_so_far_as_they_can_be() -> None:
+    headers = {"X-Odd": "a\udcffb", "X-Long": "\u00e9" * 4000, "X-Short": "berlin", "Authorization": "secret"}
+    request = make_mocked_request("POST", "/orders", headers=headers)
+    kept = kept_request(request, Redactor())
+    assert kept.headers == [("X-Odd", "a?b"), ("X-Short", "berlin")]
