@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from aiohttp.test_utils import make_mocked_request
 
 from tieline.errors import CodeError
 from tieline.server.stored_request import kept_request
@@ -424,6 +425,6 @@ async def other(ctx: Context, event: Event) -> None:
 
 def test_headers_that_are_no_text_or_too_long_to_store_are_kept_so_far_as_they_can_be() -> None:
     headers = {"X-Odd": "a\udcffb", "X-Long": "\u00e9" * 4000, "X-Short": "berlin", "Authorization": "secret"}
-    request = make_mocked_request("POST", "/orders", headers=headers)
+    request: Any = SimpleNamespace(method="POST", raw_path="/orders", headers=headers)
     kept = kept_request(request, Redactor())
     assert kept.headers == [("X-Odd", "a?b"), ("X-Short", "berlin")]
