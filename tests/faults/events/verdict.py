@@ -97,8 +97,8 @@ def _out_of_order(seen: Seen) -> Iterable[str]:
     for name, chain in chains.items():
         for before, after in pairwise(chain):
             first, second = str(before.run), str(after.run)
-            # A dead one has no end of its own: where its last attempt begins.
-            end = over.get(first, begun[first] if first in seen.letters else last[first])
+            # A dead letter ends without a sign here; a pod that was paused may even do the rest of it later.
+            end = begun[first] if first in seen.letters else over.get(first, last[first])
             if begun[second] < end:
                 seconds = seen.lines[end]["at"] - seen.lines[begun[second]]["at"]
                 yield (

@@ -11,10 +11,10 @@ from tests.faults.events.verdict import Publication, Seen, judge_events
 
 
 async def test_what_was_accepted_ends_in_order_and_no_recorded_step_is_repeated(tmp_path: Path) -> None:
-    verdict, stage = await faulty_events(tmp_path, seed=4, events=400, pause=1.2, rate=12)
+    verdict, stage = await faulty_events(tmp_path, seed=4, events=250, pause=1.2, rate=12)
     print(dict(stage.faults), verdict.counts)
     assert not verdict.complaints, "\n".join([*verdict.complaints, f"see {tmp_path}"])
-    assert verdict.counts["asked"] == 400
+    assert verdict.counts["asked"] == 250
 
 
 def _line(at: float, what: str, run: str, **told: object) -> dict[str, object]:
