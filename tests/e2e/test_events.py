@@ -20,13 +20,15 @@ from tests.harness.cluster.deployed_platform import (
     http,
     project,
 )
-from tests.harness.cluster.engine_volume import NAMESPACE, POD, engine_on_a_volume
 from tests.harness.cluster.evictions import serves
 from tests.harness.cluster.kubectl import Kubectl, an_organisation
 from tests.harness.session.measurements import Measured
 from tests.harness.session.waiting import eventually
 
 pytestmark = pytest.mark.e2e
+
+NAMESPACE = "tieline-system"
+POD = "tieline-engine-0"
 
 CODE = """
 import asyncio
@@ -186,15 +188,10 @@ def _deploy(world: World, version: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def orders(
-    platform: Platform, runtime_image: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Orders]:
+def orders(platform: Platform, runtime_image: str) -> Iterator[Orders]:
     """One deployment for all tests of the module."""
     kubectl = platform.kubectl
-    with (
-        engine_on_a_volume(kubectl, tmp_path_factory.mktemp("engine")),
-        an_organisation(kubectl) as organisation,
-    ):
+    with an_organisation(kubectl) as organisation:
         world = World(kubectl=kubectl, namespace=organisation.namespace)
         world.apply(*_shop(world, runtime_image))
         _deploy(world, "one")
@@ -204,7 +201,14 @@ def orders(
         shop = Shop(f"http://{address}")
         eventually("the shop", lambda: shop.orders() == [])
         identifier = rest("GET", "/projects").json["projects"][0]["id"]
+        eventually("a queue", lambda: environment["id"] in _streams(kubectl))
         yield Orders(kubectl, world, rest, shop, environment["publicUrl"], identifier, environment["id"])
+
+
+def _streams(kubectl: Kubectl) -> str:
+    """What the engine says of its streams. Those of an environment come a moment after it runs."""
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{POD}:8222/proxy/jsz?streams=true&consumers=true"
+    return kubectl("get", "--raw", path).stdout
 
 
 def _shop(world: World, image: str) -> list[dict[str, Any]]:
