@@ -345,7 +345,9 @@ class _QueueDelivery:
         if self._lease.deliveries == 1:
             return 0
         state = await self._queue.state(self.metadata.run)
-        return (state[0].interruptions if state else 0) + 1
+        # What is kept may be of an attempt that ended by itself since.
+        is_this_one = state is not None and state[0].attempt == self.metadata.attempt
+        return (state[0].interruptions if state and is_this_one else 0) + 1
 
     async def begins(self, interruptions: int) -> None:
         """See Delivery."""
