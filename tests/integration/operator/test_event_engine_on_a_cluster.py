@@ -86,6 +86,12 @@ def deployment(acting: NamespacedKubectl, project: str) -> dict[str, Any]:
     return eventually("a Deployment", lambda: next(iter(acting.workload("deployment", project)), None))
 
 
+def streams_of(acting: NamespacedKubectl, environment: str) -> EventStreams:
+    label = "jsonpath={.metadata.labels.tieline\\.dev/organisation}"
+    organisation = acting.kubectl("get", "namespace", acting.namespace, "-o", label).stdout.strip()
+    return EventStreams(organisation, environment)
+
+
 def streams_in(engine: NatsServer) -> set[str]:
     async def names() -> set[str]:
         client = await engine.admin()
@@ -109,7 +115,7 @@ def test_a_deployed_environment_gets_credentials_that_its_pods_mount_and_streams
     ]
     assert volume["secret"]["secretName"] == secret["metadata"]["name"]
     environment = secret["metadata"]["labels"]["tieline.dev/environment-id"]
-    names = set(EventStreams("", environment).names)
+    names = set(streams_of(acting, environment).names)
     eventually("its streams", lambda: names <= streams_in(engine), within=5)
     assert any(name.startswith("history_") for name in streams_in(engine))
     for name in ("tieline-engine-config", "tieline-engine-api"):
@@ -164,7 +170,7 @@ def test_a_dead_letter_is_seen_in_metrics_and_in_the_status_of_the_project(
     acting, operator = with_engine
     acting.apply("Project", "failing", project_spec())
     environment = credentials(acting, "failing")["metadata"]["labels"]["tieline.dev/environment-id"]
-    streams = EventStreams("", environment)
+    streams = streams_of(acting, environment)
     eventually("its streams", lambda: set(streams.names) <= streams_in(engine))
 
     async def bury() -> None:
@@ -205,7 +211,7 @@ def test_an_engine_that_is_away_delays_no_deploy(
         engine.start()
     environment = secret["metadata"]["labels"]["tieline.dev/environment-id"]
     eventually(
-        "its streams", lambda: set(EventStreams("", environment).names) <= streams_in(engine), within=60
+        "its streams", lambda: set(streams_of(acting, environment).names) <= streams_in(engine), within=60
     )
     assert "tieline_operator_engine_connected 1.0" in operator.metrics()
 
