@@ -95,7 +95,14 @@ async def _publish(jetstream: JetStreamContext, run: int) -> None:
 
 
 async def _queued(jetstream: JetStreamContext) -> int:
-    return (await jetstream.stream_info(STREAMS.queue)).state.messages
+    """How many events are queued, once somebody leads the stream who knows."""
+    found: list[int] = []
+
+    async def ask() -> None:
+        found.append((await jetstream.stream_info(STREAMS.queue)).state.messages)
+
+    await _until_accepted(ask)
+    return found[-1]
 
 
 def _ready(kubectl: Kubectl) -> None:
