@@ -1,9 +1,8 @@
-"""Streams, subjects and consumers of the event engine. Platform and pods agree on them.
+"""Accounts, streams, subjects and consumers of the event engine. Platform and pods agree on them.
 
-Each environment has streams of its own, because JetStream's API can be restricted by a stream's name and hardly by a
-subject, and because a header of a waiting message names the subject at which it comes back, which JetStream accepts
-anywhere in the same stream. Below, ``<env>`` stands for ``<organisation>.<environment>`` in a subject, and for
-``<organisation>_<environment>`` in a stream's name:
+Each environment has an account of its own, with streams of its own: the server publishes to the reply subject that a
+request names, and checks no permission for it, so permissions alone do not keep pods apart. Below, ``<env>`` stands for
+``<organisation>.<environment>`` in a subject, and for ``<organisation>_<environment>`` in a stream's name:
 
 - ``ev_<env>`` holds what is to be run, a work queue with one message a subject: ``ev.<env>.<task>.<run>`` is an event
   without a key, ``key.<env>.<hash of the key>.<run>`` one with a key, and ``ev.<env>.~key.<hash of the key>`` a token:
@@ -14,14 +13,17 @@ anywhere in the same stream. Below, ``<env>`` stands for ``<organisation>.<envir
   it. Of a key it is ``~key-<hash of the key>`` that waits, in the place of a run;
 - ``run_<env>`` holds what runs must not forget: subject ``run.<env>.<run>.step.<name>.<occurrence>`` for a result of a
   step, ``run.<env>.<run>.state`` for the attempts of an event, ``run.<env>.<run>.ended`` for an hour after a run
-  that had any of these, and ``dead.<env>.<run>`` for dead letters.
+  that had any of these;
+- ``dead_<env>`` holds dead letters: subject ``dead.<env>.<run>``.
 
-Each organisation has the stream ``history_<organisation>``, to which pods add what became of runs, at
-``history.<organisation>.<environment>``.
+Each organisation has the stream ``history_<organisation>`` in the platform's account. Pods add what became of runs, at
+``history.<organisation>.<environment>``, which their account imports and which is all that leaves it.
 """
 
 import hashlib
 from dataclasses import dataclass
+
+from tieline_protocol.nkeys import account_id
 
 PODS = "pods"
 """The consumer of an environment's pods, in its queue and for what is due."""
@@ -29,6 +31,8 @@ LEASE_SECONDS = 30.0
 """How long the engine waits for a sign of life of a pod that has an event, before another one gets it."""
 KEY_TOKEN = "~key"  # noqa: S105  (a subject)
 """Takes the place of a task in the subject of a token."""
+MAX_BYTES = "tieline.dev/max-bytes"
+"""The metadata of the stream ``later`` with the bytes beyond which publishers store no new event in it."""
 MAX_EVENT_BYTES = 4 * 1024 * 1024
 """Of a payload. The run history keeps it in base64 in one message."""
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
@@ -62,13 +66,18 @@ class EventStreams:
 
     @property
     def runs(self) -> str:
-        """The stream of steps, attempts and dead letters."""
+        """The stream of steps and attempts."""
         return f"run_{self.organisation}_{self.environment}"
 
     @property
-    def names(self) -> tuple[str, str, str]:
+    def dead_letters(self) -> str:
+        """The stream of dead letters."""
+        return f"dead_{self.organisation}_{self.environment}"
+
+    @property
+    def names(self) -> tuple[str, str, str, str]:
         """All streams of the environment."""
-        return self.queue, self.later, self.runs
+        return self.queue, self.later, self.runs, self.dead_letters
 
     @property
     def queue_subjects(self) -> list[str]:
@@ -83,7 +92,12 @@ class EventStreams:
     @property
     def runs_subjects(self) -> list[str]:
         """The subjects of the stream ``runs``."""
-        return [f"run.{self._own}.>", f"dead.{self._own}.>"]
+        return [f"run.{self._own}.>"]
+
+    @property
+    def dead_letters_subjects(self) -> list[str]:
+        """The subjects of the stream ``dead_letters``."""
+        return [f"dead.{self._own}.>"]
 
     @property
     def history(self) -> str:
@@ -164,6 +178,7 @@ class EventStreams:
             *self.queue_subjects,
             self.waiting(">"),
             *self.runs_subjects,
+            *self.dead_letters_subjects,
             self.history,
             *(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{PODS}" for stream in consumers),
             *(f"$JS.ACK.{stream}.{PODS}.>" for stream in consumers),
@@ -178,6 +193,16 @@ class EventStreams:
     def pods_subscribe(self) -> tuple[str, ...]:
         """What pods of the environment may subscribe to."""
         return (f"{self.inbox}.>", self.control)
+
+
+def environment_account(platform: str, streams: EventStreams) -> str:
+    """The id (public key) of an environment's account, by that of the platform's account.
+
+    It follows from names alone, so everybody who may need it can compute it. Nobody has its private key: signing keys
+    sign its users.
+    """
+    text = f"tieline environment account\n{platform}\n{streams.organisation}\n{streams.environment}"
+    return account_id(hashlib.sha256(text.encode()).digest())
 
 
 def environment_of(stream: str) -> str:

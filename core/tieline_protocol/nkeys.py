@@ -63,6 +63,16 @@ class KeyPair:
             raise InvalidSeedError("The seed is that of no operator, account or user")
         return cls(kind, Ed25519PrivateKey.from_private_bytes(content[2:]))
 
+    def derived(self, purpose: str) -> Self:
+        """Another key of the same kind, which follows from this one and leads not back to it."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+        from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF  # noqa: PLC0415
+
+        kdf = HKDF(SHA256(), length=_KEY_BYTES, salt=None, info=purpose.encode())
+        raw = kdf.derive(self._private.private_bytes_raw())
+        return type(self)(self.kind, Ed25519PrivateKey.from_private_bytes(raw))
+
     @property
     def seed(self) -> str:
         """The private key as text: a secret."""
@@ -76,6 +86,13 @@ class KeyPair:
 
     def __repr__(self) -> str:
         return f"KeyPair({self.public_key})"
+
+
+def account_id(content: bytes) -> str:
+    """An account's public key with these 32 bytes, of which there is no private key."""
+    if len(content) != _KEY_BYTES:
+        raise ValueError("a key has 32 bytes")
+    return _encoded(bytes([KeyKind.ACCOUNT]) + content)
 
 
 def _encoded(content: bytes) -> str:

@@ -205,14 +205,14 @@ class EventWorker(RestWorker):
 
 async def _stored(engine: NatsServer, streams: EventStreams) -> tuple[frozenset[str], dict[str, int]]:
     """Runs with dead letters, and messages that are left in the queues."""
-    client = await engine.admin(error_cb=_quiet, connect_timeout=5)
+    client = await engine.environment(streams, error_cb=_quiet, connect_timeout=5)
     try:
         jetstream = client.jetstream()
         left = {
             stream: (await jetstream.stream_info(stream)).state.messages
             for stream in (streams.queue, streams.later)
         }
-        found = await jetstream.stream_info(streams.runs, subjects_filter=streams.dead("*"))
+        found = await jetstream.stream_info(streams.dead_letters, subjects_filter=streams.dead("*"))
         return frozenset(subject_parts(subject)[0] for subject in found.state.subjects or {}), left
     finally:
         await client.close()

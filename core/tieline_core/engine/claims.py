@@ -16,6 +16,7 @@ from tieline_protocol.nkeys import KeyPair
 
 _HEADER = {"typ": "JWT", "alg": "ed25519-nkey"}
 _UNLIMITED = -1
+_USER_LIMITS = ("subs", "data", "payload")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,24 +33,117 @@ def operator_jwt(operator: KeyPair, *, system_account: str, at: datetime) -> str
     return _signed(operator, subject=operator.public_key, name="tieline", claims=claims, at=at)
 
 
+@dataclass(frozen=True, kw_only=True)
+class AccountLimits:
+    """What an account may take. -1 is no limit."""
+
+    connections: int = _UNLIMITED
+    subscriptions: int = _UNLIMITED
+    disk_bytes: int = _UNLIMITED
+    """Of all its streams; 0: it has none."""
+    streams: int = _UNLIMITED
+    consumers: int = _UNLIMITED
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScopedSigner:
+    """A signing key whose users have these permissions, whatever it signs."""
+
+    key: str
+    """Public key."""
+    role: str
+    permissions: Permissions
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceImport:
+    """A subject of another account: what is published at it goes there, and the answer comes back."""
+
+    subject: str
+    account: str
+    """Public key."""
+
+
 def account_jwt(
     operator: KeyPair,
     account: str,
     *,
     name: str,
-    jetstream: bool,
     at: datetime,
+    limits: AccountLimits,
     signing_keys: Sequence[str] = (),
+    scoped: Sequence[ScopedSigner] = (),
+    imports: Sequence[ServiceImport] = (),
+    exports: Sequence[str] = (),
 ) -> str:
-    """An account, by its public key. ``signing_keys`` are public keys that sign users beside the account's own."""
-    limits = dict.fromkeys(("subs", "data", "payload", "imports", "exports", "conn", "leaf"), _UNLIMITED)
-    storage = (
-        dict.fromkeys(("mem_storage", "disk_storage", "streams", "consumer"), _UNLIMITED) if jetstream else {}
+    """An account, by its public key.
+
+    ``signing_keys`` are public keys that sign users beside the account's own, and ``scoped`` more such keys.
+    ``exports`` are subjects that other accounts may import as a service.
+    """
+    return _signed(
+        operator,
+        subject=account,
+        name=name,
+        claims=account_claims(
+            limits, signing_keys=signing_keys, scoped=scoped, imports=imports, exports=exports
+        ),
+        at=at,
     )
-    claims = {"type": "account", "version": 2, "limits": {**limits, **storage, "wildcards": True}}
-    if signing_keys:
-        claims["signing_keys"] = list(signing_keys)
-    return _signed(operator, subject=account, name=name, claims=claims, at=at)
+
+
+def account_claims(
+    limits: AccountLimits,
+    *,
+    signing_keys: Sequence[str] = (),
+    scoped: Sequence[ScopedSigner] = (),
+    imports: Sequence[ServiceImport] = (),
+    exports: Sequence[str] = (),
+) -> dict[str, Any]:
+    """What ``account_jwt`` says of an account."""
+    allowed = {
+        "subs": limits.subscriptions,
+        "conn": limits.connections,
+        "disk_storage": limits.disk_bytes,
+        "streams": limits.streams,
+        "consumer": limits.consumers,
+        "imports": len(imports),
+        "exports": len(exports),
+        "data": _UNLIMITED,
+        "payload": _UNLIMITED,
+        "wildcards": True,
+    }
+    claims: dict[str, Any] = {"type": "account", "version": 2, "limits": allowed}
+    keys: list[Any] = [*signing_keys, *map(_scoped, scoped)]
+    if keys:
+        claims["signing_keys"] = keys
+    if imports:
+        claims["imports"] = [
+            {"name": one.subject, "subject": one.subject, "account": one.account, "type": "service"}
+            for one in imports
+        ]
+    if exports:
+        claims["exports"] = [{"name": subject, "subject": subject, "type": "service"} for subject in exports]
+    return claims
+
+
+def _scoped(signer: ScopedSigner) -> dict[str, Any]:
+    return {
+        "kind": "user_scope",
+        "key": signer.key,
+        "role": signer.role,
+        "template": {**dict.fromkeys(_USER_LIMITS, _UNLIMITED), **_allowed(signer.permissions)},
+    }
+
+
+def _allowed(permissions: Permissions) -> dict[str, Any]:
+    return {"pub": {"allow": list(permissions.publish)}, "sub": {"allow": list(permissions.subscribe)}}
+
+
+def deletion_jwt(operator: KeyPair, accounts: Sequence[str], *, at: datetime) -> str:
+    """The request to delete accounts, by their public keys."""
+    claims = {"accounts": list(accounts), "type": "generic", "version": 2}
+    return _signed(operator, subject=operator.public_key, name="delete", claims=claims, at=at)
 
 
 def user_jwt(
@@ -61,16 +155,17 @@ def user_jwt(
     at: datetime,
     expires: datetime | None = None,
     permissions: Permissions | None = None,
+    scoped: bool = False,
 ) -> str:
     """A user, by its public key. ``account`` is the public key of the account that ``signer`` signs for.
 
-    Without ``permissions`` the user may use the whole account.
+    Without ``permissions`` the user may use the whole account; with ``scoped`` what the account says of ``signer``.
     """
     claims: dict[str, Any] = {"type": "user", "version": 2}
-    claims |= dict.fromkeys(("subs", "data", "payload"), _UNLIMITED)
+    if not scoped:
+        claims |= dict.fromkeys(_USER_LIMITS, _UNLIMITED)
     if permissions:
-        claims["pub"] = {"allow": list(permissions.publish)}
-        claims["sub"] = {"allow": list(permissions.subscribe)}
+        claims |= _allowed(permissions)
     if account != signer.public_key:
         claims["issuer_account"] = account
     return _signed(signer, subject=user, name=name, claims=claims, at=at, expires=expires)

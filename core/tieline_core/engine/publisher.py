@@ -12,8 +12,8 @@ from tieline_protocol.event_streams import EventStreams, hashed
 from tieline_protocol.events import HEADER, MESSAGE_ID, SCHEDULE, SCHEDULE_TARGET, EventMetadata
 
 _STORE_FAILED = 10077
-_NO_SPACE = (10023, 10028, 10047)
-"""Insufficient resources: of the server, of the account, of the storage."""
+_NO_SPACE = (10002, 10023, 10028, 10047)
+"""Limits of the account, and insufficient resources: of the server, of the account, of the storage."""
 _PER_SUBJECT = "per subject"
 TASK_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
 """What the name of an event's task looks like."""

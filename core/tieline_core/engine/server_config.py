@@ -21,7 +21,7 @@ class EngineConfig:
     system_account: str
     """Public key."""
     accounts: Mapping[str, str]
-    """JWTs by public key, the system account's among them."""
+    """JWTs by public key, the system account's among them. Accounts of environments are pushed to the servers."""
     storage: str
     """Folder."""
     encryption_key: str
@@ -58,7 +58,12 @@ class EngineConfig:
             f"server_name: {server_name}\n"
             f"operator: {json.dumps(self.operator)}\n"
             f"system_account: {self.system_account}\n"
-            "resolver: MEMORY\n"
+            "resolver {\n"
+            "  type: full\n"
+            f"  dir: {json.dumps(f'{self.storage}/accounts')}\n"
+            "  allow_delete: true\n"
+            '  interval: "2m"\n'
+            "}\n"
             f"resolver_preload {{\n{accounts}\n}}\n"
             f"max_payload: {self.max_payload}\n"
             f"ping_interval: {json.dumps(self.ping_interval)}\n"

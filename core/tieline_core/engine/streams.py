@@ -1,7 +1,9 @@
 """Makes the engine's streams and consumers, as they should be."""
 
+import hashlib
+import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
 
@@ -9,11 +11,20 @@ from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
 from nats.js.errors import BadRequestError, NotFoundError
 
-from tieline_protocol.event_streams import LEASE_SECONDS, PODS, EventStreams, history_stream
+from tieline_core.engine.claims import AccountLimits
+from tieline_protocol.event_streams import LEASE_SECONDS, MAX_BYTES, PODS, EventStreams, history_stream
 
 _DUPLICATES = timedelta(minutes=2)
 _MAX_ACK_PENDING = 10_000
 _METADATA = "tieline.dev/"
+SETTINGS = f"{_METADATA}settings"
+"""The metadata of a stream with the fingerprint of what it and its account were made from."""
+_FINGERPRINT = 16
+_MAX_CONNECTIONS = 1000
+_MAX_SUBSCRIPTIONS = 10_000
+_MAX_STREAMS = 4
+_MAX_CONSUMERS = 2
+_LATER_MARGIN = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +33,13 @@ class StreamLimits:
 
     queue_bytes: int = 256 << 20
     """Of the events that an environment has queued."""
+    later_bytes: int = 256 << 20
+    """Of the events of an environment that wait for a time; what is beyond it is not accepted (see MAX_BYTES)."""
     runs_bytes: int = 128 << 20
-    """Of steps and dead letters of an environment."""
+    """Of the steps of an environment's runs."""
+    dead_letters_bytes: int = 128 << 20
+    """Of the dead letters of an environment."""
+    dead_letters_age: timedelta = timedelta(days=90)
     history_bytes: int = 256 << 20
     """Of the run history of an organisation."""
     history_age: timedelta = timedelta(days=30)
@@ -59,23 +75,28 @@ class StreamOwner:
             return None
 
 
-async def ensure_environment(
-    jetstream: JetStreamContext,
-    streams: EventStreams,
-    limits: StreamLimits,
-    owner: StreamOwner | None = None,
-) -> None:
-    """Makes an environment's streams and consumers, or updates them.
+def account_limits(limits: StreamLimits) -> AccountLimits:
+    """What the account of an environment may take, whatever its pods do."""
+    kept = limits.queue_bytes + limits.runs_bytes + limits.dead_letters_bytes
+    return AccountLimits(
+        connections=_MAX_CONNECTIONS,
+        subscriptions=_MAX_SUBSCRIPTIONS,
+        # Publishers stop at later_bytes. Beyond it this ends pods that do not; JetStream then delivers nothing that is
+        # due either.
+        disk_bytes=(kept + _LATER_MARGIN * limits.later_bytes) * limits.replicas,
+        streams=_MAX_STREAMS,
+        consumers=_MAX_CONSUMERS,
+    )
 
-    The stream of events that wait has no bound: with schedules JetStream drops the oldest messages at one.
-    With ``owner``, streams of another installation are left alone, and those of another organisation, which had the
-    environment's id before, are deleted first. Raises ForeignStreamError and the errors of nats-py.
+
+def environment_streams(streams: EventStreams, limits: StreamLimits) -> Sequence[StreamConfig]:
+    """The streams of an environment.
+
+    The one of events that wait has no bound of JetStream: with schedules it drops the oldest messages at one.
     """
-    await ensure_stream(
-        jetstream,
+    return (
         StreamConfig(
             name=streams.queue,
-            first_seq=await _first_number(jetstream, streams.queue),
             subjects=streams.queue_subjects,
             retention=RetentionPolicy.WORK_QUEUE,
             discard=DiscardPolicy.NEW,
@@ -84,26 +105,16 @@ async def ensure_environment(
             max_bytes=limits.queue_bytes,
             duplicate_window=_DUPLICATES.total_seconds(),
         ),
-        limits,
-        owner,
-    )
-    await ensure_stream(
-        jetstream,
         StreamConfig(
             name=streams.later,
-            first_seq=await _first_number(jetstream, streams.later),
             subjects=streams.later_subjects,
             retention=RetentionPolicy.WORK_QUEUE,
             discard=DiscardPolicy.OLD,
             allow_msg_schedules=True,
             allow_msg_ttl=True,
             allow_rollup_hdrs=True,
+            metadata={MAX_BYTES: str(limits.later_bytes)},
         ),
-        limits,
-        owner,
-    )
-    await ensure_stream(
-        jetstream,
         StreamConfig(
             name=streams.runs,
             subjects=streams.runs_subjects,
@@ -113,9 +124,60 @@ async def ensure_environment(
             max_bytes=limits.runs_bytes,
             allow_msg_ttl=True,
         ),
-        limits,
-        owner,
+        StreamConfig(
+            name=streams.dead_letters,
+            subjects=streams.dead_letters_subjects,
+            retention=RetentionPolicy.LIMITS,
+            discard=DiscardPolicy.NEW,
+            max_msgs_per_subject=1,
+            max_bytes=limits.dead_letters_bytes,
+            max_age=limits.dead_letters_age.total_seconds(),
+        ),
     )
+
+
+def history_streams(organisation: str, limits: StreamLimits) -> Sequence[StreamConfig]:
+    """The stream of an organisation's run history."""
+    return (
+        StreamConfig(
+            name=history_stream(organisation),
+            subjects=[f"history.{organisation}.>"],
+            retention=RetentionPolicy.LIMITS,
+            discard=DiscardPolicy.OLD,
+            max_bytes=limits.history_bytes,
+            max_age=limits.history_age.total_seconds(),
+        ),
+    )
+
+
+def fingerprint(configs: Sequence[StreamConfig], limits: StreamLimits, more: str = "") -> str:
+    """Differs where streams are to be different, or ``more`` is. Streams have it in their metadata."""
+    text = json.dumps(
+        [[config.as_dict() for config in configs], limits.replicas, limits.lease.total_seconds(), more],
+        sort_keys=True,
+        default=str,
+    )
+    return hashlib.sha256(text.encode()).hexdigest()[:_FINGERPRINT]
+
+
+async def ensure_environment(
+    jetstream: JetStreamContext,
+    streams: EventStreams,
+    limits: StreamLimits,
+    owner: StreamOwner | None = None,
+    *,
+    settings: str = "",
+) -> None:
+    """Makes an environment's streams and consumers in its account, or updates them.
+
+    With ``owner``, streams of another installation are left alone, and those of another organisation, which had the
+    environment's id before, are deleted first. ``settings`` is their fingerprint.
+    Raises ForeignStreamError and the errors of nats-py.
+    """
+    for config in environment_streams(streams, limits):
+        numbered = config.retention is RetentionPolicy.WORK_QUEUE
+        first = await _first_number(jetstream, str(config.name)) if numbered else None
+        await ensure_stream(jetstream, replace(config, first_seq=first), limits, owner, settings=settings)
     await jetstream.add_consumer(streams.queue, _consumer(streams.queue_subjects[0], limits))
     await jetstream.add_consumer(streams.later, _consumer(streams.later_subjects[0], limits))
 
@@ -125,21 +187,12 @@ async def ensure_history(
     organisation: str,
     limits: StreamLimits,
     owner: StreamOwner | None = None,
+    *,
+    settings: str = "",
 ) -> None:
     """Makes the stream of an organisation's run history, or updates it. Raises as ``ensure_environment`` does."""
-    await ensure_stream(
-        jetstream,
-        StreamConfig(
-            name=history_stream(organisation),
-            subjects=[f"history.{organisation}.>"],
-            retention=RetentionPolicy.LIMITS,
-            discard=DiscardPolicy.OLD,
-            max_bytes=limits.history_bytes,
-            max_age=limits.history_age.total_seconds(),
-        ),
-        limits,
-        owner,
-    )
+    for config in history_streams(organisation, limits):
+        await ensure_stream(jetstream, config, limits, owner, settings=settings)
 
 
 async def delete_environment(jetstream: JetStreamContext, streams: EventStreams) -> None:
@@ -156,15 +209,22 @@ async def ensure_stream(
     config: StreamConfig,
     limits: StreamLimits,
     owner: StreamOwner | None = None,
+    *,
+    settings: str = "",
 ) -> None:
     """Makes a stream in files, or updates it."""
+    metadata = {
+        **(config.metadata or {}),
+        **(owner.to_metadata() if owner else {}),
+        **({SETTINGS: settings} if settings else {}),
+    }
     wanted = replace(
         config,
         storage=StorageType.FILE,
         num_replicas=limits.replicas,
         allow_direct=True,
         max_consumers=None,
-        metadata=owner.to_metadata() if owner else None,
+        metadata=metadata or None,
     )
     try:
         await jetstream.add_stream(wanted)

@@ -1,19 +1,32 @@
-"""What the engine's server trusts: the keys of operator, accounts and signer, and what is signed with them."""
+"""What the engine's servers trust: the keys of operator, accounts and signers, and what is signed with them."""
 
-import re
+import hashlib
+import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Self
+from typing import Any, Self
 
-from tieline_core.engine.claims import Permissions, account_jwt, credentials_file, operator_jwt, user_jwt
-from tieline_protocol.event_streams import EventStreams
+from tieline_core.engine.claims import (
+    AccountLimits,
+    Permissions,
+    ScopedSigner,
+    ServiceImport,
+    account_claims,
+    account_jwt,
+    credentials_file,
+    deletion_jwt,
+    operator_jwt,
+    user_jwt,
+)
+from tieline_protocol.event_streams import EventStreams, environment_account
 from tieline_protocol.nkeys import InvalidSeedError, KeyKind, KeyPair
 
-_ACCOUNT = "tieline"
+_PLATFORM = "tieline"
+_API = "api"
 _ENCRYPTION_KEY_BYTES = 32
-_ACCOUNT_KEY = re.compile(r"A[A-Z2-7]{55}")
+_FINGERPRINT_BYTES = 8
 
 
 class InvalidTrustError(ValueError):
@@ -28,19 +41,21 @@ class AccountSigner:
     """Public key."""
     signer: KeyPair
     """The account's key, or a signing key of it."""
+    scoped: bool = False
+    """Whether the account says what its users may do."""
 
-    @classmethod
-    def from_values(cls, values: Mapping[str, bytes]) -> Self:
-        """From a Secret's values ``account``, a public key, and ``signer-seed``. Raises InvalidTrustError."""
-        account = values.get("account", b"").decode("ascii", "replace").strip()
-        if not _ACCOUNT_KEY.fullmatch(account):
-            raise InvalidTrustError("The value account is no public key of an account")
-        return cls(account, _key(values, "signer"))
+    def of_environment(self, streams: EventStreams) -> "AccountSigner":
+        """Signs users of an environment's account, where this one is of the platform's account."""
+        return AccountSigner(environment_account(self.account, streams), self.signer, self.scoped)
 
     def pod_credentials(self, streams: EventStreams, *, at: datetime, expires: datetime) -> str:
-        """A credentials file for the pods of an environment, with a new key. A secret."""
+        """A credentials file for the pods of an environment, with a new key. A secret.
+
+        This signer is of the platform's account.
+        """
         rights = Permissions(publish=streams.pods_publish(), subscribe=streams.pods_subscribe())
-        return self.credentials(streams.environment, at=at, expires=expires, permissions=rights)
+        signer = self.of_environment(streams)
+        return signer.credentials(streams.environment, at=at, expires=expires, permissions=rights)
 
     def credentials(
         self,
@@ -52,7 +67,7 @@ class AccountSigner:
     ) -> str:
         """A credentials file for a user of the account, with a new key. A secret.
 
-        Without ``permissions`` the user may use the whole account.
+        Without ``permissions`` the user may use the whole account, or what the account allows a scoped signer.
         """
         user = KeyPair.generate(KeyKind.USER)
         jwt = user_jwt(
@@ -63,6 +78,7 @@ class AccountSigner:
             at=at,
             expires=expires,
             permissions=permissions,
+            scoped=self.scoped,
         )
         return credentials_file(jwt, user.seed)
 
@@ -73,46 +89,104 @@ def _account_key() -> KeyPair:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineTrust:
-    """The private keys. Whoever has the signer's makes users of the platform's account."""
+    """The private keys. Whoever has the operator's or the signer's may use all accounts."""
 
     operator: KeyPair = field(default_factory=lambda: KeyPair.generate(KeyKind.OPERATOR))
     system: KeyPair = field(default_factory=_account_key)
-    """The server's system account."""
+    """The servers' system account."""
     account: KeyPair = field(default_factory=_account_key)
-    """The platform's account."""
+    """The platform's account. The ids of environments' accounts follow from its public key."""
     signer: KeyPair = field(default_factory=_account_key)
-    """Signs users of the platform's account. It can be replaced without a new account."""
+    """Signs users of the platform's account and of environments' accounts. It can be replaced without new accounts."""
+    api: KeyPair = field(default_factory=_account_key)
+    """Signs users of environments' accounts for the API, with what the API may do there."""
 
     @classmethod
     def from_values(cls, values: Mapping[str, bytes]) -> Self:
-        """From the values of a Secret. Raises InvalidTrustError."""
-        return cls(**{one.name: _key(values, one.name) for one in fields(cls)})
+        """From the values of a Secret; ``api-seed`` may be missing. Raises InvalidTrustError."""
+        keys = {one.name: _key(values, one.name) for one in fields(cls) if one.name != _API}
+        api = _key(values, _API) if _value_name(_API) in values else keys["account"].derived("tieline api")
+        return cls(**keys, api=api)
 
     @property
     def users(self) -> AccountSigner:
         """Signs users of the platform's account."""
         return AccountSigner(self.account.public_key, self.signer)
 
+    @property
+    def system_users(self) -> AccountSigner:
+        """Signs users of the system account."""
+        return AccountSigner(self.system.public_key, self.system)
+
     def to_values(self) -> dict[str, str]:
         """The values of a Secret that holds the keys."""
         return {_value_name(one.name): getattr(self, one.name).seed for one in fields(self)}
 
     def operator_jwt(self, at: datetime) -> str:
-        """The trust root of the server."""
+        """The trust root of the servers."""
         return operator_jwt(self.operator, system_account=self.system.public_key, at=at)
 
     def accounts(self, at: datetime, *, previous_signers: Sequence[str] = ()) -> dict[str, str]:
-        """The accounts' JWTs, by public key. Users that one of ``previous_signers`` signed stay valid."""
-        system = account_jwt(self.operator, self.system.public_key, name="SYS", jetstream=False, at=at)
+        """The JWTs of the system's and the platform's account, by public key.
+
+        Users that one of ``previous_signers`` signed stay valid.
+        """
+        system = account_jwt(
+            self.operator, self.system.public_key, name="SYS", at=at, limits=AccountLimits(disk_bytes=0)
+        )
         platform = account_jwt(
             self.operator,
             self.account.public_key,
-            name=_ACCOUNT,
-            jetstream=True,
+            name=_PLATFORM,
             at=at,
+            limits=AccountLimits(),
             signing_keys=[self.signer.public_key, *previous_signers],
+            exports=["history.*.*"],
         )
         return {self.system.public_key: system, self.account.public_key: platform}
+
+    def environment_account(self, streams: EventStreams) -> str:
+        """The public key of an environment's account."""
+        return environment_account(self.account.public_key, streams)
+
+    def environment_jwt(
+        self,
+        streams: EventStreams,
+        limits: AccountLimits,
+        *,
+        at: datetime,
+        previous_signers: Sequence[str] = (),
+    ) -> str:
+        """The JWT of an environment's account."""
+        return account_jwt(
+            self.operator,
+            self.environment_account(streams),
+            name=f"{streams.organisation}.{streams.environment}",
+            at=at,
+            limits=limits,
+            **self._environment(streams, previous_signers),
+        )
+
+    def environment_fingerprint(
+        self, streams: EventStreams, limits: AccountLimits, *, previous_signers: Sequence[str] = ()
+    ) -> str:
+        """Differs where ``environment_jwt`` says something else, whenever it was signed."""
+        claims = account_claims(limits, **self._environment(streams, previous_signers))
+        text = json.dumps([self.operator.public_key, claims], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[: 2 * _FINGERPRINT_BYTES]
+
+    def _environment(self, streams: EventStreams, previous_signers: Sequence[str]) -> dict[str, Any]:
+        return {
+            "signing_keys": [self.signer.public_key, *previous_signers],
+            "scoped": [
+                ScopedSigner(key=self.api.public_key, role=_API, permissions=_api_permissions(streams))
+            ],
+            "imports": [ServiceImport(subject=streams.history, account=self.account.public_key)],
+        }
+
+    def deletion_jwt(self, accounts: Sequence[str], *, at: datetime) -> str:
+        """The request to delete accounts, by their public keys."""
+        return deletion_jwt(self.operator, accounts, at=at)
 
     def pod_credentials(self, streams: EventStreams, *, at: datetime, expires: datetime) -> str:
         """A credentials file for the pods of an environment, with a new key. A secret."""
@@ -130,11 +204,29 @@ class EngineTrust:
         return self.users.credentials(name, at=at, expires=expires, permissions=permissions)
 
 
+def _api_permissions(streams: EventStreams) -> Permissions:
+    """What the API does in an environment: publish, read, remove single events and runs, and cancel."""
+    return Permissions(
+        publish=(
+            *streams.queue_subjects,
+            streams.waiting(">"),
+            streams.control,
+            *(f"$JS.API.STREAM.INFO.{stream}" for stream in streams.names),
+            *(f"$JS.API.DIRECT.GET.{stream}" for stream in streams.names),
+            *(f"$JS.API.DIRECT.GET.{stream}.>" for stream in streams.names),
+            f"$JS.API.STREAM.MSG.DELETE.{streams.queue}",
+            *(f"$JS.API.STREAM.PURGE.{stream}" for stream in streams.names if stream != streams.queue),
+        ),
+        subscribe=(f"{streams.inbox}.>",),
+    )
+
+
 _KINDS = {
     "operator": KeyKind.OPERATOR,
     "system": KeyKind.ACCOUNT,
     "account": KeyKind.ACCOUNT,
     "signer": KeyKind.ACCOUNT,
+    _API: KeyKind.ACCOUNT,
 }
 
 

@@ -70,7 +70,7 @@ class EventStage:
         """With pods that are ready."""
         admin = await engine.admin(error_cb=_quiet)
         environment = await event_environment(engine, admin, folder, CODE, limits=LIMITS)
-        stage = cls(engine, admin, environment, random.Random(seed), note)
+        stage = cls(engine, environment.admin, environment, random.Random(seed), note)
         for _ in range(pods):
             stage.pods.append(stage._pod())
         return stage
@@ -119,7 +119,8 @@ class EventStage:
         for pod in self.pods:
             pod.runtime.signal(signal.SIGCONT)
             pod.runtime.signal(signal.SIGKILL)
-        await self.admin.close()
+        await self.environment.admin.close()
+        await self.environment.platform.close()
 
     # --- what clients do --------------------------------------------------------------------------------
 
@@ -340,7 +341,7 @@ class EventStage:
             for subject in info.state.subjects or {}:
                 kind = ".".join((subject.split(".")[0], *(("token",) if "~key" in subject else ())))
                 left[kind] = left.get(kind, 0) + 1
-        info = await jetstream.stream_info(streams.runs, subjects_filter=streams.dead("*"))
+        info = await jetstream.stream_info(streams.dead_letters, subjects_filter=streams.dead("*"))
         letters = frozenset(subject_parts(subject)[0] for subject in info.state.subjects or {})
         return Seen(self.publications, lines, statuses, letters, left)
 

@@ -11,7 +11,7 @@ from nats.aio.client import Client
 
 from tests.harness.processes.nats_server import NatsServer
 from tests.harness.processes.running_runtime import RunningRuntime
-from tieline_core.engine.streams import StreamLimits, ensure_environment, ensure_history
+from tieline_core.engine.streams import StreamLimits, ensure_history
 from tieline_core.identity.ids import new_id
 from tieline_protocol import run_records
 from tieline_protocol.event_streams import EventStreams, history_stream
@@ -26,12 +26,15 @@ class EventEnvironment:
     """An environment's streams, its pods, and what its code wrote into ``done``."""
 
     engine: NatsServer
+    platform: Client
+    """A client with all rights in the platform's account."""
     admin: Client
+    """The same in the environment's account."""
     folder: Path
     code: str
     """Of pods that start from now on."""
     connections: str = "connections: {}\nusers:\n  ann: {user: {externalId: ann, displayName: Ann}}\n"
-    streams: EventStreams = field(default_factory=lambda: EventStreams(new_id(), new_id()))
+    streams: EventStreams = field(kw_only=True)
     pods: list[RunningRuntime] = field(default_factory=list)
 
     @property
@@ -91,7 +94,7 @@ class EventEnvironment:
 
     async def history(self) -> list[RunRecord]:
         """All records of runs, in the order in which they were stored."""
-        jetstream = self.admin.jetstream()
+        jetstream = self.platform.jetstream()
         info = await jetstream.stream_info(history_stream(self.streams.organisation))
         records: list[RunRecord] = []
         for sequence in range(max(info.state.first_seq, 1), info.state.last_seq + 1):
@@ -121,10 +124,11 @@ class EventEnvironment:
 
 
 async def event_environment(
-    engine: NatsServer, admin: Client, folder: Path, code: str, limits: StreamLimits = LIMITS
+    engine: NatsServer, platform: Client, folder: Path, code: str, limits: StreamLimits = LIMITS
 ) -> EventEnvironment:
-    """An environment whose pods run ``code``; none is started yet."""
-    found = EventEnvironment(engine, admin, folder, code)
-    await ensure_environment(admin.jetstream(), found.streams, limits)
-    await ensure_history(admin.jetstream(), found.streams.organisation, limits)
-    return found
+    """An environment whose pods run ``code``; none is started yet. Close its client ``admin`` in the end."""
+    streams = EventStreams(new_id(), new_id())
+    await engine.make_environment(streams, limits)
+    await ensure_history(platform.jetstream(), streams.organisation, limits)
+    own = await engine.environment(streams)
+    return EventEnvironment(engine, platform, own, folder, code, streams=streams)

@@ -21,9 +21,11 @@ import nats
 from tests.harness.processes.ports import free_ports
 from tieline_cluster.definition.nats_server import ensure_nats_server
 from tieline_cluster.progress import Progress
+from tieline_core.engine.accounts import push_account
 from tieline_core.engine.claims import Permissions
 from tieline_core.engine.server_config import EngineConfig
-from tieline_core.engine.trust import EngineTrust, new_encryption_key
+from tieline_core.engine.streams import StreamLimits, account_limits, ensure_environment
+from tieline_core.engine.trust import AccountSigner, EngineTrust, new_encryption_key
 from tieline_protocol.engine_credentials import Credentials
 from tieline_protocol.event_streams import EventStreams
 
@@ -112,20 +114,38 @@ class NatsServer:
             file.write_text(self.trust.credentials("platform", at=datetime.now(UTC)))
         return file
 
+    def api_seed_file(self) -> Path:
+        """The file with the key by which the API signs users of environments' accounts."""
+        file = self.folder / "api.seed"
+        if not file.exists():
+            file.write_text(self.trust.api.seed)
+        return file
+
     async def admin(self, **options: Any) -> Client:
         """A client with all rights in the platform's account."""
         return await self.client(None, **options)
 
+    async def environment(self, streams: EventStreams, **options: Any) -> Client:
+        """A client with all rights in an environment's account, once that was made."""
+        return await self.client(None, signer=self.trust.users.of_environment(streams), **options)
+
     async def pod(self, streams: EventStreams, **options: Any) -> Client:
         """A client with the rights of an environment's pods."""
         rights = Permissions(publish=streams.pods_publish(), subscribe=streams.pods_subscribe())
-        return await self.client(rights, inbox_prefix=streams.inbox, **options)
+        signer = self.trust.users.of_environment(streams)
+        return await self.client(rights, signer=signer, inbox_prefix=streams.inbox, **options)
 
     async def client(
-        self, permissions: Permissions | None, *, expires: datetime | None = None, **options: Any
+        self,
+        permissions: Permissions | None,
+        *,
+        signer: AccountSigner | None = None,
+        expires: datetime | None = None,
+        **options: Any,
     ) -> Client:
-        """A client of a user who is made for it."""
-        text = self.trust.credentials("test", at=datetime.now(UTC), expires=expires, permissions=permissions)
+        """A client of a user who is made for it, by default of the platform's account."""
+        signer = signer or self.trust.users
+        text = signer.credentials("test", at=datetime.now(UTC), expires=expires, permissions=permissions)
         user = Credentials.parse(text)
         chosen = {
             "max_reconnect_attempts": -1,
@@ -135,6 +155,24 @@ class NatsServer:
             **options,
         }
         return await nats.connect(self.url, **chosen)
+
+    async def make_account(self, streams: EventStreams, limits: StreamLimits) -> None:
+        """Gives the server the account of an environment, as the operator does."""
+        jwt = self.trust.environment_jwt(streams, account_limits(limits), at=datetime.now(UTC))
+        system = await self.client(None, signer=self.trust.system_users)
+        try:
+            await push_account(system, jwt)
+        finally:
+            await system.close()
+
+    async def make_environment(self, streams: EventStreams, limits: StreamLimits) -> None:
+        """Makes the account and the streams of an environment, as the operator does."""
+        await self.make_account(streams, limits)
+        client = await self.environment(streams)
+        try:
+            await ensure_environment(client.jetstream(), streams, limits)
+        finally:
+            await client.close()
 
     def _config(self) -> EngineConfig:
         now = datetime.now(UTC)

@@ -11,7 +11,7 @@ from nats.aio.client import Client as Nats
 from nats.aio.msg import Msg
 
 from tests.harness.processes.nats_server import NatsServer
-from tieline_core.engine.streams import StreamLimits, ensure_environment, ensure_history
+from tieline_core.engine.streams import StreamLimits, ensure_history
 from tieline_protocol.event_streams import PODS, EventStreams
 from tieline_protocol.run_records import RunRecord, encode
 
@@ -20,17 +20,32 @@ T = TypeVar("T")
 LIMITS = StreamLimits(queue_bytes=1 << 24, runs_bytes=1 << 24, history_bytes=1 << 24)
 
 
-def with_engine(engine: NatsServer, work: Callable[[Nats], Awaitable[T]], **pod: EventStreams) -> T:
-    """What ``work`` returns for a client with all rights, or for one with those of the pods of ``streams``."""
+def with_engine(
+    engine: NatsServer,
+    work: Callable[[Nats], Awaitable[T]],
+    streams: EventStreams | None = None,
+    *,
+    pod: bool = False,
+) -> T:
+    """What ``work`` returns for a client with all rights in the account of ``streams``, or of the platform.
+
+    With ``pod`` it has the rights of the environment's pods.
+    """
 
     async def run() -> T:
-        client = await (engine.pod(pod["streams"]) if pod else engine.admin())
+        client = await _client(engine, streams, pod=pod)
         try:
             return await work(client)
         finally:
             await client.close()
 
     return asyncio.run(run())
+
+
+async def _client(engine: NatsServer, streams: EventStreams | None, *, pod: bool) -> Nats:
+    if streams is None:
+        return await engine.admin()
+    return await (engine.pod(streams) if pod else engine.environment(streams))
 
 
 def make_streams(
@@ -41,7 +56,7 @@ def make_streams(
 
     async def make(client: Nats) -> None:
         await ensure_history(client.jetstream(), organisation, limits)
-        await ensure_environment(client.jetstream(), streams, limits)
+        await engine.make_environment(streams, limits)
 
     with_engine(engine, make)
     return streams
@@ -54,7 +69,7 @@ def report(engine: NatsServer, organisation: str, environment: str, *records: Ru
     async def publish(client: Nats) -> None:
         await client.jetstream(timeout=5).publish(streams.history, encode(records))
 
-    with_engine(engine, publish, streams=streams)
+    with_engine(engine, publish, streams, pod=True)
 
 
 def fetched(engine: NatsServer, streams: EventStreams, stream: str, *, seconds: float = 2.0) -> list[Msg]:
@@ -67,20 +82,22 @@ def fetched(engine: NatsServer, streams: EventStreams, stream: str, *, seconds: 
         except TimeoutError:
             return []
 
-    return with_engine(engine, fetch, streams=streams)
+    return with_engine(engine, fetch, streams, pod=True)
 
 
-def stored(engine: NatsServer, stream: str) -> int:
-    """How many messages a stream has."""
+def stored(engine: NatsServer, streams: EventStreams, stream: str) -> int:
+    """How many messages a stream of an environment has."""
 
     async def count(client: Nats) -> int:
         return int((await client.jetstream().stream_info(stream)).state.messages)
 
-    return with_engine(engine, count)
+    return with_engine(engine, count, streams)
 
 
-def message_at(engine: NatsServer, stream: str, subject: str) -> tuple[bytes, dict[str, str]] | None:
-    """The message at a subject, which may have wildcards."""
+def message_at(
+    engine: NatsServer, streams: EventStreams, stream: str, subject: str
+) -> tuple[bytes, dict[str, str]] | None:
+    """The message of an environment's stream at a subject, which may have wildcards."""
 
     async def get(client: Nats) -> tuple[bytes, dict[str, str]] | None:
         wanted = json.dumps({"seq": 1, "next_by_subj": subject}).encode()
@@ -88,4 +105,4 @@ def message_at(engine: NatsServer, stream: str, subject: str) -> tuple[bytes, di
         headers: dict[str, Any] = answer.headers or {}
         return None if headers.get("Status") == "404" else (answer.data, headers)
 
-    return with_engine(engine, get)
+    return with_engine(engine, get, streams)

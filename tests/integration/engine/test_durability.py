@@ -11,7 +11,7 @@ import nats.js.errors
 import pytest
 
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
-from tieline_core.engine.streams import StreamLimits, ensure_environment
+from tieline_core.engine.streams import StreamLimits
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import PODS, EventStreams
 
@@ -22,8 +22,7 @@ LIMITS = StreamLimits(queue_bytes=1 << 24, runs_bytes=1 << 24)
 async def test_all_that_was_acknowledged_is_there_after_kills_in_the_middle(tmp_path: Path) -> None:
     streams = EventStreams(new_id(), new_id())
     with running_nats_server(tmp_path) as engine:
-        admin = await engine.admin()
-        await ensure_environment(admin.jetstream(), streams, LIMITS)
+        await engine.make_environment(streams, LIMITS)
         pod = await engine.pod(streams)
         jetstream = pod.jetstream(timeout=1)
         acknowledged: set[bytes] = set()
@@ -66,14 +65,12 @@ async def test_all_that_was_acknowledged_is_there_after_kills_in_the_middle(tmp_
                 await message.ack_sync()
         assert sorted(found) == sorted(acknowledged)
         await pod.close()
-        await admin.close()
 
 
 async def test_an_event_that_waits_outlives_a_kill(tmp_path: Path) -> None:
     streams = EventStreams(new_id(), new_id())
     with running_nats_server(tmp_path) as engine:
-        admin = await engine.admin()
-        await ensure_environment(admin.jetstream(), streams, LIMITS)
+        await engine.make_environment(streams, LIMITS)
         pod = await engine.pod(streams)
         at = (datetime.now(UTC) + timedelta(seconds=2)).strftime("%Y-%m-%dT%H:%M:%SZ")
         headers = {"Nats-Schedule": f"@at {at}", "Nats-Schedule-Target": streams.due("run1")}
@@ -85,13 +82,12 @@ async def test_an_event_that_waits_outlives_a_kill(tmp_path: Path) -> None:
         (message,) = await due.fetch(1, timeout=10)
         assert message.data == b"waited"
         await pod.close()
-        await admin.close()
 
 
 async def test_a_full_stream_refuses_events_and_drops_none(engine: NatsServer) -> None:
     streams = EventStreams(new_id(), new_id())
-    admin = await engine.admin()
-    await ensure_environment(admin.jetstream(), streams, StreamLimits(queue_bytes=20_000))
+    await engine.make_environment(streams, StreamLimits(queue_bytes=20_000))
+    admin = await engine.environment(streams)
     pod = await engine.pod(streams)
     jetstream, accepted = pod.jetstream(), 15
     for _ in range(accepted):

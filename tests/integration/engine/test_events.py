@@ -24,7 +24,7 @@ from tests.harness.processes.running_runtime import RunningRuntime
 from tests.harness.processes.tcp_relay import Relay
 from tests.harness.session.waiting import eventually_async
 from tieline_core.engine.publisher import publish_event
-from tieline_core.engine.streams import ensure_environment, ensure_history
+from tieline_core.engine.streams import ensure_history
 from tieline_core.identity.ids import new_id
 from tieline_protocol.events import HEADER, EventMetadata
 
@@ -146,6 +146,7 @@ async def environment(engine: NatsServer, tmp_path: Path) -> AsyncIterator[Event
     found = await event_environment(engine, admin, tmp_path, CODE)
     yield found
     found.stop()
+    await found.admin.close()
     await admin.close()
 
 
@@ -384,7 +385,7 @@ async def test_what_cannot_succeed_is_a_dead_letter_with_its_reason(
     record = await status_of(environment, run, "dead")
     assert (record.error.message, record.attempt) == (error, attempt)
     jetstream = environment.admin.jetstream()
-    letter = await jetstream.get_last_msg(environment.streams.runs, environment.streams.dead(run))
+    letter = await jetstream.get_last_msg(environment.streams.dead_letters, environment.streams.dead(run))
     assert json.loads(letter.data or b"") == payload
     await nothing_waits(environment)
 
@@ -554,7 +555,7 @@ async def test_pods_go_on_with_the_new_streams_when_the_volume_of_the_engine_is_
         engine.start()
         # As the operator does it.
         operator = await engine.admin()
-        await ensure_environment(operator.jetstream(), environment.streams, LIMITS)
+        await engine.make_environment(environment.streams, LIMITS)
         await ensure_history(operator.jetstream(), environment.streams.organisation, LIMITS)
         await operator.close()
 

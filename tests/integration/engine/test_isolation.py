@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,10 +13,13 @@ import nats.errors
 import nats.js.errors
 import pytest
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 
 from tests.harness.processes.nats_server import NatsServer
+from tieline_core.engine.accounts import list_streams
 from tieline_core.engine.claims import Permissions
-from tieline_core.engine.streams import StreamLimits, ensure_environment, ensure_history
+from tieline_core.engine.streams import StreamLimits, ensure_history
+from tieline_core.engine.trust import AccountSigner
 from tieline_core.identity.ids import new_id
 from tieline_protocol.engine_credentials import Credentials
 from tieline_protocol.event_streams import PODS, EventStreams, hashed, history_stream
@@ -26,14 +29,20 @@ ORGANISATION = new_id()
 OWN, OTHER = EventStreams(ORGANISATION, new_id()), EventStreams(ORGANISATION, new_id())
 STRANGER = EventStreams(new_id(), new_id())
 """An environment of another organisation."""
-LIMITS = StreamLimits(queue_bytes=1 << 24, runs_bytes=1 << 24, history_bytes=1 << 24)
+LIMITS = StreamLimits(
+    queue_bytes=1 << 24,
+    later_bytes=1 << 24,
+    runs_bytes=1 << 24,
+    dead_letters_bytes=1 << 24,
+    history_bytes=1 << 24,
+)
 
 
 @pytest.fixture
 async def admin(engine: NatsServer) -> AsyncIterator[Client]:
     client = await engine.admin()
     for streams in (OWN, OTHER, STRANGER):
-        await ensure_environment(client.jetstream(), streams, LIMITS)
+        await engine.make_environment(streams, LIMITS)
         await ensure_history(client.jetstream(), streams.organisation, LIMITS)
     yield client
     await client.close()
@@ -228,6 +237,179 @@ async def test_a_pod_may_not_listen_elsewhere(pod: Pod, subject: str) -> None:
     assert "permissions violation for subscription" in pod.refused[0].lower()
 
 
+@dataclass
+class Spies:
+    """Everything that is published in an account other than the pod's."""
+
+    seen: list[tuple[str, bytes]] = field(default_factory=list)
+
+    async def listen(self, client: Client) -> None:
+        async def note(message: Msg) -> None:
+            self.seen.append((message.subject, message.data))
+
+        await client.subscribe(">", cb=note)
+        await client.flush()
+
+
+@pytest.fixture
+async def spies(engine: NatsServer, admin: Client) -> AsyncIterator[Spies]:
+    found = Spies()
+    clients = [await engine.environment(streams) for streams in (OTHER, STRANGER)]
+    for client in (admin, *clients):
+        await found.listen(client)
+    yield found
+    for client in clients:
+        await client.close()
+
+
+TARGETS = [
+    OTHER.event("orders", "run1"),
+    STRANGER.event("orders", "run1"),
+    STRANGER.control,
+    STRANGER.history,
+    f"$JS.API.STREAM.DELETE.{STRANGER.queue}",
+    f"$JS.API.STREAM.DELETE.{history_stream(ORGANISATION)}",
+    f"$JS.API.STREAM.PURGE.{history_stream(ORGANISATION)}",
+    f"$JS.ACK.{OTHER.queue}.{PODS}.1.1.1.1.0",
+    f"$JS.ACK.{STRANGER.queue}.{PODS}.1.1.1.1.0",
+    f"{OTHER.inbox}.answer",
+    "$SYS.REQ.CLAIMS.UPDATE",
+    "anything",
+]
+
+
+async def all_streams(engine: NatsServer) -> dict[str, tuple[int, int]]:
+    """All streams of all accounts but the pod's, with what was ever stored in them."""
+    system = await engine.client(None, signer=engine.trust.system_users)
+    try:
+        found = await list_streams(system)
+    finally:
+        await system.close()
+    return {one.name: one.revision for one in found if one.name not in OWN.names}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+async def test_nothing_that_the_server_sends_for_a_pod_leaves_its_account(
+    engine: NatsServer, pod: Pod, spies: Spies, target: str
+) -> None:
+    """The server publishes to the reply subject that a request names, without a permission for it."""
+    client, jetstream, run = pod.client, pod.client.jetstream(), new_id()
+    inside, own = Spies(), await engine.environment(OWN)
+    await inside.listen(own)
+    before = await all_streams(engine)
+    assert set(before) >= {*OTHER.names, *STRANGER.names, history_stream(ORGANISATION)}
+    await jetstream.publish(OWN.step(run, "payload", 1), b"{}")
+    await jetstream.publish(OWN.event("orders", run), b"+TERM")
+    stored = f"$JS.API.DIRECT.GET.{OWN.runs}.{OWN.step(run, 'payload', 1)}"
+    next_event = json.dumps({"batch": 1, "expires": 300_000_000}).encode()
+    await client.publish(stored, b"", reply=target)
+    await client.publish(f"$JS.API.STREAM.INFO.{OWN.queue}", b"", reply=target)
+    await client.publish(OWN.event("orders", new_id()), b"x", reply=target)
+    await client.publish(f"$JS.API.CONSUMER.MSG.NEXT.{OWN.queue}.{PODS}", next_event, reply=target)
+    await client.publish(OWN.event("orders", new_id()), b"x", headers={"Nats-Trace-Dest": target})
+    await client.publish(f"$JS.ACK.{OWN.queue}.{PODS}.1.1.1.1.0", b"+NXT", reply=target)
+    await client.flush()
+    await asyncio.sleep(0.2)
+    await own.close()
+    # A control: inside the account it comes to where it is sent. Subscribers do not get to see acknowledgements.
+    assert (target, b"{}") in inside.seen or target.startswith("$JS.ACK.")
+    assert spies.seen == []
+    assert await all_streams(engine) == before
+    assert pod.refused, "the server checks where traces go"
+
+
+async def test_only_its_history_leaves_a_pods_account_and_the_answer_comes_back(
+    engine: NatsServer, pod: Pod, spies: Spies
+) -> None:
+    acknowledged = await pod.client.jetstream().publish(OWN.history, b"records")
+    assert acknowledged.stream == history_stream(ORGANISATION)
+    assert (OWN.history, b"records") in spies.seen
+    before = await all_streams(engine)
+    for target in TARGETS:
+        await pod.client.publish(OWN.history, b"records", reply=target)
+        await pod.client.publish(OWN.history, b"records", headers={"Nats-Trace-Dest": target})
+    await pod.client.flush()
+    await asyncio.sleep(0.2)
+    # JetStream's own answer keeps a reply subject of acknowledgements. It is none: no consumer there asks for them.
+    elsewhere = {subject for subject, _ in spies.seen if not subject.startswith(("_R_.", "$JS.ACK."))}
+    assert elsewhere == {OWN.history}
+    after = await all_streams(engine)
+    assert {name for name in after if after[name] != before[name]} == {history_stream(ORGANISATION)}
+
+
+async def test_a_pod_cannot_make_its_account_larger(engine: NatsServer, pod: Pod) -> None:
+    """By a reply subject it reaches the management of its own account, which has limits."""
+    jetstream, run = pod.client.jetstream(), new_id()
+    for number in range(3):
+        config = {"name": f"more{number}", "subjects": [f"more{number}"], "storage": "file"}
+        await jetstream.publish(OWN.step(run, "create", number), json.dumps(config).encode())
+        stored = f"$JS.API.DIRECT.GET.{OWN.runs}.{OWN.step(run, 'create', number)}"
+        await pod.client.publish(stored, b"", reply=f"$JS.API.STREAM.CREATE.more{number}")
+    huge = {"name": OWN.runs, "subjects": OWN.runs_subjects, "storage": "file", "max_bytes": 1 << 40}
+    await jetstream.publish(OWN.step(run, "update", 1), json.dumps(huge).encode())
+    stored = f"$JS.API.DIRECT.GET.{OWN.runs}.{OWN.step(run, 'update', 1)}"
+    await pod.client.publish(stored, b"", reply=f"$JS.API.STREAM.UPDATE.{OWN.runs}")
+    await pod.client.flush()
+    await asyncio.sleep(0.2)
+    client = await engine.environment(OWN)
+    try:
+        own = client.jetstream()
+        assert {one.config.name for one in await own.streams_info()} == set(OWN.names)
+        assert (await own.stream_info(OWN.runs)).config.max_bytes == LIMITS.runs_bytes
+    finally:
+        await client.close()
+
+
+async def test_an_environment_cannot_fill_the_volume(engine: NatsServer, pod: Pod) -> None:
+    """Events that wait have no bound of their own in JetStream: the account's ends pods that do not keep to it."""
+    small = replace(OWN, environment=new_id())
+    limits = StreamLimits(
+        queue_bytes=1 << 20, later_bytes=1 << 20, runs_bytes=1 << 20, dead_letters_bytes=1 << 20
+    )
+    await engine.make_environment(small, limits)
+    client = await engine.pod(small)
+    headers = {"Nats-Schedule": "@at 2100-01-01T00:00:00Z"}
+    refused = ""
+    for number in range(100):
+        headers["Nats-Schedule-Target"] = small.due(f"run{number}")
+        try:
+            await client.jetstream().publish(small.waiting(f"run{number}"), bytes(1 << 18), headers=headers)
+        except nats.js.errors.APIError as error:
+            refused = f"{number} {error.description}"
+            break
+    assert refused.endswith("resource limits exceeded for account")
+    assert int(refused.split()[0]) < 40
+    await client.close()
+
+
+async def test_the_api_signs_users_that_may_do_what_it_does_and_no_more(engine: NatsServer, pod: Pod) -> None:
+    signer = AccountSigner(engine.trust.account.public_key, engine.trust.api, scoped=True)
+    refused: list[str] = []
+
+    async def noted(error: Exception) -> None:
+        refused.append(str(error))
+
+    client = await engine.client(
+        None, signer=signer.of_environment(OWN), inbox_prefix=OWN.inbox, error_cb=noted
+    )
+    run = new_id()
+    stored = await client.jetstream().publish(OWN.event("orders", run), b"one")
+    assert await client.jetstream().delete_msg(OWN.queue, stored.seq)
+    assert refused == []
+    for subject in (f"$JS.API.STREAM.DELETE.{OWN.queue}", OWN.history, OWN.step(run, "fetch", 1)):
+        with pytest.raises(nats.errors.TimeoutError):
+            await client.request(subject, b"{}", timeout=0.3)
+    assert len(refused) == 3
+    await client.close()
+    # Elsewhere the key signs nothing: neither the platform's account nor pods' rights.
+    for elsewhere in (signer, AccountSigner(engine.trust.account.public_key, engine.trust.api)):
+        with pytest.raises(nats.errors.Error):
+            await engine.client(None, signer=elsewhere, allow_reconnect=False)
+    unscoped = AccountSigner(engine.trust.account.public_key, engine.trust.api).of_environment(OWN)
+    with pytest.raises(nats.errors.Error):
+        await engine.client(None, signer=unscoped, allow_reconnect=False)
+
+
 async def test_a_schedule_may_not_lead_to_another_environment(pod: Pod) -> None:
     at = (datetime.now(UTC) + timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     headers = {"Nats-Schedule": f"@at {at}", "Nats-Schedule-Target": OTHER.due("run1")}
@@ -237,9 +419,10 @@ async def test_a_schedule_may_not_lead_to_another_environment(pod: Pod) -> None:
 
 async def test_an_expired_user_is_refused(engine: NatsServer, admin: Client) -> None:
     rights = Permissions(publish=OWN.pods_publish(), subscribe=OWN.pods_subscribe())
+    signer = engine.trust.users.of_environment(OWN)
     past = datetime.now(UTC) - timedelta(seconds=5)
     with pytest.raises(nats.errors.Error):
-        await engine.client(rights, expires=past, allow_reconnect=False)
+        await engine.client(rights, signer=signer, expires=past, allow_reconnect=False)
 
 
 async def test_a_user_whom_nobody_trusted_has_signed_is_refused(engine: NatsServer, admin: Client) -> None:

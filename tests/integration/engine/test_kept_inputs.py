@@ -96,6 +96,7 @@ async def environment(engine: NatsServer, tmp_path: Path) -> AsyncIterator[Event
     found.connections = f"{CONNECTION}settings: {{keepInputs: true}}\n{USERS}"
     yield found
     found.stop()
+    await found.admin.close()
     await admin.close()
 
 

@@ -133,6 +133,7 @@ async def environment(engine: NatsServer, erp: Erp, tmp_path: Path) -> AsyncIter
     found.connections = yaml.safe_dump(connections)
     yield found
     found.stop()
+    await found.admin.close()
     await admin.close()
 
 

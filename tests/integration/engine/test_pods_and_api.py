@@ -104,6 +104,7 @@ async def platform(engine: NatsServer, tmp_path: Path) -> AsyncIterator[Platform
         await eventually_async("the engine", is_connected)
         yield Platform(environment, one)
     environment.stop()
+    await environment.admin.close()
     await admin.close()
 
 

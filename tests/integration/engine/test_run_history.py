@@ -19,7 +19,7 @@ from tests.unit.api.traces.otlp_requests import make
 from tieline_api.engine.errors import EngineUnavailableError
 from tieline_api.runs.model import PageRequest, Run, RunFilter
 from tieline_api.traces.spans import Owner
-from tieline_core.engine.streams import StreamLimits, ensure_environment, ensure_history
+from tieline_core.engine.streams import StreamLimits, ensure_history
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import EventStreams, history_stream
 from tieline_protocol.run_records import RunRecord, encode
@@ -62,7 +62,7 @@ async def make_organisation(engine: NatsServer, admin: Client) -> Organisation:
     streams = (EventStreams(identifier, new_id()), EventStreams(identifier, new_id()))
     await ensure_history(admin.jetstream(), identifier, LIMITS)
     for one in streams:
-        await ensure_environment(admin.jetstream(), one, LIMITS)
+        await engine.make_environment(one, LIMITS)
     return Organisation(
         identifier, streams, (await engine.pod(streams[0]), await engine.pod(streams[1])), admin
     )

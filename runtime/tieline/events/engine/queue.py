@@ -41,8 +41,6 @@ _UNTIL_HEADER = "Tieline-Until"
 _STEPS_TTL = "1440h"
 """Longer than most runs sleep; what a pod that was paused adds to a run that has ended goes by itself."""
 _ENDED_TTL = "1h"
-_DEAD_TTL = "2160h"
-"""90 days: an environment that nobody looks at must not stop accepting steps."""
 ERROR_HEADER = "Tieline-Error"
 _MAX_ERROR = 1000
 
@@ -200,7 +198,7 @@ class EngineQueue:
 
     async def bury(self, metadata: EventMetadata, payload: bytes, error: str) -> None:
         """Keep a dead letter. Raises EventsUnavailableError."""
-        headers = {HEADER: metadata.header(), ERROR_HEADER: json.dumps(error[:_MAX_ERROR]), _TTL: _DEAD_TTL}
+        headers = {HEADER: metadata.header(), ERROR_HEADER: json.dumps(error[:_MAX_ERROR])}
         await self.store(self.streams.dead(metadata.run), payload, headers)
 
     async def run(self, handle: DeliveryHandler, *, capacity: int, cancel: Callable[[str], None]) -> None:

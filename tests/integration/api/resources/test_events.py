@@ -60,14 +60,14 @@ def test_an_event_with_the_same_id_is_stored_once(deployed: Deployed) -> None:
     )
     assert other["runId"] != first.json["runId"]
     # Two without a key, one with it, and its token.
-    assert stored(deployed.engine, deployed.streams.queue) == 4
+    assert stored(deployed.engine, deployed.streams, deployed.streams.queue) == 4
 
 
 def test_the_first_run_is_named_even_after_it_has_ended(deployed: Deployed) -> None:
     body = {"task": "t", "payload": 1, "id": "same"}
     first = deployed.client.ok("POST", events(deployed), body, status=202)
     assert deployed.client("POST", f"{deployed.path}/{first['runId']}/cancel").status == 202
-    assert stored(deployed.engine, deployed.streams.queue) == 0
+    assert stored(deployed.engine, deployed.streams, deployed.streams.queue) == 0
     assert deployed.client.ok("POST", events(deployed), body, status=202) == first
 
 
@@ -80,9 +80,12 @@ def test_events_with_a_key_are_kept_in_order_with_one_token(deployed: Deployed) 
     ]
     (token,) = fetched(deployed.engine, deployed.streams, deployed.streams.queue)
     assert token.subject == deployed.streams.key_token(hashed("ann"))
-    assert stored(deployed.engine, deployed.streams.queue) == 4
+    assert stored(deployed.engine, deployed.streams, deployed.streams.queue) == 4
     oldest = message_at(
-        deployed.engine, deployed.streams.queue, deployed.streams.events_of_key(hashed("ann"))
+        deployed.engine,
+        deployed.streams,
+        deployed.streams.queue,
+        deployed.streams.events_of_key(hashed("ann")),
     )
     assert oldest is not None
     assert EventMetadata.parse(oldest[1]).run == runs[0]
@@ -137,7 +140,7 @@ def test_what_makes_no_sense_is_refused_and_not_stored(
 ) -> None:
     answer = deployed.client("POST", events(deployed), {"task": "t", "payload": 1, **changed})
     assert (answer.status, answer.fields) == (422, list(changed))
-    assert stored(deployed.engine, deployed.streams.queue) == 0
+    assert stored(deployed.engine, deployed.streams, deployed.streams.queue) == 0
 
 
 def test_a_payload_may_be_as_large_as_the_engine_takes(deployed: Deployed) -> None:
@@ -158,7 +161,7 @@ def test_a_draft_and_an_environment_of_others_take_no_events(
         assert (
             caller("POST", f"/environments/{environment}/events", {"task": "t", "payload": 1}).status == 404
         )
-    assert stored(deployed.engine, deployed.streams.queue) == 0
+    assert stored(deployed.engine, deployed.streams, deployed.streams.queue) == 0
 
 
 def test_an_environment_whose_queue_is_not_there_yet_says_so(client: Client, deployed: Deployed) -> None:
@@ -185,4 +188,4 @@ def test_a_full_queue_refuses_and_drops_nothing(client: Client, engine: NatsServ
         assert (answer.status, answer.json["code"]) == (503, "engine_full")
         assert answer.headers["Retry-After"]
     accepted = client.ok("GET", f"/projects/{project['id']}/runs?first=200")["totalCount"]
-    assert 10 < accepted == stored(engine, streams.queue) < 25
+    assert 10 < accepted == stored(engine, streams, streams.queue) < 25

@@ -80,7 +80,7 @@ class Deployed:
             at = time_of(metadata.queued_at + delay) if delay else None
             await publish_event(client.jetstream(), self.streams, metadata, payload, at=at, seconds=5)
 
-        with_engine(self.engine, publish, streams=self.streams)
+        with_engine(self.engine, publish, self.streams, pod=True)
 
 
 def deploy(client: Client, engine: NatsServer) -> Deployed:
@@ -197,7 +197,7 @@ def test_a_run_is_run_again_with_its_own_input_or_another(deployed: Deployed) ->
     for new, payload in ((first, {"id": 1}), (second, {"id": 2})):
         assert (new["status"], new["replayOf"], new["task"]) == ("queued", old, "order.created")
         subject = deployed.streams.keyed_event(hashed("ann/1"), new["id"])
-        found = message_at(deployed.engine, deployed.streams.queue, subject)
+        found = message_at(deployed.engine, deployed.streams, deployed.streams.queue, subject)
         assert found is not None
         assert json.loads(found[0]) == payload
         metadata = EventMetadata.parse(found[1])
@@ -219,19 +219,19 @@ def test_a_dead_letter_is_run_again_as_the_webhook_that_it_was(deployed: Deploye
         headers = {"Tieline-Event": metadata.header()}
         await client.jetstream().publish(deployed.streams.dead(dead.id), b"\xffbody", headers=headers)
 
-    with_engine(deployed.engine, bury, streams=deployed.streams)
+    with_engine(deployed.engine, bury, deployed.streams, pod=True)
     shown = deployed.client.ok("GET", f"{deployed.path}/{dead.id}")
     assert base64.b64decode(shown["inputBase64"]) == b"\xffbody"
     assert (shown["inputContentType"], shown["request"]["path"]) == ("text/plain", "/orders?a=1")
     for _ in range(2):
         new = deployed.client.ok("POST", f"{deployed.path}/{dead.id}/replay", status=202)
         subject = deployed.streams.event("orders", new["id"])
-        found = message_at(deployed.engine, deployed.streams.queue, subject)
+        found = message_at(deployed.engine, deployed.streams, deployed.streams.queue, subject)
         assert found is not None
         assert found[0] == b"\xffbody"
         assert EventMetadata.parse(found[1]).request == request
         # The letter is done with; the history has what it said.
-        assert stored(deployed.engine, deployed.streams.runs) == 0
+        assert stored(deployed.engine, deployed.streams, deployed.streams.dead_letters) == 0
         again = deployed.client.ok("GET", f"{deployed.path}/{dead.id}")
         assert again == {**shown, "replayedBy": new["id"]}
 
@@ -246,13 +246,16 @@ def test_replaying_many_removes_their_dead_letters(deployed: Deployed) -> None:
             headers = {"Tieline-Event": metadata.header()}
             await client.jetstream().publish(deployed.streams.dead(run.id), b"{}", headers=headers)
 
-    with_engine(deployed.engine, bury, streams=deployed.streams)
+    with_engine(deployed.engine, bury, deployed.streams, pod=True)
     counted = deployed.client.ok(
         "POST", f"{deployed.path}/replay", {"status": "dead", "dryRun": True}, status=202
     )
-    assert (counted["count"], stored(deployed.engine, deployed.streams.runs)) == (3, 3)
+    assert (counted["count"], stored(deployed.engine, deployed.streams, deployed.streams.dead_letters)) == (
+        3,
+        3,
+    )
     deployed.client.ok("POST", f"{deployed.path}/replay", {"status": "dead"}, status=202)
-    assert stored(deployed.engine, deployed.streams.runs) == 0
+    assert stored(deployed.engine, deployed.streams, deployed.streams.dead_letters) == 0
 
 
 def test_direct_runs_whose_input_is_kept_are_run_again_as_what_they_were(deployed: Deployed) -> None:
@@ -264,7 +267,7 @@ def test_direct_runs_whose_input_is_kept_are_run_again_as_what_they_were(deploye
     for run in (webhook, schedule):
         new = deployed.client.ok("POST", f"{deployed.path}/{run.id}/replay", status=202)
         subject = deployed.streams.event(run.task, new["id"])
-        found = message_at(deployed.engine, deployed.streams.queue, subject)
+        found = message_at(deployed.engine, deployed.streams, deployed.streams.queue, subject)
         assert found is not None
         assert found[0] == run.input
         metadata = EventMetadata.parse(found[1])
@@ -283,7 +286,7 @@ def test_what_cannot_be_run_again_says_why(deployed: Deployed) -> None:
         answer = deployed.client("POST", f"{deployed.path}/{run.id}/replay")
         assert (answer.status, answer.json["code"]) == (409, "conflict")
         assert reason in answer.json["message"]
-    assert stored(deployed.engine, deployed.streams.queue) == 0
+    assert stored(deployed.engine, deployed.streams, deployed.streams.queue) == 0
 
 
 def test_a_large_input_is_shown_in_part(deployed: Deployed) -> None:
@@ -309,7 +312,7 @@ def test_a_queued_run_is_cancelled(deployed: Deployed, key: str | None) -> None:
     assert (shown["status"], shown["input"]) == ("cancelled", 1)
     streams, run = deployed.streams, queued["runId"]
     for subject in (streams.event("*", run), streams.keyed_event("*", run)):
-        assert message_at(deployed.engine, streams.queue, subject) is None
+        assert message_at(deployed.engine, streams, streams.queue, subject) is None
     again = deployed.client("POST", f"{deployed.path}/{queued['runId']}/cancel")
     assert (again.status, again.json["code"]) == (409, "conflict")
     new = deployed.client.ok("POST", f"{path}/replay", status=202)
@@ -331,7 +334,9 @@ def test_a_queued_webhook_that_was_cancelled_is_run_again_as_it_was(deployed: De
     after = deployed.client.ok("GET", path)
     assert (after["inputBase64"], after["request"]) == (before["inputBase64"], before["request"])
     new = deployed.client.ok("POST", f"{path}/replay", status=202)
-    found = message_at(deployed.engine, deployed.streams.queue, deployed.streams.event("orders", new["id"]))
+    found = message_at(
+        deployed.engine, deployed.streams, deployed.streams.queue, deployed.streams.event("orders", new["id"])
+    )
     assert found is not None
     assert (found[0], EventMetadata.parse(found[1]).request) == (b"\xffbody", request)
 
@@ -341,10 +346,10 @@ def test_a_run_that_waits_is_cancelled_and_keeps_what_it_has_done(deployed: Depl
     deployed.report(*life(run)[:3])
     metadata = EventMetadata(run=run, kind="event", task="order.created", queued_at=NOW, attempt=2)
     deployed.queue(metadata, delay=4e9 - NOW)
-    assert stored(deployed.engine, deployed.streams.later) == 1
+    assert stored(deployed.engine, deployed.streams, deployed.streams.later) == 1
     assert deployed.client.ok("GET", f"{deployed.path}/{run}")["input"] == {}
     assert deployed.client("POST", f"{deployed.path}/{run}/cancel").status == 202
-    assert stored(deployed.engine, deployed.streams.later) == 0
+    assert stored(deployed.engine, deployed.streams, deployed.streams.later) == 0
     shown = deployed.client.ok("GET", f"{deployed.path}/{run}")
     assert (shown["status"], shown["error"]["message"]) == ("cancelled", "shop answered 503")
     assert shown["input"] == {}
@@ -368,10 +373,10 @@ def test_a_key_goes_on_when_the_run_that_it_waits_with_is_cancelled(deployed: De
         (token,) = await queue.fetch(1, timeout=2)
         await token.ack_sync()
 
-    with_engine(deployed.engine, wait, streams=deployed.streams)
+    with_engine(deployed.engine, wait, deployed.streams, pod=True)
     assert deployed.client("POST", f"{deployed.path}/{run}/cancel").status == 202
     assert deployed.status(run) == "cancelled"
-    assert stored(deployed.engine, deployed.streams.later) == 0
+    assert stored(deployed.engine, deployed.streams, deployed.streams.later) == 0
     (token,) = fetched(deployed.engine, deployed.streams, deployed.streams.queue)
     assert token.subject == deployed.streams.key_token(key)
 
@@ -388,7 +393,7 @@ def test_a_pod_that_runs_it_is_told_to_cancel(deployed: Deployed) -> None:
         assert answer.status == 202
         return json.loads((await listening.next_msg(timeout=5)).data)
 
-    assert with_engine(deployed.engine, listen, streams=deployed.streams) == {"run": run}
+    assert with_engine(deployed.engine, listen, deployed.streams, pod=True) == {"run": run}
     assert deployed.status(run) == "running"
 
 
@@ -400,14 +405,14 @@ def test_many_runs_are_counted_run_again_once_and_cancelled(deployed: Deployed) 
     selected = {"status": "dead"}
     counted = deployed.client.ok("POST", f"{deployed.path}/replay", {**selected, "dryRun": True}, status=202)
     assert counted == {"count": 21, "skipped": 0, "more": False}
-    assert stored(deployed.engine, deployed.streams.queue) == 0
+    assert stored(deployed.engine, deployed.streams, deployed.streams.queue) == 0
     assert deployed.client.ok("POST", f"{deployed.path}/replay?status=dead", status=202) == {
         "count": 20, "skipped": 1, "more": False,
     }  # fmt: skip
-    assert stored(deployed.engine, deployed.streams.queue) == 20
+    assert stored(deployed.engine, deployed.streams, deployed.streams.queue) == 20
     again = deployed.client.ok("POST", f"{deployed.path}/replay", selected, status=202)
     assert again == {"count": 0, "skipped": 21, "more": False}
-    assert stored(deployed.engine, deployed.streams.queue) == 20
+    assert stored(deployed.engine, deployed.streams, deployed.streams.queue) == 20
     queued = deployed.ids("status=queued&first=200")
     assert len(queued) == 20
     for body in (None, {}, {"dryRun": True}, {"stauts": "queued"}):
@@ -420,10 +425,10 @@ def test_many_runs_are_counted_run_again_once_and_cancelled(deployed: Deployed) 
     ):
         answer = deployed.client("POST", f"{deployed.path}/{path}", body)
         assert (answer.status, answer.fields) == (422, [named])
-    assert stored(deployed.engine, deployed.streams.queue) == 20
+    assert stored(deployed.engine, deployed.streams, deployed.streams.queue) == 20
     cancelled = deployed.client.ok("POST", f"{deployed.path}/cancel", {"status": "queued"}, status=202)
     assert cancelled == {"count": 20, "skipped": 0, "more": False}
-    assert stored(deployed.engine, deployed.streams.queue) == 0
+    assert stored(deployed.engine, deployed.streams, deployed.streams.queue) == 0
     assert sorted(deployed.ids("status=cancelled&first=200")) == sorted(queued)
 
 

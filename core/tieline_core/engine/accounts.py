@@ -1,0 +1,157 @@
+"""Accounts of the engine's servers, through their system account, and what the streams of all accounts hold."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from nats.aio.client import Client
+from nats.errors import NoRespondersError
+
+from tieline_core.engine.streams import SETTINGS, StreamOwner
+
+REQUEST_SECONDS = 10.0
+_STRAGGLER_SECONDS = 2.0
+_PAGE = 128
+"""Accounts in an answer: some 5 KiB each."""
+_MAX_PAGES = 1000
+
+
+class EngineAnswerError(Exception):
+    """The engine refuses a request."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamFacts:
+    """A stream as the engine lists it."""
+
+    account: str
+    """Public key."""
+    name: str
+    owner: StreamOwner | None
+    settings: str
+    """The fingerprint that it was made with."""
+    messages: int
+    size: int
+    """Bytes."""
+    last_sequence: int
+    consumers: int
+    oldest: datetime | None
+    """When the first message that it still has was stored."""
+
+    @property
+    def revision(self) -> tuple[int, int]:
+        """Differs once there are other messages in it."""
+        return self.last_sequence, self.messages
+
+
+async def push_account(system: Client, jwt: str) -> None:
+    """Gives the servers an account, or a new version of it. Raises EngineAnswerError and the errors of nats-py."""
+    await _request(system, "$SYS.REQ.CLAIMS.UPDATE", jwt.encode())
+
+
+async def delete_accounts(system: Client, jwt: str) -> None:
+    """Takes accounts from the servers, by a ``deletion_jwt``; their streams stay on disk.
+
+    Raises as ``push_account``.
+    """
+    await _request(system, "$SYS.REQ.CLAIMS.DELETE", jwt.encode())
+
+
+async def list_accounts(system: Client) -> Sequence[str]:
+    """The public keys of all accounts. Raises as ``push_account``."""
+    return [str(one) for one in (await _request(system, "$SYS.REQ.CLAIMS.LIST", b"")) or ()]
+
+
+async def list_streams(system: Client) -> Sequence[StreamFacts]:
+    """All streams of all accounts, each as its leader sees it. Raises as ``push_account``.
+
+    Those whose leader does not answer are missing.
+    """
+    found: dict[tuple[str, str], StreamFacts] = {}
+    offset = 0
+    for _ in range(_MAX_PAGES):
+        wanted = {
+            "accounts": True,
+            "streams": True,
+            "config": True,
+            "stream_leader_only": True,
+            "offset": offset,
+            "limit": _PAGE,
+        }
+        answers = await _ask_all(system, "$SYS.REQ.SERVER.PING.JSZ", wanted)
+        for answer in answers:
+            for one in _streams(answer):
+                found[one.account, one.name] = one
+        offset += _PAGE
+        if all(offset >= int(answer.get("total") or 0) for answer in answers):
+            break
+    return list(found.values())
+
+
+async def _ask_all(system: Client, subject: str, body: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The answers of all servers, or of those that are there."""
+    inbox = system.new_inbox()
+    subscription = await system.subscribe(inbox)
+    answers: dict[str, Mapping[str, Any]] = {}
+    try:
+        await system.publish(subject, orjson.dumps(body), reply=inbox)
+        until = time.monotonic() + REQUEST_SECONDS
+        while True:
+            try:
+                message = await subscription.next_msg(timeout=max(until - time.monotonic(), 0.001))
+            except TimeoutError:
+                if not answers:
+                    raise
+                return list(answers.values())
+            if (message.headers or {}).get("Status") == "503":
+                raise NoRespondersError
+            answer = _data(message.data)
+            answers[str(answer.get("server_id"))] = answer
+            servers = int((answer.get("meta_cluster") or {}).get("cluster_size") or 1)
+            if len(answers) >= servers:
+                return list(answers.values())
+            until = min(until, time.monotonic() + _STRAGGLER_SECONDS)
+    finally:
+        await subscription.unsubscribe()
+
+
+async def _request(system: Client, subject: str, body: bytes) -> Any:
+    answer = await system.request(subject, body, timeout=REQUEST_SECONDS)
+    return _data(answer.data)
+
+
+def _data(content: bytes) -> Any:
+    found = orjson.loads(content)
+    if error := found.get("error"):
+        raise EngineAnswerError(str(error.get("description") or "the engine refuses"))
+    return found.get("data")
+
+
+def _streams(answer: Mapping[str, Any]) -> Iterator[StreamFacts]:
+    for account in answer.get("account_details") or ():
+        for stream in account.get("stream_detail") or ():
+            yield _facts(str(account["id"]), stream)
+
+
+def _facts(account: str, stream: Mapping[str, Any]) -> StreamFacts:
+    config, state = stream["config"], stream["state"]
+    messages, metadata = int(state["messages"]), config.get("metadata") or {}
+    return StreamFacts(
+        account=account,
+        name=config["name"],
+        owner=StreamOwner.of(metadata),
+        settings=metadata.get(SETTINGS, ""),
+        messages=messages,
+        size=int(state["bytes"]),
+        last_sequence=int(state["last_seq"]),
+        consumers=int(state.get("consumer_count", 0)),
+        oldest=_time(state["first_ts"]) if messages else None,
+    )
+
+
+def _time(text: str) -> datetime:
+    """RFC 3339 with nanoseconds, which are cut."""
+    return datetime.fromisoformat(f"{text[:19]}+00:00").astimezone(UTC)
