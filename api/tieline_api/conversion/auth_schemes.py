@@ -16,6 +16,7 @@ from tieline_core.credentials.linker import canonical
 from tieline_core.identity.ids import client_credential_id
 from tieline_core.objects import Object
 from tieline_core.resources.auth_schemes import AuthSchemeType
+from tieline_protocol.signatures import SET_BY_PRESET
 
 logger = logging.getLogger(__name__)
 
@@ -113,12 +114,21 @@ def to_item(
         item["description"] = description
     fields = {name: value for name, value in fields.items() if name not in _OF_THE_ITEM}
     old_fields = old.get(key) or {}
+    if config.type is AuthSchemeType.HMAC:
+        old_fields = _of_same_form(fields, old_fields)
     made = {client_credential_id(owner, config.id) for owner in owners}
     fields = _ids_as_stored(fields, old_fields, made)
     item[key] = _without_secrets({**old_fields, **fields})
     if "grant" in fields:
         item[key]["grant"] = _grant(fields["grant"], old_fields.get("grant") or {}, made)
     return item
+
+
+def _of_same_form(given: Mapping[str, Any], old: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What an hmac scheme keeps of the stored one: a preset excludes the fields that it stands for, and they it."""
+    if given.get("preset"):
+        return {name: value for name, value in old.items() if name not in SET_BY_PRESET}
+    return {name: value for name, value in old.items() if name != "preset"}
 
 
 def _ids_as_stored(given: Mapping[str, Any], old: Mapping[str, Any], made: Collection[str]) -> Object:

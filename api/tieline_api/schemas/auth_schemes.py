@@ -9,6 +9,7 @@ from tieline_api.schemas.base import MADE_UP, IdOrEmpty, MaybeId, Rest, is_no_id
 from tieline_core.identity.ids import new_id
 from tieline_core.resources import auth_schemes as core
 from tieline_core.resources.fields import ItemId, Text, Ulid, ValidationMessage
+from tieline_protocol import signatures
 
 FOREIGN = "\u0000foreign:"
 """Marks a sub-object of another type, so that it is reported and dropped with the unknown fields."""
@@ -58,6 +59,13 @@ class ApiKeyScheme(SchemeFields, core.ApiKey):
 
 class HmacScheme(SchemeFields, core.Hmac):
     """A signature over the request."""
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        options = self.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+        if problem := signatures.problem_of(options):
+            raise ValueError(problem)
+        return self
 
 
 class JwtBearerScheme(SchemeFields, core.JwtBearer):

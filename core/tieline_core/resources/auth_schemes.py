@@ -24,6 +24,7 @@ from tieline_core.resources.fields import (
     list_map,
     rules,
 )
+from tieline_protocol.signatures import INPUT_PATTERN, MAX_INPUTS
 
 ParameterName = Annotated[
     str, StringConstraints(min_length=1, max_length=128, pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z\[\]-]+$")
@@ -84,11 +85,18 @@ class HmacAlgorithm(StrEnum):
     SHA512 = "sha512"
 
 
-class DigestInput(StrEnum):
-    """What goes into a signature."""
+DigestInput = Annotated[str, StringConstraints(min_length=1, max_length=136, pattern=INPUT_PATTERN)]
 
-    BODY = "body"
-    URL = "url"
+
+class SignaturePreset(StrEnum):
+    """A sender whose way to sign requests is known."""
+
+    GITHUB = "github"
+    META = "meta"
+    SHOPIFY = "shopify"
+    SLACK = "slack"
+    STANDARD_WEBHOOKS = "standard-webhooks"
+    STRIPE = "stripe"
 
 
 class SignatureEncoding(StrEnum):
@@ -99,25 +107,88 @@ class SignatureEncoding(StrEnum):
     BASE64URL = "base64url"
 
 
+class SignatureFormat(StrEnum):
+    """How a value carries signatures."""
+
+    PLAIN = "plain"
+    FIELDS = "fields"
+    LIST = "list"
+
+
+class KeyEncoding(StrEnum):
+    """How the key is written in its credential."""
+
+    TEXT = "text"
+    BASE64 = "base64"
+
+
+FieldName = Annotated[str, StringConstraints(max_length=64)]
+HeaderName = Annotated[str, StringConstraints(max_length=128)]
+
+
 class Hmac(Shape):
     """A signature over the request; signs outbound requests and, more often, verifies inbound webhooks."""
 
-    name: ParameterName
-    """Name of the query parameter, header or cookie that carries the signature."""
-    in_: Annotated[ParameterPlace, Field(alias="in")]
-    """Where the signature is carried: query, header or cookie."""
-    algorithm: HmacAlgorithm
-    """Hash algorithm: sha1, sha256 or sha512."""
-    digest_inputs: Annotated[list[DigestInput], Field(min_length=1, max_length=2)]
-    """What is signed, in this order: body (the exact bytes) and url."""
-    encoding: SignatureEncoding = SignatureEncoding.HEX
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "has(self.preset) || (has(self.name) && has(self.__in__) && has(self.algorithm) && "
+                "has(self.digestInputs))",
+                "set name, in, algorithm and digestInputs, or a preset in their place",
+            ),
+            (
+                "!has(self.preset) || !(has(self.name) || has(self.__in__) || has(self.algorithm) || "
+                "has(self.digestInputs) || has(self.encoding) || has(self.signatureFormat) || has(self.keyEncoding) || "
+                + " || ".join(
+                    f"(has(self.{name}) && self.{name} != '')"
+                    for name in (
+                        "signatureField",
+                        "prefix",
+                        "timestampHeader",
+                        "timestampField",
+                        "idHeader",
+                        "keyPrefix",
+                    )
+                )
+                + ")",
+                "a preset sets all fields but toleranceSeconds: leave those out, or leave out preset",
+            ),
+        )
+    )
+
+    preset: SignaturePreset | None = None
+    """The sender, in place of the fields below but toleranceSeconds: github, meta, shopify, slack, standard-webhooks
+    or stripe."""
+    name: ParameterName | None = None
+    """Name of the query parameter, header or cookie that carries the signature. Needed without a preset."""
+    in_: Annotated[ParameterPlace | None, Field(alias="in")] = None
+    """Where the signature is carried: query, header or cookie. Needed without a preset."""
+    algorithm: HmacAlgorithm | None = None
+    """Hash algorithm: sha1, sha256 or sha512. Needed without a preset."""
+    digest_inputs: Annotated[list[DigestInput] | None, Field(min_length=1, max_length=MAX_INPUTS)] = None
+    """What is signed, in this order: body (the exact bytes), url, timestamp, id, header:NAME (a header's value) and
+    literal:TEXT. Needed without a preset."""
+    encoding: SignatureEncoding | None = None
     """How the signature is written: hex (the default), base64 or base64url."""
+    signature_format: SignatureFormat | None = None
+    """How the value carries signatures: plain (the default) is one signature, fields is t=…,v1=…, and list is
+    signatures with spaces between them. One of several signatures has to match."""
+    signature_field: FieldName = ""
+    """The field with the signature where signatureFormat is fields, such as v1."""
     prefix: ShortText = ""
-    """Text before the signature, such as "sha256=". Empty by default."""
+    """Text before the signature, such as "sha256=", or before each one of a list. Empty by default."""
     timestamp_header: ShortText = ""
     """Header with the time of an inbound request in seconds; when set, old requests are refused."""
+    timestamp_field: FieldName = ""
+    """The field with that time, where signatureFormat is fields, such as t."""
     tolerance_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
-    """How old an inbound request may be when timestampHeader is set. 300 by default."""
+    """How far the time of an inbound request may be away. 300 by default."""
+    id_header: HeaderName = ""
+    """Header with the sender's id of an inbound request, by which repeated ones are noticed."""
+    key_encoding: KeyEncoding | None = None
+    """How a credential of type string holds the key: text (the default), whose bytes are the key, or base64."""
+    key_prefix: Annotated[str, StringConstraints(max_length=32)] = ""
+    """Text before the key that is not part of it, such as "whsec_"."""
 
 
 class OAuth2Scope(Shape):

@@ -19,6 +19,7 @@ from tieline_core.resources.auth_schemes import (
 )
 from tieline_core.resources.fields import Reference
 from tieline_core.severity import Severity
+from tieline_protocol import signatures
 
 CLIENT_SECRET, CONSUMER_SECRET = "clientSecret", "consumerSecret"
 # What the HTTP client writes by itself: a value of ours there breaks the request.
@@ -91,6 +92,8 @@ def _findings(known: KnownScheme) -> Iterator[SchemeFinding]:
 
 
 def _location_findings(carried: ApiKey | Hmac | SharedSecret) -> Iterator[SchemeFinding]:
+    if carried.name is None:
+        return  # a preset's own
     location = str(carried.in_)
     if location == "header" and carried.name.lower() in _NOT_OURS:
         yield error(
@@ -106,18 +109,23 @@ def _location_findings(carried: ApiKey | Hmac | SharedSecret) -> Iterator[Scheme
 
 
 def _hmac(hmac: Hmac) -> Iterator[SchemeFinding]:
-    inputs = Counter(str(one) for one in hmac.digest_inputs)
-    if not inputs:
-        yield error(
-            "AuthSchemeIncomplete", "digestInputs is empty, so nothing is signed; add body, url or both"
-        )
+    if problem := signatures.problem_of(hmac.to_dict()):
+        yield error("AuthSchemeIncomplete", problem)
+        return
+    scheme = signatures.parse(hmac.to_dict())
+    inputs = Counter(one for one in hmac.digest_inputs or () if not one.startswith("literal:"))
     repeated = sorted(one for one, times in inputs.items() if times > 1)
     if repeated:
         yield warning("Repeated", "digestInputs names an input twice: it is signed twice", repeated)
-    if hmac.algorithm == "sha1":
+    if scheme.algorithm == "sha1":
         yield warning("AlgorithmWeak", "sha1 is weak; use sha256 or sha512 where the other side can")
-    if "tolerance_seconds" in hmac.model_fields_set and not hmac.timestamp_header:
-        yield info("NotUsed", "toleranceSeconds is used with timestampHeader only; set that, or leave it out")
+    if "tolerance_seconds" in hmac.model_fields_set and not scheme.has_timestamp:
+        yield info(
+            "NotUsed",
+            f"preset {scheme.preset} signs no time, so toleranceSeconds is not used; leave it out"
+            if scheme.preset
+            else "toleranceSeconds is used with timestampHeader or timestampField only; set one, or leave it out",
+        )
 
 
 def _jwt(jwt: JwtBearer) -> Iterator[SchemeFinding]:
