@@ -13,7 +13,7 @@ request names, and checks no permission for it, so permissions alone do not keep
   it. Of a key it is ``~key-<hash of the key>`` that waits, in the place of a run;
 - ``run_<env>`` holds what runs must not forget: subject ``run.<env>.<run>.step.<name>.<occurrence>`` for a result of a
   step, ``run.<env>.<run>.state`` for the attempts of an event, ``run.<env>.<run>.ended`` for an hour after a run
-  that had any of these;
+  that had any of these, and ``run.<env>.~delivery.<hash>`` for a sender's id of a request that was accepted;
 - ``dead_<env>`` holds dead letters: subject ``dead.<env>.<run>``.
 
 Each organisation has the stream ``history_<organisation>`` in the platform's account. Pods add what became of runs, at
@@ -160,6 +160,10 @@ class EventStreams:
     def ended(self, run: str) -> str:
         """The subject that says for a while that a run has ended, so that a pod that was paused does not repeat it."""
         return f"run.{self._own}.{run}.ended"
+
+    def delivery(self, key_hash: str) -> str:
+        """The subject that says for a while that a sender's request was accepted."""
+        return f"run.{self._own}.~delivery.{key_hash}"
 
     def dead(self, run: str) -> str:
         """The subject of a dead letter."""

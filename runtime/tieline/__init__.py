@@ -15,7 +15,7 @@ A plain ``def`` works too; it gets a SyncContext and a SyncRequest, whose calls 
 from aiohttp.web import Request, Response, StreamResponse
 
 from tieline.configuration.snapshot import Activation, EndUser
-from tieline.context import Context
+from tieline.context import Context, WebhookDelivery
 from tieline.errors import (
     CredentialError,
     DynamicTemplateError,
@@ -94,4 +94,5 @@ __all__ = [
     "UnsupportedAuthSchemeError",
     "UpstreamError",
     "Variables",
+    "WebhookDelivery",
 ]

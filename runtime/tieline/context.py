@@ -47,6 +47,22 @@ class RunMetadata:
     public_url: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class WebhookDelivery:
+    """What is known of a webhook's request beside its content.
+
+    >>> async def orders(ctx: Context, request: Request) -> str:
+    ...     return "known already" if ctx.delivery.is_duplicate else "new"
+    >>> run(orders)
+    'new'
+    """
+
+    id: str | None = None
+    """The sender's id of the request; a hash of the signature where the sender has no ids, and signs the time."""
+    is_duplicate: bool = False
+    """Whether a request with this id was accepted before. A queued webhook does not run for such a request."""
+
+
 def activation_key(activation: Activation) -> str:
     """What tells activations apart when they take turns."""
     return activation.user.external_id if activation.user else ""
@@ -73,6 +89,7 @@ class Context(Generic[V]):
         "_tracer",
         "_variables",
         "activation",
+        "delivery",
         "execution_id",
         "log",
         "run_metadata",
@@ -90,6 +107,7 @@ class Context(Generic[V]):
         documents: Documents | None = None,
         background: BackgroundWork | None = None,
         events: RunEvents | None = None,
+        delivery: WebhookDelivery | None = None,
     ) -> None:
         self.execution_id = execution_id
         """The run's id; also in the answer's header X-Tieline-Execution-Id and in every log line."""
@@ -97,6 +115,8 @@ class Context(Generic[V]):
         """Writes log lines of this run: ``ctx.log.info("Stored the order", order_id=7)``."""
         self.activation: Activation = activation or configuration.current.static
         """Whom the run is for, as it was when the run began: a user's activation, or the static one."""
+        self.delivery: WebhookDelivery = delivery or WebhookDelivery()
+        """The sender's id of a webhook's request, and whether a request with it was accepted before."""
         self._documents = MemoryDocuments() if documents is None else documents
         self.run_metadata = run_metadata
         self._background = background or BackgroundWork()

@@ -19,6 +19,7 @@ from tieline.scheduling.schedules import (
     Overlap,
     Schedule,
 )
+from tieline_protocol.webhook_names import conflict, name_problem
 
 Handler = Callable[..., Any]
 F = TypeVar("F", bound=Handler)
@@ -33,7 +34,7 @@ _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"
 
 @dataclass(frozen=True, kw_only=True)
 class Webhook:
-    """A function that is run by HTTP requests to ``/<name>``."""
+    """A function that is run by HTTP requests to ``/<name>``, which may hold path parameters."""
 
     name: str
     methods: frozenset[str]
@@ -43,6 +44,8 @@ class Webhook:
     """How many of (context, request) the function takes: 0, 1 or 2."""
     connection: str | None = None
     """The connection template whose credentials callers must show."""
+    unauthenticated: frozenset[str] = frozenset()
+    """The methods that need no credentials; such requests are answered directly."""
     delivery: Delivery = "direct"
     """Whether callers wait for the run, or only until the request is stored."""
     key: str | None = None
@@ -51,6 +54,10 @@ class Webhook:
     """Of a queued webhook; a run of a direct one is run again once."""
     timeout: float | None = None
     """Seconds for a run of a queued webhook; None is the pod's setting."""
+
+    def queues(self, method: str) -> bool:
+        """Whether requests of the method are stored, and run later."""
+        return self.delivery == "queued" and method not in self.unauthenticated
 
 
 class Integration:
@@ -67,6 +74,7 @@ class Integration:
         *,
         methods: Iterable[str] = ("POST",),
         connection: str | None = None,
+        unauthenticated: Iterable[str] = (),
         delivery: Delivery = "direct",
         key: str | None = None,
         retry: Retry | None = None,
@@ -76,7 +84,12 @@ class Integration:
 
         Requests to ``/<name>/users/<external id>`` run it for that user's activation. With ``connection``,
         the name of a connection template, only requests that show the connection's credentials are run:
-        its API key, its user name and password, or its HMAC signature. Others are answered with 401.
+        its API key, its user name and password, or its HMAC signature. Others are answered with 401. The methods in
+        ``unauthenticated`` need no credentials: for a sender that first asks with GET whether the URL is right. Such
+        requests run the function directly, also with ``delivery="queued"``.
+
+        ``name`` may have path parameters: ``"orders/{orderId}"`` is run for ``/orders/17``, and
+        ``request.match_info["orderId"]`` is then ``"17"``.
 
         ``async def f(ctx: Context, request: Request)`` runs on the event loop; ``def f(ctx: SyncContext,
         request: SyncRequest)`` runs in a thread and may block. A function that needs no request may leave
@@ -99,10 +112,15 @@ class Integration:
         >>> sorted(integration.webhooks)
         ['ping']
         """
-        _check_name("webhook", name, self.webhooks)
+        _check_webhook_name(name, self.webhooks)
         allowed = frozenset({methods} if isinstance(methods, str) else methods)
         if not allowed or not allowed <= _METHODS:
             raise ValueError(f"The methods of webhook {name!r} must be some of {', '.join(sorted(_METHODS))}")
+        exempt = frozenset({unauthenticated} if isinstance(unauthenticated, str) else unauthenticated)
+        if exempt and (connection is None or not exempt <= allowed):
+            raise ValueError(
+                f"Webhook {name!r}: unauthenticated needs a connection, and holds some of the webhook's methods"
+            )
         if delivery not in ("direct", "queued"):
             raise ValueError(f'The delivery of webhook {name!r} must be "direct" or "queued"')
         if delivery == "direct" and not (key is None and retry is None and timeout is None):
@@ -120,6 +138,7 @@ class Integration:
                 is_async=_is_async(handler),
                 arguments=_arguments(f"webhook {name!r}", "request", handler),
                 connection=connection,
+                unauthenticated=exempt,
                 delivery=delivery,
                 key=key,
                 retry=retry or (Retry() if delivery == "queued" else Retry(attempts=1)),
@@ -257,6 +276,15 @@ def _check_name(kind: str, name: str, taken: Iterable[str]) -> None:
         )
     if name in taken:
         raise ValueError(f"There are two {kind}s with the name {name!r}; give one another name")
+
+
+def _check_webhook_name(name: str, taken: Iterable[str]) -> None:
+    if problem := name_problem(name):
+        raise ValueError(f"The webhook name {name!r} cannot be: {problem}")
+    if name in taken:
+        raise ValueError(f"There are two webhooks with the name {name!r}; give one another name")
+    if problem := conflict(name, taken):
+        raise ValueError(f"The webhooks {problem}")
 
 
 def _check_key(what: str, key: str | None) -> None:

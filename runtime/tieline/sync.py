@@ -215,6 +215,10 @@ class SyncContext(Generic[V]):
         return self._context.variables
 
     activation = _of_context(lambda context: context.activation, "Whom the run is for.")
+    delivery = _of_context(
+        lambda context: context.delivery,
+        "The sender's id of a webhook's request, and whether a request with it was accepted before.",
+    )
     organisation_id = _of_context(lambda context: context.organisation_id, "The organisation's id.")
     project = _of_context(lambda context: context.project, "The project's id and name.")
     environment = _of_context(lambda context: context.environment, "The environment's id and name.")

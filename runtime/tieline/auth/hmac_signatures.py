@@ -1,16 +1,20 @@
 """HMAC signatures over the exact bytes of a request: made for outbound ones, compared for inbound ones."""
 
 import base64
+import binascii
 import hashlib
 import hmac
 import time
+import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from tieline.auth.credential_values import raw
+from tieline.auth.credential_values import field, raw
 from tieline.auth.prepared_request import InvalidCredentialError, PreparedRequest
 from tieline.auth.urls import without_parameter
 from tieline.configuration.snapshot import Credential
+from tieline_protocol.signatures import InvalidSignatureSchemeError, SignatureScheme
 
 _HASHES: Mapping[str, Callable[..., Any]] = {
     "sha1": hashlib.sha1,
@@ -24,40 +28,105 @@ _ENCODINGS: Mapping[str, Callable[[bytes], str]] = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class SignedParts:
+    """What of a request can be signed; what the scheme does not sign is empty."""
+
+    body: bytes = b""
+    url: str = ""
+    timestamp: bytes = b""
+    id: bytes = b""
+    header: Callable[[str], bytes] = lambda _name: b""
+    """The value of a header."""
+
+
 async def apply(request: PreparedRequest, credential: Credential) -> None:
     """Sign what earlier credentials have left, and send the signature where the scheme says.
 
-    A scheme with a timestampHeader gets that header too, so that the other side can refuse replays.
+    The headers with the time and the id of a request are set too, so that the other side can refuse replays.
     """
-    options = credential.options
-    location, name = options.get("in"), str(options.get("name") or "")
-    if location == "query" and name:
-        request.url = without_parameter(request.url, name)
-    body = await request.body() if "body" in inputs(options) else b""
-    if header := str(options.get("timestampHeader") or ""):
-        request.set_header(header, str(int(time.time())))
-    request.set_value(location, name, signature(credential, body=body, url=str(request.url)))
+    scheme = scheme_of(credential)
+    if scheme.location == "query":
+        request.url = without_parameter(request.url, scheme.name)
+    body = await request.body() if scheme.signs("body") else b""
+    timestamp = str(int(time.time())) if scheme.has_timestamp else ""
+    if scheme.timestamp_header:
+        request.set_header(scheme.timestamp_header, timestamp)
+    identifier = ""
+    if scheme.id_header:
+        identifier = request.headers.get(scheme.id_header) or f"msg_{uuid.uuid4().hex}"
+        request.set_header(scheme.id_header, identifier)
 
+    def header(name: str) -> bytes:
+        value = request.headers.get(name)
+        if value is None:
+            raise InvalidCredentialError(f"its signature covers the header {name}, which the request lacks")
+        return value.encode()
 
-def signature(credential: Credential, *, body: bytes, url: str) -> str:
-    """The signature as it is sent, prefix included; raises InvalidCredentialError."""
-    options = credential.options
-    chosen = _HASHES.get(str(options.get("algorithm")))
-    encode = _ENCODINGS.get(str(options.get("encoding") or "hex"))
-    if chosen is None or encode is None:
-        raise InvalidCredentialError(
-            f"its auth scheme's hmac.algorithm must be one of {', '.join(_HASHES)} and hmac.encoding one of "
-            f"{', '.join(_ENCODINGS)}"
+    parts = SignedParts(
+        body=body,
+        url=str(request.url),
+        timestamp=timestamp.encode(),
+        id=identifier.encode(),
+        header=header,
+    )
+    signed = signature(credential, parts)
+    if scheme.format == "fields":
+        fields = {scheme.timestamp_field: timestamp} if scheme.timestamp_field else {}
+        value = ",".join(
+            f"{name}={text}" for name, text in {**fields, scheme.signature_field: signed}.items()
         )
-    digest = hmac.new(raw(credential), digestmod=chosen)
-    for part in inputs(options):
-        digest.update(body if part == "body" else url.encode())
-    return f"{options.get('prefix') or ''}{encode(digest.digest())}"
+    else:
+        value = f"{scheme.prefix}{signed}"
+    request.set_value(scheme.location, scheme.name, value)
 
 
-def inputs(options: Mapping[str, Any]) -> list[str]:
-    """What is signed, in order; raises InvalidCredentialError for what is neither body nor url."""
-    found = options.get("digestInputs") or []
-    if not found or not set(found) <= {"body", "url"}:
-        raise InvalidCredentialError("its auth scheme's hmac.digestInputs must hold body, url or both")
-    return list(found)
+def scheme_of(credential: Credential) -> SignatureScheme:
+    """How the credential signs; raises InvalidCredentialError."""
+    try:
+        return credential.signature_scheme
+    except InvalidSignatureSchemeError as error:
+        raise InvalidCredentialError(f"its auth scheme's hmac is incomplete or wrong: {error}") from None
+
+
+def signature(credential: Credential, parts: SignedParts) -> str:
+    """The encoded signature, without a prefix; raises InvalidCredentialError."""
+    scheme = scheme_of(credential)
+    digest = hmac.new(_key(credential, scheme), digestmod=_HASHES[scheme.algorithm])
+    for one in scheme.inputs:
+        match one.kind:
+            case "body":
+                digest.update(parts.body)
+            case "url":
+                digest.update(parts.url.encode())
+            case "timestamp":
+                digest.update(parts.timestamp)
+            case "id":
+                digest.update(parts.id)
+            case "header":
+                digest.update(parts.header(one.argument))
+            case "literal":
+                digest.update(one.argument.encode())
+    return _ENCODINGS[scheme.encoding](digest.digest())
+
+
+def _key(credential: Credential, scheme: SignatureScheme) -> bytes:
+    """The key's bytes. Those of a binary credential are the key itself."""
+    if "valueBase64" in credential.data:
+        key = raw(credential)
+    else:
+        text = field(credential, "value").removeprefix(scheme.key_prefix)
+        key = text.encode() if scheme.key_encoding == "text" else _decoded(text)
+    if not key:
+        raise InvalidCredentialError("its key is empty")
+    return key
+
+
+def _decoded(text: str) -> bytes:
+    unpadded = text.strip().rstrip("=")
+    try:
+        return base64.b64decode(unpadded + "=" * (-len(unpadded) % 4), validate=True)
+    except binascii.Error:
+        raise InvalidCredentialError(
+            "its key is not base64, which its auth scheme's keyEncoding says"
+        ) from None

@@ -14,6 +14,7 @@ from tieline.configuration.connections_file import ConnectionsFileError, object_
 from tieline.configuration.local_tokens import problem_of
 from tieline.configuration.snapshot import parse_credential
 from tieline.errors import ConfigurationError
+from tieline_protocol import signatures
 from tieline_protocol.findings import Finding
 from tieline_protocol.variables import InvalidSchema, schema_problem, variable_errors
 
@@ -130,6 +131,10 @@ def _credential(credential: Any, path: Path_) -> Iterator[tuple[Path_, str]]:
         yield (*path, "authScheme", "type"), f"authScheme.type is {scheme!r}; it must be one of {known}"
     elif scheme == "oauth2":
         yield from _oauth2(credential, path)
+    elif scheme == "hmac":
+        hmac = object_of(object_of(credential.get("authScheme")).get("hmac"))
+        if problem := signatures.problem_of(hmac):
+            yield (*path, "authScheme", "hmac"), problem
 
 
 def _oauth2(credential: Mapping[str, Any], path: Path_) -> Iterator[tuple[Path_, str]]:

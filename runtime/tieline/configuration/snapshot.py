@@ -18,6 +18,8 @@ from tieline.errors import (
     UnknownTemplateError,
 )
 from tieline.telemetry.redaction import Redactor
+from tieline_protocol import signatures
+from tieline_protocol.signatures import InvalidSignatureSchemeError, SignatureScheme
 
 # What a credential's data may hold that is no secret; anything else is taken for one.
 _PUBLIC_FIELDS = frozenset(
@@ -66,6 +68,7 @@ class Credential:
             if name == "valueBase64":
                 yield from _decoded(value)
         yield from _client_secrets(self.options)
+        yield from self._bare_keys()
         user, password = self.data.get(_USER_NAME), self.data.get("password")
         if isinstance(user, str) and isinstance(password, str):
             # As basic authentication sends them: their base64 is one text.
@@ -73,6 +76,23 @@ class Credential:
             if not password:
                 # Keys are sent as user names, too.
                 yield user
+
+    def _bare_keys(self) -> Iterator[str]:
+        """A signing key without the prefix that its sender writes before it."""
+        value = self.data.get("value")
+        if self.scheme != "hmac" or not isinstance(value, str):
+            return
+        try:
+            prefix = self.signature_scheme.key_prefix
+        except InvalidSignatureSchemeError:
+            return
+        if prefix and value.startswith(prefix):
+            yield value.removeprefix(prefix)
+
+    @cached_property
+    def signature_scheme(self) -> SignatureScheme:
+        """How requests are signed, where the scheme is ``hmac``; raises InvalidSignatureSchemeError."""
+        return signatures.parse(self.options)
 
     @property
     def user_name(self) -> str | None:

@@ -63,6 +63,7 @@ class MemoryQueue:
         self._numbers = itertools.count()
         self._ids: dict[str, float] = {}
         self._steps: dict[str, dict[tuple[str, int], bytes]] = {}
+        self._deliveries: dict[str, float] = {}
         self._changed = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
 
@@ -129,6 +130,17 @@ class MemoryQueue:
     async def has_ended(self, run: str) -> bool:
         """Nobody else could have ended it."""
         return False
+
+    async def knows_delivery(self, key_hash: str) -> bool:
+        """See EventQueue."""
+        return self._deliveries.get(key_hash, 0) > self.clock()
+
+    async def remember_delivery(self, key_hash: str, seconds: float) -> None:
+        """See EventQueue."""
+        now = self.clock()
+        for old in [one for one, until in self._deliveries.items() if until <= now]:
+            del self._deliveries[old]
+        self._deliveries[key_hash] = now + seconds
 
     async def add_history(self, content: bytes) -> None:
         """See EventQueue."""

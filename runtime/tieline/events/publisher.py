@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tieline.errors import TielineError
+from tieline.events.delivery_memory import DeliveryMemory
 from tieline.events.event import EventTask
 from tieline.events.history import HistoryWriter
 from tieline.events.queue import EventQueue, EventTooLargeError
@@ -55,6 +56,8 @@ class Publisher:
     ) -> None:
         """``version`` is the name of the ProjectVersion that publishes."""
         self._queue = queue
+        self.deliveries = DeliveryMemory(queue, clock=clock)
+        """The requests of senders that were accepted."""
         self._history = history
         self._version = version
         self._tasks = tasks

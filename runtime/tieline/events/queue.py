@@ -102,6 +102,12 @@ class EventQueue(Protocol):
     async def has_ended(self, run: str) -> bool:
         """Whether ``forget_steps`` was called for the run. Raises EventsUnavailableError."""
 
+    async def knows_delivery(self, key_hash: str) -> bool:
+        """Whether ``remember_delivery`` was called for it lately, by any pod. Raises EventsUnavailableError."""
+
+    async def remember_delivery(self, key_hash: str, seconds: float) -> None:
+        """Know for a time that a sender's request was accepted. Raises EventsUnavailableError."""
+
     async def add_history(self, content: bytes) -> None:
         """Add records to the run history (``tieline_protocol.run_records``). Raises EventsUnavailableError."""
 
@@ -137,6 +143,13 @@ class NoEvents:
     async def has_ended(self, run: str) -> bool:
         """See ``step_result``."""
         return False
+
+    async def knows_delivery(self, key_hash: str) -> bool:
+        """Nothing is shared between pods here."""
+        return False
+
+    async def remember_delivery(self, key_hash: str, seconds: float) -> None:
+        """See ``knows_delivery``."""
 
     async def add_history(self, content: bytes) -> None:
         """See ``step_result``."""

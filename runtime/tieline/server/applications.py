@@ -6,14 +6,19 @@ from functools import partial
 from aiohttp import web
 
 from tieline.integration import Webhook
+from tieline.server.handshakes import is_subscription
 from tieline.server.responses import error_answer
-from tieline.server.webhook_runs import Runner
+from tieline.server.webhook_runs import Runner, wrong_method
+from tieline_protocol.webhook_names import most_specific_first
 
 
 def webhook_application(webhooks: Mapping[str, Webhook], runner: Runner, *, max_body: int) -> web.Application:
-    """``/<name>`` and ``/<name>/users/<external id>`` for each webhook; 405 for its other methods, else 404."""
+    """``/<name>`` and ``/<name>/users/<external id>`` for each webhook; 405 for its other methods, else 404.
+
+    ``/orders/latest`` is the webhook ``orders/latest``, where there is one, and else ``orders/{orderId}``.
+    """
     application = web.Application(client_max_size=max_body)
-    for webhook in webhooks.values():
+    for webhook in (webhooks[name] for name in most_specific_first(webhooks)):
         for path in (f"/{webhook.name}", f"/{webhook.name}/users/{{external_id}}"):
             for method in webhook.methods:
                 application.router.add_route(method, path, partial(runner.run, webhook))
@@ -44,14 +49,12 @@ def health_application(
     return application
 
 
-async def _wrong_method(runner: Runner, webhook: Webhook, request: web.Request) -> web.Response:
-    allowed = ", ".join(sorted(webhook.methods))
-    answer = error_answer(
-        405,
-        "method_not_allowed",
-        f"The webhook {webhook.name!r} does not take {request.method}, only {allowed}",
-        headers={"Allow": allowed},
-    )
+async def _wrong_method(runner: Runner, webhook: Webhook, request: web.Request) -> web.StreamResponse:
+    if webhook.connection is not None and is_subscription(request):
+        # The webhook's connection may have the verify token, and then the code need not take GET.
+        return await runner.run(webhook, request)
+    refused = wrong_method(webhook, request)
+    answer = error_answer(refused.status, refused.code, str(refused), headers=refused.headers)
     return _last_one(runner, answer)
 
 

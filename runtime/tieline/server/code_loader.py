@@ -14,6 +14,7 @@ from tieline.events.event import EventTask
 from tieline.integration import MAX_SCHEDULES, Integration, Webhook
 from tieline.scheduling.schedules import Schedule
 from tieline_protocol.runtime_image import REQUIREMENTS, REQUIREMENTS_REFUSED
+from tieline_protocol.webhook_names import conflict
 
 MAIN = "main.py"
 
@@ -76,6 +77,9 @@ def _tasks(module: ModuleType) -> Tasks:
     schedules: dict[str, Schedule] = {}
     events: dict[str, EventTask] = {}
     for integration in found.values():
+        for name in integration.webhooks:
+            if name not in webhooks and (problem := conflict(name, webhooks)):
+                raise CodeError(f"The webhooks {problem}, in two integrations of {MAIN}")
         _add("webhook", webhooks, integration.webhooks)
         _add("schedule", schedules, integration.schedules)
         _add("event", events, integration.events)

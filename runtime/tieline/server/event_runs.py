@@ -17,7 +17,7 @@ from aiohttp import web
 
 from tieline.configuration.snapshot import Activation
 from tieline.configuration.users import Users, UsersUnavailableError
-from tieline.context import activation_key
+from tieline.context import WebhookDelivery, activation_key
 from tieline.errors import TielineError, own_frames, reason
 from tieline.events.event import Event, EventTask
 from tieline.events.history import HistoryWriter
@@ -357,7 +357,8 @@ class EventRuns:
             steps=attempt.steps,
             published=metadata.published,
         )
-        context = self._calls.context(metadata.run, activation, events)
+        delivery = WebhookDelivery(id=metadata.event_id) if metadata.kind == "webhook" else None
+        context = self._calls.context(metadata.run, activation, events, delivery=delivery)
         if isinstance(task, Webhook):
             await self._call_webhook(task, attempt, context, slot)
             return

@@ -10,7 +10,7 @@ import aiohttp
 
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Activation
-from tieline.context import Context, RunMetadata, activation_key
+from tieline.context import Context, RunMetadata, WebhookDelivery, activation_key
 from tieline.events.publisher import Publisher
 from tieline.events.run_events import RunEvents
 from tieline.execution.background import BackgroundWork
@@ -52,8 +52,15 @@ class Invoker:
         """Let go of the threads; those that still run are not waited for."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def context(self, execution_id: str, activation: Activation, events: RunEvents | None = None) -> Context:
-        """What a run is given; ``events`` is that of runs that are tried again."""
+    def context(
+        self,
+        execution_id: str,
+        activation: Activation,
+        events: RunEvents | None = None,
+        *,
+        delivery: WebhookDelivery | None = None,
+    ) -> Context:
+        """What a run is given; ``events`` is that of runs that are tried again, ``delivery`` that of webhooks."""
         return Context(
             execution_id=execution_id,
             configuration=self.configuration,
@@ -65,6 +72,7 @@ class Invoker:
             background=self.background,
             events=events
             or RunEvents(self.publisher, run=execution_id, user=activation_key(activation) or None),
+            delivery=delivery,
         )
 
     async def in_thread(self, slot: Slot, handler: Callable[..., Any], *arguments: Any) -> Any:

@@ -14,8 +14,9 @@ from aiohttp import web
 from tieline.configuration.current import Configuration
 from tieline.configuration.snapshot import Activation
 from tieline.configuration.users import ConfiguredUsers, Users, UsersUnavailableError
-from tieline.context import Context, RunMetadata
+from tieline.context import Context, RunMetadata, WebhookDelivery, activation_key
 from tieline.errors import TielineError, reason
+from tieline.events.delivery_memory import delivery_key
 from tieline.events.event import key_in
 from tieline.events.history import HistoryWriter
 from tieline.events.publisher import MAX_KEY, Publisher
@@ -25,14 +26,17 @@ from tieline.execution.fair_limiter import FairLimiter, NoSlotError, Slot
 from tieline.execution.timeouts import Deadlines
 from tieline.execution.ulids import new_ulid
 from tieline.integration import Webhook
+from tieline.server import handshakes
 from tieline.server.graceful_drain import GracefulDrain
 from tieline.server.invoker import Invoker
+from tieline.server.path_parameters import check_path
 from tieline.server.refused_error import RefusedError
 from tieline.server.request_bodies import bounded, put_back, read_bounded, unreadable
 from tieline.server.responses import EXECUTION_ID_HEADER, answer, error_answer
 from tieline.server.run_history import DirectRun, DirectRuns
 from tieline.server.stored_request import DEDUPLICATION_HEADERS, kept_request
 from tieline.server.webhook_auth import unauthenticated, verify
+from tieline.server.webhook_signatures import Sender
 from tieline.state.documents import Documents, MemoryDocuments
 from tieline.sync import SyncContext, SyncRequest
 from tieline.telemetry import logs
@@ -47,6 +51,8 @@ from tieline_protocol.events import EventMetadata
 logger = logging.getLogger("tieline.run")
 
 _MAX_EVENT_ID = 200
+_MEMORY_SECONDS = 1.0
+"""How long a direct webhook waits to hear whether its request is a repeated one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +182,7 @@ class Runner:
             span.attributes["http.request.method"] = request.method
             span.attributes["http.route"] = resource.canonical if resource else ""
             kept: DirectRun | None = None
-            if webhook.delivery == "queued":
+            if webhook.queues(request.method):
                 # The run has a span of its own, where one was accepted.
                 span.attributes["messaging.operation.type"] = "send"
             else:
@@ -203,18 +209,16 @@ class Runner:
             with deadline:
                 if not bounded(request, self._limits.max_body):
                     await read_bounded(request, self._limits.max_body)
-                activation = await self._admit(webhook, request)
-                if activation.id:
-                    current_activation.set(activation.id)
-                    span.tell(activation=activation.id, **_user(activation))
-                if webhook.delivery == "queued":
-                    return await self._queue_request(webhook, request, execution_id, activation, span)
+                check_path(request)
+                activation, sender = await self._admit(webhook, request)
+                if handshake := await self._handshake(webhook, request, sender):
+                    return handshake
+                _tell_activation(span, activation)
+                if webhook.queues(request.method):
+                    return await self._queue_request(webhook, request, execution_id, activation, span, sender)
                 if kept is not None:
                     await kept.admit(activation, request)
-                context = self.calls.context(execution_id, activation)
-                if webhook.is_async:
-                    return answer(await webhook.handler(*(context, request)[: webhook.arguments]))
-                return answer(await self._call_in_thread(webhook, request, context, slot))
+                return await self._call(webhook, request, execution_id, activation, sender, slot)
         except web.HTTPException as raised:
             return _plain_response(raised)
         except RefusedError as refused:
@@ -238,8 +242,62 @@ class Runner:
         finally:
             slot.release()
 
+    async def _handshake(
+        self, webhook: Webhook, request: web.Request, sender: Sender
+    ) -> web.StreamResponse | None:
+        """The answer to a handshake that the code need not answer. Raises RefusedError."""
+        found = await handshakes.answer_of(sender, request)
+        if found is None and request.method not in webhook.methods:
+            raise wrong_method(webhook, request)
+        return found
+
+    async def _call(
+        self,
+        webhook: Webhook,
+        request: web.Request,
+        execution_id: str,
+        activation: Activation,
+        sender: Sender,
+        slot: Slot,
+    ) -> web.StreamResponse:
+        """What the function answers."""
+        key = _delivery_key(webhook, activation, sender)
+        is_duplicate = key is not None and await self._knows(key)
+        delivery = WebhookDelivery(id=sender.delivery_id, is_duplicate=is_duplicate)
+        context = self.calls.context(execution_id, activation, delivery=delivery)
+        if webhook.is_async:
+            response = answer(await webhook.handler(*(context, request)[: webhook.arguments]))
+        else:
+            response = answer(await self._call_in_thread(webhook, request, context, slot))
+        if key is not None and response.status < 500:
+            # Not before: a request that failed has to run when it is sent again.
+            await self._remember(key, sender)
+        return response
+
+    async def _knows(self, key: str) -> bool:
+        """Whether a request of a direct webhook is a repeated one, as far as that can be known now."""
+        try:
+            async with asyncio.timeout(_MEMORY_SECONDS):
+                return await self.calls.publisher.deliveries.knows(key)
+        except (EventsUnavailableError, TimeoutError) as error:
+            logger.warning("Whether a request is a repeated one is not known: %s", reason(error))
+            return False
+
+    async def _remember(self, key: str, sender: Sender) -> None:
+        try:
+            async with asyncio.timeout(_MEMORY_SECONDS):
+                await self.calls.publisher.deliveries.remember(key, sender.remember_seconds)
+        except (EventsUnavailableError, TimeoutError) as error:
+            logger.warning("A repetition of this request may not be noticed: %s", reason(error))
+
     async def _queue_request(
-        self, webhook: Webhook, request: web.Request, execution_id: str, activation: Activation, span: Span
+        self,
+        webhook: Webhook,
+        request: web.Request,
+        execution_id: str,
+        activation: Activation,
+        span: Span,
+        sender: Sender,
     ) -> web.StreamResponse:
         """Store the request, and answer 202. Raises RefusedError when it cannot be stored."""
         body = await request.read()
@@ -248,7 +306,12 @@ class Runner:
                 413, "too_large", f"The request's body may have at most {MAX_EVENT_BYTES} bytes"
             )
         redact = self._configuration.redactor
-        identifiers = (request.headers.get(name) for name in DEDUPLICATION_HEADERS)
+        # What a signature vouches for comes first: a replay could have another one of the headers.
+        identifiers = (
+            sender.delivery_id,
+            *(request.headers.get(name) for name in DEDUPLICATION_HEADERS),
+        )
+        key = _delivery_key(webhook, activation, sender)
         metadata = EventMetadata(
             run=execution_id,
             kind="webhook",
@@ -261,7 +324,10 @@ class Runner:
             request=kept_request(request, redact),
         )
         try:
-            stored = await self.calls.publisher.store(metadata, body, attempts=webhook.retry.attempts)
+            if key is not None and await self.calls.publisher.deliveries.knows(key):
+                stored = False
+            else:
+                stored = await self.calls.publisher.store(metadata, body, attempts=webhook.retry.attempts)
         except EventsUnavailableError as error:
             logger.error("A request to %s was not stored: %s", webhook.name, reason(error))
             raise RefusedError(
@@ -270,6 +336,9 @@ class Runner:
                 "The request cannot be stored right now, and was not accepted; send it again in a moment",
                 headers={"Retry-After": "5"},
             ) from None
+        if key is not None and stored:
+            # Only now: a request that was not stored has to be accepted when it is sent again.
+            await self._remember(key, sender)
         content = {"runId": execution_id} if stored else {"duplicate": True}
         return web.json_response(content, status=202)
 
@@ -285,27 +354,26 @@ class Runner:
             execution_id=execution_id,
         )
 
-    async def _admit(self, webhook: Webhook, request: web.Request) -> Activation:
-        """Whom the run is for, once the caller has shown what the webhook's connection asks for.
+    async def _admit(self, webhook: Webhook, request: web.Request) -> tuple[Activation, Sender]:
+        """Whom the run is for, once the caller has shown what the webhook's connection asks for, and who that is.
 
         Raises RefusedError. Nobody finds out which users there are without having shown it.
         """
         snapshot = self._configuration.current
         external_id = request.match_info.get("external_id")
         template = webhook.connection
-        if template is None:
-            return await self._activation(external_id)
+        if template is None or request.method in webhook.unauthenticated:
+            return await self._activation(external_id), Sender()
         if not (known := snapshot.templates.get(template)) or not known.dynamic or external_id is None:
-            await self._verify(template, request, None)
-            return await self._activation(external_id)
+            sender = await self._verify(template, request, None)
+            return await self._activation(external_id), sender
         try:
             activation = await self._activation(external_id)
         except RefusedError as refused:
             raise unauthenticated() if refused.status == 404 else refused from None
-        await self._verify(template, request, activation)
-        return activation
+        return activation, await self._verify(template, request, activation)
 
-    async def _verify(self, template: str, request: web.Request, activation: Activation | None) -> None:
+    async def _verify(self, template: str, request: web.Request, activation: Activation | None) -> Sender:
         snapshot = self._configuration.current
         try:
             connection = snapshot.connection(template, activation)
@@ -313,7 +381,8 @@ class Runner:
             logger.error("Refused a request to %s, which nobody can authenticate: %s", request.path, error)
             raise unauthenticated() from None
         public_url = snapshot.public_url or self._run_metadata.public_url
-        await verify(connection, request, public_url=public_url)
+        # What is wrong with the signature would tell that there is such a user.
+        return await verify(connection, request, public_url=public_url, explain=activation is None)
 
     async def _activation(self, external_id: str | None) -> Activation:
         if external_id is None:
@@ -344,6 +413,24 @@ class Runner:
         return await self.calls.in_thread(slot, webhook.handler, *arguments[: webhook.arguments])
 
 
+def wrong_method(webhook: Webhook, request: web.Request) -> RefusedError:
+    """The answer to a method that the webhook does not take."""
+    allowed = ", ".join(sorted(webhook.methods))
+    return RefusedError(
+        405,
+        "method_not_allowed",
+        f"The webhook {webhook.name!r} does not take {request.method}, only {allowed}",
+        headers={"Allow": allowed},
+    )
+
+
+def _delivery_key(webhook: Webhook, activation: Activation, sender: Sender) -> str | None:
+    """By what a repeated request is noticed; None where its sender says nothing that would tell."""
+    if sender.delivery_id is None:
+        return None
+    return delivery_key(webhook.name, activation_key(activation) or None, sender.delivery_id)
+
+
 def _key(webhook: Webhook, body: bytes) -> str | None:
     """The key that keeps a request in order; None where it has none."""
     if webhook.key is None:
@@ -353,6 +440,12 @@ def _key(webhook: Webhook, body: bytes) -> str | None:
     except (ValueError, RecursionError):
         return None
     return key[:MAX_KEY] if key else None
+
+
+def _tell_activation(span: Span, activation: Activation) -> None:
+    if activation.id:
+        current_activation.set(activation.id)
+        span.tell(activation=activation.id, **_user(activation))
 
 
 def _user(activation: Activation) -> dict[str, Value]:

@@ -176,6 +176,14 @@ class EngineQueue:
         """See EventQueue."""
         return await self.connection.get(f"{self.streams.runs}.{self.streams.ended(run)}") is not None
 
+    async def knows_delivery(self, key_hash: str) -> bool:
+        """See EventQueue."""
+        return await self.connection.get(f"{self.streams.runs}.{self.streams.delivery(key_hash)}") is not None
+
+    async def remember_delivery(self, key_hash: str, seconds: float) -> None:
+        """See EventQueue."""
+        await self.store(self.streams.delivery(key_hash), b"", {_TTL: f"{max(round(seconds), 1)}s"})
+
     async def state(self, run: str) -> tuple[EventMetadata, float] | None:
         """What ``save_state`` kept. Raises EventsUnavailableError and InvalidEventError."""
         found = await self.connection.get(f"{self.streams.runs}.{self.streams.run_state(run)}")

@@ -1,0 +1,87 @@
+"""Names of webhooks, which are the paths of their URLs: ``orders``, or ``orders/{orderId}`` with a path parameter."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+MAX_NAME = 100
+MAX_SEGMENTS = 8
+USERS = "users"
+"""Stands before a user's external id in the URL of a webhook, so no later segment of a name may be this."""
+USER_PARAMETER = "external_id"
+
+NAME = re.compile(
+    r"(?=.{1,100}\Z)[A-Za-z0-9][A-Za-z0-9_.-]*(?:/(?:[A-Za-z0-9][A-Za-z0-9_.-]*|\{[A-Za-z_][A-Za-z0-9_]*\})){0,7}"
+)
+
+
+def name_problem(name: str) -> str | None:
+    """Why a webhook cannot have this name; None where it can."""
+    if not NAME.fullmatch(name):
+        return (
+            f"it must be 1 to {MAX_NAME} letters, digits, '-', '_' or '.', not starting with a mark; after the first "
+            f"segment, '/' leads to up to {MAX_SEGMENTS - 1} more, each of these characters or a path parameter such "
+            "as '{orderId}'"
+        )
+    parameters = path_parameters(name)
+    if len(parameters) != len(set(parameters)):
+        return "a path parameter is in it twice; give one another name"
+    if USER_PARAMETER in parameters:
+        return f"{{{USER_PARAMETER}}} is the user of /<name>/users/<external id>; give the path parameter another name"
+    if USERS in name.split("/")[1:]:
+        return f"'{USERS}' after a '/' leads to a webhook's users; give the segment another name"
+    return None
+
+
+def path_parameters(name: str) -> list[str]:
+    """The names of the path parameters, from left to right."""
+    return [part[1:-1] for part in name.split("/") if part.startswith("{")]
+
+
+def conflict(name: str, others: Iterable[str]) -> str | None:
+    """Why a webhook with this name cannot be beside the others; None where it can.
+
+    Paths that both match are fine if one name is more specific: ``orders/latest`` is, beside ``orders/{orderId}``.
+    """
+    for other in others:
+        for own, is_own_user in _paths(name):
+            for taken, is_user in _paths(other):
+                if not _overlap(own, taken):
+                    continue
+                shown = f"{name!r} and {other!r} both match {_example(own, taken)}"
+                if is_own_user != is_user:
+                    return f"{shown}, which leads to a user of one of them; give one another name"
+                if _more_specific(own, taken) == _more_specific(taken, own):
+                    return f"{shown}, and none is more specific; give one another name"
+    return None
+
+
+def most_specific_first(names: Iterable[str]) -> list[str]:
+    """The order in which paths are to be matched: literal segments before path parameters."""
+    return sorted(names, key=lambda name: [part.startswith("{") for part in name.split("/")])
+
+
+def _paths(name: str) -> Iterator[tuple[list[str], bool]]:
+    """The segments of both paths of a webhook, and whether they are those for a user."""
+    own = name.split("/")
+    yield own, False
+    yield [*own, USERS, f"{{{USER_PARAMETER}}}"], True
+
+
+def _overlap(one: list[str], other: list[str]) -> bool:
+    """Whether a path can match both."""
+    return len(one) == len(other) and all(
+        left == right or left.startswith("{") or right.startswith("{")
+        for left, right in zip(one, other, strict=True)
+    )
+
+
+def _more_specific(one: list[str], other: list[str]) -> bool:
+    """Whether all that matches ``one`` matches ``other``, which it overlaps."""
+    return all(
+        right.startswith("{") or not left.startswith("{") for left, right in zip(one, other, strict=True)
+    )
+
+
+def _example(one: list[str], other: list[str]) -> str:
+    parts = (right if left.startswith("{") else left for left, right in zip(one, other, strict=True))
+    return "/" + "/".join("x" if part.startswith("{") else part for part in parts)
