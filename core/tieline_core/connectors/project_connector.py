@@ -11,6 +11,7 @@ from tieline_core.connectors.packing import Map, all_lines, extended, pack
 from tieline_core.connectors.webhooks import Interface, Webhook
 from tieline_core.objects import Json
 from tieline_core.severity import Severity
+from tieline_protocol.webhook_names import path_parameters
 
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -62,7 +63,10 @@ def _trigger(webhook: Webhook, method: str, identifier: str) -> Json:
         "summary": webhook.description.partition("\n")[0],
         "description": webhook.description,
         "method": method,
-        "parameters": [],
+        "parameters": [
+            {"name": parameter, "in": "path", "required": True, "type": "string"}
+            for parameter in path_parameters(webhook.name)
+        ],
     }
     if method not in _WITHOUT_BODY:
         result["requestBody"] = {"required": False, "definitions": []}

@@ -6,7 +6,6 @@ cannot be seen, nor that a file with a webhook is never imported: findings tell 
 
 import ast
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,12 +13,12 @@ import orjson
 
 from tieline_core.connectors.descriptions.findings import ImportFinding, cut
 from tieline_core.severity import Severity
+from tieline_protocol.webhook_names import name_problem
 
 MAX_WEBHOOKS = 256
 DESCRIPTIONS = ("openapi.json", "openapi.yaml", "openapi.yml")
 
 _DECORATOR = "webhook"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 _USUAL = ("POST",)
 _MAX_TEXT = 2048
@@ -98,7 +97,7 @@ def declared_in(path: str, tree: ast.Module) -> Iterator[Webhook | ImportFinding
             text = "A webhook's name is computed: only names that stand in the code become triggers"
             yield ImportFinding(text, Severity.WARNING, f"{path} line {call.lineno}")
             continue
-        if not _NAME.fullmatch(name.value):
+        if name_problem(name.value):
             continue
         methods = _methods(_argument(call, None, "methods"))
         if methods is None:
