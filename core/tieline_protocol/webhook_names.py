@@ -15,20 +15,23 @@ NAME = re.compile(
 
 
 def name_problem(name: str) -> str | None:
-    """Why a webhook cannot have this name; None where it can."""
+    """Why a webhook cannot have this name, as what follows it in a sentence; None where it can."""
     if not NAME.fullmatch(name):
         return (
-            f"it must be 1 to {MAX_NAME} letters, digits, '-', '_' or '.', not starting with a mark; after the first "
+            f"must be 1 to {MAX_NAME} letters, digits, '-', '_' or '.', not starting with a mark; after the first "
             f"segment, '/' leads to up to {MAX_SEGMENTS - 1} more, each of these characters or a path parameter such "
             "as '{orderId}'"
         )
     parameters = path_parameters(name)
     if len(parameters) != len(set(parameters)):
-        return "a path parameter is in it twice; give one another name"
+        return "has a path parameter twice; give one another name"
     if USER_PARAMETER in parameters:
-        return f"{{{USER_PARAMETER}}} is the user of /<name>/users/<external id>; give the path parameter another name"
+        return (
+            f"has the path parameter {{{USER_PARAMETER}}}, which is the user of /<name>/users/<external id>; give it "
+            "another name"
+        )
     if USERS in name.split("/")[1:]:
-        return f"'{USERS}' after a '/' leads to a webhook's users; give the segment another name"
+        return f"has the segment '{USERS}', which leads to a webhook's users; give it another name"
     return None
 
 

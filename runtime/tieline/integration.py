@@ -280,7 +280,7 @@ def _check_name(kind: str, name: str, taken: Iterable[str]) -> None:
 
 def _check_webhook_name(name: str, taken: Iterable[str]) -> None:
     if problem := name_problem(name):
-        raise ValueError(f"The webhook name {name!r} cannot be: {problem}")
+        raise ValueError(f"The webhook name {name!r} {problem}")
     if name in taken:
         raise ValueError(f"There are two webhooks with the name {name!r}; give one another name")
     if problem := conflict(name, taken):

@@ -15,7 +15,7 @@ from tieline_api.schemas.auth_schemes import SUB_OBJECTS, AuthSchemeConfig, OAut
 from tieline_core.credentials.linker import canonical
 from tieline_core.identity.ids import client_credential_id
 from tieline_core.objects import Object
-from tieline_core.resources.auth_schemes import AuthSchemeType
+from tieline_core.resources.auth_schemes import AuthSchemeType, SignatureEncoding
 from tieline_protocol.signatures import SET_BY_PRESET
 
 logger = logging.getLogger(__name__)
@@ -80,6 +80,8 @@ def _with_ids(
     made = client_credential_id(owner.id, scheme_id)
     if kind is AuthSchemeType.OAUTH1:
         return {**fields, "credentialId": canonical(fields.get("credentialId") or "") or made}
+    if kind is AuthSchemeType.HMAC and not fields.get("preset"):
+        return {"encoding": SignatureEncoding.HEX, **fields}
     if kind is not AuthSchemeType.OAUTH2:
         return fields
     shown = {**fields, "mtlsCredentialId": canonical(fields.get("mtlsCredentialId") or "")}

@@ -118,6 +118,51 @@ def test_a_scheme_that_is_sent_back_is_the_same_scheme(kind: str) -> None:
     assert _same(_wire(_shown(item)), item)
 
 
+def _hmac(**fields: Any) -> AuthSchemeConfig:
+    return AuthSchemeConfig.model_validate({"type": "hmac", "hmac": {"id": "a", **fields}})
+
+
+EXPLICIT = {"name": "X-Sig", "in": "header", "algorithm": "sha256", "digestInputs": ["body"]}
+
+
+def test_a_preset_is_shown_as_it_was_written() -> None:
+    item = {"id": "a", "type": "hmac", "hmac": {"preset": "stripe", "toleranceSeconds": 60}}
+    shown = json.loads(_shown(item).model_dump_json(by_alias=True, exclude_none=True))["hmac"]
+    assert (shown["preset"], shown["toleranceSeconds"]) == ("stripe", 60)
+    assert not {"name", "in", "algorithm", "digestInputs", "encoding"} & shown.keys()
+    back = auth_schemes.to_item(_wire(_shown(item)), item)
+    assert _shown(back) == _shown(item)
+
+
+def test_a_preset_replaces_the_fields_that_it_stands_for_and_they_replace_it() -> None:
+    explicit = {"id": "a", "type": "hmac", "hmac": {**EXPLICIT, "prefix": "v0=", "toleranceSeconds": 60}}
+    to_preset = auth_schemes.to_item(_hmac(preset="slack"), explicit)
+    assert to_preset["hmac"] == {"preset": "slack", "toleranceSeconds": 60}
+    back = auth_schemes.to_item(_hmac(**EXPLICIT), to_preset)
+    assert back["hmac"] == {**EXPLICIT, "toleranceSeconds": 60}
+
+
+def test_encodings_have_their_default_in_answers_as_before() -> None:
+    shown = _shown({"id": "a", "type": "hmac", "hmac": EXPLICIT})
+    assert shown.hmac is not None
+    assert shown.hmac.encoding == "hex"
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, "set name, in, algorithm, digestInputs, or a preset"),
+        ({"preset": "stripe", "name": "X"}, "preset stripe sets name"),
+        ({**EXPLICIT, "digestInputs": ["path"]}, "digestInputs"),
+        ({**EXPLICIT, "digestInputs": ["timestamp"]}, "set timestampHeader"),
+        ({"preset": "paypal"}, "preset"),
+    ],
+)
+def test_contradictions_are_refused_with_words(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        _hmac(**fields)
+
+
 def _defaults(back: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]:
     """REST writes defaults out; what ``item`` says must be in what came back."""
     key = SUB_OBJECTS[item["type"]]

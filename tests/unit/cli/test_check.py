@@ -124,6 +124,18 @@ def test_mistakes_in_the_desks_own_files_are_told_with_their_lines(tmp_path: Pat
     ]
 
 
+def test_a_signature_that_cannot_be_is_told_with_its_line(tmp_path: Path) -> None:
+    text = (
+        "connections:\n  shop:\n    baseUrl: https://shop.example\n    credentials:\n"
+        "      - authScheme:\n          type: hmac\n          hmac: {preset: stripe, prefix: x}\n"
+        "        data: {value: k}\n"
+    )
+    assert findings(project(tmp_path, {"connections.yaml": text}), load=False) == [
+        "connections.yaml:7: preset stripe sets prefix: leave that out, or leave out preset and set all of name, in, "
+        "algorithm and digestInputs"
+    ]
+
+
 def test_a_schema_that_is_none_is_told(tmp_path: Path) -> None:
     project(tmp_path, {"variables.schema.yaml": "type: object\nproperties: {a: {type: strin}}\n"})
     (found,) = findings(tmp_path)

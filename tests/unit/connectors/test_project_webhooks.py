@@ -46,6 +46,16 @@ def test_webhooks_are_found_with_their_methods_and_docstrings() -> None:
     assert found["orders"].description == "Takes an order.\n\nAnswers with its number."
 
 
+def test_path_parameters_are_those_of_the_trigger() -> None:
+    code = b'@i.webhook("orders/{orderId}/lines/{line}")\ndef a(): ...\n@i.webhook("users/{x}/users")\ndef b(): ...\n'
+    found = interface_of({"main.py": code})
+    assert [webhook.name for webhook in found.webhooks] == ["orders/{orderId}/lines/{line}"]
+    (line,) = all_lines(webhooks_alone(found, title="Orders"), "triggers")
+    assert orjson.loads(line)["parameters"] == [
+        {"name": name, "in": "path", "required": True, "type": "string"} for name in ("orderId", "line")
+    ]
+
+
 def test_nothing_of_the_code_is_run() -> None:
     code = b'raise SystemExit("never")\n@i.webhook("a")\ndef a(): ...\n'
     assert [webhook.name for webhook in interface_of({"main.py": code}).webhooks] == ["a"]

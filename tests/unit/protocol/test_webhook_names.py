@@ -44,7 +44,7 @@ def test_names_that_can_be(name: str) -> None:
         ("a" * 101, "1 to 100"),
         ("/".join("abcdefghi"), "1 to 100"),
         ("orders/{id}/lines/{id}", "twice"),
-        ("orders/{external_id}", "is the user of"),
+        ("orders/{external_id}", "which is the user of"),
         ("orders/users", "leads to a webhook's users"),
         ("orders/users/{id}", "leads to a webhook's users"),
     ],

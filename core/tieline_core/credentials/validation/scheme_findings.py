@@ -119,12 +119,11 @@ def _hmac(hmac: Hmac) -> Iterator[SchemeFinding]:
         yield warning("Repeated", "digestInputs names an input twice: it is signed twice", repeated)
     if scheme.algorithm == "sha1":
         yield warning("AlgorithmWeak", "sha1 is weak; use sha256 or sha512 where the other side can")
-    if "tolerance_seconds" in hmac.model_fields_set and not scheme.has_timestamp:
+    uses_tolerance = scheme.has_timestamp or scheme.id_header
+    if "tolerance_seconds" in hmac.model_fields_set and not (uses_tolerance or scheme.preset):
         yield info(
             "NotUsed",
-            f"preset {scheme.preset} signs no time, so toleranceSeconds is not used; leave it out"
-            if scheme.preset
-            else "toleranceSeconds is used with timestampHeader or timestampField only; set one, or leave it out",
+            "toleranceSeconds is used with timestampHeader, timestampField or idHeader only; set one, or leave it out",
         )
 
 

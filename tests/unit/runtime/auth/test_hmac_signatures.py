@@ -1,17 +1,23 @@
 """HMAC signatures, as a receiver computes them from the raw bytes that it got."""
 
+import asyncio
 import base64
 import hmac
 import io
 import os
 from collections.abc import AsyncIterator
 from typing import Any
+from unittest import mock
 
 import aiohttp
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from tests.unit.runtime.external_systems import ContextFor, External, environment, scheme_credential
 from tieline import CredentialError
+from tieline.configuration.snapshot import parse_credential
+from tieline.server.webhook_signatures import verify_signature
+from tieline_protocol.signatures import PRESETS
 
 KEY = b"\x00\xffkey of bytes"
 
@@ -107,6 +113,33 @@ async def test_what_earlier_credentials_added_is_signed_too(
     await ctx.fetch("shop", "/x", method="POST", json={"a": 1})
     assert external.last.body == b'{"a":1,"pin":"4711"}'
     assert bytes.fromhex(external.last.headers["X-Signature"]) == expected(external.last.body)
+
+
+@pytest.mark.parametrize("preset", sorted(PRESETS))
+async def test_what_is_signed_as_a_sender_does_is_verified_as_its_own(
+    external: External, context_for: ContextFor, preset: str
+) -> None:
+    credential = scheme_credential("hmac", {"preset": preset}, value="whsec_c2VjcmV0")
+    ctx = context_for(environment(external.url, credential))
+    await ctx.fetch("shop", "/hook", method="POST", json={"a": "ü"})
+    seen = external.last
+    protocol = mock.Mock()
+    content = aiohttp.StreamReader(protocol, limit=100, loop=asyncio.get_running_loop())
+    content.feed_data(seen.body)
+    content.feed_eof()
+    request = make_mocked_request("POST", "/hook", headers=seen.headers, payload=content, protocol=protocol)
+    sender = await verify_signature(parse_credential(credential), request, public_url="")
+    assert sender.preset == preset
+
+
+async def test_a_signed_header_has_to_be_there(external: External, context_for: ContextFor) -> None:
+    ctx = context_for(
+        environment(external.url, signing(digestInputs=["header:X-Tenant", "literal:;", "body"]))
+    )
+    await ctx.fetch("shop", "/x", method="POST", data=b"b", headers={"X-Tenant": "acme"})
+    assert bytes.fromhex(external.last.headers["X-Signature"]) == expected(b"acme;b")
+    with pytest.raises(CredentialError, match="covers the header X-Tenant, which the request lacks"):
+        await ctx.fetch("shop", "/x", method="POST", data=b"b")
 
 
 async def test_a_body_is_still_signed_after_a_redirect_that_keeps_it(

@@ -177,6 +177,22 @@ async def test_a_request_from_outside_the_window_is_refused(
     assert (response.status == 200) if let_in else await refused(response)
 
 
+async def test_what_is_wrong_with_a_signature_is_told_but_not_whether_there_is_a_user(serve: Any) -> None:
+    client = await serve(signed())
+    body = await (await client.post("/hook", data=BODY)).json()
+    assert body["message"].endswith(": it has no header X-Hub-Signature")
+    dynamic = {
+        "templates": {"shop": {"id": "1", "dynamic": True, "linked": False}},
+        "users": {"ann": {"connections": environment("http://x.example", signed())["connections"]}},
+    }
+    client = await serve(body=dynamic)
+    messages = [
+        (await (await client.post(f"/hook/users/{user}", data=BODY)).json())["message"]
+        for user in ("ann", "ben")
+    ]
+    assert messages == ["The request is not authenticated as this webhook needs it"] * 2
+
+
 async def test_all_credentials_that_can_be_shown_must_be(serve: Any) -> None:
     client = await serve(api_key("header"), signed())
     key, signature = {"X-API-Key": "key-1234"}, {"X-Hub-Signature": hashlib.sha256(b"").hexdigest()}

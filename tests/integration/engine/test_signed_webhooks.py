@@ -1,0 +1,108 @@
+"""Signed requests, and repeated ones, at several pods that share an engine."""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.harness.processes.event_pods import EventEnvironment, event_environment
+from tests.harness.processes.nats_server import NatsServer
+from tests.harness.session.waiting import eventually_async
+
+KEY = "whsec_test_secret"
+CODE = """
+import os
+from pathlib import Path
+from tieline import Context, Integration, Request
+
+integration = Integration()
+
+
+@integration.webhook("payments/{account}", connection="stripe", delivery="queued")
+async def payments(ctx: Context, request: Request) -> None:
+    with Path(os.environ["DONE"]).open("a") as file:
+        file.write(f"{request.match_info['account']} {await request.text()}\\n")
+
+
+@integration.webhook("balance", connection="stripe")
+async def balance(ctx: Context) -> dict:
+    return {"duplicate": ctx.delivery.is_duplicate}
+"""
+CONNECTIONS = f"""
+connections:
+  stripe:
+    baseUrl: https://api.stripe.com
+    credentials:
+      - type: string
+        authScheme: {{type: hmac, hmac: {{preset: stripe}}}}
+        data: {{value: {KEY}}}
+"""
+
+
+@pytest.fixture
+async def environment(engine: NatsServer, tmp_path: Path) -> AsyncIterator[EventEnvironment]:
+    admin = await engine.admin()
+    found = await event_environment(engine, admin, tmp_path, CODE)
+    found.connections = CONNECTIONS
+    yield found
+    found.stop()
+    await found.admin.close()
+    await admin.close()
+
+
+def signed(body: bytes, *, at: float | None = None) -> dict[str, str]:
+    sent = f"{at or time.time():.0f}"
+    digest = hmac.new(KEY.encode(), sent.encode() + b"." + body, "sha256").hexdigest()
+    return {"Stripe-Signature": f"t={sent},v1={'0' * 64},v1={digest}"}
+
+
+async def test_a_replay_at_another_pod_is_a_duplicate(environment: EventEnvironment) -> None:
+    first, second = environment.pod(), environment.pod()
+    body = b'{"id":"evt_1"}'
+    headers = signed(body)
+    async with aiohttp.ClientSession() as http:
+
+        async def send(
+            url: str, headers: dict[str, str] = headers, body: bytes = body
+        ) -> tuple[int, dict[str, object]]:
+            async with http.post(url, data=body, headers=headers) as response:
+                return response.status, await response.json()
+
+        status, answer = await send(f"{first.url}/payments/acct_1")
+        assert (status, set(answer)) == (202, {"runId"})
+        for url in (f"{second.url}/payments/acct_1", f"{first.url}/payments/acct_2"):
+            assert await send(url) == (202, {"duplicate": True})
+
+        assert await send(f"{first.url}/balance") == (200, {"duplicate": False})
+        assert await send(f"{second.url}/balance") == (200, {"duplicate": True})
+
+        for wrong, words in (
+            ({}, "it has no header Stripe-Signature"),
+            (signed(body + b" "), "no signature matches"),
+            (signed(body, at=time.time() - 400), "at most 300 are accepted"),
+        ):
+            status, answer = await send(f"{first.url}/payments/acct_1", wrong)
+            assert status == 401
+            assert words in str(answer["message"])
+            assert KEY not in str(answer)
+
+    async def done() -> bool:
+        return environment.lines() == ['acct_1 {"id":"evt_1"}']
+
+    await eventually_async("run once", done, within=20)
+    remembered = [subject for subject in await _subjects(environment) if ".~delivery." in subject]
+    assert len(remembered) == 2
+    assert "evt_1" not in str(remembered)
+    metrics = first.metrics() + second.metrics()
+    assert 'task="payments/{account}"' in metrics
+    assert "acct_1" not in metrics
+
+
+async def _subjects(environment: EventEnvironment) -> list[str]:
+    info = await environment.admin.jetstream().stream_info(environment.streams.runs, subjects_filter=">")
+    return list(info.state.subjects or {})
