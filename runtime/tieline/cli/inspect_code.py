@@ -28,7 +28,8 @@ class LoadedCode:
     """What the code registers."""
 
     webhooks: tuple[Mapping[str, Any], ...] = ()
-    """Each with its name, methods, connection (a template's name or None), delivery, key and number of attempts."""
+    """Each with its name, methods, connection (a template's name or None), the methods that need no credentials, delivery, key and
+    number of attempts."""
     events: tuple[Mapping[str, Any], ...] = ()
     """Each with its name, key (a field of the payload or None) and number of attempts."""
     schedules: tuple[Mapping[str, Any], ...] = ()
@@ -82,6 +83,7 @@ def _describe(tasks: Tasks) -> dict[str, Any]:
                 "name": hook.name,
                 "methods": sorted(hook.methods),
                 "connection": hook.connection,
+                "unauthenticated": sorted(hook.unauthenticated),
                 "delivery": hook.delivery,
                 "key": hook.key,
                 "attempts": hook.retry.attempts if hook.delivery == "queued" else 1,

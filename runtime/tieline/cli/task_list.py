@@ -21,7 +21,8 @@ def _notes(webhook: Mapping[str, Any]) -> str:
     if webhook["delivery"] == "queued":
         notes.append(f"queued, {_terms(webhook)}")
     if webhook["connection"]:
-        notes.append(f"callers show the credential of {webhook['connection']}")
+        exempt = "".join(f", except for {method}" for method in webhook["unauthenticated"])
+        notes.append(f"callers show the credential of {webhook['connection']}{exempt}")
     return f"  ({'; '.join(notes)})" if notes else ""
 
 
