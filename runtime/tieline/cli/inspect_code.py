@@ -28,8 +28,8 @@ class LoadedCode:
     """What the code registers."""
 
     webhooks: tuple[Mapping[str, Any], ...] = ()
-    """Each with its name, methods, connection (a template's name or None), the methods that need no credentials, delivery, key and
-    number of attempts."""
+    """Each with its name, methods, connection (a template's name or None), delivery, key and number of attempts, and
+    with the methods that need no credentials."""
     events: tuple[Mapping[str, Any], ...] = ()
     """Each with its name, key (a field of the payload or None) and number of attempts."""
     schedules: tuple[Mapping[str, Any], ...] = ()

@@ -119,6 +119,37 @@ def manifest(base: dict[str, Any], **changes: Any) -> str:
     return yaml.safe_dump(changed)
 
 
+EXPLICIT = {"name": "X-Sig", "in": "header", "algorithm": "sha256", "digestInputs": ["body"]}
+
+
+def signed(**hmac: Any) -> str:
+    """A System with an auth scheme of type hmac."""
+    return manifest(SYSTEM, authSchemeConfigs=[{"id": "h", "type": "hmac", "hmac": hmac}])
+
+
+@pytest.mark.parametrize(
+    "hmac",
+    [
+        EXPLICIT,
+        {"preset": "standard-webhooks", "toleranceSeconds": 60, "prefix": "", "idHeader": ""},
+        {
+            **EXPLICIT,
+            "digestInputs": ["literal:v0:\n", "header:X-Tenant", "id", "timestamp", "url", "body"],
+            "timestampHeader": "X-Time",
+            "idHeader": "X-Id",
+            "signatureFormat": "list",
+            "keyEncoding": "base64",
+        },
+    ],
+)
+def test_signatures_are_accepted_as_they_are_written(
+    kubectl: Any, namespace: str, crds_installed: None, hmac: dict[str, Any]
+) -> None:
+    kubectl("apply", "-f", "-", namespace=namespace, stdin=signed(**hmac))
+    found = json.loads(kubectl("get", "system", "shop", "-o", "json", namespace=namespace).stdout)
+    assert found["spec"]["authSchemeConfigs"][0]["hmac"] == hmac
+
+
 @pytest.mark.parametrize("base", ALL, ids=lambda base: base["kind"])
 def test_a_plain_manifest_of_each_kind_is_accepted_twice(kubectl, namespace, base):
     assert "created" in kubectl("apply", "-f", "-", namespace=namespace, stdin=manifest(base)).stdout
@@ -164,6 +195,22 @@ BAD = {
             ],
         ),
         ["spec.authSchemeConfigs[0].oauth2.grant", "needs authorizationCode"],
+    ),
+    "a signature that is not complete": (
+        signed(name="X-Sig"),
+        ["spec.authSchemeConfigs[0].hmac", "set name, in, algorithm and digestInputs, or a preset"],
+    ),
+    "a preset with a field that it sets": (
+        signed(preset="stripe", prefix="v1="),
+        ["spec.authSchemeConfigs[0].hmac", "a preset sets all fields but toleranceSeconds"],
+    ),
+    "a preset that is none": (
+        signed(preset="paypal"),
+        ["spec.authSchemeConfigs[0].hmac.preset", "paypal", "stripe"],
+    ),
+    "a digest input that is none": (
+        signed(**{**EXPLICIT, "digestInputs": ["body", "header:a b"]}),
+        ["spec.authSchemeConfigs[0].hmac.digestInputs[1]", "must be body, url, timestamp, id, header:NAME"],
     ),
     "no domain": (manifest(SYSTEM, domain=REMOVED), ["spec", "domain and templateBaseUrl are needed"]),
     "a base URL that is none": (manifest(SYSTEM, templateBaseUrl="shop"), ["spec.templateBaseUrl"]),
