@@ -9,8 +9,9 @@ from typing import Protocol
 
 from nats.js.errors import NotFoundError
 
-from tieline_api.engine.connection import Engine, StoredMessage
+from tieline_api.engine.connection import Engine
 from tieline_api.engine.errors import EngineUnavailableError
+from tieline_api.engine.requests import StoredMessage
 from tieline_api.engine.stream_reader import read_stream, stream_state
 from tieline_api.errors import ApiError
 from tieline_common.backoff import exponential, jitter

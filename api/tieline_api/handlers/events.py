@@ -23,7 +23,7 @@ async def publish_event(call: Call[None, rest.EventCreate]) -> Reply:
     """Stores an event for an environment, which runs it at least once. An environment that is suspended runs it when
     it is deployed again. The answer is 503 when the event engine is full or away: then nothing was stored."""
     environment, body = environment_in_path(call), call.body
-    call.platform.engine.need_configured()
+    call.platform.environments.need_configured()
     warnings = _need_deployed(call, environment)
     user = None
     if body.user is not None:

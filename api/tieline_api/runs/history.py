@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tieline_api import errors
-from tieline_api.engine.connection import Engine, StoredMessage
+from tieline_api.engine.connection import Engine
+from tieline_api.engine.environments import EnvironmentEngines
 from tieline_api.engine.errors import EngineUnavailableError
 from tieline_api.engine.followers import Followers
+from tieline_api.engine.requests import StoredMessage
 from tieline_api.runs.index import RunIndex
 from tieline_api.runs.model import Attempt, PageRequest, Run, RunFilter
 from tieline_api.runs.roots import root_query, run_of_root
@@ -51,8 +53,16 @@ class RunInput:
 class RunHistory:
     """Runs of organisations. Methods raise ApiError."""
 
-    def __init__(self, engine: Engine, index: RunIndex, followers: Followers, traces: Traces) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        environments: EnvironmentEngines,
+        index: RunIndex,
+        followers: Followers,
+        traces: Traces,
+    ) -> None:
         self._engine = engine
+        self._environments = environments
         self._index = index
         self._followers = followers
         self._traces = traces
@@ -134,20 +144,25 @@ class RunHistory:
                 found = await asyncio.to_thread(_input_in, message.data, run.id)
                 if found is not None:
                     return found
-        for stream, subject in _places(streams, run):
-            message = await self._engine.first_at(stream, subject)
-            if message is not None:
-                return input_of(message)
-        return None
+        message = await self._message(streams, run)
+        return input_of(message) if message is not None else None
 
     async def replayed_input(self, organisation: str, run: Run) -> RunInput | None:
         """What a replay is given: as it was sent where that is kept, since masking would change it."""
         streams = EventStreams(organisation, run.environment)
-        for stream, subject in _places(streams, run):
-            message = await self._engine.first_at(stream, subject)
-            if message is not None:
-                return input_of(message)
+        message = await self._message(streams, run)
+        if message is not None:
+            return input_of(message)
         return await self.input(organisation, run)
+
+    async def _message(self, streams: EventStreams, run: Run) -> StoredMessage | None:
+        """The run's event, where the engine has it."""
+        environment = self._environments.of(streams)
+        for stream, subject in _places(streams, run):
+            message = await environment.first_at(stream, subject)
+            if message is not None:
+                return message
+        return None
 
     async def write(self, streams: EventStreams, record: RunRecord) -> None:
         """Adds a record to the history, and waits a moment until this replica has it."""
@@ -212,7 +227,7 @@ def input_of(message: StoredMessage) -> RunInput | None:
 def _places(streams: EventStreams, run: Run) -> list[tuple[str, str]]:
     """Streams and subjects at which the engine may have the run's event."""
     if run.status == "dead":
-        return [(streams.runs, streams.dead(run.id))]
+        return [(streams.dead_letters, streams.dead(run.id))]
     if run.status in ("queued", "waiting"):
         return [
             (streams.queue, streams.event("*", run.id)),

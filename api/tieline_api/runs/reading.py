@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from tieline_api.engine.connection import StoredMessage
+from tieline_api.engine.requests import StoredMessage
 from tieline_api.runs.index import IndexedMessage, RunIndex
 from tieline_api.runs.records import read_records
 from tieline_core.identity.ids import parse_id

@@ -18,9 +18,10 @@ from nats.js import JetStreamContext
 from nats.js.api import DiscardPolicy, RetentionPolicy, StreamConfig
 from nats.js.errors import NotFoundError
 
-from tieline_api.engine.connection import Engine, StoredMessage
+from tieline_api.engine.connection import Engine
 from tieline_api.engine.errors import EngineFullError, EngineUnavailableError, NoStreamError
 from tieline_api.engine.followers import Followers
+from tieline_api.engine.requests import StoredMessage
 from tieline_api.errors import ApiError
 from tieline_api.traces import otlp
 from tieline_api.traces.otlp_batch import OtlpDecodeError, TooManySpansError

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 from tieline_api import errors
 from tieline_api.dependencies import Dependencies
-from tieline_api.engine.connection import TIMEOUT, StoredMessage
 from tieline_api.engine.errors import EngineUnavailableError, NoStreamError
+from tieline_api.engine.requests import TIMEOUT, EngineRequests, StoredMessage
 from tieline_api.engine.stream_reader import stream_state
 from tieline_api.errors import ApiError
 from tieline_api.runs.history import RunInput, input_of
@@ -51,8 +51,10 @@ async def publish(
     """Stores an event, and says in the history that it waits. Raises ApiError."""
     if len(payload) > MAX_EVENT_BYTES:
         raise errors.too_large("The payload of an event", limit=MAX_EVENT_BYTES)
+    await platform.waiting_limits.need_room(streams)
+    environment = platform.environments.of(streams)
     try:
-        stored = await platform.engine.ask(
+        stored = await environment.ask(
             lambda jetstream: publish_event(
                 jetstream,
                 streams,
@@ -65,7 +67,7 @@ async def publish(
             seconds=2 * TIMEOUT,
         )
     except NoStreamError:
-        if await stream_state(platform.engine, streams.queue) is None:
+        if await stream_state(environment, streams.queue) is None:
             raise
         raise EngineUnavailableError from None
     record = RunRecord(
@@ -91,7 +93,7 @@ async def first_run(
     platform: Dependencies, streams: EventStreams, metadata: EventMetadata, stored: Published
 ) -> str | None:
     """The run of the event that was stored before under the same id, as far as that is known."""
-    message = await platform.engine.message(stored.stream, stored.sequence)
+    message = await platform.environments.of(streams).message(stored.stream, stored.sequence)
     if message is not None:
         try:
             return EventMetadata.parse(message.headers).run
@@ -156,7 +158,7 @@ async def _bury(platform: Dependencies, streams: EventStreams, run: Run, given: 
             await platform.runs.write(
                 streams, await _ended(platform, streams.organisation, run, "dead", given)
             )
-        await platform.engine.purge(streams.runs, streams.dead(run.id))
+        await platform.environments.of(streams).purge(streams.dead_letters, streams.dead(run.id))
     except ApiError as error:
         logger.warning("The dead letter of a run that was run again stays: %s", error.message)
 
@@ -196,21 +198,22 @@ async def cancel(platform: Dependencies, organisation: str, run: Run) -> None:
     if run.status in ENDED:
         raise errors.conflict(f"The run has ended: it is {run.status}")
     streams = EventStreams(organisation, run.environment)
+    environment = platform.environments.of(streams)
     removed = False
     given: RunInput | None = None
     if run.status != "running":
         messages = await _remove_queued(platform, streams, run)
         removed = bool(messages)
         for subject in (streams.waiting(run.id), streams.due(run.id)):
-            message = await platform.engine.first_at(streams.later, subject)
-            if await platform.engine.purge(streams.later, subject):
+            message = await environment.first_at(streams.later, subject)
+            if await environment.purge(streams.later, subject):
                 removed = True
                 messages += [message] if message is not None else []
         given = next((found for one in messages if (found := input_of(one))), None)
-    await platform.engine.tell(streams.control, {"run": run.id})
+    await environment.tell(streams.control, {"run": run.id})
     if removed:
         for subjects in (streams.steps(run.id), streams.run_state(run.id)):
-            await platform.engine.purge(streams.runs, subjects)
+            await environment.purge(streams.runs, subjects)
         await _record(platform, streams, await _ended(platform, organisation, run, "cancelled", given))
 
 
@@ -284,9 +287,9 @@ async def _each(runs: Sequence[Run], act: Callable[[Run], Awaitable[object]]) ->
 
 async def _remove_queued(platform: Dependencies, streams: EventStreams, run: Run) -> list[StoredMessage]:
     """Removes a run's event from the queue, and returns it. A key that waited with it goes on with its next one."""
-    engine = platform.engine
+    engine = platform.environments.of(streams)
     subjects = (streams.event("*", run.id), streams.keyed_event("*", run.id))
-    removed = [await _remove_first(platform, streams, subject) for subject in subjects]
+    removed = [await _remove_first(engine, streams, subject) for subject in subjects]
     if removed[1] and run.status == "waiting" and run.key is not None:
         key_hash = hashed(run.key)
         if await engine.purge(streams.later, streams.waiting_key(key_hash)):
@@ -294,10 +297,10 @@ async def _remove_queued(platform: Dependencies, streams: EventStreams, run: Run
     return [message for message in removed if message is not None]
 
 
-async def _remove_first(platform: Dependencies, streams: EventStreams, subject: str) -> StoredMessage | None:
+async def _remove_first(engine: EngineRequests, streams: EventStreams, subject: str) -> StoredMessage | None:
     """The message that was removed."""
-    message = await platform.engine.first_at(streams.queue, subject)
-    if message is None or not await platform.engine.delete(streams.queue, message.sequence):
+    message = await engine.first_at(streams.queue, subject)
+    if message is None or not await engine.delete(streams.queue, message.sequence):
         return None
     return message
 
