@@ -186,7 +186,9 @@ def _outcome(observed: ObservedProject, environments: Sequence[_Environment]) ->
         return schema
     running = [item for item in environments if item.computed.state is EnvironmentState.RUNNING]
     if running:
-        return ready("Running", "; ".join(item.computed.outcome.message for item in environments)[:_MAX_OUTCOME])
+        return ready(
+            "Running", "; ".join(item.computed.outcome.message for item in environments)[:_MAX_OUTCOME]
+        )
     return ready(outcomes[0].reason, "; ".join(outcome.message for outcome in outcomes)[:_MAX_OUTCOME])
 
 
