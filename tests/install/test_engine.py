@@ -20,8 +20,9 @@ from tests.harness.cluster.kubectl import Kubectl
 from tests.harness.cluster.releases import PLATFORM_NAMESPACE, Helm, Release
 from tests.harness.session.waiting import eventually, eventually_async
 from tieline_cluster.providers import Cluster
-from tieline_core.engine.streams import StreamLimits, ensure_environment
-from tieline_core.engine.trust import EngineTrust
+from tieline_core.engine.accounts import push_account
+from tieline_core.engine.streams import StreamLimits, account_limits, ensure_environment
+from tieline_core.engine.trust import AccountSigner, EngineTrust
 from tieline_protocol.engine_credentials import Credentials
 from tieline_protocol.event_streams import EventStreams
 
@@ -59,17 +60,29 @@ def _install(
 
 
 @asynccontextmanager
-async def _client(kubectl: Kubectl, trust: EngineTrust) -> AsyncIterator[JetStreamContext]:
+async def _client(
+    kubectl: Kubectl, trust: EngineTrust, limits: StreamLimits | None = None
+) -> AsyncIterator[JetStreamContext]:
+    """A client in the environment's account, which is made first, as the operator does it, if there are limits."""
     service = ("get", "service", "tieline-engine", "-o", "jsonpath={.spec.clusterIP}")
     address = kubectl(*service, namespace=PLATFORM_NAMESPACE).stdout
-    user = Credentials.parse(trust.credentials("test", at=datetime.now(UTC)))
-    client: Client = await nats.connect(
-        f"nats://{address}:4222",
-        user_jwt_cb=user.user_jwt_cb,
-        signature_cb=user.signature_cb,
-        max_reconnect_attempts=-1,
-        reconnect_time_wait=0.2,
-    )
+
+    async def connect(signer: AccountSigner) -> Client:
+        user = Credentials.parse(signer.credentials("test", at=datetime.now(UTC)))
+        return await nats.connect(
+            f"nats://{address}:4222",
+            user_jwt_cb=user.user_jwt_cb,
+            signature_cb=user.signature_cb,
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=0.2,
+        )
+
+    if limits is not None:
+        system = await connect(trust.system_users)
+        jwt = trust.environment_jwt(STREAMS, account_limits(limits), at=datetime.now(UTC))
+        await _until_accepted(lambda: push_account(system, jwt))
+        await system.close()
+    client = await connect(trust.users.of_environment(STREAMS))
     try:
         yield client.jetstream(timeout=5)
     finally:
@@ -134,7 +147,7 @@ async def test_what_is_queued_outlives_the_engines_pod_and_the_release(
     _volume(kubectl, tmp_path / "volume")
     try:
         trust = _install(helm, kubectl, this)
-        async with _client(kubectl, trust) as jetstream:
+        async with _client(kubectl, trust, StreamLimits()) as jetstream:
             await ensure_environment(jetstream, STREAMS, StreamLimits())
             for run in range(20):
                 await _publish(jetstream, run)
@@ -169,8 +182,8 @@ async def test_three_engines_accept_events_while_one_of_them_is_away(
     helm: Helm, kubectl: Kubectl, this: Release
 ) -> None:
     trust = _install(helm, kubectl, this, ROUTES, replicas=3, persistence={"enabled": False})
-    async with _client(kubectl, trust) as jetstream:
-        limits = StreamLimits(replicas=3)
+    limits = StreamLimits(replicas=3)
+    async with _client(kubectl, trust, limits) as jetstream:
         await _until_accepted(lambda: ensure_environment(jetstream, STREAMS, limits))
         for run in range(10):
             await _publish(jetstream, run)

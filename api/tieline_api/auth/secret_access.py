@@ -59,8 +59,12 @@ class SecretAccess:
             )
 
     async def _is_of(self, owner: ObjectView, name: str) -> bool:
-        found = await self._secrets.get(owner["metadata"]["namespace"], name)
-        return found is not None and is_owned(found, owner["metadata"]["uid"])
+        namespace, uid = owner["metadata"]["namespace"], owner["metadata"]["uid"]
+        found = await self._secrets.get(namespace, name)
+        if found is not None and not is_owned(found, uid):
+            # Another replica may have made it its owner's a moment ago.
+            found = await self._secrets.read(namespace, name)
+        return found is not None and is_owned(found, uid)
 
     async def _may(self, caller: Caller, namespace: str, name: str) -> bool:
         for verb in _VERBS:

@@ -34,6 +34,10 @@ class SecretReader:
             found = await self._ask(namespace, name)
         return found if found is not None and found.get("type") == CREDENTIAL_TYPE else None
 
+    async def read(self, namespace: str, name: str) -> ObjectView | None:
+        """The Secret as the API server has it now, or None where there is none of the credential type."""
+        return await self._ask(namespace, name)
+
     async def fetch(self, namespace: str, names: Iterable[str]) -> None:
         """Sees to it that the cache has those of ``names`` that exist, as far as Kubernetes can be asked."""
         with suppress(KubeError):

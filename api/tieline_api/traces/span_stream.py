@@ -1,7 +1,8 @@
 """Spans on their way through the event engine, so that every replica has all of them.
 
 The replica that receives spans publishes them at ``spans.<organisation>.<project>.<environment>``, and each replica
-reads them into its own store. While the engine is away, or takes nothing more, they go to the own store alone.
+reads them into its own store. While the engine is away, or takes nothing more, they go to the own store at once, and
+to the engine once it is back, for the other replicas.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from nats.js import JetStreamContext
@@ -25,6 +26,7 @@ from tieline_api.traces import otlp
 from tieline_api.traces.otlp_batch import OtlpDecodeError, TooManySpansError
 from tieline_api.traces.spans import Owner, Span
 from tieline_api.traces.store import TraceStore
+from tieline_common.backoff import jitter
 from tieline_core.engine.streams import StreamLimits, ensure_stream
 from tieline_core.identity.ids import parse_id
 from tieline_protocol.event_streams import history_stream
@@ -37,6 +39,9 @@ _CONTENT_TYPE = "Content-Type"
 _MAX_BODY = 4 * 1024 * 1024
 """Of a request, as the receiver takes it."""
 _MAX_QUEUED_BYTES = 32 * 1024 * 1024
+_MAX_MISSED_BYTES = 32 * 1024 * 1024
+"""Of requests that the engine has to get later. Of more than that, the oldest stay at this replica alone."""
+_MISSED_SECONDS = 2.0
 _PUBLISHERS = 2
 _STOP_SECONDS = 5.0
 _ROOM_SECONDS = 10.0
@@ -100,6 +105,8 @@ class SpanStream:
         self._followers = Followers(engine, SpanReader(store), prefix=PREFIX, serves=serves)
         self._waiting: deque[_Request] = deque()
         self._bytes = 0
+        self._missed: deque[_Request] = deque()
+        self._missed_bytes = 0
         self._busy = 0
         self._changed = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
@@ -112,6 +119,7 @@ class SpanStream:
             asyncio.create_task(self._publish_periodically(), name="publish spans")
             for _ in range(_PUBLISHERS)
         ]
+        self._tasks.append(asyncio.create_task(self._publish_missed_periodically(), name="publish old spans"))
 
     async def stop(self) -> None:
         """Publishes what waits, for a few seconds; what is left goes to the own store."""
@@ -130,6 +138,7 @@ class SpanStream:
     async def offer(self, owner: Owner, content_type: str, body: bytes, spans: Sequence[Span]) -> bool:
         """Takes spans to publish them; False when the own store has to take them."""
         if not self._engine.connected or self._bytes + len(body) > _MAX_QUEUED_BYTES or not self._tasks:
+            self._miss(_Request(owner, content_type, body, ()))
             return False
         async with self._changed:
             self._waiting.append(_Request(owner, content_type, body, spans))
@@ -213,8 +222,31 @@ class SpanStream:
             raise
 
     def _keep(self, request: _Request) -> None:
-        """The own store takes what the engine does not."""
+        """The own store takes what the engine does not, which gets it later."""
         self._store.offer(request.owner, request.spans)
+        self._miss(replace(request, spans=()))
+
+    def _miss(self, request: _Request) -> None:
+        if not self._engine.configured:
+            return
+        self._missed.append(request)
+        self._missed_bytes += len(request.body)
+        while self._missed_bytes > _MAX_MISSED_BYTES:
+            self._missed_bytes -= len(self._missed.popleft().body)
+
+    async def _publish_missed_periodically(self) -> None:
+        """Publishes what the engine did not get. The own store has it already, and takes no span twice."""
+        while True:
+            await asyncio.sleep(jitter(_MISSED_SECONDS))
+            while self._missed and self._engine.connected and not self._waiting:
+                request = self._missed[0]
+                try:
+                    await self._publish(request)
+                except (ApiError, NotFoundError):
+                    break
+                if self._missed and self._missed[0] is request:
+                    self._missed.popleft()
+                    self._missed_bytes -= len(request.body)
 
 
 def _owner(organisation: str, subject: str) -> Owner | None:

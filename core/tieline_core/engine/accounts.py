@@ -1,5 +1,6 @@
 """Accounts of the engine's servers, through their system account, and what the streams of all accounts hold."""
 
+import base64
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,6 +51,18 @@ class StreamFacts:
 async def push_account(system: Client, jwt: str) -> None:
     """Gives the servers an account, or a new version of it. Raises EngineAnswerError and the errors of nats-py."""
     await _request(system, "$SYS.REQ.CLAIMS.UPDATE", jwt.encode())
+
+
+async def ensure_account(system: Client, account: str, jwt: str) -> bool:
+    """Gives the servers an account unless they have it like this; whether that was necessary.
+
+    Raises as ``push_account``.
+    """
+    answer = await system.request(f"$SYS.REQ.ACCOUNT.{account}.CLAIMS.LOOKUP", b"", timeout=REQUEST_SECONDS)
+    if answer.data and _claims(answer.data) == _claims(jwt.encode()):
+        return False
+    await push_account(system, jwt)
+    return True
 
 
 async def delete_accounts(system: Client, jwt: str) -> None:
@@ -128,6 +141,15 @@ def _data(content: bytes) -> Any:
     if error := found.get("error"):
         raise EngineAnswerError(str(error.get("description") or "the engine refuses"))
     return found.get("data")
+
+
+def _claims(jwt: bytes) -> Mapping[str, Any] | None:
+    """What a JWT says of an account, whenever it was signed; the server trusts whoever signed it."""
+    parts = jwt.split(b".")
+    if len(parts) != 3:
+        return None
+    content = orjson.loads(base64.urlsafe_b64decode(parts[1] + b"=" * (-len(parts[1]) % 4)))
+    return {name: content.get(name) for name in ("iss", "name", "nats")}
 
 
 def _streams(answer: Mapping[str, Any]) -> Iterator[StreamFacts]:

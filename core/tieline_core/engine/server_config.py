@@ -11,6 +11,8 @@ SINGLE_NAME = "TIELINE_SERVER_NAME"
 CLUSTERED_NAME = "TIELINE_CLUSTERED_SERVER_NAME"
 """The same, where there are several."""
 
+_ASK_OTHERS, _ASK_NOBODY = "1500ms", "100ms"
+
 
 @dataclass(frozen=True, kw_only=True)
 class EngineConfig:
@@ -63,6 +65,8 @@ class EngineConfig:
             f"  dir: {json.dumps(f'{self.storage}/accounts')}\n"
             "  allow_delete: true\n"
             '  interval: "2m"\n'
+            # How long it asks other servers for an account that it does not know, while a client waits to be let in.
+            f"  timeout: {json.dumps(_ASK_OTHERS if self.routes else _ASK_NOBODY)}\n"
             "}\n"
             f"resolver_preload {{\n{accounts}\n}}\n"
             f"max_payload: {self.max_payload}\n"

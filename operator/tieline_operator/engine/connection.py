@@ -1,11 +1,12 @@
-"""The operator's connection to the event engine: made again, with a backoff, each time that it breaks."""
+"""The operator's connections to the event engine: a lasting one for the servers, and short ones for single accounts."""
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from nats.aio.client import Client
 
@@ -24,10 +25,45 @@ _FIRST_BACKOFF, _LONGEST_BACKOFF = 0.5, 30.0
 # A connection that lived as long as this worked: what ends it counts as the first failure.
 _STEADY_SECONDS = 10.0
 _USER = "operator"
+_VALID = timedelta(days=1)
+"""After that the server ends the connection, and another one is made."""
+
+
+@asynccontextmanager
+async def account_client(urls: Sequence[str], signer: AccountSigner) -> AsyncIterator[Client]:
+    """A client with all rights in an account, for a few requests. Raises TimeoutError and the errors of nats-py."""
+    client = Client()
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            await _connect(client, urls, signer)
+        yield client
+    finally:
+        await _close(client)
+
+
+async def _connect(client: Client, urls: Sequence[str], signer: AccountSigner, **options: Any) -> None:
+    expires = datetime.now(UTC) + _VALID
+    user = Credentials.parse(signer.credentials(_USER, at=datetime.now(UTC), expires=expires))
+    await client.connect(
+        servers=list(urls),
+        name="tieline-operator",
+        user_jwt_cb=user.user_jwt_cb,
+        signature_cb=user.signature_cb,
+        allow_reconnect=False,
+        connect_timeout=_SERVER_SECONDS,
+        ping_interval=PING_SECONDS,
+        max_outstanding_pings=_UNANSWERED_PINGS,
+        reconnect_time_wait=1,
+        max_reconnect_attempts=1,
+        **options,
+    )
+    if not client.is_connected:
+        # nats-py returns, too, when the server takes longer than connect_timeout to say whether it lets somebody in.
+        raise TimeoutError
 
 
 class EngineConnection:
-    """A client with all rights in the platform's account.
+    """A client of the servers' system account.
 
     The client's own reconnecting has no backoff, and ends when the server refuses the credentials. So a connection that
     breaks is closed, and another one is made.
@@ -84,7 +120,7 @@ class EngineConnection:
 
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                await self._connect(client, signer, on_closed)
+                await _connect(client, self._urls, signer, closed_cb=on_closed, error_cb=self._on_error)
             logger.info("Connected to the event engine")
             self.client = client
             self._connected()
@@ -97,26 +133,6 @@ class EngineConnection:
             self.client = None
             await _close(client)
         return self._reason("the connection was closed")
-
-    async def _connect(
-        self, client: Client, signer: AccountSigner, on_closed: Callable[[], Awaitable[None]]
-    ) -> None:
-        text = signer.credentials(_USER, at=datetime.now(UTC))
-        user = Credentials.parse(text)
-        await client.connect(
-            servers=self._urls,
-            name="tieline-operator",
-            user_jwt_cb=user.user_jwt_cb,
-            signature_cb=user.signature_cb,
-            allow_reconnect=False,
-            connect_timeout=_SERVER_SECONDS,
-            ping_interval=PING_SECONDS,
-            max_outstanding_pings=_UNANSWERED_PINGS,
-            reconnect_time_wait=1,
-            max_reconnect_attempts=1,
-            closed_cb=on_closed,
-            error_cb=self._on_error,
-        )
 
     async def _on_error(self, error: Exception) -> None:
         self._error = error

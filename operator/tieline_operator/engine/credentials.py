@@ -30,7 +30,7 @@ def environment_secret(
     credentials where anything about it is to change.
     """
     streams = EventStreams(workload.organisation_id, workload.environment_id)
-    rights = _rights(streams)
+    rights = _rights(streams, signer)
     if actual is not None and not actual.get(FOREIGN_DATA):
         annotations = actual["metadata"].get("annotations") or {}
         left = seconds_to_renewal(annotations, signer, now, rights=rights)
@@ -64,9 +64,11 @@ def seconds_to_renewal(
     return max(0.0, (expires - RENEWED_BEFORE - now).total_seconds())
 
 
-def _rights(streams: EventStreams) -> str:
-    """A hash of what pods may do: it differs for another organisation, and for releases that allow something else."""
-    text = "\n".join((streams.organisation, *streams.pods_publish(), "", *streams.pods_subscribe()))
+def _rights(streams: EventStreams, signer: AccountSigner) -> str:
+    """A hash of what pods may do: it differs for another account, and for releases that allow something else."""
+    text = "\n".join(
+        (signer.of_environment(streams).account, *streams.pods_publish(), "", *streams.pods_subscribe())
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:_RIGHTS]
 
 

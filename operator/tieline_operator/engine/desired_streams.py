@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from tieline_core.engine.accounts import StreamFacts
 from tieline_core.engine.streams import StreamOwner
 from tieline_core.identity.ids import environment_id, object_id
 from tieline_core.identity.names import ENVIRONMENT_ID_LABEL
@@ -13,7 +14,6 @@ from tieline_operator.apply.plan import Object
 from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.cache.indexers import namespace_of
 from tieline_operator.cache.organisations import organisation
-from tieline_operator.engine.stream_list import StreamFacts
 from tieline_protocol.event_streams import EventStreams, environment_of, history_stream
 
 
@@ -57,6 +57,14 @@ def environments(listers: Listers) -> Mapping[StreamKey, EventStreams]:
         for key in stream_keys(listers)
         if key.secret and (streams := streams_of(listers, key)) is not None
     }
+
+
+def environment_by_name(stream: str) -> EventStreams | None:
+    """The environment that a stream of this name belongs to; None for one of the platform's account."""
+    match stream.split("_"):
+        case [_, organisation, environment]:
+            return EventStreams(organisation, environment)
+    return None
 
 
 class KnownStreams:

@@ -7,6 +7,7 @@ follow from it.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -125,7 +126,7 @@ class KeyManager:
         if self.keys is None:
             return
         config = config_secret(self.keys, self._namespace, replicas=self._replicas)
-        if config is not None and not has_values(await self._get(CONFIG_SECRET), config):
+        if not has_values(await self._get(CONFIG_SECRET), config):
             await self._apply(config)
         api = api_secret(self.keys, self._namespace, await self._get(API_SECRET), self._now())
         if api is not None:
@@ -142,5 +143,9 @@ class KeyManager:
             return None
 
 
-def _identity(keys: EngineKeys | None) -> tuple[str, str, str] | None:
-    return (keys.signer.account, keys.signer.signer.public_key, keys.release) if keys else None
+def _identity(keys: EngineKeys | None) -> tuple[object, ...] | None:
+    if keys is None:
+        return None
+    trust = keys.trust
+    public = (getattr(trust, one.name).public_key for one in fields(trust))
+    return (*public, keys.release, keys.previous_signers)

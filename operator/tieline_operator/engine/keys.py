@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from tieline_core.engine.server_config import EngineConfig
+from tieline_core.engine.streams import StreamLimits, account_limits, environment_streams, fingerprint
 from tieline_core.engine.trust import AccountSigner, EngineTrust, InvalidTrustError, new_encryption_key
 from tieline_core.identity.ids import new_id, parse_time
 from tieline_operator.apply.plan import Manifest, Object
@@ -15,10 +16,14 @@ from tieline_operator.engine.credentials import VALID, credentials_annotations, 
 from tieline_operator.workload.manifests import ENGINE_CREDENTIALS
 from tieline_operator.workload.network_policies import ENGINE
 from tieline_protocol.engine_credentials import Credentials
+from tieline_protocol.event_streams import EventStreams
+from tieline_protocol.nkeys import KeyPair
 
 TRUST_SECRET = "tieline-engine-trust"  # noqa: S105  (a name)
 CONFIG_SECRET = "tieline-engine-config"  # noqa: S105  (a name)
 API_SECRET = "tieline-engine-api"  # noqa: S105  (a name)
+API_SIGNER = "signer.seed"
+"""The value of the API's Secret with the key by which it signs its users in environments' accounts."""
 ENCRYPTION_KEY = "encryption-key"
 PREVIOUS_SIGNER = "previous-signer"
 RELEASE_ID = "release-id"
@@ -37,11 +42,9 @@ _LABELS = {
 class EngineKeys:
     """What the trust Secret holds."""
 
-    signer: AccountSigner
-    """Signs all users."""
-    trust: EngineTrust | None
-    """All keys; None where an administrator's engine is used, and they gave a signing key of an account."""
-    encryption_key: str = field(default="", repr=False)
+    trust: EngineTrust = field(repr=False)
+    """All keys."""
+    encryption_key: str = field(repr=False)
     """With which the servers encrypt what they store."""
     previous_signers: tuple[str, ...] = ()
     """Public keys whose users stay valid."""
@@ -49,6 +52,29 @@ class EngineKeys:
     """Tells this installation from others that use the same engine."""
     created: datetime
     """When the Secret was created."""
+
+    @property
+    def signer(self) -> AccountSigner:
+        """Signs users of the platform's account, and leads to those of environments' accounts."""
+        return self.trust.users
+
+    def environment_jwt(self, streams: EventStreams, limits: StreamLimits, at: datetime) -> str:
+        """The JWT of an environment's account."""
+        return self.trust.environment_jwt(
+            streams, account_limits(limits), at=at, previous_signers=self.previous_signers
+        )
+
+    def environment_settings(self, streams: EventStreams, limits: StreamLimits) -> str:
+        """The fingerprint of an environment's account and streams."""
+        account = self.trust.environment_fingerprint(
+            streams, account_limits(limits), previous_signers=self.previous_signers
+        )
+        return fingerprint(environment_streams(streams, limits), limits, account)
+
+    def platform_jwt(self, at: datetime) -> str:
+        """The JWT of the platform's account."""
+        accounts = self.trust.accounts(at, previous_signers=self.previous_signers)
+        return accounts[self.signer.account]
 
 
 def new_trust_secret(namespace: str) -> Manifest:
@@ -63,17 +89,11 @@ def read_trust_secret(secret: Object) -> EngineKeys:
     previous = tuple(_text(values, PREVIOUS_SIGNER).split())
     if not all(_PUBLIC_KEY.fullmatch(key) for key in previous):
         raise InvalidTrustError(f"The value {PREVIOUS_SIGNER} is no public key of an account")
-    trust = None
-    if "account" in values:
-        signer = AccountSigner.from_values(values)
-    else:
-        trust = EngineTrust.from_values(values)
-        signer = trust.users
-        if not _text(values, ENCRYPTION_KEY):
-            raise InvalidTrustError(f"The value {ENCRYPTION_KEY} is missing")
+    trust = EngineTrust.from_values(values)
+    if not _text(values, ENCRYPTION_KEY):
+        raise InvalidTrustError(f"The value {ENCRYPTION_KEY} is missing")
     metadata = secret["metadata"]
     return EngineKeys(
-        signer=signer,
         trust=trust,
         encryption_key=_text(values, ENCRYPTION_KEY),
         previous_signers=previous,
@@ -82,13 +102,11 @@ def read_trust_secret(secret: Object) -> EngineKeys:
     )
 
 
-def config_secret(keys: EngineKeys, namespace: str, *, replicas: int) -> Manifest | None:
+def config_secret(keys: EngineKeys, namespace: str, *, replicas: int) -> Manifest:
     """The Secret with the configuration of the engine's servers, and the key with which they encrypt what they store.
 
-    It is the same each time it is made from the same keys. None where the servers are an administrator's.
+    It is the same each time it is made from the same keys.
     """
-    if keys.trust is None:
-        return None
     # Several servers find each other by the names that the StatefulSet gives them.
     hosts = (f"{ENGINE}-{number}.{ENGINE}-headless.{namespace}.svc" for number in range(replicas))
     config = EngineConfig(
@@ -104,14 +122,17 @@ def config_secret(keys: EngineKeys, namespace: str, *, replicas: int) -> Manifes
 
 
 def api_secret(keys: EngineKeys, namespace: str, actual: Object | None, now: datetime) -> Manifest | None:
-    """The Secret with the API's credentials; None where the one in the cluster is good for long enough."""
-    if actual is not None and _is_usable(actual):
+    """The Secret with the API's credentials for the platform's account, and its signing key for those of environments.
+
+    None where the one in the cluster is good for long enough.
+    """
+    if actual is not None and _is_usable(actual, keys.trust.api):
         annotations = actual["metadata"].get("annotations") or {}
         if seconds_to_renewal(annotations, keys.signer, now) > 0:
             return None
     expires = now + VALID
     credentials = keys.signer.credentials(_API_USER, at=now, expires=expires)
-    made = _secret(API_SECRET, namespace, {ENGINE_CREDENTIALS: credentials})
+    made = _secret(API_SECRET, namespace, {ENGINE_CREDENTIALS: credentials, API_SIGNER: keys.trust.api.seed})
     made["metadata"]["annotations"] = credentials_annotations(keys.signer, expires)
     return made
 
@@ -121,12 +142,13 @@ def has_values(actual: Object | None, desired: Manifest) -> bool:
     return actual is not None and (actual.get("data") or {}).items() >= desired["data"].items()
 
 
-def _is_usable(secret: Object) -> bool:
+def _is_usable(secret: Object, signer: KeyPair) -> bool:
     try:
-        Credentials.parse(_values(secret).get(ENGINE_CREDENTIALS, b"").decode("ascii"))
+        values = _values(secret)
+        Credentials.parse(_text(values, ENGINE_CREDENTIALS))
     except (ValueError, InvalidTrustError):
         return False
-    return True
+    return _text(values, API_SIGNER) == signer.seed
 
 
 def _values(secret: Object) -> Mapping[str, bytes]:

@@ -13,7 +13,7 @@ from tieline_core.kubernetes.resources import ENGINE_SECRETS
 from tieline_operator.apply.applier import Writer
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.config import Config
-from tieline_operator.engine.connection import EngineConnection
+from tieline_operator.engine.connection import EngineConnection, account_client
 from tieline_operator.engine.key_manager import KeyManager
 from tieline_operator.engine.metrics import EngineCollector
 from tieline_operator.engine.queue_levels import QueueLevel, QueueLevels
@@ -52,15 +52,16 @@ class EngineService:
             writes,
             namespace=config.lease_namespace,
             replicas=config.engine_replicas,
-            changed=keys_changed,
+            changed=self._on_keys_changed,
         )
-        self._connection = EngineConnection(config.engine_url, lambda: self._keys.signer, self._on_connected)
+        self._keys_changed = keys_changed
+        self._connection = EngineConnection(config.engine_url, self._system_users, self._on_connected)
         self._streams = StreamReconciler(
             cache,
             config.stream_limits,
-            # Without the keys nobody knows which streams are ours.
-            client=lambda: self._connection.client if self._keys.keys else None,
-            release=self._release,
+            system=lambda: self._connection.client,
+            keys=lambda: self._keys.keys,
+            open_account=lambda signer: account_client(config.engine_url, signer),
             namespaces=config.namespaces,
             healthy=lambda: not cache.dead(config.watch_timeout),
         )
@@ -68,6 +69,7 @@ class EngineService:
         self._levels = QueueLevels()
         self._level_changed = level_changed
         self._survey_wanted = asyncio.Event()
+        self._survey_urgent = asyncio.Event()
         self._surveyed = float("-inf")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -136,8 +138,17 @@ class EngineService:
         if self._tasks:
             self._streams.changed(change)
 
+    def _system_users(self) -> AccountSigner | None:
+        return self._keys.keys.trust.system_users if self._keys.keys else None
+
+    def _on_keys_changed(self) -> None:
+        self._keys_changed()
+        self._on_connected()
+
     def _on_connected(self) -> None:
-        self._streams.verify_all()
+        """Has all accounts and streams looked at soon: the engine may have lost some, or may have others of ours."""
+        self._survey_urgent.set()
+        self._survey_wanted.set()
 
     def _publish_levels(self, now: float) -> None:
         for key in self._levels.update(self._streams.survey_result.environments, now):
@@ -146,16 +157,16 @@ class EngineService:
             if owner is not None:
                 self._level_changed(key.namespace, owner["name"])
 
-    def _release(self) -> str:
-        return self._keys.keys.release if self._keys.keys else ""
-
     async def _survey(self) -> None:
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(SURVEY_SECONDS):
                     await self._survey_wanted.wait()
             self._survey_wanted.clear()
+            self._survey_urgent.clear()
             await self._streams.survey()
             self._surveyed = time.monotonic()
             self._publish_levels(self._surveyed)
-            await asyncio.sleep(SCRAPE_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SCRAPE_SECONDS):
+                    await self._survey_urgent.wait()

@@ -1,28 +1,40 @@
-"""Keeps the streams of the event engine: makes those that are missing, and deletes those of what is gone."""
+"""Keeps accounts and streams of the event engine: makes those that are missing, and deletes those of what is gone."""
 
 import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from nats.aio.client import Client
+from nats.js import JetStreamContext
 from nats.js.errors import NotFoundError
 
-from tieline_core.engine.streams import StreamLimits, StreamOwner, ensure_environment, ensure_history
+from tieline_core.engine.accounts import StreamFacts, delete_accounts, ensure_account, list_streams
+from tieline_core.engine.streams import (
+    StreamLimits,
+    StreamOwner,
+    ensure_environment,
+    ensure_history,
+    fingerprint,
+    history_streams,
+)
+from tieline_core.engine.trust import AccountSigner
 from tieline_core.kubernetes import Change
 from tieline_operator.cache.cluster_cache import Listers
 from tieline_operator.cache.indexers import namespace_of
 from tieline_operator.engine.desired_streams import (
     KnownStreams,
     StreamKey,
+    environment_by_name,
     environments,
     organisation_of,
     stream_keys,
     streams_of,
 )
-from tieline_operator.engine.stream_list import StreamFacts, count_dead_letters, list_streams
+from tieline_operator.engine.keys import EngineKeys
 from tieline_operator.queues.clock import Clock
 from tieline_operator.queues.workqueue import WorkQueue
 from tieline_protocol.event_streams import EventStreams, history_stream
@@ -34,8 +46,6 @@ GONE_SECONDS = 3600.0
 """How long an environment must have been gone until its streams are deleted."""
 _ENSURE_SECONDS = 30.0
 _REQUEST_SECONDS = 10.0
-_MAX_COUNTS = 200
-"""Environments whose dead letters are counted in one survey."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,28 +74,31 @@ class Survey:
 
 
 class StreamReconciler:
-    """Reconciles streams while there is a connection; a new connection verifies all of them."""
+    """Reconciles accounts and streams while there is a connection. A survey finds what is missing or different."""
 
     def __init__(
         self,
         listers: Listers,
         limits: StreamLimits,
         *,
-        client: Callable[[], Client | None],
-        release: Callable[[], str],
+        system: Callable[[], Client | None],
+        keys: Callable[[], EngineKeys | None],
+        open_account: Callable[[AccountSigner], AbstractAsyncContextManager[Client]],
         namespaces: Sequence[str] = (),
         healthy: Callable[[], bool] = lambda: True,
         now: Callable[[], float] = time.monotonic,
         clock: Clock | None = None,
     ) -> None:
-        """``release`` marks streams as ours. ``namespaces`` are those that are served: none means all.
+        """``system`` is a client of the servers' system account. ``keys`` sign accounts, and mark streams as ours.
 
-        ``healthy``: whether the caches follow the cluster; while they do not, nothing is deleted.
+        ``namespaces`` are those that are served: none means all. ``healthy``: whether the caches follow the cluster;
+        while they do not, nothing is deleted.
         """
         self._listers = listers
         self._limits = limits
-        self._client = client
-        self._release = release
+        self._system = system
+        self._keys = keys
+        self._open = open_account
         self._namespaces = frozenset(namespaces)
         self._healthy = healthy
         self._now = now
@@ -93,8 +106,6 @@ class StreamReconciler:
         self._failures: dict[StreamKey, str] = {}
         self._gone: dict[str, float] = {}
         """When a stream was first seen without an environment, by name."""
-        self._dead: dict[str, tuple[tuple[int, int], int]] = {}
-        """Dead letters by stream, with the revision of the stream in which they were counted."""
         self._survey_problem = ""
         self.survey_result = Survey()
 
@@ -110,36 +121,38 @@ class StreamReconciler:
             self.queue.add(StreamKey(namespace))
             self.queue.add(StreamKey(namespace, change.new["metadata"]["name"]))
 
-    def verify_all(self) -> None:
-        """Verifies all streams, as the engine may have lost some."""
-        for key in stream_keys(self._listers):
-            self.queue.add(key)
-
     # --- making -----------------------------------------------------------------------------------------
 
     async def _reconcile(self, key: StreamKey) -> None:
-        client = self._client()
-        if client is None:
-            return  # the next connection verifies all
+        system, keys = self._system(), self._keys()
+        if system is None or keys is None:
+            return  # the survey after the next connection finds it
         try:
             async with asyncio.timeout(_ENSURE_SECONDS):
-                await self._ensure(client, key)
+                await self._ensure(system, keys, key)
         except Exception as error:
             self._log_failure(key, error)
             raise
         if self._failures.pop(key, None):
             logger.info("The event engine has the streams again", extra=_extra(key))
 
-    async def _ensure(self, client: Client, key: StreamKey) -> None:
+    async def _ensure(self, system: Client, keys: EngineKeys, key: StreamKey) -> None:
         organisation = organisation_of(self._listers, key.namespace)
         if organisation is None:
             return
-        owner = StreamOwner(release=self._release(), organisation=organisation, namespace=key.namespace)
-        jetstream = client.jetstream(timeout=_REQUEST_SECONDS)
+        owner = StreamOwner(release=keys.release, organisation=organisation, namespace=key.namespace)
+        limits = self._limits
         if not key.secret:
-            await ensure_history(jetstream, organisation, self._limits, owner)
+            settings = _history_settings(organisation, limits)
+            async with self._open(keys.signer) as client:
+                await ensure_history(_jetstream(client), organisation, limits, owner, settings=settings)
         elif (streams := streams_of(self._listers, key)) is not None:
-            await ensure_environment(jetstream, streams, self._limits, owner)
+            account = keys.signer.of_environment(streams)
+            jwt = keys.environment_jwt(streams, limits, datetime.now(UTC))
+            await ensure_account(system, account.account, jwt)
+            settings = keys.environment_settings(streams, limits)
+            async with self._open(account) as client:
+                await ensure_environment(_jetstream(client), streams, limits, owner, settings=settings)
 
     def _log_failure(self, key: StreamKey, error: Exception) -> None:
         problem = str(error) or type(error).__name__
@@ -152,16 +165,16 @@ class StreamReconciler:
 
     async def survey(self) -> None:
         """Lists all streams: repairs what is missing, deletes what is gone, and remembers what is in them."""
-        client = self._client()
-        if client is None:
+        system, keys = self._system(), self._keys()
+        if system is None or keys is None:
             return
         try:
-            found = await list_streams(client)
-            ours = {one.name: one for one in found if one.owner and one.owner.release == self._release()}
-            missing = self._repair(ours)
+            await ensure_account(system, keys.signer.account, keys.platform_jwt(datetime.now(UTC)))
+            found = await list_streams(system)
+            ours = {one.name: one for one in found if _is_ours(one, keys)}
+            missing = self._repair(keys, ours)
             self._forget_failures()
-            await self._collect_garbage(client, ours)
-            readings = await self._readings(client, ours)
+            await self._collect_garbage(system, keys, ours)
         except Exception as error:
             problem = str(error) or type(error).__name__
             level = logging.DEBUG if problem == self._survey_problem else logging.WARNING
@@ -170,21 +183,35 @@ class StreamReconciler:
             return
         self._survey_problem = ""
         self.survey_result = Survey(
-            environments=readings, streams=len(ours), missing=missing, foreign=len(found) - len(ours)
+            environments=self._readings(ours),
+            streams=len(ours),
+            missing=missing,
+            foreign=len(found) - len(ours),
         )
 
-    def _repair(self, ours: Mapping[str, StreamFacts]) -> int:
+    def _repair(self, keys: EngineKeys, ours: Mapping[str, StreamFacts]) -> int:
         missing = 0
         for key in stream_keys(self._listers):
             organisation = organisation_of(self._listers, key.namespace)
             if organisation is None:
                 continue
             streams = streams_of(self._listers, key) if key.secret else None
-            names = streams.names if streams else () if key.secret else (history_stream(organisation),)
+            names: Sequence[str]
+            if streams is not None:
+                names, settings = streams.names, keys.environment_settings(streams, self._limits)
+            elif key.secret:
+                continue
+            else:
+                names = (history_stream(organisation),)
+                settings = _history_settings(organisation, self._limits)
             lost = [name for name in names if name not in ours]
             missing += len(lost)
             consumed = (streams.queue, streams.later) if streams else ()
-            if lost or any(ours[name].consumers == 0 for name in consumed):
+            if (
+                lost
+                or any(ours[name].settings != settings for name in names)
+                or any(ours[name].consumers == 0 for name in consumed)
+            ):
                 self.queue.add(key)
         return missing
 
@@ -193,7 +220,9 @@ class StreamReconciler:
         for key in self._failures.keys() - present:
             del self._failures[key]
 
-    async def _collect_garbage(self, client: Client, ours: Mapping[str, StreamFacts]) -> None:
+    async def _collect_garbage(
+        self, system: Client, keys: EngineKeys, ours: Mapping[str, StreamFacts]
+    ) -> None:
         """Deletes the streams of environments and organisations that have been gone for an hour."""
         if not self._healthy():
             return
@@ -206,58 +235,56 @@ class StreamReconciler:
             and stream not in known
         }
         self._gone = {name: self._gone.get(name, now) for name in gone}
-        for name in sorted(name for name, since in self._gone.items() if now - since >= GONE_SECONDS):
-            try:
-                await client.jetstream(timeout=_REQUEST_SECONDS).delete_stream(name)
-            except NotFoundError:
-                continue
-            logger.info("Deleted a stream whose environment is gone", extra={"stream": name})
+        due = sorted(name for name, since in self._gone.items() if now - since >= GONE_SECONDS)
+        by_account: dict[EventStreams | None, list[str]] = {}
+        for name in due:
+            by_account.setdefault(environment_by_name(name), []).append(name)
+        for streams, names in by_account.items():
+            signer = keys.signer.of_environment(streams) if streams else keys.signer
+            await self._delete_streams(signer, names)
+            if streams and not any(
+                one.account == signer.account for one in ours.values() if one.name not in names
+            ):
+                at = datetime.now(UTC)
+                await delete_accounts(system, keys.trust.deletion_jwt([signer.account], at=at))
 
-    async def _readings(
-        self, client: Client, ours: Mapping[str, StreamFacts]
-    ) -> dict[StreamKey, EnvironmentReading]:
-        present = {
-            key: streams
-            for key, streams in environments(self._listers).items()
-            if all(name in ours for name in streams.names)
-        }
-        await self._count_dead_letters(client, present.values(), ours)
+    async def _delete_streams(self, signer: AccountSigner, names: Iterable[str]) -> None:
+        async with self._open(signer) as client:
+            for name in names:
+                try:
+                    await _jetstream(client).delete_stream(name)
+                except NotFoundError:
+                    continue
+                logger.info("Deleted a stream whose environment is gone", extra={"stream": name})
+
+    def _readings(self, ours: Mapping[str, StreamFacts]) -> dict[StreamKey, EnvironmentReading]:
         return {
             key: EnvironmentReading(
                 queued=ours[streams.queue].messages,
                 waiting=ours[streams.later].messages,
-                dead_letters=self._dead.get(streams.runs, ((0, 0), 0))[1],
+                dead_letters=ours[streams.dead_letters].messages,
                 oldest=ours[streams.queue].oldest,
             )
-            for key, streams in present.items()
+            for key, streams in environments(self._listers).items()
+            if all(name in ours for name in streams.names)
         }
 
-    async def _count_dead_letters(
-        self, client: Client, present: Iterable[EventStreams], ours: Mapping[str, StreamFacts]
-    ) -> None:
-        """Counts them where a stream has other messages than at the last count."""
-        counted, limit = {}, asyncio.Semaphore(WORKERS)
-        stale: list[EventStreams] = []
-        for streams in present:
-            facts, last = ours[streams.runs], self._dead.get(streams.runs)
-            if facts.messages == 0:
-                counted[streams.runs] = (facts.revision, 0)
-            elif last is not None and last[0] == facts.revision:
-                counted[streams.runs] = last
-            else:
-                stale.append(streams)
-                if last is not None:
-                    counted[streams.runs] = last
 
-        async def count(streams: EventStreams) -> None:
-            async with limit:
-                found = await count_dead_letters(client, streams)
-            counted[streams.runs] = (ours[streams.runs].revision, found)
+def _is_ours(stream: StreamFacts, keys: EngineKeys) -> bool:
+    """Whether a stream is of this installation, and in the account in which it belongs."""
+    if stream.owner is None or stream.owner.release != keys.release:
+        return False
+    streams = environment_by_name(stream.name)
+    signer = keys.signer.of_environment(streams) if streams else keys.signer
+    return stream.account == signer.account
 
-        # Those that were never counted come first.
-        stale.sort(key=lambda streams: streams.runs in counted)
-        await asyncio.gather(*(count(streams) for streams in stale[:_MAX_COUNTS]))
-        self._dead = counted
+
+def _history_settings(organisation: str, limits: StreamLimits) -> str:
+    return fingerprint(history_streams(organisation, limits), limits)
+
+
+def _jetstream(client: Client) -> JetStreamContext:
+    return client.jetstream(timeout=_REQUEST_SECONDS)
 
 
 def age(moment: datetime | None) -> float:

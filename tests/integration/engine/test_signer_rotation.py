@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import nats.errors
+import pytest
 
 import nats
-from tests.harness.processes.nats_server import NatsServer, running_nats_server
-from tieline_core.engine.server_config import EngineConfig
-from tieline_core.engine.streams import StreamLimits, ensure_environment
+from tests.harness.processes.nats_server import NatsServer
+from tieline_core.engine.accounts import push_account
+from tieline_core.engine.streams import StreamLimits, account_limits
 from tieline_core.engine.trust import EngineTrust
 from tieline_core.identity.ids import new_id
 from tieline_protocol.engine_credentials import Credentials
 from tieline_protocol.event_streams import EventStreams
 
 STREAMS = EventStreams(new_id(), new_id())
-
-
-@dataclass
-class RotatedServer(NatsServer):
-    """A server that also accepts what previous keys have signed."""
-
-    previous_signers: tuple[str, ...] = ()
-
-    def _config(self) -> EngineConfig:
-        accounts = self.trust.accounts(datetime.now(UTC), previous_signers=self.previous_signers)
-        return replace(super()._config(), accounts=accounts)
+LIMITS = StreamLimits(queue_bytes=1 << 24, runs_bytes=1 << 24)
 
 
 def pod_credentials(trust: EngineTrust) -> Credentials:
@@ -54,37 +44,38 @@ async def publishes(engine: NatsServer, credentials: Credentials, run: str) -> b
     return True
 
 
-async def test_pods_work_with_old_and_new_credentials_until_the_old_key_is_taken_out(tmp_path: Path) -> None:
-    with running_nats_server(tmp_path) as first:
-        admin = await first.admin()
-        limits = StreamLimits(queue_bytes=1 << 24, runs_bytes=1 << 24)
-        await ensure_environment(admin.jetstream(), STREAMS, limits)
-        await admin.close()
-        old = pod_credentials(first.trust)
-        assert await publishes(first, old, "run1")
+async def test_pods_work_with_old_and_new_credentials_until_the_old_key_is_taken_out(
+    engine: NatsServer,
+) -> None:
+    """The servers get the accounts anew, and are not restarted."""
+    await engine.make_environment(STREAMS, LIMITS)
+    old = pod_credentials(engine.trust)
+    assert await publishes(engine, old, "run1")
+    connected = await engine.pod(STREAMS)
 
-    trust = replace(first.trust, signer=EngineTrust().signer)
+    trust = replace(engine.trust, signer=EngineTrust().signer)
     new = pod_credentials(trust)
-    engine = RotatedServer(
-        folder=tmp_path,
-        port=first.port,
-        monitoring_port=first.monitoring_port,
-        encryption_key=first.encryption_key,
-        trust=trust,
-        previous_signers=(first.trust.signer.public_key,),
-    )
-    engine.start()
-    try:
-        assert await publishes(engine, old, "run2")
-        assert await publishes(engine, new, "run3")
-        engine.stop()
-        engine.previous_signers = ()
-        engine.start()
-        assert not await publishes(engine, old, "run4")
-        assert await publishes(engine, new, "run5")
-        admin = await engine.admin()
-        info = await admin.jetstream().stream_info(STREAMS.queue)
-        assert info.state.messages == 4, "no event is lost by the rotation"
-        await admin.close()
-    finally:
-        engine.stop()
+
+    async def push(*previous_signers: str) -> None:
+        jwt = trust.environment_jwt(
+            STREAMS, account_limits(LIMITS), at=datetime.now(UTC), previous_signers=previous_signers
+        )
+        system = await engine.client(None, signer=trust.system_users)
+        await push_account(system, jwt)
+        await system.close()
+
+    await push(engine.trust.signer.public_key)
+    assert await publishes(engine, old, "run2")
+    assert await publishes(engine, new, "run3")
+    await connected.jetstream().publish(STREAMS.event("orders", "run4"), b"x")
+
+    await push()
+    assert not await publishes(engine, old, "run5")
+    assert await publishes(engine, new, "run6")
+    with pytest.raises(nats.errors.Error):
+        await connected.jetstream().publish(STREAMS.event("orders", "run7"), b"x")
+    admin = await engine.client(None, signer=trust.users.of_environment(STREAMS))
+    info = await admin.jetstream().stream_info(STREAMS.queue)
+    assert info.state.messages == 5, "no event is lost by the rotation"
+    await admin.close()
+    await connected.close()

@@ -97,7 +97,9 @@ async def test_a_restart_reads_no_spans_twice(engine: NatsServer, admin: Client,
         assert again.traces.written == 1
 
 
-async def test_spans_that_arrive_while_the_engine_is_away_are_kept_here(tmp_path: Path) -> None:
+async def test_spans_that_arrive_while_the_engine_is_away_are_kept_here_and_come_to_all_later(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "engine"
     folder.mkdir()
     with running_nats_server(folder) as engine:
@@ -118,6 +120,8 @@ async def test_spans_that_arrive_while_the_engine_is_away_are_kept_here(tmp_path
             await connected(one)
             await send(one, origin, 40)
             await until_seen(one, origin, *range(1, 41))
+            async with replica(engine, tmp_path / "b") as other:
+                await until_seen(other, origin, *range(1, 41))
         await admin.close()
 
 

@@ -8,24 +8,28 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import nats.errors
 import pytest
-from nats.aio.client import Client
 from nats.js.api import StreamConfig
 
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
 from tests.unit.operator.fake_cluster import FakeCluster
 from tests.unit.operator.objects import NAMESPACE, ORGANISATION, namespace, project
-from tieline_core.engine.streams import StreamLimits, StreamOwner, ensure_environment
-from tieline_core.engine.trust import AccountSigner, EngineTrust
+from tieline_core.engine.accounts import list_accounts, list_streams
+from tieline_core.engine.streams import StreamLimits, StreamOwner, account_limits
+from tieline_core.engine.trust import EngineTrust
 from tieline_core.identity.ids import environment_id, new_id, object_id
 from tieline_core.identity.names import ENVIRONMENT_ID_LABEL
 from tieline_core.kubernetes import Change
 from tieline_core.kubernetes.resources import ENGINE_SECRETS, NAMESPACES, PROJECTS
-from tieline_operator.engine.connection import EngineConnection
+from tieline_operator.engine.connection import EngineConnection, account_client
 from tieline_operator.engine.desired_streams import StreamKey
+from tieline_operator.engine.keys import EngineKeys
 from tieline_operator.engine.stream_reconciler import GONE_SECONDS, StreamReconciler
 from tieline_protocol.event_streams import PODS, EventStreams, history_stream
 
@@ -48,23 +52,36 @@ class Operator:
         self.cluster = FakeCluster()
         self.cluster.put(NAMESPACES, namespace())
         self.now = 0.0
-        self.signer: AccountSigner | None = engine.trust.users
+        self.trust: EngineTrust | None = engine.trust
+        self.release = release
         self.healthy = healthy
+        self.surveys: set[asyncio.Task[None]] = set()
         self.connection = EngineConnection(
-            [engine.url], lambda: self.signer, self._connected, first_backoff=0.05, longest_backoff=0.2
+            [engine.url],
+            lambda: self.trust.system_users if self.trust else None,
+            self._connected,
+            first_backoff=0.05,
+            longest_backoff=0.2,
         )
         self.streams = StreamReconciler(
             self.cluster,
             LIMITS,
-            client=lambda: self.connection.client,
-            release=lambda: release,
+            system=lambda: self.connection.client,
+            keys=self._keys,
+            open_account=lambda signer: account_client([engine.url], signer),
             namespaces=namespaces,
             healthy=lambda: self.healthy,
             now=lambda: self.now,
         )
 
+    def _keys(self) -> EngineKeys | None:
+        if self.trust is None:
+            return None
+        created = datetime(2026, 1, 1, tzinfo=UTC)
+        return EngineKeys(trust=self.trust, encryption_key="", release=self.release, created=created)
+
     def _connected(self) -> None:
-        self.streams.verify_all()
+        self.surveys.add(asyncio.create_task(self.streams.survey()))
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[Operator]:
@@ -116,8 +133,13 @@ async def until(what: str, probe: Callable[[], Any], within: float = 10.0) -> No
         await asyncio.sleep(0.05)
 
 
-async def names(client: Client) -> set[str]:
-    return {str(info.config.name) for info in await client.jetstream().streams_info()}
+async def names(engine: NatsServer) -> set[str]:
+    """Streams of all accounts."""
+    client = await engine.client(None, signer=engine.trust.system_users)
+    try:
+        return {stream.name for stream in await list_streams(client)}
+    finally:
+        await client.close()
 
 
 @pytest.fixture
@@ -127,22 +149,22 @@ def engine(tmp_path: Path) -> Any:
 
 
 async def test_a_new_environment_has_its_streams_within_a_second(engine: NatsServer) -> None:
-    admin = await engine.admin()
     async with Operator(engine).at_work() as operator:
         await until("connected", lambda: operator.connection.client)
         streams = operator.deploy()
 
         async def there() -> bool:
-            return {*streams.names, history_stream(ORGANISATION)} <= await names(admin)
+            return {*streams.names, history_stream(ORGANISATION)} <= await names(engine)
 
         await until("its streams", there, within=1)
         await until("nothing to do", lambda: operator.streams.queue.idle)
         pod = await engine.pod(streams)
         await pod.jetstream().publish(streams.event("orders", "run1"), b"x")
+        admin = await engine.environment(streams)
         info = await admin.jetstream().consumer_info(streams.queue, PODS)
         assert info.num_pending == 1
         await pod.close()
-    await admin.close()
+        await admin.close()
 
 
 async def test_a_lost_volume_is_made_good_as_soon_as_the_engine_is_back(engine: NatsServer) -> None:
@@ -154,14 +176,12 @@ async def test_a_lost_volume_is_made_good_as_soon_as_the_engine_is_back(engine: 
         shutil.rmtree(engine.folder / "data")
         await until("it is away", lambda: operator.connection.client is None)
         await asyncio.to_thread(engine.start)
-        admin = await engine.admin()
         expected = {name for streams in deployed for name in streams.names}
 
         async def there() -> bool:
-            return expected <= await names(admin)
+            return expected <= await names(engine)
 
         await until("all streams are back", there)
-        await admin.close()
 
 
 async def test_an_engine_that_is_away_is_waited_for_and_told_of(
@@ -176,24 +196,22 @@ async def test_an_engine_that_is_away_is_waited_for_and_told_of(
             await until("told", lambda: "The event engine is away" in caplog.text, within=15)
             assert operator.streams.failed == 0
             await asyncio.to_thread(engine.start)
-            admin = await engine.admin()
 
             async def there() -> bool:
-                return set(streams.names) <= await names(admin)
+                return set(streams.names) <= await names(engine)
 
             await until("its streams", there, within=15)
-            await admin.close()
     warnings = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(warnings) == 1, "one warning, not one for each try"
 
 
 async def test_without_keys_it_waits_and_with_them_it_works(engine: NatsServer) -> None:
     operator = Operator(engine)
-    operator.signer = None
+    operator.trust = None
     async with operator.at_work():
         await asyncio.sleep(0.3)
         assert operator.connection.client is None
-        operator.signer = engine.trust.users
+        operator.trust = engine.trust
         await until("connected", lambda: operator.connection.client)
 
 
@@ -202,33 +220,32 @@ async def test_keys_that_the_engine_does_not_trust_are_told(
 ) -> None:
     operator = Operator(engine)
     stranger = EngineTrust()
-    operator.signer = stranger.users
+    operator.trust = stranger
     async with operator.at_work():
         await until("told", lambda: "Authorization Violation" in caplog.text, within=15)
         assert operator.connection.client is None
         assert stranger.signer.seed not in caplog.text
-        operator.signer = engine.trust.users
+        operator.trust = engine.trust
         await until("connected", lambda: operator.connection.client, within=15)
 
 
 async def test_a_stream_that_somebody_deleted_is_back_after_the_next_survey(engine: NatsServer) -> None:
-    admin = await engine.admin()
     async with Operator(engine).at_work() as operator:
         streams = operator.deploy()
         await until("connected", lambda: operator.connection.client)
         await until("made", lambda: operator.streams.queue.idle)
+        admin = await engine.environment(streams)
         await admin.jetstream().delete_stream(streams.later)
         await admin.jetstream().delete_consumer(streams.queue, PODS)
         await operator.streams.survey()
         assert operator.streams.survey_result.missing == 1
         await until("made again", lambda: operator.streams.queue.idle)
-        assert streams.later in await names(admin)
+        assert streams.later in await names(engine)
         assert await admin.jetstream().consumer_info(streams.queue, PODS)
-    await admin.close()
+        await admin.close()
 
 
 async def test_streams_of_a_deleted_project_go_an_hour_later_and_no_earlier(engine: NatsServer) -> None:
-    admin = await engine.admin()
     async with Operator(engine).at_work() as operator:
         gone, kept = operator.deploy("gone"), operator.deploy("kept")
         await until("connected", lambda: operator.connection.client)
@@ -237,20 +254,30 @@ async def test_streams_of_a_deleted_project_go_an_hour_later_and_no_earlier(engi
         for later in (0.0, GONE_SECONDS - 1):
             operator.now = later
             await operator.streams.survey()
-            assert set(gone.names) <= await names(admin)
+            assert set(gone.names) <= await names(engine)
         operator.now = GONE_SECONDS
         await operator.streams.survey()
-        left = await names(admin)
+        left = await names(engine)
         assert left == {*kept.names, history_stream(ORGANISATION)}
-    await admin.close()
+        accounts = await list_accounts(operator.connection.client)
+        assert engine.trust.environment_account(kept) in accounts
+        assert engine.trust.environment_account(gone) not in accounts
+        # Its pods are not let in any more, until it is deployed again.
+        with pytest.raises(nats.errors.Error):
+            await engine.pod(gone, allow_reconnect=False)
+        operator.deploy("gone")
+        await until("made again", lambda: operator.streams.queue.idle)
+        pod = await engine.pod(gone, allow_reconnect=False)
+        await pod.jetstream().publish(gone.event("orders", "run1"), b"x")
+        await pod.close()
 
 
 async def test_a_project_that_comes_back_within_the_hour_has_its_events(engine: NatsServer) -> None:
-    admin = await engine.admin()
     async with Operator(engine).at_work() as operator:
         streams = operator.deploy()
         await until("connected", lambda: operator.connection.client)
         await until("made", lambda: operator.streams.queue.idle)
+        admin = await engine.environment(streams)
         await admin.jetstream().publish(streams.event("orders", "run1"), b"x")
         operator.delete()
         await operator.streams.survey()
@@ -261,13 +288,12 @@ async def test_a_project_that_comes_back_within_the_hour_has_its_events(engine: 
         operator.now = GONE_SECONDS + 1
         await operator.streams.survey()
         assert (await admin.jetstream().stream_info(streams.queue)).state.messages == 1
-    await admin.close()
+        await admin.close()
 
 
 async def test_nothing_is_deleted_while_the_cache_is_blind_nor_in_namespaces_of_others(
     engine: NatsServer,
 ) -> None:
-    admin = await engine.admin()
     async with Operator(engine).at_work() as operator:
         streams = operator.deploy()
         await until("connected", lambda: operator.connection.client)
@@ -282,12 +308,10 @@ async def test_nothing_is_deleted_while_the_cache_is_blind_nor_in_namespaces_of_
             for later in (0.0, 2 * GONE_SECONDS):
                 other.now = later
                 await other.streams.survey()
-            assert set(streams.names) <= await names(admin)
-    await admin.close()
+            assert set(streams.names) <= await names(engine)
 
 
 async def test_a_namespace_without_its_label_keeps_its_events(engine: NatsServer) -> None:
-    admin = await engine.admin()
     async with Operator(engine).at_work() as operator:
         streams = operator.deploy()
         await until("connected", lambda: operator.connection.client)
@@ -296,8 +320,7 @@ async def test_a_namespace_without_its_label_keeps_its_events(engine: NatsServer
         for later in (0.0, 2 * GONE_SECONDS):
             operator.now = later
             await operator.streams.survey()
-        assert {*streams.names, history_stream(ORGANISATION)} <= await names(admin)
-    await admin.close()
+        assert {*streams.names, history_stream(ORGANISATION)} <= await names(engine)
 
 
 async def test_streams_of_others_in_the_account_are_never_touched(
@@ -317,8 +340,8 @@ async def test_streams_of_others_in_the_account_are_never_touched(
         for later in (0.0, 2 * GONE_SECONDS):
             operator.now = later
             await operator.streams.survey()
-        assert "theirs" in await names(admin)
-        assert not set(streams.names) & await names(admin)
+        assert "theirs" in await names(engine)
+        assert not set(streams.names) & await names(engine)
         assert operator.streams.survey_result.foreign == 1
     await admin.close()
 
@@ -326,31 +349,71 @@ async def test_streams_of_others_in_the_account_are_never_touched(
 async def test_an_id_that_another_organisation_had_before_brings_none_of_its_events(
     engine: NatsServer,
 ) -> None:
-    admin = await engine.admin()
     async with Operator(engine).at_work() as operator:
         await until("connected", lambda: operator.connection.client)
         made = project(name=PROJECT)
         before = EventStreams(new_id(), environment_id(object_id(made), "production"))
-        owner = StreamOwner(release="ours", organisation=before.organisation, namespace="other")
-        await ensure_environment(admin.jetstream(), before, LIMITS, owner)
+        await engine.make_environment(before, LIMITS)
+        admin = await engine.environment(before)
         await admin.jetstream().publish(before.event("orders", "run1"), b"secret of the other")
         streams = operator.deploy()
         await until("made", lambda: operator.streams.queue.idle)
-        info = await admin.jetstream().stream_info(streams.queue)
+        own = await engine.environment(streams)
+        info = await own.jetstream().stream_info(streams.queue)
         assert info.state.messages == 0
         assert StreamOwner.of(info.config.metadata) == StreamOwner(
             release="ours", organisation=ORGANISATION, namespace=NAMESPACE
         )
-    await admin.close()
+        await own.close()
+        await admin.close()
 
 
-async def test_the_survey_counts_what_waits_and_what_is_dead(engine: NatsServer) -> None:
-    admin = await engine.admin()
-    jetstream = admin.jetstream()
+async def test_a_pod_cannot_have_its_own_stream_taken_for_that_of_another_environment(
+    engine: NatsServer,
+) -> None:
+    """By a reply subject, hostile code manages the streams of its own account as it likes."""
+    async with Operator(engine).at_work() as operator:
+        hostile, other = operator.deploy("hostile"), operator.deploy("other")
+        await until("connected", lambda: operator.connection.client)
+        await until("made", lambda: operator.streams.queue.idle)
+        admin = await engine.environment(hostile)
+        await admin.jetstream().delete_stream(hostile.dead_letters)
+        owner = StreamOwner(release="ours", organisation=ORGANISATION, namespace=NAMESPACE)
+        forged = StreamConfig(name=other.queue, subjects=["forged"], metadata=owner.to_metadata())
+        await admin.jetstream().add_stream(forged)
+        for _ in range(5):
+            await admin.jetstream().publish("forged", b"x")
+        await operator.streams.survey()
+        key = StreamKey(NAMESPACE, "other-production-engine")
+        assert operator.streams.survey_result.environments[key].queued == 0
+        assert operator.streams.survey_result.foreign == 1
+        await admin.close()
+
+
+async def test_other_limits_are_given_to_environments_that_are_there(engine: NatsServer) -> None:
     async with Operator(engine).at_work() as operator:
         streams = operator.deploy()
         await until("connected", lambda: operator.connection.client)
         await until("made", lambda: operator.streams.queue.idle)
+        await operator.streams.survey()
+        assert operator.streams.queue.idle, "nothing is made twice"
+        operator.streams._limits = replace(LIMITS, queue_bytes=32 << 20)
+        await operator.streams.survey()
+        await until("made anew", lambda: operator.streams.queue.idle)
+        admin = await engine.environment(streams)
+        assert (await admin.jetstream().stream_info(streams.queue)).config.max_bytes == 32 << 20
+        account = await admin.jetstream().account_info()
+        assert account.limits.max_storage == account_limits(operator.streams._limits).disk_bytes
+        await admin.close()
+
+
+async def test_the_survey_counts_what_waits_and_what_is_dead(engine: NatsServer) -> None:
+    async with Operator(engine).at_work() as operator:
+        streams = operator.deploy()
+        await until("connected", lambda: operator.connection.client)
+        await until("made", lambda: operator.streams.queue.idle)
+        admin = await engine.environment(streams)
+        jetstream = admin.jetstream()
         for number in range(3):
             await jetstream.publish(streams.event("orders", f"run{number}"), b"x")
         for number in range(2):
@@ -360,10 +423,10 @@ async def test_the_survey_counts_what_waits_and_what_is_dead(engine: NatsServer)
         reading = operator.streams.survey_result.environments[SECRET]
         assert (reading.queued, reading.waiting, reading.dead_letters) == (3, 0, 2)
         assert reading.oldest is not None
-        await jetstream.purge_stream(streams.runs, subject=streams.dead("run0"))
+        await jetstream.purge_stream(streams.dead_letters, subject=streams.dead("run0"))
         await operator.streams.survey()
         assert operator.streams.survey_result.environments[SECRET].dead_letters == 1
-    await admin.close()
+        await admin.close()
 
 
 async def test_more_streams_than_fit_one_answer_are_all_seen(engine: NatsServer) -> None:
@@ -371,10 +434,10 @@ async def test_more_streams_than_fit_one_answer_are_all_seen(engine: NatsServer)
         operator.streams._limits = StreamLimits(
             queue_bytes=1 << 20, runs_bytes=1 << 20, history_bytes=1 << 20
         )
-        for number in range(100):
+        for number in range(130):
             operator.deploy(f"shop-{number}")
         await until("connected", lambda: operator.connection.client)
         await until("all are made", lambda: operator.streams.queue.idle, within=60)
         await operator.streams.survey()
-        assert operator.streams.survey_result.streams == 301
+        assert operator.streams.survey_result.streams == 4 * 130 + 1
         assert operator.streams.survey_result.missing == 0

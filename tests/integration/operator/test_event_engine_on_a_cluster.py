@@ -16,6 +16,7 @@ from tests.harness.processes.nats_server import NatsServer, running_nats_server
 from tests.harness.session.waiting import eventually
 from tests.integration.operator.cluster_objects import NamespacedKubectl, project_spec
 from tests.integration.operator.running_operator import RunningOperator
+from tieline_core.engine.accounts import list_streams
 from tieline_core.engine.trust import EngineTrust, new_encryption_key
 from tieline_protocol.event_streams import EventStreams
 
@@ -94,8 +95,8 @@ def streams_of(acting: NamespacedKubectl, environment: str) -> EventStreams:
 
 def streams_in(engine: NatsServer) -> set[str]:
     async def names() -> set[str]:
-        client = await engine.admin()
-        found = {str(info.config.name) for info in await client.jetstream().streams_info()}
+        client = await engine.client(None, signer=engine.trust.system_users)
+        found = {stream.name for stream in await list_streams(client)}
         await client.close()
         return found
 
@@ -174,7 +175,7 @@ def test_a_dead_letter_is_seen_in_metrics_and_in_the_status_of_the_project(
     eventually("its streams", lambda: set(streams.names) <= streams_in(engine))
 
     async def bury() -> None:
-        client = await engine.admin()
+        client = await engine.environment(streams)
         await client.jetstream().publish(streams.dead("run1"), b"why")
         await client.close()
 

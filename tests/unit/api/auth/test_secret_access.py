@@ -39,11 +39,18 @@ class _Access:
 
 
 class _Secrets:
+    """Those of the cache, and those of the API server, which has seen more."""
+
     async def get(self, namespace: str, name: str) -> Mapping[str, Any] | None:
-        owners = {"mine": "uid", "others": "another uid"}
+        return self._secret(name, {"mine": ["uid"], "others": ["another uid"], "adopted": []})
+
+    async def read(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        return self._secret(name, {"mine": ["uid"], "others": ["another uid"], "adopted": ["uid"]})
+
+    def _secret(self, name: str, owners: Mapping[str, list[str]]) -> Mapping[str, Any] | None:
         if name not in owners:
             return None
-        return {"metadata": {"name": name, "ownerReferences": [{"uid": owners[name]}]}}
+        return {"metadata": {"name": name, "ownerReferences": [{"uid": uid} for uid in owners[name]]}}
 
 
 @pytest.mark.parametrize(
@@ -51,6 +58,7 @@ class _Secrets:
     [
         ([], ""),
         (["mine", "staged", "readable", "usable"], ""),
+        (["adopted"], ""),
         (["others"], "Secrets others:"),
         (["absent", "mine", "absent"], "Secrets absent:"),
         ([f"s{number}" for number in range(14)], "s11 and 2 more:"),

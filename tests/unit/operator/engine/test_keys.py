@@ -17,6 +17,7 @@ from tieline_core.kubernetes.resources import SECRETS
 from tieline_operator.engine.key_manager import KeyManager
 from tieline_operator.engine.keys import API_SECRET, CONFIG_SECRET, TRUST_SECRET
 from tieline_protocol.engine_credentials import Credentials
+from tieline_protocol.nkeys import KeyPair
 
 PLATFORM = "platform"
 
@@ -111,15 +112,19 @@ async def test_keys_of_an_administrator_are_used_and_left_alone() -> None:
     )
 
 
-async def test_a_signing_key_of_an_administrators_account_is_enough() -> None:
+async def test_the_api_gets_the_key_by_which_it_signs_users_in_environments() -> None:
     there = Keeping(FakeCluster())
-    trust = EngineTrust()
-    there.put_trust({"account": trust.account.public_key, "signer-seed": trust.signer.seed})
+    there.put_trust(whole_trust())
     assert await there.manager.refresh()
-    assert there.manager.signer is not None
-    assert there.manager.signer.account == trust.account.public_key
-    assert there.cluster[SECRETS].get(PLATFORM, CONFIG_SECRET) is None, "the servers are the administrator's"
-    assert there.values(API_SECRET)
+    assert there.manager.keys is not None
+    first = there.values(API_SECRET)
+    assert first["signer.seed"] == there.manager.keys.trust.api.seed
+    assert KeyPair.from_seed(first["signer.seed"]).public_key != there.manager.keys.trust.signer.public_key
+    there.put_trust(there.values(TRUST_SECRET) | {"api-seed": EngineTrust().api.seed})
+    assert await there.manager.refresh()
+    assert (
+        there.values(API_SECRET)["signer.seed"] == there.manager.keys.trust.api.seed != first["signer.seed"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,7 +138,7 @@ async def test_a_signing_key_of_an_administrators_account_is_enough() -> None:
         ),
         (whole_trust() | {"encryption-key": ""}, "encryption-key is missing"),
         (whole_trust() | {"previous-signer": "x"}, "previous-signer is no public key"),
-        ({"account": "x", "signer-seed": EngineTrust().signer.seed}, "account is no public key"),
+        (whole_trust() | {"api-seed": EngineTrust().operator.seed}, "api-seed is a seed of another kind"),
     ],
 )
 async def test_keys_that_cannot_be_used_are_told_once_and_left_alone(
