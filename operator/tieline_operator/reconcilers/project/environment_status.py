@@ -93,7 +93,9 @@ def status_of(
 ) -> dict[str, Any]:
     """The item of ``status.environments``. ``updatedAt`` moves when what runs, or the state, does."""
     message = (
-        computed.notice if computed.outcome.status == "True" else computed.outcome.message[:_MAX_MESSAGE]
+        "; ".join(filter(None, (computed.notice, dead_letter_notice(desired))))
+        if computed.outcome.status == "True"
+        else computed.outcome.message[:_MAX_MESSAGE]
     )
     same = previous is not None and (previous.status, previous.version) == (computed.state, computed.serving)
     moment = format_time(now)
@@ -117,6 +119,18 @@ def status_of(
         "deployedAt": _deployed_at(desired, previous, moment),
     }
     return {key: value for key, value in values.items() if value not in (None, "")}
+
+
+def dead_letter_notice(desired: DesiredEnvironment) -> str:
+    """Says that the environment has dead letters; empty while it has none.
+
+    The number is rounded down, so that the message changes rarely.
+    """
+    count = desired.queue_level.dead_letters
+    if not count:
+        return ""
+    query = f"runs?status=dead&project_env={desired.name}"
+    return f"{desired.name}: {count}+ dead letters; list them with GET {query}"
 
 
 def _deployed_at(desired: DesiredEnvironment, previous: EnvironmentStatus | None, moment: str) -> str | None:

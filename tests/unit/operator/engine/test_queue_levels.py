@@ -6,6 +6,7 @@ from tests.unit.operator.objects import NAMESPACE, project
 from tests.unit.operator.project_fixtures import reconciling
 from tests.unit.operator.reconcile_loop import CONFIG, ReconcileLoop
 from tieline_core.engine.trust import EngineTrust
+from tieline_core.kubernetes import resources as r
 from tieline_operator.engine.desired_streams import StreamKey
 from tieline_operator.engine.queue_levels import QUIET_SECONDS, QueueLevel, QueueLevels
 from tieline_operator.engine.stream_reconciler import EnvironmentReading
@@ -59,6 +60,20 @@ async def test_people_see_in_the_status_that_events_pile_up_and_that_some_are_de
     await there.until_quiet()
     assert "queued" not in there.environment()
     assert "deadLetters" not in there.environment()
+
+
+async def test_the_message_says_that_there_are_dead_letters_until_they_are_gone() -> None:
+    there = await deployed()
+    before = there.ready(r.PROJECTS, "order-sync")
+    there.queue_level = QueueLevel(0, 10)
+    assert await there.until_quiet() == 1
+    notice = "production: 10+ dead letters; list them with GET runs?status=dead&project_env=production"
+    assert there.ready(r.PROJECTS, "order-sync") == (*before[:2], f"{before[2]}; {notice}")
+    assert there.environment()["message"] == notice
+    there.queue_level = QueueLevel()
+    await there.until_quiet()
+    assert there.ready(r.PROJECTS, "order-sync") == before
+    assert "message" not in there.environment()
 
 
 async def test_an_empty_queue_and_a_restart_of_the_operator_write_nothing() -> None:
