@@ -558,7 +558,7 @@ async def test_pods_go_on_with_the_new_streams_when_the_volume_of_the_engine_is_
         await engine.make_environment(environment.streams, LIMITS)
         await ensure_history(operator.jetstream(), environment.streams.organisation, LIMITS)
         await operator.close()
-        # The client of the test does not come back by itself, as pods do: the server refused it until it had the account.
+        # The test's client does not come back by itself, as pods do: it was refused until there was the account.
         await environment.admin.close()
         environment.admin = await engine.environment(environment.streams)
 
