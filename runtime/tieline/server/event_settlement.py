@@ -40,7 +40,7 @@ _HAND_ON_SECONDS = 2.5
 _MAX_DEFERRAL_SECONDS = 30 * 86400
 """How long RetryLater may put an event off: it would hold up its key for ever."""
 _FIRST_REFUSAL = 10.0
-_LONGEST_REFUSAL = 900.0
+_LONGEST_REFUSAL = 600.0
 _COMPLAIN_SECONDS = 60.0
 _NO_ROOM_FOR_DEAD_LETTERS = (
     "There is no room for dead letters: delete or replay dead letters. Until then, events of this environment that "

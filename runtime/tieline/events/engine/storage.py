@@ -15,7 +15,15 @@ from nats.aio.msg import Msg
 from tieline.events.engine.connection import EngineConnection, RefusedByEngineError, parsed
 from tieline.events.queue import EventsUnavailableError, MessageTooLargeError, QueueFullError
 from tieline_protocol.event_streams import EventStreams
-from tieline_protocol.events import HEADER, MESSAGE_ID, SCHEDULE, SCHEDULE_TARGET, EventMetadata
+from tieline_protocol.events import (
+    HEADER,
+    MESSAGE_ID,
+    NO_ROLLUP,
+    ROLLUP,
+    SCHEDULE,
+    SCHEDULE_TARGET,
+    EventMetadata,
+)
 
 logger = logging.getLogger("tieline.events")
 
@@ -26,7 +34,6 @@ _TOO_LARGE = (10054, 10097)
 """JetStream's codes: of a message, and of its headers (64 KiB)."""
 _NOT_FOUND = 10043
 _TTL = "Nats-TTL"
-_ROLLUP = "Nats-Rollup"
 _UNTIL_HEADER = "Tieline-Until"
 _STEPS_TTL = "1440h"
 """Longer than most runs sleep; what a pod that was paused adds to a run that has ended goes by itself."""
@@ -91,7 +98,7 @@ class EngineStorage:
 
         It is asked to store a message that it refuses, and says before that if it has one of this id.
         """
-        headers = {MESSAGE_ID: message_id, _ROLLUP: "never"}
+        headers = {MESSAGE_ID: message_id, ROLLUP: NO_ROLLUP}
         try:
             answer = parsed(await self.connection.request(subject, headers=headers))
         except RefusedByEngineError:
