@@ -6,8 +6,9 @@ import asyncio
 import json
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.harness.processes.event_pods import LEASE, EventEnvironment, event_en
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
 from tests.harness.processes.running_runtime import RunningRuntime
 from tests.harness.session.waiting import eventually_async
+from tieline_core.engine.publisher import publish_event
 from tieline_core.engine.streams import StreamLimits
 from tieline_core.identity.ids import new_id
 from tieline_protocol.events import HEADER, EventMetadata, WebhookRequest
@@ -71,6 +73,14 @@ async def orders(ctx: Context, request: Request) -> None:
         raise Reject("\\N{GRINNING FACE}" * 1000)
     if order.get("fails") and DONE.read_text().count(f"order {order['id']} ") < 2:
         raise RuntimeError("away")
+
+
+@integration.event("stepped", retry=QUICK)
+async def stepped(ctx: Context, event: Event) -> None:
+    await ctx.step("book", lambda: 1)
+    write("booked")
+    await asyncio.sleep(2)
+    write("done stepped")
 
 
 @integration.event("task", retry=QUICK)
@@ -253,15 +263,32 @@ async def test_what_is_too_large_for_a_header_is_cut_rather_than_tried_for_ever(
     await admin.close()
 
 
-async def _fill_account(client: Client, environment: EventEnvironment) -> None:
+async def _fill(client: Client, subject_of: Callable[[str], str]) -> None:
     """With messages at subjects which nobody reads."""
     jetstream, size = client.jetstream(), 400_000
-    while size > 100:
-        subject = environment.streams.waiting(new_id())
+    while size:
         try:
-            await jetstream.publish(subject, b"x" * size)
+            await jetstream.publish(subject_of(new_id()), b"x" * size)
         except nats.js.errors.APIError:
             size //= 2
+
+
+async def test_a_run_ends_although_there_is_no_room_for_more_steps(
+    environment: EventEnvironment, http: aiohttp.ClientSession
+) -> None:
+    pod = environment.pod()
+    run = await published(http, pod, "stepped", {})
+    await written(environment, "booked")
+    await _fill(environment.admin, environment.streams.run_state)
+    await statuses(environment, [run], "succeeded")
+
+    async def nothing_waits() -> bool:
+        return await environment.waits() == 0
+
+    await eventually_async("acknowledged", nothing_waits, within=5)
+    # What its steps took made room to note that it has ended.
+    jetstream = environment.admin.jetstream()
+    await jetstream.get_last_msg(environment.streams.runs, environment.streams.ended(run))
 
 
 async def test_a_retry_that_there_is_no_room_for_is_tried_again_later(
@@ -274,7 +301,7 @@ async def test_a_retry_that_there_is_no_room_for_is_tried_again_later(
         await published(http, pod, "task", {"id": "C", "seconds": 2}),
     ]
     await written(environment, "begun A 1", "begun B 1", "begun C 1")
-    await _fill_account(environment.admin, environment)
+    await _fill(environment.admin, environment.streams.waiting)
 
     async def logged() -> bool:
         return "There is no room for retries" in pod.log.read_text()
@@ -339,6 +366,13 @@ async def test_an_id_is_that_of_one_event_whether_it_is_delayed_or_not(
         assert (await asked(http, pod, task, payload, id="1", **first))["run"]
         assert await asked(http, pod, task, payload, id="1", **second) == {"run": None}
         assert (await asked(http, pod, task, payload, id="2", **second))["run"]
+        # By REST.
+        metadata = EventMetadata(run=new_id(), kind="event", task=task, queued_at=time.time(), event_id="1")
+        for at in (None, datetime.now(UTC) + timedelta(seconds=1)):
+            stored = await publish_event(
+                environment.admin.jetstream(), environment.streams, metadata, b"{}", at=at, seconds=5
+            )
+            assert stored.duplicate
     await written(environment, "done task", "done keyed")
     await asyncio.sleep(3.5)
     assert sorted(environment.lines().count(f"done {task}") for task in ("task", "keyed")) == [2, 2]

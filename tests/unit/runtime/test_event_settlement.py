@@ -65,9 +65,13 @@ def test_who_cancels_a_run_as_it_ends_is_too_late(
                 cancelled.append(run)
                 runs.cancel(run)
 
+        def cancel_at_end(record: RunRecord) -> None:
+            if _of_end(record):
+                cancel_once(record.id)
+
         if moment == "record":
-            _before(monkeypatch, history, "write", lambda record: cancel_once(record.id))
-            _before(monkeypatch, history, "add", lambda record: _of_end(record) and cancel_once(record.id))
+            _before(monkeypatch, history, "write", cancel_at_end)
+            _before(monkeypatch, history, "add", cancel_at_end)
         else:
             _before(monkeypatch, MemoryQueue, "forget_steps", lambda _queue, run: cancel_once(run))
             _before(monkeypatch, queue, "_wait", lambda stored, _until: cancel_once(stored.metadata.run))
