@@ -9,7 +9,15 @@ from nats.js import JetStreamContext
 from nats.js.errors import APIError
 
 from tieline_protocol.event_streams import EventStreams, hashed
-from tieline_protocol.events import HEADER, MESSAGE_ID, SCHEDULE, SCHEDULE_TARGET, EventMetadata
+from tieline_protocol.events import (
+    HEADER,
+    MESSAGE_ID,
+    NO_ROLLUP,
+    ROLLUP,
+    SCHEDULE,
+    SCHEDULE_TARGET,
+    EventMetadata,
+)
 
 _STORE_FAILED = 10077
 _NO_SPACE = (10002, 10023, 10028, 10047)
@@ -73,10 +81,30 @@ async def publish_event(
         subject, stream = streams.keyed_event(hashed(metadata.key), metadata.run), streams.queue
     else:
         subject, stream = streams.event(metadata.task, metadata.run), streams.queue
+    if metadata.event_id is not None and metadata.kind == "event" and deduplicated_by is None:
+        elsewhere = streams.event(metadata.task, metadata.run) if at else streams.waiting(metadata.run)
+        before = await _accepted_before(jetstream, elsewhere, metadata.message_id, seconds=seconds)
+        if before is not None:
+            return before
     stored = await _publish(jetstream, subject, payload, headers, stream=stream, seconds=seconds)
     if metadata.key is not None and at is None:
         await _publish_token(jetstream, streams, hashed(metadata.key), stored, seconds=seconds)
     return stored
+
+
+async def _accepted_before(
+    jetstream: JetStreamContext, subject: str, message_id: str, *, seconds: float
+) -> Published | None:
+    """The event of this id in the stream of ``subject``, if it was stored within the stream's window.
+
+    The stream is asked to store a message that it refuses, and says before that if it has one of this id.
+    """
+    headers = {MESSAGE_ID: message_id, ROLLUP: NO_ROLLUP}
+    try:
+        found = await jetstream.publish(subject, b"", timeout=seconds, headers=headers)
+    except APIError:
+        return None
+    return Published(found.stream, found.seq, True) if found.duplicate else None
 
 
 async def publish_token(
