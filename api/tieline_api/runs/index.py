@@ -29,8 +29,8 @@ _VERSION = 3
 _REMOVED_AT_ONCE = 2000
 _EVICTED_AT_ONCE = 200
 """Who takes most is asked again after so many, so that nobody falls below the share of others."""
-_PUT_AT_ONCE = 1000
-"""Runs of one transaction: a message that has more than the file has room for is taken in parts."""
+_PUT_AT_ONCE = 50
+"""Runs of one transaction: a message that says more than the smallest file has room for is taken in parts."""
 _KEPT_SHARE = 0.9
 _HARD_SHARE = 1.25
 """The file may be so much larger than what runs may take: removing needs room, too."""
