@@ -27,9 +27,6 @@ from tieline_protocol.run_records import RunRecord
 Obj = Mapping[str, Any]
 RUNS = f"{PROJECT}/runs"
 RUN = f"{RUNS}/{{run_id}}"
-MAX_ATTEMPTS = 100
-MAX_STEPS = 1000
-"""Of all attempts together, in the answer about a run."""
 _COPIED = (
     "Another environment of the project has a run with this id: name the one that is meant (project_env)"
 )
@@ -59,7 +56,7 @@ async def get_run(call: Call[rest.RunQuery, None]) -> Reply:
     organisation = call.organisation.id
     run, warnings = await _need_run(call)
     history = call.platform.runs
-    attempts = await history.attempts(organisation, run, most=MAX_ATTEMPTS, most_steps=MAX_STEPS)
+    attempts = await history.attempts(organisation, run)
     warnings += history.warnings
     try:
         given = await history.input(organisation, run)

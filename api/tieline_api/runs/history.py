@@ -25,6 +25,10 @@ T = TypeVar("T")
 _BULK = 2
 COUNTED = 10_000
 """Runs of a list are counted so far."""
+MAX_ATTEMPTS = 100
+"""Of a run, in the answer about it."""
+MAX_STEPS = 1000
+"""Of all these attempts together."""
 _AWAY = "The event engine cannot be reached: runs and changes since then are missing"
 
 
@@ -119,7 +123,9 @@ class RunHistory:
             found += map(run_of_root, roots)
         return found
 
-    async def attempts(self, organisation: str, run: Run, *, most: int, most_steps: int) -> AttemptPage:
+    async def attempts(
+        self, organisation: str, run: Run, *, most: int = MAX_ATTEMPTS, most_steps: int = MAX_STEPS
+    ) -> AttemptPage:
         """The newest attempts of a run, with the newest steps."""
         if run.source == "span":
             only = Attempt(

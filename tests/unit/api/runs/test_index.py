@@ -364,10 +364,10 @@ def test_an_environment_with_large_records_displaces_its_own_alone(small: RunInd
 
 
 def test_what_is_oldest_the_stream_says_and_not_the_record(small: RunIndex) -> None:
-    first = fill(small, ENVIRONMENTS[0], 1, 100, queued_at=NOW + 10**6)
-    last = fill(small, ENVIRONMENTS[0], 2, 3000, queued_at=NOW - 10**6)
+    first = fill(small, ENVIRONMENTS[0], 1, 100, error=None, queued_at=NOW + 10**6)
+    last = fill(small, ENVIRONMENTS[0], 2, 8000, error=None, queued_at=NOW - 10**6)
     small.bound()
-    kept = {run.id for run in small.page(EVERYWHERE, PageRequest(first=5000), 5000)}
+    kept = {run.id for run in small.page(EVERYWHERE, PageRequest(first=9000), 9000)}
     assert (kept.isdisjoint(first), last[-1] in kept) == (True, True)
 
 
