@@ -38,6 +38,8 @@ class StoredMessage:
     subject: str
     headers: Mapping[str, str]
     data: bytes
+    stored_at: float | None = None
+    """Seconds since 1970, by the engine's clock; of messages that a stream is read by."""
 
 
 class EngineRequests(ABC):

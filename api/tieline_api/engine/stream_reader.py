@@ -148,7 +148,11 @@ class _Reader:
             raise EngineUnavailableError
         self._expected += 1
         message = StoredMessage(
-            metadata.sequence.stream, received.subject, received.headers or {}, received.data
+            metadata.sequence.stream,
+            received.subject,
+            received.headers or {},
+            received.data,
+            metadata.timestamp.timestamp(),
         )
         return message, int(metadata.num_pending or 0)
 

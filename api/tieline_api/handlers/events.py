@@ -3,14 +3,13 @@
 import time
 from typing import Any
 
-import orjson
-
 from tieline_api import errors
 from tieline_api.auth.permissions import permission
 from tieline_api.body_limits import BodyKind
 from tieline_api.conversion.projects import environment_items, environment_status, served_version
 from tieline_api.handlers.activation_lookup import EnvironmentRef, activations_of, environment_in_path
 from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
+from tieline_api.http.request_body import member_text
 from tieline_api.schemas import runs as rest
 from tieline_api.use_cases import run_actions
 from tieline_api.use_cases.project_lookup import versions_of
@@ -44,7 +43,7 @@ async def publish_event(call: Call[None, rest.EventCreate]) -> Reply:
         call.platform,
         streams,
         metadata,
-        orjson.dumps(body.payload),
+        member_text(call.raw, "payload"),
         at=run_actions.time_of(now + body.delay) if body.delay else None,
     )
     run: str | None = metadata.run

@@ -32,6 +32,8 @@ class Call(Generic[Q, B]):
     path: Mapping[str, str]
     query: Q
     body: B
+    raw: bytes = b""
+    """The body as it was sent: JSON whose values, such as numbers, are to stay as they are."""
     if_match: str | None = None
     """The value of If-Match; a write compares it with the object it changes."""
     upload: BinaryIO | None = None

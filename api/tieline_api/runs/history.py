@@ -12,8 +12,9 @@ from tieline_api.engine.environments import EnvironmentEngines
 from tieline_api.engine.errors import EngineUnavailableError
 from tieline_api.engine.followers import Followers
 from tieline_api.engine.requests import StoredMessage
+from tieline_api.errors import ApiError
 from tieline_api.runs.index import RunIndex
-from tieline_api.runs.model import Attempt, PageRequest, Run, RunFilter
+from tieline_api.runs.model import Attempt, AttemptPage, PageRequest, Run, RunFilter
 from tieline_api.runs.roots import root_query, run_of_root
 from tieline_api.sqlite_files import TooSlowError
 from tieline_api.traces.backends import Traces
@@ -26,6 +27,10 @@ T = TypeVar("T")
 _BULK = 2
 COUNTED = 10_000
 """Runs of a list are counted so far."""
+MAX_ATTEMPTS = 100
+"""Of a run, in the answer about it."""
+MAX_STEPS = 1000
+"""Of all these attempts together."""
 _AWAY = "The event engine cannot be reached: runs and changes since then are missing"
 
 
@@ -101,30 +106,50 @@ class RunHistory:
         return await self._read(lambda: self._index.page(wanted, PageRequest(first=limit), limit))
 
     async def get(self, organisation: str, environments: Sequence[str], identifier: str) -> Run | None:
-        """A run of one of the environments."""
-        await self._followers.need(organisation)
-        found = await self._read(lambda: self._index.get(organisation, environments, identifier))
-        if found is not None:
-            return found
-        wanted = RunFilter(organisation=organisation, environments=tuple(environments))
-        query = root_query(wanted, PageRequest(first=1), 1, identifier=identifier)
-        roots = await self._traces.roots(query) if query else []
-        return run_of_root(roots[0]) if roots else None
+        """The run of one of the environments that is meant by an id."""
+        return next(iter(await self.find(organisation, environments, identifier)), None)
 
-    async def attempts(self, organisation: str, run: Run) -> list[Attempt]:
-        """The attempts of a run, oldest first."""
+    async def find(self, organisation: str, environments: Sequence[str], identifier: str) -> list[Run]:
+        """The run with this id of each of the environments that has one. The one that is meant comes first.
+
+        An id is random, so two environments have the same one only where one of them has copied it. Of those in the
+        history the first that the engine has stored is the original. Spans come after them, since nobody but who
+        sends a span says when that was.
+        """
+        await self._followers.need(organisation)
+        found = await self._read(lambda: self._index.find(organisation, environments, identifier))
+        reported = {run.environment for run in found}
+        for environment in environments:
+            if environment in reported:
+                continue
+            wanted = RunFilter(organisation=organisation, environments=(environment,))
+            query = root_query(wanted, PageRequest(first=1), 1, identifier=identifier)
+            try:
+                roots = await self._traces.roots(query) if query else []
+            except ApiError:
+                if not reported:
+                    raise
+                break
+            found += map(run_of_root, roots)
+        return found
+
+    async def attempts(
+        self, organisation: str, run: Run, *, most: int = MAX_ATTEMPTS, most_steps: int = MAX_STEPS
+    ) -> AttemptPage:
+        """The newest attempts of a run, with the newest steps."""
         if run.source == "span":
-            return [
-                Attempt(
-                    number=1,
-                    status=run.status,
-                    started_at=run.started_at,
-                    ended_at=run.ended_at,
-                    error=run.error,
-                    trace_id=run.trace_id,
-                )
-            ]
-        return await self._read(lambda: self._index.attempts(organisation, run))
+            only = Attempt(
+                number=1,
+                status=run.status,
+                started_at=run.started_at,
+                ended_at=run.ended_at,
+                error=run.error,
+                trace_id=run.trace_id,
+            )
+            return AttemptPage([only])
+        return await self._read(
+            lambda: self._index.attempts(organisation, run, most=most, most_steps=most_steps)
+        )
 
     async def by_event(self, streams: EventStreams, task: str, event_id: str) -> Run | None:
         """The run of the event with this id, as far as it is known."""

@@ -78,6 +78,11 @@ class SpanReader:
                 self._store.put(owner, spans, seconds=_ROOM_SECONDS)
         self._store.reached(organisation, messages[-1].sequence)
 
+    def skip(self, organisation: str, message: StoredMessage) -> None:
+        """Goes on after a message that cannot be taken."""
+        self._store.dropped["malformed"] += 1
+        self._store.reached(organisation, message.sequence)
+
     def forget(self, organisation: str) -> None:
         """Spans have their own time."""
 

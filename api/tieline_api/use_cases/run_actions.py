@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 
 from tieline_api import errors
@@ -15,11 +15,12 @@ from tieline_api.engine.stream_reader import stream_state
 from tieline_api.errors import ApiError
 from tieline_api.runs.history import RunInput, input_of
 from tieline_api.runs.model import Run, RunFilter
+from tieline_api.runs.records import MAX_STEPS
 from tieline_core.engine.publisher import Published, is_task, publish_event, publish_token
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import MAX_EVENT_BYTES, EventStreams, hashed
 from tieline_protocol.events import EventMetadata, InvalidEventError
-from tieline_protocol.run_records import ENDED, RunRecord, RunStatus
+from tieline_protocol.run_records import ENDED, RunFacts, RunRecord, RunStatus
 
 logger = logging.getLogger("tieline.runs")
 
@@ -187,6 +188,10 @@ def _no_input(run: Run) -> str:
             "The webhook's request is not kept, so it cannot be sent again: it was answered directly. Queued webhooks, "
             "and direct ones while settings.keepInputs is set, can be run again"
         )
+    if run.discarded_at is not None:
+        return (
+            "The run's dead letter was discarded, and the history does not have its input: send it as payload"
+        )
     return "The run's input is not kept any more: send it as payload"
 
 
@@ -217,12 +222,26 @@ async def cancel(platform: Dependencies, organisation: str, run: Run) -> None:
         await _record(platform, streams, await _ended(platform, organisation, run, "cancelled", given))
 
 
+async def discard(platform: Dependencies, organisation: str, run: Run) -> None:
+    """Removes the dead letter of a run, which stays in the history as discarded. Raises ApiError, 409 for others.
+
+    What the letter alone had is gone then; the history keeps what it has.
+    """
+    if run.status != "dead":
+        raise errors.conflict(f"The run is {run.status}: only dead runs have a dead letter to discard")
+    streams = EventStreams(organisation, run.environment)
+    await platform.environments.of(streams).purge(streams.dead_letters, streams.dead(run.id))
+    if run.discarded_at is None:
+        ended = await _ended(platform, organisation, run, "dead", None)
+        await platform.runs.write(streams, replace(ended, discarded_at=ended.at))
+
+
 async def replay_all(platform: Dependencies, wanted: RunFilter, *, dry_run: bool) -> Affected:
     """Runs again all runs of a filter that can be, and were not yet. Raises ApiError."""
     return await _with_all(
         platform,
         wanted,
-        applies=lambda run: run.replayed_by is None and not why_not_again(run),
+        applies=lambda run: run.replayed_by is None and run.discarded_at is None and not why_not_again(run),
         act=lambda run: replay(platform, wanted.organisation, run, once=True),
         dry_run=dry_run,
     )
@@ -235,6 +254,17 @@ async def cancel_all(platform: Dependencies, wanted: RunFilter, *, dry_run: bool
         wanted,
         applies=lambda run: run.status not in ENDED,
         act=lambda run: cancel(platform, wanted.organisation, run),
+        dry_run=dry_run,
+    )
+
+
+async def discard_all(platform: Dependencies, wanted: RunFilter, *, dry_run: bool) -> Affected:
+    """Discards the dead letters of all runs of a filter that are dead. Raises ApiError."""
+    return await _with_all(
+        platform,
+        wanted,
+        applies=lambda run: run.status == "dead" and run.discarded_at is None,
+        act=lambda run: discard(platform, wanted.organisation, run),
         dry_run=dry_run,
     )
 
@@ -310,26 +340,15 @@ async def _ended(
 ) -> RunRecord:
     """The record of a run that no pod will run any more, with its input; what its last attempt did stays."""
     now = time.time()
-    last = (await platform.runs.attempts(organisation, run))[-1:]
+    last = (await platform.runs.attempts(organisation, run, most=1, most_steps=MAX_STEPS)).attempts
+    facts = {one.name: getattr(run, one.name) for one in fields(RunFacts)}
     return RunRecord(
-        id=run.id,
-        kind=run.kind,
-        task=run.task,
-        status=status,
-        attempt=run.attempt,
+        **{**facts, "status": status},
         queued_at=run.queued_at / _NANOSECONDS,
         at=now,
-        attempts=run.attempts,
-        user=run.user,
-        activation_id=run.activation_id,
-        version=run.version,
-        key=run.key,
-        event_id=run.event_id,
         started_at=_seconds(run.started_at),
         ended_at=_seconds(run.ended_at) or (now if status == "cancelled" else None),
-        error=run.error,
-        trace_id=run.trace_id,
-        replay_of=run.replay_of,
+        discarded_at=_seconds(run.discarded_at),
         steps=tuple(last[0].steps) if last else (),
         input=given.payload if given else None,
         request=given.request if given else None,

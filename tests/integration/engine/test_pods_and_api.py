@@ -129,7 +129,7 @@ async def test_events_that_the_api_sends_run_and_are_shown(platform: Platform) -
         found = await platform.until(run, "succeeded")
         assert (found.attempt, found.version, found.task) == (1, "v1", "order.created")
         attempts = await platform.one.history.attempts(platform.streams.organisation, found)
-        assert [step.name for one in attempts for step in one.steps] == ["book"]
+        assert [step.name for one in attempts.attempts for step in one.steps] == ["book"]
         given = await platform.one.history.input(platform.streams.organisation, found)
         assert given is not None
         assert json.loads(given.payload)["customer"] in ("ann", "ben")
