@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from tieline_api.engine import followers
-from tieline_api.engine.connection import Engine, StoredMessage
+from tieline_api.engine.connection import Engine
 from tieline_api.engine.errors import EngineUnavailableError
 from tieline_api.engine.followers import Follower
+from tieline_api.engine.requests import StoredMessage
 from tieline_api.engine.stream_reader import StreamBatch, StreamState
 from tieline_api.sqlite_files import TooSlowError
 
