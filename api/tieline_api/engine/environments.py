@@ -66,6 +66,8 @@ class _Held:
     streams: EventStreams
     opening: asyncio.Task[Client] = field(init=False)
     users: int = 0
+    waits: bool = False
+    """Whether it waits for a slot."""
     last_used: float = field(default_factory=time.monotonic)
     renewed_at: float = field(default_factory=lambda: time.monotonic() + _RENEW_SECONDS)
     retired: bool = False
@@ -161,7 +163,10 @@ class EnvironmentEngines:
         finally:
             held.users -= 1
             held.last_used = time.monotonic()
-            if held.retired:
+            if held.users == 0 and held.waits:
+                held.opening.cancel()
+                self._retire(held)
+            elif held.retired:
                 self._retire(held)
             else:
                 self._make_room()
@@ -207,7 +212,7 @@ class EnvironmentEngines:
     async def _open(self, held: _Held, signer: EnvironmentSigner) -> Client:
         """Connects, in a slot of its own. Raises NoStreamError and EngineUnavailableError."""
         try:
-            await self._take_slot()
+            await self._take_slot(held)
             try:
                 client = await self._connect(held.streams, signer)
             except BaseException:
@@ -229,17 +234,16 @@ class EnvironmentEngines:
         held.last_used = time.monotonic()
         return client
 
-    async def _take_slot(self) -> None:
-        """Waits until there is room for one more connection."""
+    async def _take_slot(self, held: _Held) -> None:
+        """Waits until there is room for one more connection, or nobody wants it any more."""
         self._waiting += 1
+        held.waits = True
         try:
             self._make_room()
-            async with asyncio.timeout(TIMEOUT):
-                await self._slots.acquire()
-        except TimeoutError:
-            raise EngineUnavailableError from None
+            await self._slots.acquire()
         finally:
             self._waiting -= 1
+            held.waits = False
 
     def _make_room(self) -> None:
         """Begins to close as many unused connections as others wait for."""

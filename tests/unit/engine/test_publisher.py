@@ -12,7 +12,7 @@ from nats.js.errors import APIError, ServerError
 from tieline_core.engine.publisher import Published, StreamFullError, is_full, is_task, publish_event
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import EventStreams, hashed
-from tieline_protocol.events import EventMetadata
+from tieline_protocol.events import ROLLUP, EventMetadata
 
 STREAMS = EventStreams(new_id(), new_id())
 FULL = APIError(code=503, err_code=10077, description="maximum bytes exceeded")
@@ -22,7 +22,15 @@ TAKEN = APIError(code=503, err_code=10077, description="maximum messages per sub
 class JetStream:
     """Takes messages, but for those at subjects with an answer of its own."""
 
-    def __init__(self, refusals: dict[str, APIError] | None = None, *, duplicate: bool = False) -> None:
+    def __init__(
+        self,
+        refusals: dict[str, APIError] | None = None,
+        *,
+        duplicate: bool = False,
+        known: bool = False,
+    ) -> None:
+        """``known``: whether the other stream has had an event of the same id."""
+        self._known = known
         self.published: list[tuple[str, bytes, dict[str, str]]] = []
         self.deleted: list[tuple[str, int]] = []
         self._refusals = refusals or {}
@@ -32,6 +40,10 @@ class JetStream:
         for part, error in self._refusals.items():
             if part in subject:
                 raise error
+        if ROLLUP in options["headers"]:
+            if self._known:
+                return PubAck(stream="other", seq=7, duplicate=True)
+            raise APIError(code=400, err_code=10111, description="rollups not permitted")
         self.published.append((subject, payload, options["headers"]))
         return PubAck(stream=options["stream"], seq=len(self.published), duplicate=self._duplicate)
 
@@ -55,6 +67,13 @@ async def test_an_event_without_a_key_is_one_message() -> None:
     assert subject == f"ev.{STREAMS.organisation}.{STREAMS.environment}.a/b.{event.run}"
     assert headers["Nats-Msg-Id"] == event.message_id
     assert EventMetadata.parse(headers) == event
+
+
+async def test_an_event_that_the_other_stream_has_had_is_not_stored_again() -> None:
+    jetstream = JetStream(known=True)
+    assert await publish(jetstream, metadata(event_id="7")) == Published("other", 7, duplicate=True)
+    assert jetstream.published == []
+    assert not (await publish(jetstream, metadata())).duplicate, "events without an id are not looked for"
 
 
 async def test_an_event_with_a_key_comes_before_its_token_which_may_be_there() -> None:

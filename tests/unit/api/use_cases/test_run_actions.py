@@ -79,7 +79,8 @@ class History:
 
 def platform_of(history: History) -> tuple[Dependencies, Engine]:
     engine = Engine()
-    return cast(Dependencies, SimpleNamespace(engine=engine, runs=history)), engine
+    environments = SimpleNamespace(of=lambda streams: engine if streams == STREAMS else None)
+    return cast(Dependencies, SimpleNamespace(environments=environments, runs=history)), engine
 
 
 async def test_a_dead_letter_is_removed_and_the_run_stays_dead_with_a_mark() -> None:
