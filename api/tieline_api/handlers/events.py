@@ -95,6 +95,7 @@ OPERATIONS = (
         handler=publish_event,
         permissions=permission("patch", "projects"),
         size=BodyKind.EVENT,
+        keeps_body=True,
         success=202,
         response=rest.EventAccepted,
         example={

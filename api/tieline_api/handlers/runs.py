@@ -455,6 +455,7 @@ OPERATIONS = (
         permissions=permission("patch", "projects"),
         body_optional=True,
         size=BodyKind.EVENT,
+        keeps_body=True,
         success=202,
         response=rest.Run,
         example={"payload": {"id": "A-1001"}},

@@ -76,10 +76,11 @@ class Dispatcher:
                 path=request.match_info,
                 query=query,
                 body=body,
-                raw=raw,
+                raw=raw if operation.keeps_body else b"",
                 if_match=request.headers.get("If-Match") if operation.conditional else None,
                 upload=upload.file if upload is not None else None,
             )
+            del raw
             writes = revisions.recording()
             request[WRITES] = writes
             reply = await operation.handler(call)

@@ -431,6 +431,10 @@ def _evict(connection: sqlite3.Connection) -> int:
         "order by last_at limit ?",
         (*most, _EVICTED_AT_ONCE),
     ).fetchall()
+    if not found:
+        # Nothing is left to count: others are next.
+        connection.execute("delete from usage where organisation = ? and environment = ?", most)
+        return 1
     return _remove(connection, found)
 
 

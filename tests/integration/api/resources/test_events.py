@@ -50,6 +50,17 @@ def test_an_event_reaches_the_pods(deployed: Deployed) -> None:
     assert (shown["status"], shown["attempt"], shown["attemptHistory"]) == ("queued", 0, [])
 
 
+def test_a_payload_reaches_the_pods_as_it_was_sent(deployed: Deployed) -> None:
+    payload = b'{"id": 123456789012345678901234567890, "amount": 1.10, "a": 1, "a": 2}'
+    body = b'{"task": "order.created", "payload": %b }' % payload
+    answer = deployed.client("POST", events(deployed), raw=body)
+    assert answer.status == 202, answer.raw
+    (message,) = fetched(deployed.engine, deployed.streams, deployed.streams.queue)
+    assert message.data == payload
+    refused = deployed.client("POST", events(deployed), raw=body.replace(b"1.10", b"1e400"))
+    assert (refused.status, refused.json["code"]) == (400, "malformed")
+
+
 def test_an_event_with_the_same_id_is_stored_once(deployed: Deployed) -> None:
     for key in (None, "ann"):
         body = {"task": f"t-{key}", "payload": 1, "id": "same", "key": key}
