@@ -82,8 +82,10 @@ async def publish_event(
     else:
         subject, stream = streams.event(metadata.task, metadata.run), streams.queue
     if metadata.event_id is not None and metadata.kind == "event" and deduplicated_by is None:
-        elsewhere = streams.event(metadata.task, metadata.run) if at else streams.waiting(metadata.run)
-        before = await _accepted_before(jetstream, elsewhere, metadata.message_id, seconds=seconds)
+        other, there = streams.later, streams.waiting(metadata.run)
+        if at is not None:
+            other, there = streams.queue, streams.event(metadata.task, metadata.run)
+        before = await _accepted_before(jetstream, there, metadata.message_id, stream=other, seconds=seconds)
         if before is not None:
             return before
     stored = await _publish(jetstream, subject, payload, headers, stream=stream, seconds=seconds)
@@ -93,15 +95,15 @@ async def publish_event(
 
 
 async def _accepted_before(
-    jetstream: JetStreamContext, subject: str, message_id: str, *, seconds: float
+    jetstream: JetStreamContext, subject: str, message_id: str, *, stream: str, seconds: float
 ) -> Published | None:
-    """The event of this id in the stream of ``subject``, if it was stored within the stream's window.
+    """The event of this id in a stream that has ``subject``, if it was stored within the stream's window.
 
     The stream is asked to store a message that it refuses, and says before that if it has one of this id.
     """
     headers = {MESSAGE_ID: message_id, ROLLUP: NO_ROLLUP}
     try:
-        found = await jetstream.publish(subject, b"", timeout=seconds, headers=headers)
+        found = await jetstream.publish(subject, b"", timeout=seconds, stream=stream, headers=headers)
     except APIError:
         return None
     return Published(found.stream, found.seq, True) if found.duplicate else None
