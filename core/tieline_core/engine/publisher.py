@@ -1,5 +1,6 @@
 """Publishes events, as ``tieline_protocol.event_streams`` says where they are kept."""
 
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -90,7 +91,10 @@ async def publish_event(
             return before
     stored = await _publish(jetstream, subject, payload, headers, stream=stream, seconds=seconds)
     if metadata.key is not None and at is None:
-        await _publish_token(jetstream, streams, hashed(metadata.key), stored, seconds=seconds)
+        # Where there is no room for the token, pods find the key later. Were the event deleted, the engine would still
+        # take it for a duplicate when it is sent again.
+        with contextlib.suppress(StreamFullError):
+            await publish_token(jetstream, streams, hashed(metadata.key), seconds=seconds)
     return stored
 
 
@@ -118,18 +122,6 @@ async def publish_token(
     except APIError as error:
         if not _is_taken(error):
             raise
-
-
-async def _publish_token(
-    jetstream: JetStreamContext, streams: EventStreams, key_hash: str, event: Published, *, seconds: float
-) -> None:
-    """Says that a key has events. The event that was stored for it goes where there is no room for the token."""
-    try:
-        await publish_token(jetstream, streams, key_hash, seconds=seconds)
-    except StreamFullError:
-        if not event.duplicate:
-            await jetstream.delete_msg(streams.queue, event.sequence)
-        raise
 
 
 async def _publish(

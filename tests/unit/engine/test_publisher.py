@@ -32,7 +32,6 @@ class JetStream:
     ) -> None:
         """``known`` is a stream and an id that it has."""
         self.published: list[tuple[str, bytes, dict[str, str]]] = []
-        self.deleted: list[tuple[str, int]] = []
         self._refusals = refusals or {}
         self._duplicate = duplicate
         self._known = known
@@ -47,10 +46,6 @@ class JetStream:
                 raise error
         self.published.append((subject, payload, options["headers"]))
         return PubAck(stream=options["stream"], seq=len(self.published), duplicate=self._duplicate)
-
-    async def delete_msg(self, stream: str, sequence: int) -> bool:
-        self.deleted.append((stream, sequence))
-        return True
 
 
 def metadata(**fields: Any) -> EventMetadata:
@@ -91,18 +86,13 @@ async def test_an_event_with_a_key_comes_before_its_token_which_may_be_there() -
         ]
         assert subjects == expected
         assert all("Nats-Msg-Id" not in headers for _, _, headers in jetstream.published[1:])
-        assert jetstream.deleted == []
 
 
-async def test_an_event_for_whose_token_there_is_no_room_is_not_stored() -> None:
-    jetstream = JetStream({"~key": FULL})
+async def test_an_event_for_whose_token_there_is_no_room_is_accepted_as_pods_find_its_key() -> None:
+    jetstream, event = JetStream({"~key": FULL}), metadata(key="ann")
+    assert await publish(jetstream, event) == Published(STREAMS.queue, 1, duplicate=False)
     with pytest.raises(StreamFullError):
-        await publish(jetstream, metadata(key="ann"))
-    assert jetstream.deleted == [(STREAMS.queue, 1)]
-    known = JetStream({"~key": FULL}, duplicate=True)
-    with pytest.raises(StreamFullError):
-        await publish(known, metadata(key="ann"))
-    assert known.deleted == []
+        await publish(JetStream({"key.": FULL}), event)
 
 
 async def test_a_delayed_event_waits_for_its_time() -> None:
