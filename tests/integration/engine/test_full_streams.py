@@ -230,6 +230,34 @@ async def test_events_wait_for_room_among_the_dead_letters_and_hold_up_nobody(
     assert await environment.waits() == 0
 
 
+async def test_an_event_with_a_key_is_not_lost_where_there_is_no_room_for_its_token(
+    environment: EventEnvironment, http: aiohttp.ClientSession
+) -> None:
+    pod, payload = environment.pod(), {"id": "A", "key": "ann"}
+    jetstream, streams = environment.admin.jetstream(), environment.streams
+
+    def subject(run: str) -> str:
+        return streams.keyed_event("nobody", run)
+
+    room = 300
+    while True:
+        filler = await jetstream.publish(subject(new_id()), b"x" * room)
+        await _fill(environment.admin, subject)
+        await jetstream.delete_msg(streams.queue, filler.seq)
+        answer = await asked(http, pod, "keyed", payload, id="1")
+        if answer.get("error") != "QueueFullError":
+            break
+        room += 20
+    # Whatever the first answer was: who sends it again is told that it is stored, and so it must be.
+    again = await asked(http, pod, "keyed", payload, id="1")
+    assert "A key waits for room" in pod.log.read_text()
+    assert again == {"run": None}
+    await jetstream.purge_stream(streams.queue, subject=subject("*"))
+    # Pods look for keys without a token once a minute, and when they begin.
+    environment.pod()
+    await written(environment, "done A")
+
+
 def letters_and_log(environment: EventEnvironment) -> Any:
     async def seen() -> object:
         return await letters(environment), environment.pods[0].log.read_text()[-5000:]

@@ -19,13 +19,7 @@ from tieline.events.engine.keys import KeyedEvents
 from tieline.events.engine.pull import Puller
 from tieline.events.engine.storage import RELEASED, EngineStorage
 from tieline.events.engine.waiting_limit import WaitingLimit
-from tieline.events.queue import (
-    Delivery,
-    DeliveryHandler,
-    EventsUnavailableError,
-    MessageTooLargeError,
-    QueueFullError,
-)
+from tieline.events.queue import Delivery, DeliveryHandler, EventsUnavailableError, QueueFullError
 from tieline_protocol.event_streams import KEY_TOKEN, LEASE_SECONDS, hashed, subject_parts
 from tieline_protocol.events import HEADER, MESSAGE_ID, EventMetadata, InvalidEventError
 
@@ -88,10 +82,10 @@ class EngineQueue(EngineStorage):
         if stored:
             try:
                 await self.publish_token(key)
-            except (QueueFullError, MessageTooLargeError):
-                # It was not accepted, so it must not be run.
-                await self.delete_of_key(key, metadata.run)
-                raise
+            except QueueFullError as error:
+                # The event is stored, and its key is found once there is room. Were it deleted, the engine would still
+                # take it for a duplicate when it is sent again.
+                logger.warning("A key waits for room in the queue, for a minute at least: %s", reason(error))
         return stored
 
     async def run(self, handle: DeliveryHandler, *, capacity: int, cancel: Callable[[str], None]) -> None:

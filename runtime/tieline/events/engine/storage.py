@@ -126,13 +126,6 @@ class EngineStorage:
             streams.queue, seq=position, next_by_subj=streams.events_of_key(key_hash)
         )
 
-    async def delete_of_key(self, key_hash: str, run: str) -> None:
-        """Delete an event of a key by its run."""
-        streams = self.streams
-        found = await self.connection.get(f"{streams.queue}.{streams.keyed_event(key_hash, run)}")
-        if found is not None:
-            await self.delete(int((found.headers or {})["Nats-Sequence"]))
-
     async def delete(self, sequence: int) -> None:
         """Delete a message of the queue's stream."""
         try:
