@@ -26,11 +26,22 @@ save() {
 
 restore() {
     [ -d "$2" ] || return 0
+    # Several servers need a moment after a stream is deleted.
+    attempt=1
+    until replace "$1" "$2"; do
+        [ "$attempt" -lt 5 ] || return 1
+        attempt=$((attempt + 1))
+        echo "Trying again" >&2
+        sleep 3
+    done
+}
+
+replace() {
     # nats does not restore a stream that exists.
-    nats --server "$server" --creds "$1" stream ls --names </dev/null |
-        while read -r stream; do
-            nats --server "$server" --creds "$1" stream rm --force "$stream" </dev/null
-        done
+    streams=$(nats --server "$server" --creds "$1" stream ls --names </dev/null) || return 1
+    for stream in $streams; do
+        nats --server "$server" --creds "$1" stream rm --force "$stream" </dev/null || return 1
+    done
     nats --server "$server" --creds "$1" account restore "$2" </dev/null
 }
 
