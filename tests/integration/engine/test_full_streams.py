@@ -237,7 +237,7 @@ async def test_an_event_with_a_key_is_not_lost_where_there_is_no_room_for_its_to
     jetstream, streams = environment.admin.jetstream(), environment.streams
 
     def subject(run: str) -> str:
-        return streams.keyed_event("nobody", run)
+        return streams.keyed_event("nobody", f"{run}.filler")
 
     room = 300
     while True:
