@@ -24,6 +24,8 @@ from tieline_operator.workload.pods import (
 )
 
 _MAX_MESSAGE = 8192
+_LONG_MINUTES = 10
+"""How long the oldest event may be queued before the message says so."""
 # A restart is reported for this long after the pod serves again.
 _NOTICE_SECONDS = 600
 
@@ -93,7 +95,7 @@ def status_of(
 ) -> dict[str, Any]:
     """The item of ``status.environments``. ``updatedAt`` moves when what runs, or the state, does."""
     message = (
-        "; ".join(filter(None, (computed.notice, dead_letter_notice(desired))))
+        "; ".join(filter(None, (computed.notice, queue_notice(desired))))
         if computed.outcome.status == "True"
         else computed.outcome.message[:_MAX_MESSAGE]
     )
@@ -112,6 +114,7 @@ def status_of(
         "readyReplicas": computed.ready_replicas,
         # Most queues are empty: then nothing is written.
         "queued": desired.queue_level.queued or None,
+        "oldestQueuedMinutes": desired.queue_level.oldest_minutes or None,
         "deadLetters": desired.queue_level.dead_letters or None,
         "publicUrl": desired.public_url,
         "createdAt": format_time(previous.created_at) if previous else moment,
@@ -121,16 +124,26 @@ def status_of(
     return {key: value for key, value in values.items() if value not in (None, "")}
 
 
-def dead_letter_notice(desired: DesiredEnvironment) -> str:
-    """Says that the environment has dead letters; empty while it has none.
+def queue_notice(desired: DesiredEnvironment) -> str:
+    """Says that events wait for long, and that there are dead letters; empty while neither is so.
 
-    The number is rounded down, so that the message changes rarely.
+    Numbers are rounded down, so that the message changes rarely.
     """
-    count = desired.queue_level.dead_letters
-    if not count:
-        return ""
-    query = f"runs?status=dead&project_env={desired.name}"
-    return f"{desired.name}: {count}+ dead letters; list them with GET {query}"
+    level, notices = desired.queue_level, []
+    if level.queued and level.oldest_minutes >= _LONG_MINUTES:
+        notices.append(
+            f"{desired.name}: {level.queued}+ events are queued, the oldest for {level.oldest_minutes}+ minutes; "
+            f"list them with GET {_runs(desired, 'queued')}"
+        )
+    if level.dead_letters:
+        notices.append(
+            f"{desired.name}: {level.dead_letters}+ dead letters; list them with GET {_runs(desired, 'dead')}"
+        )
+    return "; ".join(notices)
+
+
+def _runs(desired: DesiredEnvironment, status: str) -> str:
+    return f"runs?status={status}&project_env={desired.name}"
 
 
 def _deployed_at(desired: DesiredEnvironment, previous: EnvironmentStatus | None, moment: str) -> str | None:

@@ -27,7 +27,7 @@ from tieline_operator.reconcilers.project.environment_plan import EnvironmentPla
 from tieline_operator.reconcilers.project.environment_status import (
     ComputedStatus,
     compute_status,
-    dead_letter_notice,
+    queue_notice,
     status_of,
 )
 from tieline_operator.reconcilers.project.observed import ObservedProject
@@ -193,8 +193,8 @@ def _outcome(observed: ObservedProject, environments: Sequence[_Environment]) ->
 
 
 def _with_notices(outcome: Outcome, environments: Sequence[_Environment]) -> Outcome:
-    """A message of success says too which environments have dead letters; a message of a failure only why it failed."""
-    notices = [notice for item in environments if (notice := dead_letter_notice(item.planned.desired))]
+    """A message of success says too where events wait or are dead; a message of a failure only why it failed."""
+    notices = [notice for item in environments if (notice := queue_notice(item.planned.desired))]
     if outcome.status != "True" or not notices:
         return outcome
     return replace(outcome, message="; ".join([outcome.message, *notices])[:_MAX_MESSAGE])
