@@ -16,7 +16,7 @@ from tieline_api.errors import ApiError
 from tieline_api.runs.history import RunInput, input_of
 from tieline_api.runs.model import Run, RunFilter
 from tieline_api.runs.records import MAX_STEPS
-from tieline_core.engine.publisher import Published, is_task, publish_event, publish_token
+from tieline_core.engine.publisher import Published, is_run_task, publish_event, publish_token
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import MAX_EVENT_BYTES, EventStreams, hashed
 from tieline_protocol.events import EventMetadata, InvalidEventError
@@ -170,7 +170,7 @@ def why_not_again(run: Run) -> str:
         return f"The run is {run.status}: it can be run again once it has ended, or cancel it first"
     if run.source == "span":
         return _no_input(run)
-    if not is_task(run.task):
+    if not is_run_task(run.task):
         return "The run's task has a name that no task can have, so there is nothing to run again"
     return ""
 

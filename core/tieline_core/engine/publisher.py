@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from nats.js import JetStreamContext
 from nats.js.errors import APIError
 
+from tieline_protocol import webhook_names
 from tieline_protocol.event_streams import EventStreams, hashed
 from tieline_protocol.events import (
     HEADER,
@@ -48,6 +49,11 @@ def is_task(name: str) -> bool:
     return _TASK.fullmatch(name) is not None
 
 
+def is_run_task(name: str) -> bool:
+    """Whether runs may have a task of this name; those of webhooks may have path parameters."""
+    return is_task(name) or webhook_names.NAME.fullmatch(name) is not None
+
+
 def is_full(error: APIError) -> bool:
     """Whether a stream refused a message since there is no room."""
     if error.err_code in _NO_SPACE:
@@ -67,10 +73,10 @@ async def publish_event(
 ) -> Published:
     """Stores an event; once this returns it is on disk. ``at`` is when it is to run, None for at once.
 
-    Raises StreamFullError, ValueError for a task that ``is_task`` refuses, and the errors of nats-py. After a time-out
-    the event may have been stored.
+    Raises StreamFullError, ValueError for a task that ``is_run_task`` refuses, and the errors of nats-py. After a
+    time-out the event may have been stored.
     """
-    if not is_task(metadata.task):
+    if not is_run_task(metadata.task):
         raise ValueError("no name of a task")
     headers = {HEADER: metadata.header()}
     headers[MESSAGE_ID] = deduplicated_by or metadata.message_id

@@ -13,6 +13,9 @@ import pytest
 from tests.harness.processes.event_pods import EventEnvironment, event_environment
 from tests.harness.processes.nats_server import NatsServer
 from tests.harness.session.waiting import eventually_async
+from tieline_core.engine.publisher import publish_event
+from tieline_core.identity.ids import new_id
+from tieline_protocol.events import EventMetadata, WebhookRequest
 
 KEY = "whsec_test_secret"
 CODE = """
@@ -95,6 +98,19 @@ async def test_a_replay_at_another_pod_is_a_duplicate(environment: EventEnvironm
         return environment.lines() == ['acct_1 {"id":"evt_1"}']
 
     await eventually_async("run once", done, within=20)
+    again = EventMetadata(
+        run=new_id(),
+        kind="webhook",
+        task="payments/{account}",
+        queued_at=time.time(),
+        request=WebhookRequest(method="POST", path="/payments/acct%2F3"),
+    )
+    await publish_event(environment.admin.jetstream(), environment.streams, again, b"again", seconds=5)
+
+    async def done_again() -> bool:
+        return environment.lines()[1:] == ["acct/3 again"]
+
+    await eventually_async("run again", done_again, within=20)
     remembered = [subject for subject in await _subjects(environment) if ".~delivery." in subject]
     assert len(remembered) == 2
     assert "evt_1" not in str(remembered)

@@ -114,6 +114,17 @@ async def test_what_is_no_name_of_a_task_is_not_published() -> None:
     assert is_task("order.created-2_x")
 
 
+async def test_a_webhook_with_path_parameters_can_be_run_again() -> None:
+    assert not is_task("orders/{orderId}")
+    jetstream = JetStream()
+    await publish(jetstream, metadata(task="orders/{orderId}"))
+    ((subject, _, _),) = jetstream.published
+    assert ".orders/{orderId}." in subject
+    for task in ("orders/*", "orders/>", "orders/{a b}", "orders/{orderId}/", "/orders"):
+        with pytest.raises(ValueError, match="task"):
+            await publish(jetstream, metadata(task=task))
+
+
 def test_full_is_told_from_other_refusals() -> None:
     assert is_full(FULL)
     assert is_full(ServerError(code=500, err_code=10047, description="insufficient storage resources"))
