@@ -55,7 +55,7 @@ class Metrics:
         )
         self.notifications = counter(
             "tieline_operator_notifications",
-            "Attempts to deliver a notification, by type of channel and outcome (delivered, failed, dropped)",
+            "Attempts to deliver a notification, by type of channel and outcome (delivered, failed)",
             ("type", "outcome"),
         )
         self.drifts = counter(
@@ -99,6 +99,14 @@ class Metrics:
             ("tieline_operator_tokens_late", "Credentials that are due and wait for their turn", late),
         ):
             Gauge(name, documentation, registry=self.registry).set_function(read)
+
+    def watch_notifications(self, waiting: Callable[[], float]) -> None:
+        """Registers what is read at each scrape: the notifications that are not delivered yet."""
+        Gauge(
+            "tieline_operator_notifications_waiting",
+            "Notifications that are not delivered yet",
+            registry=self.registry,
+        ).set_function(waiting)
 
     def serve(self, port: int) -> tuple[WSGIServer, Thread]:
         """Serves ``/metrics`` from a thread of its own (so that a busy event loop stays observable)."""

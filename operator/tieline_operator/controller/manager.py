@@ -40,6 +40,7 @@ from tieline_operator.controller.controller import Controller, reconcilers
 from tieline_operator.controller.self_writes import SelfWriteFilter
 from tieline_operator.engine.service import EngineService
 from tieline_operator.metrics import Metrics
+from tieline_operator.notifications.service import NotificationService
 from tieline_operator.queues.workqueue import WorkQueue
 from tieline_operator.reconcilers.project.files import ProjectFiles
 from tieline_operator.reconcilers.project.reconciler import NO_ENGINE
@@ -83,6 +84,14 @@ class Manager:
             if config.engine_url
             else None
         )
+        self._notifications = NotificationService(
+            kube,
+            self.cache,
+            metrics,
+            config.egress,
+            enqueue=self._enqueue,
+            leads=lambda: self._remaining_lease() > 0,
+        )
         self._controller = Controller(
             self.cache,
             Applier(writes, kube, self.cache, self._events, self._drifts, self._self_writes.note),
@@ -95,6 +104,7 @@ class Manager:
                 checker=self._checker,
                 enqueue=self._enqueue,
                 engine=self._engine or NO_ENGINE,
+                deliveries=self._notifications.dispatcher,
             ),
         )
         self.queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=config.workers)
@@ -252,6 +262,7 @@ class Manager:
             for obj in self.cache[resource].list():
                 self.queue.add(key_of(resource, obj))
         self._duplicates.lead()
+        self._notifications.start()
         self.queue.start()
         if self._tokens:
             self._tokens.refresher.queue.start()
@@ -260,7 +271,7 @@ class Manager:
         finally:
             self.leading = False
             self._metrics.leading.set(0)
-            stops = [self.queue.stop()]
+            stops = [self.queue.stop(), self._notifications.stop()]
             if self._tokens:
                 stops.append(self._tokens.refresher.queue.stop())
             if self._engine:

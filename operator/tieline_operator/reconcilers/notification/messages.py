@@ -42,6 +42,8 @@ class Message:
 
     id: str
     """The same for each attempt, also by another leader: receivers recognise what they have already."""
+    thread: str
+    """The id of the incident's first message."""
     channel: Key
     uid: str
     """Of the Notification: the message is dropped with it."""
@@ -149,6 +151,7 @@ def message_of(*, channel: Key, uid: str, incident: Incident, phase: Phase, plac
     """The message that is due for an incident."""
     return Message(
         id=message_id(uid, incident, phase),
+        thread=message_id(uid, incident, Phase.STARTED),
         channel=channel,
         uid=uid,
         phase=phase,
