@@ -14,6 +14,7 @@ _OK = range(200, 300)
 _REDIRECTS = range(300, 400)
 _MAX_RETRY_AFTER = 3600.0
 _GONE = 410
+_URL_WRONG = "The URL cannot be used; correct it"
 
 
 async def post(session: aiohttp.ClientSession, url: str, body: bytes, headers: Mapping[str, str]) -> None:
@@ -28,6 +29,8 @@ async def post(session: aiohttp.ClientSession, url: str, body: bytes, headers: M
             timeout=TIMEOUT,
         ) as response:
             status, pause = response.status, response.headers.get("Retry-After")
+    except aiohttp.InvalidURL:
+        raise DeliveryError("UrlWrong", _URL_WRONG) from None
     except aiohttp.ClientConnectorError as error:
         if isinstance(error.os_error, EgressRefusedError):
             raise DeliveryError("AddressRefused", f"{host} may not be reached: {error.os_error}") from None
@@ -42,7 +45,7 @@ async def post(session: aiohttp.ClientSession, url: str, body: bytes, headers: M
     except (aiohttp.ClientError, OSError):
         raise DeliveryError("Unreachable", f"The connection to {host} broke; check the receiver") from None
     except ValueError:
-        raise DeliveryError("UrlWrong", "The URL cannot be used; correct it") from None
+        raise DeliveryError("UrlWrong", _URL_WRONG) from None
     if status not in _OK:
         raise DeliveryError("Refused", _refusal(host, status), retry_after=_seconds(pause))
 

@@ -68,20 +68,23 @@ async def _send(
     encrypted = channel.security is not SmtpSecurity.NONE
     async with asyncio.timeout(_CONNECT_SECONDS):
         connected = await egress.open_socket(channel.host, channel.effective_port)
-    with connected:
-        client = aiosmtplib.SMTP(
-            hostname=channel.host,
-            sock=connected,
-            timeout=_COMMAND_SECONDS,
-            local_hostname="tieline",
-            use_tls=channel.security is SmtpSecurity.TLS,
-            start_tls=channel.security is SmtpSecurity.STARTTLS,
-            tls_context=tls() if encrypted else None,
-            username=channel.username,
-            password=password,
-        )
+    client = aiosmtplib.SMTP(
+        hostname=channel.host,
+        # Its transport owns the socket from here on.
+        sock=connected,
+        timeout=_COMMAND_SECONDS,
+        local_hostname="tieline",
+        use_tls=channel.security is SmtpSecurity.TLS,
+        start_tls=channel.security is SmtpSecurity.STARTTLS,
+        tls_context=tls() if encrypted else None,
+        username=channel.username,
+        password=password,
+    )
+    try:
         async with client:
             await client.send_message(email_of(channel, message))
+    finally:
+        client.close()
 
 
 def email_of(channel: EmailChannel, message: Message) -> EmailMessage:

@@ -45,10 +45,11 @@ class NotifiedWorld:
         self.leads = True
         self.metrics = Metrics()
         self._runs = runs
+        self.loop = ReconcileLoop(self.world)
         self.restart()
 
     def restart(self) -> None:
-        now = self.loop.now if hasattr(self, "loop") else o.NOW
+        now = self.loop.now
         self.clock = HandClock()
         self.enqueued: list[Key] = []
         self.dispatcher = Dispatcher(
