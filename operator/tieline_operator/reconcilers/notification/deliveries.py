@@ -7,7 +7,7 @@ from typing import Protocol
 
 from tieline_core.resources.notification_channels import DeliveryFailure
 from tieline_operator.apply.plan import Key
-from tieline_operator.reconcilers.notification.detection import RunStatistics
+from tieline_operator.reconcilers.notification.detection import RunCounts
 from tieline_operator.reconcilers.notification.messages import Message
 
 
@@ -41,7 +41,7 @@ class Deliveries(Protocol):
 class Runs(Protocol):
     """Knows what becomes of runs."""
 
-    def statistics(self, namespace: str, environment_id: str) -> RunStatistics | None:
+    def counts(self, namespace: str, environment_id: str) -> RunCounts | None:
         """Of an environment; None while nothing is known."""
 
 
@@ -55,7 +55,7 @@ class _None:
     def health(self, channel: Key, revision: str) -> None:
         pass
 
-    def statistics(self, namespace: str, environment_id: str) -> None:
+    def counts(self, namespace: str, environment_id: str) -> None:
         pass
 
 

@@ -1,7 +1,7 @@
 """Finds what is wrong in an environment, in what others have found out already. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from tieline_core.credentials.validation.credential_findings import EXPIRED, REFUSED
@@ -20,15 +20,11 @@ _MAX_DETAIL = 1500
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunStatistics:
-    """What became of an environment's runs."""
+class RunCounts:
+    """What became of an environment's runs within the window."""
 
     ended: int = 0
-    """Runs that ended within the window."""
     failed: int = 0
-    """Those of them that failed."""
-    missed: Mapping[str, datetime] = field(default_factory=dict)
-    """Schedules that did not run when they were due, with that time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +35,10 @@ class ObservedTarget:
     """None where the environment does not exist, or was never seen."""
     connections: Sequence[Object] = ()
     """Those that its templates and activations use."""
-    runs: RunStatistics | None = None
+    runs: RunCounts | None = None
     """None while nothing is known of its runs."""
+    missed: Mapping[str, datetime] | None = None
+    """Schedules that did not run, with the time when they were due; None while nothing is known of them."""
 
 
 def detect(
@@ -56,9 +54,13 @@ def detect(
         found += _of_status(target.status, events, incidents)
         found += _of_connections(target.connections)
         if target.runs is None:
-            unknown |= {NotificationEvent.FAILURE_RATE, NotificationEvent.SCHEDULE_MISSED}
+            unknown.add(NotificationEvent.FAILURE_RATE)
         else:
             found += _of_runs(target.runs, rate)
+        if target.missed is None:
+            unknown.add(NotificationEvent.SCHEDULE_MISSED)
+        else:
+            found += _of_schedules(target.missed)
     return Detection(found=[one for one in found if one.event in events], unknown=frozenset(unknown) & events)
 
 
@@ -106,7 +108,7 @@ def _of_connections(connections: Sequence[Object]) -> Iterator[Detected]:
             )
 
 
-def _of_runs(runs: RunStatistics, rate: FailureRate) -> Iterator[Detected]:
+def _of_runs(runs: RunCounts, rate: FailureRate) -> Iterator[Detected]:
     if runs.ended >= rate.minimum_runs and runs.failed * 100 > rate.percent * runs.ended:
         yield Detected(
             event=NotificationEvent.FAILURE_RATE,
@@ -115,7 +117,10 @@ def _of_runs(runs: RunStatistics, rate: FailureRate) -> Iterator[Detected]:
                 f"({runs.failed * 100 // runs.ended} %; told above {rate.percent} %)."
             ),
         )
-    for schedule, due in sorted(runs.missed.items()):
+
+
+def _of_schedules(missed: Mapping[str, datetime]) -> Iterator[Detected]:
+    for schedule, due in sorted(missed.items()):
         yield Detected(
             event=NotificationEvent.SCHEDULE_MISSED,
             subject=schedule,

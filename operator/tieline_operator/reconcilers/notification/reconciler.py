@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from tieline_core.identity.ids import environment_id, format_time
+from tieline_core.identity.names import schedules_name
 from tieline_core.kubernetes.resources import (
     ACTIVATIONS,
+    CONFIG_MAPS,
     CONNECTION_TEMPLATES,
     CONNECTIONS,
     NAMESPACES,
@@ -15,8 +17,9 @@ from tieline_core.kubernetes.resources import (
     PROJECTS,
 )
 from tieline_core.resources import Notification, Project
-from tieline_core.resources.notifications import MAX_INCIDENTS, Incident
+from tieline_core.resources.notifications import MAX_INCIDENTS, Incident, NotificationEvent, NotificationSpec
 from tieline_core.resources.parsed_cache import PROJECT
+from tieline_core.resources.projects import EnvironmentState, EnvironmentStatus
 from tieline_operator.apply.conditions import find_condition, has_failed
 from tieline_operator.apply.plan import Key, Object, Outcome, Plan, PlannedEvent, failed, in_progress, ready
 from tieline_operator.cache.cluster_cache import ClusterCache
@@ -26,6 +29,7 @@ from tieline_operator.reconcilers.notification.deliveries import NO_DELIVERIES, 
 from tieline_operator.reconcilers.notification.detection import ObservedTarget, detect
 from tieline_operator.reconcilers.notification.incidents import Followed, follow, message_ids
 from tieline_operator.reconcilers.notification.messages import REASONS, Message, Place, message_of
+from tieline_operator.reconcilers.notification.schedules import missed_schedules
 from tieline_operator.reconcilers.references import not_found
 from tieline_operator.reconcilers.uniqueness import id_conflict
 
@@ -57,13 +61,13 @@ class NotificationReconciler:
     async def reconcile(self, cache: ClusterCache, obj: Object, now: datetime) -> Plan:
         """Observes the Notification, plans, and has delivered what is due."""
         key = key_of(NOTIFICATIONS, obj)
-        observed = self._observe(cache, obj)
+        observed = await self._observe(cache, obj, now)
         followed = followed_incidents(observed, now)
         known = message_ids(observed.notification.metadata.uid, observed.notification.status.incidents)
         self.deliveries.deliver(key, due_messages(observed, followed), known=known)
         return plan(observed, followed)
 
-    def _observe(self, cache: ClusterCache, obj: Object) -> ObservedNotification:
+    async def _observe(self, cache: ClusterCache, obj: Object, now: datetime) -> ObservedNotification:
         notification = Notification.read(obj)
         spec, namespace = notification.spec, notification.namespace
         found = cache[PROJECTS].get(namespace, spec.project_ref.name)
@@ -75,18 +79,24 @@ class NotificationReconciler:
             channel=cache[NOTIFICATION_CHANNELS].get(namespace, spec.channel_ref.name),
             project=project,
             organisation_id=claim.id if claim else "",
-            target=self._target(cache, project, spec.environment),
+            target=await self._target(cache, project, spec, now),
             delivered=self.deliveries.delivered(key_of(NOTIFICATIONS, obj)),
         )
 
-    def _target(self, cache: ClusterCache, project: Project | None, environment: str) -> ObservedTarget:
-        if project is None:
+    async def _target(
+        self, cache: ClusterCache, project: Project | None, spec: NotificationSpec, now: datetime
+    ) -> ObservedTarget:
+        environment = spec.environment
+        statuses = project.status.environments if project else ()
+        status = next((item for item in statuses if item.name == environment), None)
+        if project is None or status is None:
             return ObservedTarget(status=None)
-        statuses = (item for item in project.status.environments if item.name == environment)
+        with_schedules = NotificationEvent.SCHEDULE_MISSED in spec.effective_events
         return ObservedTarget(
-            status=next(statuses, None),
+            status=status,
             connections=_connections(cache, project, environment),
-            runs=self.runs.statistics(project.namespace, environment_id(project.id, environment)),
+            runs=self.runs.counts(project.namespace, environment_id(project.id, environment)),
+            missed=await _missed(cache, project.namespace, status, now) if with_schedules else None,
         )
 
 
@@ -195,6 +205,22 @@ def _stored(incident: Incident) -> dict[str, object]:
 
 def _over(incident: Incident) -> str:
     return f"Over: {incident.message}"
+
+
+async def _missed(
+    cache: ClusterCache, namespace: str, status: EnvironmentStatus, now: datetime
+) -> Mapping[str, datetime]:
+    """The schedules of an environment that did not run when they were due. One that is stopped misses none."""
+    stopped = status.status in (EnvironmentState.SUSPENDED, EnvironmentState.DRAFT)
+    if stopped or status.workload is None or status.deployed_at is None:
+        return {}
+    name = schedules_name(status.workload)
+    # Its contents are in no cache; most environments have none.
+    if cache[CONFIG_MAPS].get(namespace, name) is None:
+        return {}
+    found = await cache.config_map(namespace, name)
+    documents = (found or {}).get("data") or {}
+    return missed_schedules(documents, deployed_at=status.deployed_at, now=now)
 
 
 def _connections(cache: ClusterCache, project: Project, environment: str) -> Sequence[Object]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,8 +17,9 @@ from tieline_core.resources.notifications import NotificationEvent
 from tieline_operator.apply.plan import Key
 from tieline_operator.cache.event_mapping import keys_to_enqueue
 from tieline_operator.notifications.errors import DeliveryError
-from tieline_operator.reconcilers.notification.detection import RunStatistics
+from tieline_operator.reconcilers.notification.detection import RunCounts
 from tieline_operator.reconcilers.notification.incidents import ERROR_SECONDS, RECOVERY_SECONDS
+from tieline_operator.reconcilers.notification.schedules import missed_schedules
 
 BROKEN = {"files": [{"filename": "main.py", "content": "def ("}]}
 GOOD = {"files": [{"filename": "main.py", "content": "print('two')\n"}]}
@@ -156,41 +158,93 @@ async def test_a_connection_that_was_refused_is_told_with_its_name() -> None:
     assert message.command == "kubectl -n acme describe connection.tieline.dev login"
 
 
-class Statistics:
+class Counts:
     def __init__(self) -> None:
-        self.found: RunStatistics | None = None
+        self.found: RunCounts | None = None
 
-    def statistics(self, namespace: str, environment_id: str) -> RunStatistics | None:
+    def counts(self, namespace: str, environment_id: str) -> RunCounts | None:
         return self.found
 
 
 async def test_runs_that_fail_above_the_rate_are_told() -> None:
-    runs = Statistics()
+    runs = Counts()
     there = await running(o.notification(failureRate={"percent": 50, "minimumRuns": 4}), runs=runs)
     for ended, failed in ((3, 3), (4, 2)):
-        runs.found = RunStatistics(ended=ended, failed=failed)
+        runs.found = RunCounts(ended=ended, failed=failed)
         await there.settle(60)
     assert there.told == []
-    runs.found = RunStatistics(ended=4, failed=3)
+    runs.found = RunCounts(ended=4, failed=3)
     await there.settle(60)
     assert there.told == ["failure_rate.started"]
     assert "3 of 4 runs failed" in there.sent[0].detail
     runs.found = None
     await there.settle(600)
     assert there.told == ["failure_rate.started"], "not known is not over"
-    runs.found = RunStatistics(ended=4, failed=0)
+    runs.found = RunCounts(ended=4, failed=0)
     await there.settle(60)
     await there.settle(RECOVERY_SECONDS)
     assert there.told == ["failure_rate.started", "failure_rate.resolved"]
 
 
+def schedules(there: NotifiedWorld, **values: dict[str, Any]) -> None:
+    """What pods have written down about schedules."""
+    name = f"{there.loop.environment()['workload']}-schedules"
+    documents = {key: json.dumps({"value": value, "version": "1"}) for key, value in values.items()}
+    there.world.put_config_map(name, documents)
+
+
 async def test_a_missed_schedule_is_told_by_its_name() -> None:
-    runs = Statistics()
-    there = await running(runs=runs)
-    runs.found = RunStatistics(missed={"nightly": datetime.fromisoformat("2026-11-21T03:00:00Z")})
-    await there.settle(60)
+    there = await running()
+    record = {"settled": "2026-11-21T12:10:00+00:00", "times": "*/10 * * * * Europe/Berlin"}
+    # Of code of before: this version has never run it.
+    old = {"settled": "2026-11-20T12:00:00+00:00", "times": "*/10 * * * * UTC"}
+    schedules(there, nightly=record, removed=old)
+    await there.settle(24 * 60)
+    assert there.told == [], "12:24 is not late"
+    await there.settle(2 * 60)
     assert there.told == ["schedule_missed.started"]
     assert there.sent[0].title == 'Schedule missed "nightly": Order sync / production'
+    assert "was due at 2026-11-21T12:20:00Z" in there.sent[0].detail
+    schedules(there, nightly={**record, "settled": "2026-11-21T12:26:00+00:00"}, removed=old)
+    await there.settle(60)
+    await there.settle(RECOVERY_SECONDS)
+    assert there.told == ["schedule_missed.started", "schedule_missed.resolved"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "missed"),
+    [
+        ({}, True),
+        ({"times": "0 3 * * * UTC"}, False),
+        ({"sweep": {"due": "2026-11-21T12:20:00+00:00", "holder": "a-pod"}}, False),
+        ({"sweep": {"due": "2026-11-21T12:20:00+00:00", "holder": ""}}, True),
+        ({"sweep": "x"}, False),
+        ({"settled": "yesterday"}, False),
+        ({"settled": "2026-11-21T12:10:00"}, False),
+        ({"times": "61 * * * * UTC"}, False),
+        ({"times": "* * * * * ../../etc/passwd"}, False),
+        ({"times": 7}, False),
+    ],
+)
+def test_what_pods_have_written_about_a_schedule(changes: dict[str, Any], missed: bool) -> None:
+    value = {"settled": "2026-11-21T12:10:00+00:00", "times": "*/10 * * * * UTC", **changes}
+    now = o.NOW + timedelta(minutes=30)
+    documents = {"nightly": json.dumps({"value": value}), "torn": "{", "odd": "[]"}
+    assert list(missed_schedules(documents, deployed_at=o.NOW, now=now)) == (["nightly"] if missed else [])
+
+
+async def test_a_suspended_environment_misses_nothing() -> None:
+    there = await running()
+    schedules(there, nightly={"settled": "2026-11-21T12:10:00+00:00", "times": "*/10 * * * * UTC"})
+    there.edit(
+        r.PROJECTS,
+        "order-sync",
+        environments=[{"name": "production", "version": "latest", "suspended": True}],
+    )
+    await there.settle()
+    there.loop.kubelet()
+    await there.settle(3600)
+    assert there.told == []
 
 
 async def test_a_failing_channel_is_a_condition_and_recovers() -> None:
