@@ -1,5 +1,6 @@
 """Wires the delivery of notifications."""
 
+import asyncio
 from collections.abc import Callable
 
 import aiohttp
@@ -12,6 +13,7 @@ from tieline_operator.metrics import Metrics
 from tieline_operator.notifications import slack, smtp, webhook
 from tieline_operator.notifications.dispatcher import Dispatcher
 from tieline_operator.notifications.errors import DeliveryError
+from tieline_operator.notifications.run_counts import RunHistoryCounts
 from tieline_operator.reconcilers.notification.messages import Message
 from tieline_protocol.egress import Egress
 
@@ -28,7 +30,11 @@ class NotificationService:
         *,
         enqueue: Callable[[Key], None],
         leads: Callable[[], bool],
+        counts: RunHistoryCounts | None = None,
     ) -> None:
+        """``counts`` are kept while this replica leads."""
+        self._counts = counts
+        self._counting: asyncio.Task[None] | None = None
         self._egress = egress
         self._session: aiohttp.ClientSession | None = None
         self.dispatcher = Dispatcher(
@@ -42,9 +48,14 @@ class NotificationService:
             connector=self._egress.connector(), cookie_jar=aiohttp.DummyCookieJar()
         )
         self.dispatcher.start()
+        if self._counts:
+            self._counting = asyncio.create_task(self._counts.run(), name="count runs")
 
     async def stop(self) -> None:
         """Ends the deliveries, and closes the connections."""
+        if self._counting:
+            self._counting.cancel()
+            await asyncio.gather(self._counting, return_exceptions=True)
         await self.dispatcher.stop()
         if self._session:
             await self._session.close()
