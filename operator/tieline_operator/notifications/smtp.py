@@ -73,7 +73,8 @@ async def _send(
         # Its transport owns the socket from here on.
         sock=connected,
         timeout=_COMMAND_SECONDS,
-        local_hostname="tieline",
+        # For EHLO: servers may refuse a name that is no domain.
+        local_hostname=channel.from_.rpartition("@")[2],
         use_tls=channel.security is SmtpSecurity.TLS,
         start_tls=channel.security is SmtpSecurity.STARTTLS,
         tls_context=tls() if encrypted else None,
