@@ -16,7 +16,7 @@ import uvloop
 
 from bench.figures import load, load_average, percentile, table
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
-from tieline_core.engine.streams import StreamLimits, ensure_environment
+from tieline_core.engine.streams import StreamLimits
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import PODS, EventStreams
 
@@ -26,8 +26,7 @@ _LIMITS = StreamLimits(queue_bytes=1 << 30)
 
 async def _published(server: NatsServer, *, events: int, in_flight: int) -> list[str]:
     streams = EventStreams(new_id(), new_id())
-    admin = await server.admin()
-    await ensure_environment(admin.jetstream(), streams, _LIMITS)
+    await server.make_environment(streams, _LIMITS)
     pod = await server.pod(streams)
     jetstream = pod.jetstream()
     measured = await load(
@@ -36,15 +35,13 @@ async def _published(server: NatsServer, *, events: int, in_flight: int) -> list
         in_flight=in_flight,
     )
     await pod.close()
-    await admin.close()
     return measured.cells()
 
 
 async def _through(server: NatsServer, *, events: int) -> list[str]:
     """From the call that publishes to the message in a waiting consumer's hands, one at a time, and acknowledged."""
     streams = EventStreams(new_id(), new_id())
-    admin = await server.admin()
-    await ensure_environment(admin.jetstream(), streams, _LIMITS)
+    await server.make_environment(streams, _LIMITS)
     pod = await server.pod(streams)
     jetstream = pod.jetstream()
     queue = await jetstream.pull_subscribe_bind(consumer=PODS, stream=streams.queue)
@@ -59,7 +56,6 @@ async def _through(server: NatsServer, *, events: int) -> list[str]:
         await message.ack_sync()
     each = events / (time.perf_counter() - began_all)
     await pod.close()
-    await admin.close()
     return [f"{each:,.0f}", *(f"{percentile(durations, share) * 1000:.1f}" for share in (0.5, 0.99))]
 
 

@@ -168,8 +168,8 @@ class _Bench:
             )  # type: ignore[arg-type]
 
         systems: list[System] = [
-            await floor(server, admin, self.folder(), together=True),
-            await floor(server, admin, self.folder(), together=False),
+            await floor(server, self.folder(), together=True),
+            await floor(server, self.folder(), together=False),
             tieline("Tieline, ctx.publish", "one process publishes and runs; history, traces, logs"),
             tieline("Tieline, queued webhooks", "HTTP; history, traces, logs", http=True),
         ]
@@ -274,7 +274,7 @@ class _Bench:
             if not await found.left():
                 break
             await asyncio.sleep(0.1)
-        later = await found.admin.jetstream().stream_info(found.environment.streams.later)
+        later = await found.environment.admin.jetstream().stream_info(found.environment.streams.later)
         assert later.state.messages == _RETRIES, later.state
         print(f"{_RETRIES:,} retries wait, {time.monotonic() - began:.0f} s later", file=sys.stderr)
         found.task = "order"

@@ -25,7 +25,10 @@ from tieline_api.cache.secret_reader import SecretReader
 from tieline_api.cache.token_ages import TokenAges
 from tieline_api.dependencies import Dependencies
 from tieline_api.engine.connection import Engine
+from tieline_api.engine.credentials import EnvironmentSigner
+from tieline_api.engine.environments import EnvironmentEngines
 from tieline_api.engine.followers import Followers
+from tieline_api.engine.waiting_limits import WaitingLimits
 from tieline_api.handlers import OPERATIONS
 from tieline_api.http.dispatcher import Dispatcher
 from tieline_api.http.metrics import Metrics
@@ -91,6 +94,8 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         connector=settings.egress.connector(), cookie_jar=aiohttp.DummyCookieJar()
     )
     engine = Engine(settings.engine_url, settings.engine_credentials_file)
+    signer = EnvironmentSigner.of_files(settings.engine_credentials_file, settings.engine_signer_file)
+    environments = EnvironmentEngines(engine, signer)
     traces = make_traces(settings, engine, world.serves)
     index = RunIndex(settings.runs_path, max_bytes=settings.runs_mebibytes * MIB)
     run_reader = RunReader(index)
@@ -112,9 +117,11 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         files_checker=FilesChecker(),
         traces=traces,
         engine=engine,
+        environments=environments,
+        waiting_limits=WaitingLimits(environments),
         histories=histories,
         run_reader=run_reader,
-        runs=RunHistory(engine, index, histories, traces),
+        runs=RunHistory(engine, environments, index, histories, traces),
         authentication=AuthenticatorChain(
             [jwts, reviewer] if jwts else [reviewer], keys=ApiKeys(world.api_keys, world.namespace_of)
         ),
@@ -235,6 +242,7 @@ def _running(platform: Dependencies) -> Callable[[web.Application], AsyncIterato
     async def run(_app: web.Application) -> AsyncIterator[None]:
         await platform.world.start()
         await platform.engine.start()
+        await platform.environments.start()
         await platform.traces.start()
         await platform.histories.start()
         tasks = [
@@ -252,6 +260,7 @@ def _running(platform: Dependencies) -> Callable[[web.Application], AsyncIterato
             task.cancel()
         await platform.histories.stop()
         await platform.traces.stop()
+        await platform.environments.stop()
         await platform.engine.stop()
         await platform.world.stop()
         await platform.checker.close()

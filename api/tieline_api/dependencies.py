@@ -14,7 +14,9 @@ from tieline_api.cache.cluster_cache import ClusterCache
 from tieline_api.cache.secret_reader import SecretReader
 from tieline_api.cache.token_ages import TokenAges
 from tieline_api.engine.connection import Engine
+from tieline_api.engine.environments import EnvironmentEngines
 from tieline_api.engine.followers import Followers
+from tieline_api.engine.waiting_limits import WaitingLimits
 from tieline_api.runs.history import RunHistory
 from tieline_api.runs.reading import RunReader
 from tieline_api.settings import Settings
@@ -65,6 +67,10 @@ class Dependencies:
     rates: RateLimiter
     traces: Traces
     engine: Engine
+    """The platform's account: run histories and spans."""
+    environments: EnvironmentEngines
+    """The accounts of environments: their events, steps and dead letters."""
+    waiting_limits: WaitingLimits
     histories: Followers
     """Read the run histories from the engine into this replica's index."""
     run_reader: RunReader

@@ -41,6 +41,7 @@
 | TIELINE_TRACES_HEADERS_FILE | (none) | file with headers for both, Name: value a line; read again when it changes |
 | TIELINE_ENGINE_URL | (none) | the event engine: URLs of NATS servers, separated by commas; none: no runs, no events |
 | TIELINE_ENGINE_CREDENTIALS_FILE | (none) | credentials file for the engine; read again for each connection |
+| TIELINE_ENGINE_SIGNER_FILE | (none) | seed of the key for users of environments' accounts; read likewise |
 | TIELINE_RUNS_FILE | tieline-runs.db beside the traces | the index of runs, made anew from the engine when missing |
 | TIELINE_RUNS_MEBIBYTES | 256 | what the index of runs may take; beyond it the oldest go (16 to 1000000) |
 | TIELINE_EGRESS_ALLOWED | (none) | inner networks and names that token requests may reach, separated by commas |
@@ -174,6 +175,7 @@ class Settings(EnvironmentSettings):
     traces_headers_file: str | None = None
     engine_url: Annotated[str, AfterValidator(_engine_url)] = ""
     engine_credentials_file: str | None = None
+    engine_signer_file: str | None = None
     runs_file: str | None = None
     runs_mebibytes: Annotated[int, number(16, 1_000_000, int)] = 256
 

@@ -17,7 +17,7 @@ from bench.event_peers.publishing import Notes, arguments, load_of, payload, pub
 from tieline_protocol.engine_credentials import Credentials
 from tieline_protocol.event_streams import PODS, EventStreams
 
-_STREAMS = EventStreams("", os.environ["BENCH_ENVIRONMENT"])
+_STREAMS = EventStreams(os.environ["BENCH_ORGANISATION"], os.environ["BENCH_ENVIRONMENT"])
 _BATCH = 100
 _CREDENTIALS = Credentials.parse(Path(os.environ["BENCH_CREDENTIALS"]).read_text())
 

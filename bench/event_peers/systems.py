@@ -16,9 +16,9 @@ import aiohttp
 from nats.aio.client import Client
 
 from bench.event_peers.publishing import NOTE_BYTES, Sent, noted
-from tests.harness.processes.event_pods import EventEnvironment
+from tests.harness.processes.event_pods import EventEnvironment, event_environment
 from tests.harness.processes.nats_server import NatsServer
-from tieline_core.engine.streams import StreamLimits, ensure_environment, ensure_history
+from tieline_core.engine.streams import StreamLimits
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import LEASE_SECONDS, EventStreams
 
@@ -182,16 +182,17 @@ class Processes(System):
             )  # fmt: skip
 
 
-async def floor(server: NatsServer, admin: Client, folder: Path, *, together: bool) -> Processes:
+async def floor(server: NatsServer, folder: Path, *, together: bool) -> Processes:
     """A bare loop with nats-py, with an environment's streams and the rights of its pods."""
     streams = EventStreams(new_id(), new_id())
-    await ensure_environment(admin.jetstream(), streams, _LIMITS)
+    await server.make_environment(streams, _LIMITS)
+    own = await server.environment(streams)
     now = datetime.now(UTC)
     credentials = server.trust.pod_credentials(streams, at=now, expires=now + timedelta(hours=9))
     (folder / "engine.creds").write_text(credentials)
 
     async def left() -> int:
-        return (await admin.jetstream().stream_info(streams.queue)).state.messages
+        return (await own.jetstream().stream_info(streams.queue)).state.messages
 
     return Processes(
         f"bare nats-py, {'one process' if together else 'two processes'}",
@@ -201,6 +202,7 @@ async def floor(server: NatsServer, admin: Client, folder: Path, *, together: bo
         variables={
             "BENCH_URL": server.url,
             "BENCH_CREDENTIALS": f"{folder / 'engine.creds'}",
+            "BENCH_ORGANISATION": streams.organisation,
             "BENCH_ENVIRONMENT": streams.environment,
         },
         count_left=left,
@@ -214,6 +216,7 @@ class Tieline(System):
 
     server: NatsServer = None  # type: ignore[assignment]
     admin: Client = None  # type: ignore[assignment]
+    """In the platform's account."""
     traces: str = ""
     """Takes the pod's traces."""
     http: bool = False
@@ -225,9 +228,7 @@ class Tieline(System):
     async def begin(self) -> None:
         self.turns += 1
         if self.environment is None:
-            self.environment = EventEnvironment(self.server, self.admin, self.folder, CODE)
-            await ensure_environment(self.admin.jetstream(), self.environment.streams, _LIMITS)
-            await ensure_history(self.admin.jetstream(), self.environment.streams.organisation, _LIMITS)
+            self.environment = await event_environment(self.server, self.admin, self.folder, CODE, _LIMITS)
         await asyncio.to_thread(
             self.environment.pod,
             TIELINE_EVENT_LEASE_SECONDS=f"{LEASE_SECONDS}",
@@ -263,7 +264,7 @@ class Tieline(System):
     async def left(self) -> int:
         assert self.environment is not None
         name = self.environment.streams.queue
-        return (await self.admin.jetstream().stream_info(name)).state.messages
+        return (await self.environment.admin.jetstream().stream_info(name)).state.messages
 
     async def end(self) -> None:
         assert self.environment is not None

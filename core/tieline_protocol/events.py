@@ -15,6 +15,9 @@ HEADER = "Tieline-Event"
 """Has the metadata, as JSON in ASCII."""
 MESSAGE_ID = "Nats-Msg-Id"
 """JetStream stores a message with the same id once in its duplicate window."""
+ROLLUP = "Nats-Rollup"
+NO_ROLLUP = "never"
+"""A value that JetStream refuses, after it has looked for the message's id: so nothing is stored."""
 SCHEDULE = "Nats-Schedule"
 SCHEDULE_TARGET = "Nats-Schedule-Target"
 
@@ -76,6 +79,12 @@ class EventMetadata:
     """Whether results of steps may be kept for it."""
     interruptions: int = 0
     """How often the run's pod ended in its middle, since an attempt last ended by itself."""
+    failure: str | None = None
+    """Why it is to be a dead letter. It waits for room among them, and is not run again."""
+    failure_type: str | None = None
+    """The name of the error's class."""
+    refusals: int = 0
+    """How often there was no room for its dead letter."""
 
     @property
     def message_id(self) -> str:
@@ -113,8 +122,9 @@ class EventMetadata:
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _TEXTS = (
     "run", "kind", "task", "user", "key", "event_id", "traceparent", "replay_of", "idempotency_run",
+    "failure", "failure_type",
 )  # fmt: skip
-_NUMBERS = ("queued_at", "attempt", "interruptions")
+_NUMBERS = ("queued_at", "attempt", "interruptions", "refusals")
 _EMPTY: tuple[object, ...] = (None, 0, ())
 _NAMES = tuple(one.name for one in fields(EventMetadata))
 _FIELDS = {one.name for one in fields(EventMetadata)} - {"request"}

@@ -55,8 +55,8 @@ class StepRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunRecord:
-    """A run at a moment. Times are seconds since 1970."""
+class RunFacts:
+    """What a run is, apart from its times."""
 
     id: str
     kind: RunKind
@@ -64,9 +64,6 @@ class RunRecord:
     status: RunStatus
     attempt: int
     """The attempt that is under way or was the last; 0 before the first."""
-    queued_at: float
-    at: float
-    """When it was so."""
     attempts: int | None = None
     """How many attempts there are at most."""
     user: str | None = None
@@ -76,14 +73,26 @@ class RunRecord:
     """Name of the ProjectVersion whose code ran."""
     key: str | None = None
     event_id: str | None = None
+    error: RunError | None = None
+    """Why the attempt failed."""
+    trace_id: str = ""
+    replay_of: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord(RunFacts):
+    """A run at a moment. Times are seconds since 1970."""
+
+    queued_at: float
+    at: float
+    """When it was so."""
     started_at: float | None = None
     """When the attempt began."""
     ended_at: float | None = None
     """When the attempt ended."""
     next_attempt_at: float | None = None
-    error: RunError | None = None
-    trace_id: str = ""
-    replay_of: str | None = None
+    discarded_at: float | None = None
+    """When the dead letter of a dead run was discarded."""
     steps: Sequence[StepRecord] = field(default_factory=tuple)
     input: bytes | None = None
     """The payload; records of ended runs have it where it is kept."""
@@ -92,9 +101,9 @@ class RunRecord:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Orders records of one run. A cancelled run is done whatever its attempt."""
+        """Orders records of one run. What was discarded stays so, whatever the clocks of who says that it is dead."""
         phase = _PHASES[self.status]
-        return (self.attempt, phase)
+        return (self.attempt, phase + 1 if self.discarded_at is not None else phase)
 
 
 def encode(records: Sequence[RunRecord]) -> bytes:

@@ -27,7 +27,10 @@
 | TIELINE_ENGINE_URL | (none) | URLs of the event engine's servers, separated by commas; without one there is none |
 | TIELINE_ENGINE_REPLICAS | 1 | servers that keep each stream: 1 or 3 |
 | TIELINE_ENGINE_QUEUE_BYTES | 268435456 | bytes of the events that an environment has queued |
-| TIELINE_ENGINE_RUNS_BYTES | 134217728 | bytes of steps and dead letters of an environment |
+| TIELINE_ENGINE_LATER_BYTES | 268435456 | bytes of events of an environment that wait for a time |
+| TIELINE_ENGINE_RUNS_BYTES | 134217728 | bytes of steps of an environment |
+| TIELINE_ENGINE_DEAD_LETTERS_BYTES | 134217728 | bytes of dead letters of an environment |
+| TIELINE_ENGINE_DEAD_LETTERS_DAYS | 90 | days for which dead letters are kept |
 | TIELINE_ENGINE_HISTORY_BYTES | 268435456 | bytes of the run history of an organisation |
 | TIELINE_ENGINE_HISTORY_DAYS | 30 | days that run history is kept |
 
@@ -145,7 +148,10 @@ class Config(EnvironmentSettings):
     engine_url: Annotated[Names, AfterValidator(_engine_urls)] = ()
     engine_replicas: Annotated[int, BeforeValidator(_stream_replicas)] = 1
     engine_queue_bytes: _Bytes = 256 << 20
+    engine_later_bytes: _Bytes = 256 << 20
     engine_runs_bytes: _Bytes = 128 << 20
+    engine_dead_letters_bytes: _Bytes = 128 << 20
+    engine_dead_letters_days: Annotated[float, number(0.01, 3650)] = 90.0
     engine_history_bytes: _Bytes = 256 << 20
     engine_history_days: Annotated[float, number(0.01, 3650)] = 30.0
 
@@ -154,7 +160,10 @@ class Config(EnvironmentSettings):
         """What the engine's streams may take."""
         return StreamLimits(
             queue_bytes=self.engine_queue_bytes,
+            later_bytes=self.engine_later_bytes,
             runs_bytes=self.engine_runs_bytes,
+            dead_letters_bytes=self.engine_dead_letters_bytes,
+            dead_letters_age=timedelta(days=self.engine_dead_letters_days),
             history_bytes=self.engine_history_bytes,
             history_age=timedelta(days=self.engine_history_days),
             replicas=self.engine_replicas,

@@ -52,7 +52,7 @@ async def run(config: Config) -> int:
     """Runs the operator; returns 1 when it stopped because of an error."""
     metrics = Metrics(object_names=config.metrics_object_names)
     server, _ = metrics.serve(config.metrics_port)
-    manager = Manager(config, await _connect(config), metrics)
+    manager = Manager(config, await connect(config), metrics)
     stop = asyncio.Event()
     probing = web.AppRunner(health.application(manager), access_log=None, shutdown_timeout=1.0)
     await probing.setup()
@@ -78,7 +78,8 @@ async def run(config: Config) -> int:
     return 1 if manager.finished.is_set() else 0
 
 
-async def _connect(config: Config) -> Kube:
+async def connect(config: Config) -> Kube:
+    """A client for where the operator works."""
     if config.namespaces:
         return await ScopedKube.connect(user_agent="tieline-operator", namespaces=config.namespaces)
     return await Kube.connect(user_agent="tieline-operator")

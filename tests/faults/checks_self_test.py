@@ -83,7 +83,7 @@ def _lost_event(history: History) -> None:
     streams = EventStreams(rest.organisation, events.parts[project.name].environment)
 
     async def purge() -> None:
-        client = await next(iter(history.stage.engines.values())).admin()
+        client = await next(iter(history.stage.engines.values())).environment(streams)
         await client.jetstream().purge_stream(streams.later, subject=streams.waiting(run))
         await client.close()
 

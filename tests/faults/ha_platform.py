@@ -269,6 +269,7 @@ class Stage:
             "TIELINE_RUNS_FILE": str(log.with_name("runs.db")),
             "TIELINE_ENGINE_URL": self.engine_urls,
             "TIELINE_ENGINE_CREDENTIALS_FILE": str(next(iter(self.engines.values())).credentials_file()),
+            "TIELINE_ENGINE_SIGNER_FILE": str(next(iter(self.engines.values())).api_seed_file()),
             "TIELINE_RATE_LIMIT": "0",
             "TIELINE_FAILED_LIMIT": "0",
         }

@@ -29,6 +29,9 @@ from tieline_core.json_logging import JsonFormatter
 from tieline_core.kubernetes import Invalid
 from tieline_core.kubernetes import resources as r
 from tieline_operator.cache.organisations import OrganisationClaim
+from tieline_operator.engine.desired_streams import StreamKey
+from tieline_operator.engine.metrics import EngineCollector
+from tieline_operator.engine.stream_reconciler import EnvironmentReading, Survey
 from tieline_operator.metrics import Metrics as OperatorMetrics
 from tieline_operator.workload.manifests import HEALTH_PORT
 
@@ -52,6 +55,10 @@ def _operator() -> CollectorRegistry:
         lambda: {"new": OrganisationClaim(id="01BX5ZZKBKACTAV9WEVGEMMVRZ", older="acme")}
     )
     metrics.watch_refreshes(waiting=lambda: 0, late=lambda: 0)
+    reading = EnvironmentReading(queued=1, waiting=1, dead_letters=1, oldest=None)
+    survey = Survey(environments={StreamKey("acme", "orders-engine"): reading})
+    engine: Any = SimpleNamespace(connected=True, keys_usable=True, failed=0, survey=lambda: survey)
+    metrics.registry.register(EngineCollector(engine, FakeCluster(), names=True))
     return metrics.registry
 
 
@@ -96,12 +103,11 @@ def told() -> dict[str, set[str]]:
     return found
 
 
-# Of the connections of API and operator to the event engine.
+# Of the API's connection to the event engine.
 ENGINE: dict[str, set[str]] = {
     "tieline_engine_connected": set(),
     "tieline_engine_storage_bytes": set(),
     "tieline_engine_storage_limit_bytes": set(),
-    "tieline_operator_engine_connected": set(),
 }
 # The kubelet's, of every volume.
 VOLUMES = {

@@ -77,11 +77,11 @@ def step_to_rest(step: StepRecord) -> rest.RunStep:
     )
 
 
-def input_to_rest(payload: bytes, content_type: str | None) -> dict[str, Any]:
-    """The fields of an answer that show an input."""
+def input_to_rest(payload: bytes, content_type: str | None) -> tuple[bytes | None, dict[str, Any]]:
+    """An input as JSON, as it was sent, where it is JSON; and otherwise the fields of an answer that show it."""
     if len(payload) > MAX_INLINE:
         shown = base64.b64encode(payload[:MAX_INLINE]).decode()
-        return {
+        return None, {
             "input_base64": shown,
             "input_content_type": content_type or _BINARY,
             "input_truncated": True,
@@ -91,11 +91,11 @@ def input_to_rest(payload: bytes, content_type: str | None) -> dict[str, Any]:
     except ValueError:
         value = None
     if value is not None and _is_shallow(value):
-        return {"input": value}
+        return payload, {}
     if value is None and payload.strip() == b"null":
         content_type = "application/json"
     shown = base64.b64encode(payload).decode()
-    return {"input_base64": shown, "input_content_type": content_type or _BINARY}
+    return None, {"input_base64": shown, "input_content_type": content_type or _BINARY}
 
 
 def _is_shallow(value: Any) -> bool:

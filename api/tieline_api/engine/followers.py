@@ -9,10 +9,12 @@ from typing import Protocol
 
 from nats.js.errors import NotFoundError
 
-from tieline_api.engine.connection import Engine, StoredMessage
+from tieline_api.engine.connection import Engine
 from tieline_api.engine.errors import EngineUnavailableError
+from tieline_api.engine.requests import StoredMessage
 from tieline_api.engine.stream_reader import read_stream, stream_state
 from tieline_api.errors import ApiError
+from tieline_api.sqlite_files import TooSlowError
 from tieline_common.backoff import exponential, jitter
 
 logger = logging.getLogger("tieline.engine")
@@ -22,6 +24,16 @@ _RETRY_SECONDS = 1.0
 _LONGEST_PAUSE = 30.0
 _CATCH_UP_SECONDS = 5.0
 _SEEN_SECONDS = 1.0
+_TRIES = 3
+_TRY_SECONDS = 0.1
+_OF_VALUES = (
+    sqlite3.DataError,
+    sqlite3.IntegrityError,
+    sqlite3.InterfaceError,
+    sqlite3.NotSupportedError,
+    sqlite3.ProgrammingError,
+)
+"""Errors of SQLite that a value causes."""
 
 
 class StreamStore(Protocol):
@@ -39,6 +51,9 @@ class StreamStore(Protocol):
 
     def take(self, organisation: str, messages: Sequence[StoredMessage]) -> None:
         """Keeps messages that follow each other, and how far the stream was read."""
+
+    def skip(self, organisation: str, message: StoredMessage) -> None:
+        """Counts a message that can never be kept as malformed, and keeps that the stream was read beyond it."""
 
     def sweep(self, organisation: str, first: int) -> None:
         """Removes what the stream, whose oldest message is ``first``, has not any more."""
@@ -62,6 +77,7 @@ class Follower:
         self._organisation = organisation
         self._stream = stream
         self._position = 0
+        self._has_skipped = False
         self._moved = asyncio.Condition()
         self.caught_up = asyncio.Event()
         """Set once all that the stream had was read, and where there is no stream."""
@@ -79,7 +95,7 @@ class Follower:
                 await asyncio.sleep(jitter(_RETRY_SECONDS))
             except NotFoundError:
                 await asyncio.sleep(jitter(_RETRY_SECONDS))
-            except Exception as error:  # whatever a message holds, the next ones are read
+            except Exception as error:  # what is wrong with the store may pass
                 failures += 1
                 self._store.failed()
                 if failures == 1:
@@ -112,13 +128,53 @@ class Follower:
         self._position = position
         async for batch in read_stream(self._engine, self._stream, after=position):
             if batch.messages:
-                await asyncio.to_thread(self._store.take, self._organisation, batch.messages)
+                await self._keep(batch.messages)
                 async with self._moved:
                     self._position = batch.messages[-1].sequence
                     self._moved.notify_all()
             if batch.pending == 0:
                 self.caught_up.set()
         return True
+
+    async def _keep(self, messages: Sequence[StoredMessage]) -> None:
+        """Keeps messages, and skips those that can never be kept. Raises what may pass."""
+        for attempt in range(1, _TRIES + 1):
+            try:
+                await asyncio.to_thread(self._store.take, self._organisation, messages)
+                return
+            except Exception as error:  # whatever a message holds, the next ones are read
+                if _may_pass(error):
+                    raise
+                if len(messages) > 1:
+                    break
+                if attempt == _TRIES:
+                    await self._skip(messages[0], error)
+                    return
+            await asyncio.sleep(_TRY_SECONDS)
+        # Which of them it is: one half or the other.
+        middle = len(messages) // 2
+        await self._keep(messages[:middle])
+        await self._keep(messages[middle:])
+
+    async def _skip(self, message: StoredMessage, error: Exception) -> None:
+        await asyncio.to_thread(self._store.skip, self._organisation, message)
+        if not self._has_skipped:
+            self._has_skipped = True
+            # The error's text may have what the message says.
+            logger.error(
+                "Message %d of stream %s cannot be kept (%s): it is skipped and counted as malformed, as are others "
+                "after it",
+                message.sequence,
+                self._stream,
+                type(error).__name__,
+            )
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether it is the store, which is full, locked or damaged, rather than what a message says."""
+    if isinstance(error, sqlite3.Error):
+        return not isinstance(error, _OF_VALUES)
+    return isinstance(error, OSError | TooSlowError | MemoryError | ApiError)
 
 
 class Followers:

@@ -13,8 +13,9 @@ from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.errors import NotFoundError
 
-from tieline_api.engine.connection import Engine, StoredMessage, client_of
+from tieline_api.engine.connection import Engine
 from tieline_api.engine.errors import EngineUnavailableError
+from tieline_api.engine.requests import EngineRequests, StoredMessage, client_of
 from tieline_protocol.event_streams import MAX_MESSAGE_BYTES
 
 _BATCH = 256
@@ -50,15 +51,13 @@ class StreamState:
     last: int
 
 
-async def stream_state(engine: Engine, stream: str) -> StreamState | None:
-    """The state of a stream, None where there is none. Raises EngineUnavailableError."""
-    answer = json.loads((await engine.request(f"$JS.API.STREAM.INFO.{stream}")).data)
-    if "error" in answer:
-        if answer["error"].get("code") == 404:
-            return None
-        raise EngineUnavailableError
-    state = answer["state"]
-    return StreamState(str(answer["created"]), int(state["first_seq"]), int(state["last_seq"]))
+async def stream_state(engine: EngineRequests, stream: str) -> StreamState | None:
+    """The state of a stream, None where there is none. Raises as ``EngineRequests.ask``."""
+    found = await engine.stream_info(stream)
+    if found is None:
+        return None
+    state = found["state"]
+    return StreamState(str(found["created"]), int(state["first_seq"]), int(state["last_seq"]))
 
 
 async def read_stream(engine: Engine, stream: str, *, after: int) -> AsyncIterator[StreamBatch]:
@@ -149,7 +148,11 @@ class _Reader:
             raise EngineUnavailableError
         self._expected += 1
         message = StoredMessage(
-            metadata.sequence.stream, received.subject, received.headers or {}, received.data
+            metadata.sequence.stream,
+            received.subject,
+            received.headers or {},
+            received.data,
+            metadata.timestamp.timestamp(),
         )
         return message, int(metadata.num_pending or 0)
 

@@ -3,14 +3,13 @@
 import time
 from typing import Any
 
-import orjson
-
 from tieline_api import errors
 from tieline_api.auth.permissions import permission
 from tieline_api.body_limits import BodyKind
 from tieline_api.conversion.projects import environment_items, environment_status, served_version
 from tieline_api.handlers.activation_lookup import EnvironmentRef, activations_of, environment_in_path
 from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
+from tieline_api.http.request_body import member_text
 from tieline_api.schemas import runs as rest
 from tieline_api.use_cases import run_actions
 from tieline_api.use_cases.project_lookup import versions_of
@@ -23,7 +22,7 @@ async def publish_event(call: Call[None, rest.EventCreate]) -> Reply:
     """Stores an event for an environment, which runs it at least once. An environment that is suspended runs it when
     it is deployed again. The answer is 503 when the event engine is full or away: then nothing was stored."""
     environment, body = environment_in_path(call), call.body
-    call.platform.engine.need_configured()
+    call.platform.environments.need_configured()
     warnings = _need_deployed(call, environment)
     user = None
     if body.user is not None:
@@ -44,7 +43,7 @@ async def publish_event(call: Call[None, rest.EventCreate]) -> Reply:
         call.platform,
         streams,
         metadata,
-        orjson.dumps(body.payload),
+        member_text(call.raw, "payload"),
         at=run_actions.time_of(now + body.delay) if body.delay else None,
     )
     run: str | None = metadata.run
@@ -96,6 +95,7 @@ OPERATIONS = (
         handler=publish_event,
         permissions=permission("patch", "projects"),
         size=BodyKind.EVENT,
+        keeps_body=True,
         success=202,
         response=rest.EventAccepted,
         example={

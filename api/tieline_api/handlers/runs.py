@@ -1,22 +1,23 @@
 """Runs: what became of webhooks, events, schedules and background tasks, and doing it again."""
 
+import asyncio
 import hashlib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
-
-import orjson
 
 from tieline_api import errors
 from tieline_api.auth.permissions import permission
 from tieline_api.body_limits import BodyKind
 from tieline_api.cache import indexes
 from tieline_api.conversion import runs as convert
-from tieline_api.engine.errors import EngineUnavailableError
+from tieline_api.engine.errors import EngineNotConfiguredError, EngineUnavailableError
 from tieline_api.handlers.projects import PROJECT
 from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
+from tieline_api.http.request_body import member_text
 from tieline_api.page_tokens import seal, unseal
-from tieline_api.runs.model import Attempt, PageRequest, Position, Run, RunFilter
+from tieline_api.runs.history import RunInput
+from tieline_api.runs.model import Attempt, AttemptPage, PageRequest, Position, Run, RunFilter
 from tieline_api.schemas import runs as rest
 from tieline_api.use_cases import run_actions
 from tieline_api.use_cases.project_lookup import need_project
@@ -26,6 +27,9 @@ from tieline_protocol.run_records import RunRecord
 Obj = Mapping[str, Any]
 RUNS = f"{PROJECT}/runs"
 RUN = f"{RUNS}/{{run_id}}"
+_COPIED = (
+    "Another environment of the project has a run with this id: name the one that is meant (project_env)"
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_INT = 2**63 - 1
 _NANOSECONDS = 1_000_000_000
@@ -47,60 +51,105 @@ async def list_project_runs(call: Call[rest.RunsQuery, None]) -> Reply:
     return await _page(call, _environments([project], name=call.query.project_env), [project])
 
 
-async def get_run(call: Call[None, None]) -> Reply:
+async def get_run(call: Call[rest.RunQuery, None]) -> Reply:
     """Returns a run with its attempts and steps, and with its input where that is kept."""
     organisation = call.organisation.id
-    run = await _need_run(call)
+    run, warnings = await _need_run(call)
     history = call.platform.runs
     attempts = await history.attempts(organisation, run)
-    warnings, shown = [*history.warnings], _Shown(call)
-    fields: dict[str, Any] = {}
+    warnings += history.warnings
     try:
         given = await history.input(organisation, run)
+    except EngineNotConfiguredError:
+        given = None
+        warnings.append(
+            "The run's input cannot be read: the API has no key to sign users of the event engine with"
+        )
     except EngineUnavailableError:
         given = None
         warnings.append("The run's input cannot be read while the event engine is away")
+    shown = _Shown(call)
+    versions = {one.version: shown.version(one.version) for one in attempts.attempts}
+    content = await asyncio.to_thread(run_detail, shown.run(run), attempts, versions, given)
+    etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    return Reply(content=content, etag=etag, warnings=tuple(dict.fromkeys(warnings)))
+
+
+def run_detail(
+    run: rest.Run,
+    page: AttemptPage,
+    versions: Mapping[str, rest.VersionOfRun | None],
+    given: RunInput | None,
+) -> bytes:
+    """A RunDetail as JSON. It takes a while where there are many steps, or the input is large."""
+    fields: dict[str, Any] = {}
+    text = None
     if given is not None:
         headers = given.request.headers if given.request else []
         content_type = next((value for name, value in headers if name.lower() == "content-type"), None)
-        fields = convert.input_to_rest(given.payload, content_type)
+        text, fields = convert.input_to_rest(given.payload, content_type)
         if given.request:
             fields["request"] = rest.RunRequest(
                 method=given.request.method, path=given.request.path, headers=[list(pair) for pair in headers]
             )
-    steps = next((one.steps for one in reversed(attempts) if one.steps), ())
+    attempts = [_attempt(one, versions[one.version]) for one in page.attempts]
     body = rest.RunDetail(
-        **shown.run(run).model_dump(),
-        attempt_history=[shown.attempt(one) for one in attempts],
-        steps=[convert.step_to_rest(step) for step in steps],
+        **run.model_dump(),
+        attempt_history=attempts,
+        attempts_left_out=page.left_out or None,
+        steps=next((one.steps for one in reversed(attempts) if one.steps), []),
         **fields,
     )
-    return Reply(body=body, etag=_etag(body), warnings=tuple(dict.fromkeys(warnings)))
+    content = body.model_dump_json(by_alias=True, exclude_none=True).encode()
+    # Not through values of Python, which would change its numbers.
+    return content if text is None else b'%b,"input":%b}' % (content[:-1], text)
 
 
-async def replay_run(call: Call[None, rest.ReplayBody]) -> Reply:
+def _attempt(attempt: Attempt, version: rest.VersionOfRun | None) -> rest.RunAttempt:
+    return rest.RunAttempt(
+        attempt=attempt.number,
+        status=attempt.status,
+        started_at=convert.maybe_time(attempt.started_at),
+        ended_at=convert.maybe_time(attempt.ended_at),
+        error=convert.error_to_rest(attempt.error),
+        trace_id=attempt.trace_id or None,
+        version=version,
+        steps=[convert.step_to_rest(step) for step in attempt.steps],
+        steps_left_out=attempt.steps_left_out or None,
+    )
+
+
+async def replay_run(call: Call[rest.RunQuery, rest.ReplayBody]) -> Reply:
     """Runs a run again that has ended, with its own input or with another one. The answer is the new run."""
-    run = await _need_run(call)
+    run, warnings = await _need_run(call)
     payload = None
     if "payload" in call.body.model_fields_set:
-        payload = orjson.dumps(call.body.payload)
+        payload = member_text(call.raw, "payload")
     record = await run_actions.replay(call.platform, call.organisation.id, run, payload)
     if record is None:
         raise errors.conflict("The run is being run again already")
-    return Reply(body=_Shown(call).run(run_of_record(record, run.environment)))
+    shown = _Shown(call).run(run_of_record(record, run.environment))
+    return Reply(body=shown, warnings=tuple(warnings))
 
 
-async def cancel_run(call: Call[None, None]) -> Reply:
+async def cancel_run(call: Call[rest.RunQuery, None]) -> Reply:
     """Cancels a run that has not ended. One that a pod is running ends at its next pause."""
-    run = await _need_run(call)
+    run, warnings = await _need_run(call)
     await run_actions.cancel(call.platform, call.organisation.id, run)
-    return Reply()
+    return Reply(warnings=tuple(warnings))
+
+
+async def discard_run(call: Call[rest.RunQuery, None]) -> Reply:
+    """Deletes the dead letter of a dead run. The run stays in the history, with the time as ``discardedAt``."""
+    run, warnings = await _need_run(call)
+    await run_actions.discard(call.platform, call.organisation.id, run)
+    return Reply(warnings=tuple(warnings))
 
 
 async def replay_runs(call: Call[rest.SelectionQuery, rest.SelectionBody]) -> Reply:
     """Runs all runs of a filter again that have ended and whose input is kept, at most 10,000.
 
-    A run that was run again already is left out, however often the request is repeated.
+    A run that was run again already, or discarded, is left out, however often the request is repeated.
     """
     wanted, dry_run = _selection(call)
     found = await run_actions.replay_all(call.platform, wanted, dry_run=dry_run)
@@ -111,6 +160,13 @@ async def cancel_runs(call: Call[rest.SelectionQuery, rest.SelectionBody]) -> Re
     """Cancels all runs of a filter that have not ended, at most 10,000."""
     wanted, dry_run = _selection(call)
     found = await run_actions.cancel_all(call.platform, wanted, dry_run=dry_run)
+    return Reply(body=rest.RunsAffected(count=found.count, skipped=found.skipped, more=found.more))
+
+
+async def discard_runs(call: Call[rest.SelectionQuery, rest.SelectionBody]) -> Reply:
+    """Deletes the dead letters of all dead runs of a filter, at most 10,000."""
+    wanted, dry_run = _selection(call)
+    found = await run_actions.discard_all(call.platform, wanted, dry_run=dry_run)
     return Reply(body=rest.RunsAffected(count=found.count, skipped=found.skipped, more=found.more))
 
 
@@ -147,7 +203,7 @@ class _Shown:
             environment_id=run.environment,
             activation_id=run.activation_id or None,
             user=convert.user_to_rest(run.user, self._user),
-            version=convert.version_to_rest(run.version, self._version),
+            version=self.version(run.version),
             key=run.key,
             event_id=run.event_id,
             attempt=run.attempt,
@@ -156,23 +212,15 @@ class _Shown:
             started_at=convert.maybe_time(run.started_at),
             ended_at=convert.maybe_time(run.ended_at),
             next_attempt_at=convert.maybe_time(run.next_attempt_at),
+            discarded_at=convert.maybe_time(run.discarded_at),
             error=convert.error_to_rest(run.error),
             trace_id=run.trace_id or None,
             replay_of=run.replay_of,
             replayed_by=run.replayed_by,
         )
 
-    def attempt(self, attempt: Attempt) -> rest.RunAttempt:
-        return rest.RunAttempt(
-            attempt=attempt.number,
-            status=attempt.status,
-            started_at=convert.maybe_time(attempt.started_at),
-            ended_at=convert.maybe_time(attempt.ended_at),
-            error=convert.error_to_rest(attempt.error),
-            trace_id=attempt.trace_id or None,
-            version=convert.version_to_rest(attempt.version, self._version),
-            steps=[convert.step_to_rest(step) for step in attempt.steps],
-        )
+    def version(self, name: str) -> rest.VersionOfRun | None:
+        return convert.version_to_rest(name, self._version)
 
     def _user(self, external_id: str) -> Obj | None:
         return self._world.user(self._namespace, external_id)
@@ -216,7 +264,7 @@ def _selection(call: Call[rest.SelectionQuery, rest.SelectionBody]) -> tuple[Run
         raise errors.invalid(
             "",
             "Say which runs: at least one of project_env, status, kind, task, user, version, start, end, search, key, "
-            "event_id, trace_id",
+            "event_id, trace_id, discarded",
         )
     selected = rest.SelectionQuery.model_validate(given)
     environments = _environments([project], name=selected.project_env)
@@ -244,6 +292,7 @@ def _filter(
         key=query.key,
         event_id=query.event_id,
         trace_id=query.trace_id,
+        discarded=query.discarded,
     )
 
 
@@ -269,21 +318,18 @@ def _versions(call: Call[Any, Any], text: str, projects: Iterable[Obj]) -> tuple
     return tuple(dict.fromkeys([text, *names]))[:100]
 
 
-async def _need_run(call: Call[Any, Any]) -> Run:
-    """The run in the path, of one of the project's environments."""
+async def _need_run(call: Call[rest.RunQuery, Any]) -> tuple[Run, list[str]]:
+    """The run in the path, of one of the project's environments, and warnings."""
     project = need_project(call)
     text = call.path["run_id"]
     identifier = parse_id(text)
-    run = None
+    found: list[Run] = []
     if identifier is not None:
-        run = await call.platform.runs.get(call.organisation.id, _environments([project]), identifier)
-    if run is None:
+        environments = _environments([project], name=call.query.project_env)
+        found = await call.platform.runs.find(call.organisation.id, environments, identifier)
+    if not found:
         raise errors.not_found("run", text)
-    return run
-
-
-def _etag(body: rest.RunDetail) -> str:
-    return f'"{hashlib.sha256(body.model_dump_json(exclude_none=True).encode()).hexdigest()[:32]}"'
+    return found[0], [_COPIED] if len(found) > 1 else []
 
 
 def _nanoseconds(text: str) -> int:
@@ -409,6 +455,7 @@ OPERATIONS = (
         permissions=permission("patch", "projects"),
         body_optional=True,
         size=BodyKind.EVENT,
+        keeps_body=True,
         success=202,
         response=rest.Run,
         example={"payload": {"id": "A-1001"}},
@@ -420,6 +467,15 @@ OPERATIONS = (
         path=f"{RUN}/cancel",
         summary="Cancel a run",
         handler=cancel_run,
+        permissions=permission("patch", "projects"),
+        success=202,
+    ),
+    Operation(
+        id="discardRun",
+        method="POST",
+        path=f"{RUN}/discard",
+        summary="Discard the dead letter of a run",
+        handler=discard_run,
         permissions=permission("patch", "projects"),
         success=202,
     ),
@@ -449,6 +505,20 @@ OPERATIONS = (
         success=202,
         response=rest.RunsAffected,
         example={**_SELECTED, "status": "queued"},
+        response_example=_AFFECTED,
+    ),
+    Operation(
+        id="discardRuns",
+        method="POST",
+        path=f"{RUNS}/discard",
+        summary="Discard the dead letters of many runs",
+        handler=discard_runs,
+        permissions=permission("patch", "projects"),
+        body_optional=True,
+        strict=True,
+        success=202,
+        response=rest.RunsAffected,
+        example=_SELECTED,
         response_example=_AFFECTED,
     ),
 )

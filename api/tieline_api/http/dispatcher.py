@@ -68,7 +68,7 @@ class Dispatcher:
             upload = None
             if operation.upload:
                 upload = await closing.enter_async_context(self._room.file(organisation.id))
-            body, warnings = await _body(operation, request, upload, platform.settings.sizes)
+            raw, body, warnings = await _body(operation, request, upload, platform.settings.sizes)
             query, warned = await _query(operation, request, platform.settings.sizes)
             call = Call(
                 platform=platform,
@@ -77,9 +77,11 @@ class Dispatcher:
                 path=request.match_info,
                 query=query,
                 body=body,
+                raw=raw if operation.keeps_body else b"",
                 if_match=request.headers.get("If-Match") if operation.conditional else None,
                 upload=upload.file if upload is not None else None,
             )
+            del raw
             writes = revisions.recording()
             request[WRITES] = writes
             reply = await operation.handler(call)
@@ -152,25 +154,26 @@ class Dispatcher:
 
 async def _body(
     operation: Operation, request: web.Request, upload: Upload | None, sizes: BodyLimits
-) -> tuple[BaseModel | None, list[str]]:
+) -> tuple[bytes, BaseModel | None, list[str]]:
+    """The body as it was sent, as a model, and warnings."""
     if operation.body is None:
-        return None, []
+        return b"", None, []
     limit = sizes.of(operation.size)
     if upload is not None:
         seconds = sizes.seconds * 2
-        return await read_upload(request, operation.body, upload, limit=limit, seconds=seconds)
+        return b"", *await read_upload(request, operation.body, upload, limit=limit, seconds=seconds)
     raw = await read_body(request, limit=limit, seconds=sizes.seconds)
     if not raw.strip():
         if not operation.body_optional:
             raise errors.malformed("The body is empty; this operation needs a JSON object")
-        return validate(operation.body, {})
+        return raw, *validate(operation.body, {})
     value: Any = parse_json(request, raw)
     if operation.strict:
         refuse_unknown_fields(operation.body, value)
     elsewhere = dict.fromkeys(request.match_info, "path")
     if operation.query is not None:
         elsewhere |= dict.fromkeys(operation.query.model_fields, "query")
-    return validate(operation.body, value, elsewhere=elsewhere)
+    return raw, *validate(operation.body, value, elsewhere=elsewhere)
 
 
 async def _query(

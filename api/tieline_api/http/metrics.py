@@ -67,11 +67,13 @@ class _Engine(Collector):
             "tieline_engine_connected", "Whether the event engine can be reached", value=int(engine.connected)
         )
         yield GaugeMetricFamily(
-            "tieline_engine_storage_bytes", "What all streams take", value=engine.storage_bytes
+            "tieline_engine_storage_bytes",
+            "What the run histories and spans take",
+            value=engine.storage_bytes,
         )
         yield GaugeMetricFamily(
             "tieline_engine_storage_limit_bytes",
-            "What all streams may take together; 0 where the volume alone bounds them",
+            "What run histories and spans may take together; 0 where the volume alone bounds them",
             value=engine.storage_limit_bytes,
         )
         records = CounterMetricFamily(

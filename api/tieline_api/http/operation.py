@@ -32,6 +32,8 @@ class Call(Generic[Q, B]):
     path: Mapping[str, str]
     query: Q
     body: B
+    raw: bytes = b""
+    """The body as it was sent, of operations that say so in their row."""
     if_match: str | None = None
     """The value of If-Match; a write compares it with the object it changes."""
     upload: BinaryIO | None = None
@@ -84,6 +86,8 @@ class Operation:
     """Whether an absent body means an empty object."""
     size: BodyKind = BodyKind.BODY
     """How large the body may be (with an upload: the file)."""
+    keeps_body: bool = False
+    """Whether the handler reads values of the body as they were sent, such as large numbers."""
     strict: bool = False
     """Whether fields and parameters that it does not have are refused, rather than ignored with a warning."""
     upload: bool = False

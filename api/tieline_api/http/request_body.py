@@ -1,6 +1,8 @@
 """Reading a request: body with a limit, query, unknown fields."""
 
 import asyncio
+import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
@@ -23,6 +25,11 @@ MAX_WARNINGS = 5
 _MAX_DEPTH = 64
 _BOM = b"\xef\xbb\xbf"
 _CLOSE = 0.7  # difflib's measure, 1 is the same
+_SPACE, _SPACE_AND_COLON, _SPACE_AND_COMMA = (
+    re.compile(pattern) for pattern in (r"[ \t\r\n]*", r"[ \t\r\n:]*", r"[ \t\r\n,]*")
+)
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str)
+"""Finds where values end. Numbers stay text: those of many digits take long to become numbers."""
 _JSON_TYPES = ("application/json", "text/json")
 GRACE_SECONDS = 15.0
 """What every body has, whatever its size."""
@@ -73,6 +80,29 @@ def parse_json(request: web.Request, body: bytes) -> Any:
         raise errors.malformed(
             f"The body is no JSON: {error.msg} (line {error.lineno}, column {error.colno})"
         ) from None
+
+
+def member_text(body: bytes, name: str) -> bytes:
+    """The value that a JSON object has at ``name``, as it was sent: the text of numbers, too. The last of several.
+
+    ``body`` is what ``parse_json`` has read, and has the name.
+    """
+    text = body.removeprefix(_BOM).decode()
+    position = _end(_SPACE, text, _end(_SPACE, text, 0) + 1)
+    found = ""
+    while text[position] == '"':
+        key, position = _DECODER.raw_decode(text, position)
+        start = _end(_SPACE_AND_COLON, text, position)
+        _, position = _DECODER.raw_decode(text, start)
+        if key == name:
+            found = text[start:position]
+        position = _end(_SPACE_AND_COMMA, text, position)
+    return found.encode()
+
+
+def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
+    found = pattern.match(text, start)
+    return start if found is None else found.end()
 
 
 def validate(

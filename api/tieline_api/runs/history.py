@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tieline_api import errors
-from tieline_api.engine.connection import Engine, StoredMessage
+from tieline_api.engine.connection import Engine
+from tieline_api.engine.environments import EnvironmentEngines
 from tieline_api.engine.errors import EngineUnavailableError
 from tieline_api.engine.followers import Followers
+from tieline_api.engine.requests import StoredMessage
+from tieline_api.errors import ApiError
 from tieline_api.runs.index import RunIndex
-from tieline_api.runs.model import Attempt, PageRequest, Run, RunFilter
+from tieline_api.runs.model import Attempt, AttemptPage, PageRequest, Run, RunFilter
 from tieline_api.runs.roots import root_query, run_of_root
 from tieline_api.sqlite_files import TooSlowError
 from tieline_api.traces.backends import Traces
@@ -24,6 +27,10 @@ T = TypeVar("T")
 _BULK = 2
 COUNTED = 10_000
 """Runs of a list are counted so far."""
+MAX_ATTEMPTS = 100
+"""Of a run, in the answer about it."""
+MAX_STEPS = 1000
+"""Of all these attempts together."""
 _AWAY = "The event engine cannot be reached: runs and changes since then are missing"
 
 
@@ -51,8 +58,16 @@ class RunInput:
 class RunHistory:
     """Runs of organisations. Methods raise ApiError."""
 
-    def __init__(self, engine: Engine, index: RunIndex, followers: Followers, traces: Traces) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        environments: EnvironmentEngines,
+        index: RunIndex,
+        followers: Followers,
+        traces: Traces,
+    ) -> None:
         self._engine = engine
+        self._environments = environments
         self._index = index
         self._followers = followers
         self._traces = traces
@@ -91,30 +106,50 @@ class RunHistory:
         return await self._read(lambda: self._index.page(wanted, PageRequest(first=limit), limit))
 
     async def get(self, organisation: str, environments: Sequence[str], identifier: str) -> Run | None:
-        """A run of one of the environments."""
-        await self._followers.need(organisation)
-        found = await self._read(lambda: self._index.get(organisation, environments, identifier))
-        if found is not None:
-            return found
-        wanted = RunFilter(organisation=organisation, environments=tuple(environments))
-        query = root_query(wanted, PageRequest(first=1), 1, identifier=identifier)
-        roots = await self._traces.roots(query) if query else []
-        return run_of_root(roots[0]) if roots else None
+        """The run of one of the environments that is meant by an id."""
+        return next(iter(await self.find(organisation, environments, identifier)), None)
 
-    async def attempts(self, organisation: str, run: Run) -> list[Attempt]:
-        """The attempts of a run, oldest first."""
+    async def find(self, organisation: str, environments: Sequence[str], identifier: str) -> list[Run]:
+        """The run with this id of each of the environments that has one. The one that is meant comes first.
+
+        An id is random, so two environments have the same one only where one of them has copied it. Of those in the
+        history the first that the engine has stored is the original. Spans come after them, since nobody but who
+        sends a span says when that was.
+        """
+        await self._followers.need(organisation)
+        found = await self._read(lambda: self._index.find(organisation, environments, identifier))
+        reported = {run.environment for run in found}
+        for environment in environments:
+            if environment in reported:
+                continue
+            wanted = RunFilter(organisation=organisation, environments=(environment,))
+            query = root_query(wanted, PageRequest(first=1), 1, identifier=identifier)
+            try:
+                roots = await self._traces.roots(query) if query else []
+            except ApiError:
+                if not reported:
+                    raise
+                break
+            found += map(run_of_root, roots)
+        return found
+
+    async def attempts(
+        self, organisation: str, run: Run, *, most: int = MAX_ATTEMPTS, most_steps: int = MAX_STEPS
+    ) -> AttemptPage:
+        """The newest attempts of a run, with the newest steps."""
         if run.source == "span":
-            return [
-                Attempt(
-                    number=1,
-                    status=run.status,
-                    started_at=run.started_at,
-                    ended_at=run.ended_at,
-                    error=run.error,
-                    trace_id=run.trace_id,
-                )
-            ]
-        return await self._read(lambda: self._index.attempts(organisation, run))
+            only = Attempt(
+                number=1,
+                status=run.status,
+                started_at=run.started_at,
+                ended_at=run.ended_at,
+                error=run.error,
+                trace_id=run.trace_id,
+            )
+            return AttemptPage([only])
+        return await self._read(
+            lambda: self._index.attempts(organisation, run, most=most, most_steps=most_steps)
+        )
 
     async def by_event(self, streams: EventStreams, task: str, event_id: str) -> Run | None:
         """The run of the event with this id, as far as it is known."""
@@ -134,20 +169,25 @@ class RunHistory:
                 found = await asyncio.to_thread(_input_in, message.data, run.id)
                 if found is not None:
                     return found
-        for stream, subject in _places(streams, run):
-            message = await self._engine.first_at(stream, subject)
-            if message is not None:
-                return input_of(message)
-        return None
+        message = await self._message(streams, run)
+        return input_of(message) if message is not None else None
 
     async def replayed_input(self, organisation: str, run: Run) -> RunInput | None:
         """What a replay is given: as it was sent where that is kept, since masking would change it."""
         streams = EventStreams(organisation, run.environment)
-        for stream, subject in _places(streams, run):
-            message = await self._engine.first_at(stream, subject)
-            if message is not None:
-                return input_of(message)
+        message = await self._message(streams, run)
+        if message is not None:
+            return input_of(message)
         return await self.input(organisation, run)
+
+    async def _message(self, streams: EventStreams, run: Run) -> StoredMessage | None:
+        """The run's event, where the engine has it."""
+        environment = self._environments.of(streams)
+        for stream, subject in _places(streams, run):
+            message = await environment.first_at(stream, subject)
+            if message is not None:
+                return message
+        return None
 
     async def write(self, streams: EventStreams, record: RunRecord) -> None:
         """Adds a record to the history, and waits a moment until this replica has it."""
@@ -212,7 +252,7 @@ def input_of(message: StoredMessage) -> RunInput | None:
 def _places(streams: EventStreams, run: Run) -> list[tuple[str, str]]:
     """Streams and subjects at which the engine may have the run's event."""
     if run.status == "dead":
-        return [(streams.runs, streams.dead(run.id))]
+        return [(streams.dead_letters, streams.dead(run.id))]
     if run.status in ("queued", "waiting"):
         return [
             (streams.queue, streams.event("*", run.id)),

@@ -9,6 +9,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,7 +17,7 @@ import orjson
 
 from tieline_api import sqlite_files
 from tieline_api.runs import query
-from tieline_api.runs.model import Attempt, PageRequest, Run, RunFilter
+from tieline_api.runs.model import AttemptPage, PageRequest, Run, RunFilter
 from tieline_api.runs.records import CheckedRecord, error_to_json, nanoseconds
 from tieline_api.sqlite_files import UNREADABLE, execute_all, reading, transaction, used_bytes, version
 
@@ -24,8 +25,12 @@ T = TypeVar("T")
 
 logger = logging.getLogger("tieline.runs")
 
-_VERSION = 2
+_VERSION = 3
 _REMOVED_AT_ONCE = 2000
+_EVICTED_AT_ONCE = 200
+"""Who takes most is asked again after so many, so that nobody falls below the share of others."""
+_PUT_AT_ONCE = 50
+"""Runs of one transaction: a message that says more than the smallest file has room for is taken in parts."""
 _KEPT_SHARE = 0.9
 _HARD_SHARE = 1.25
 """The file may be so much larger than what runs may take: removing needs room, too."""
@@ -47,6 +52,8 @@ create table runs (
   moment integer not null,
   tie blob not null,
   queued integer not null,
+  first_at integer not null,
+  size integer not null,
   attempts integer,
   user text,
   activation_id text not null,
@@ -56,6 +63,7 @@ create table runs (
   started integer,
   ended integer,
   next_attempt integer,
+  discarded integer,
   error text not null,
   trace_id text not null,
   replay_of text,
@@ -68,6 +76,7 @@ create index runs_of_environment on runs (organisation, environment, queued, id)
 create index runs_by_event on runs (organisation, environment, event_id) where event_id is not null;
 create index runs_by_replay on runs (organisation, environment, replay_of) where replay_of is not null;
 create index runs_by_age on runs (organisation, last_at);
+create index runs_by_age_in_environment on runs (organisation, environment, last_at);
 create table attempts (
   organisation text not null,
   environment text not null,
@@ -83,17 +92,44 @@ create table attempts (
   trace_id text not null,
   version text not null,
   steps text not null,
+  size integer not null,
   primary key (organisation, environment, run, number)
+) without rowid;
+create table usage (
+  organisation text not null,
+  environment text not null,
+  bytes integer not null,
+  primary key (organisation, environment)
 ) without rowid
 """
+_USAGE = """
+create trigger {table}_{name} after {event} on {table} begin
+  insert into usage values ({row}.organisation, {row}.environment, {change})
+  on conflict do update set bytes = bytes + excluded.bytes;
+end
+"""
+"""What rows take is summed up as they come and go: who takes most is asked while the file is full."""
+_TRIGGERS = [
+    _USAGE.format(table=table, name=name, event=event, row=row, change=change)
+    for table in ("runs", "attempts")
+    for name, event, row, change in (
+        ("added", "insert", "new", "new.size"),
+        ("changed", "update of size", "new", "new.size - old.size"),
+        ("removed", "delete", "old", "-old.size"),
+    )
+]
+_ROW_BYTES = 600
+"""Of a run's row and its entries in indexes, without texts; about as much as an attempt's row with its own."""
 _OF_RECORD = (
     "kind", "task", "status", "attempt", "phase", "moment", "tie", "queued", "attempts", "user", "activation_id",
-    "version", "key", "event_id", "started", "ended", "next_attempt", "error", "trace_id", "replay_of",
+    "version", "key", "event_id", "started", "ended", "next_attempt", "discarded", "error", "trace_id", "replay_of",
+    "size",
 )  # fmt: skip
 _PUT_RUN = (
-    f"insert into runs (organisation, environment, id, {', '.join(_OF_RECORD)}, last_at) "  # noqa: S608  (constants)
-    f"values (?, ?, ?, {', '.join('?' * len(_OF_RECORD))}, ?) on conflict do update set "
-    f"{', '.join(f'{name} = excluded.{name}' for name in _OF_RECORD)} "
+    f"insert into runs (organisation, environment, id, {', '.join(_OF_RECORD)}, first_at, last_at) "  # noqa: S608
+    f"values (?, ?, ?, {', '.join('?' * len(_OF_RECORD))}, ?, ?) on conflict do update set "
+    # A run stays where it is in lists, whatever later records say of when it was queued.
+    f"{', '.join(f'{name} = excluded.{name}' for name in _OF_RECORD if name != 'queued')} "
     "where (excluded.attempt, excluded.phase, excluded.moment, excluded.tie) > "
     "(runs.attempt, runs.phase, runs.moment, runs.tie)"
 )
@@ -112,6 +148,7 @@ _OF_ATTEMPT = (
     "trace_id",
     "version",
     "steps",
+    "size",
 )
 _PUT_ATTEMPT = (
     f"insert into attempts (organisation, environment, run, number, {', '.join(_OF_ATTEMPT)}) "  # noqa: S608
@@ -163,20 +200,25 @@ class RunIndex:
         """Takes what the stream has up to ``position``."""
 
         def work(connection: sqlite3.Connection) -> None:
-            for run, news in _by_run(organisation, messages).items():
-                _put(connection, run, news)
             connection.execute(
                 "update streams set position = max(position, ?) where organisation = ?",
                 (position, organisation),
             )
 
+        runs = list(_by_run(organisation, messages).items())
+        for start in range(0, len(runs), _PUT_AT_ONCE):
+            self._write_making_room(partial(_put_all, runs=runs[start : start + _PUT_AT_ONCE]))
+        self._write_making_room(work)
+
+    def _write_making_room(self, work: Callable[[sqlite3.Connection], None]) -> None:
+        """Where the file is full, what is old of those who take most makes room."""
         try:
             self._write(work)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
                 raise
-            # The oldest make room for the newest.
-            self._write(_remove_oldest)
+            self._write(_evict)
+            self.bound()
             self._write(work)
 
     def sweep(self, organisation: str, *, first: int) -> None:
@@ -185,9 +227,9 @@ class RunIndex:
             pass
 
     def bound(self) -> None:
-        """Removes the oldest of what is too much."""
+        """Removes what is too much: the oldest of the environment that takes most, in the organisation that does."""
         if self._write(used_bytes) > self._max_bytes:
-            while self._write(used_bytes) > self._max_bytes * _KEPT_SHARE and self._write(_remove_oldest):
+            while self._write(used_bytes) > self._max_bytes * _KEPT_SHARE and self._write(_evict):
                 pass
 
     def page(self, wanted: RunFilter, page: PageRequest, limit: int) -> list[Run]:
@@ -199,14 +241,23 @@ class RunIndex:
         return self._read(lambda connection: query.count(connection, wanted, most), empty=0)
 
     def get(self, organisation: str, environments: Sequence[str], run: str) -> Run | None:
-        """A run of one of the environments."""
+        """A run of one of the environments: of several that have reported this id, that of the first."""
+        return next(iter(self.find(organisation, environments, run)), None)
+
+    def find(self, organisation: str, environments: Sequence[str], run: str) -> list[Run]:
+        """The run with this id of each of the environments that has reported one; who was the first comes first."""
         return self._read(
-            lambda connection: query.get(connection, organisation, environments, run), empty=None
+            lambda connection: query.find(connection, organisation, environments, run), empty=[]
         )
 
-    def attempts(self, organisation: str, run: Run) -> list[Attempt]:
-        """The attempts of a run, oldest first."""
-        return self._read(lambda connection: query.attempts(connection, organisation, run), empty=[])
+    def attempts(self, organisation: str, run: Run, *, most: int, most_steps: int) -> AttemptPage:
+        """The newest attempts of a run, with the newest steps."""
+        return self._read(
+            lambda connection: query.attempts(
+                connection, organisation, run, most=most, most_steps=most_steps
+            ),
+            empty=AttemptPage([]),
+        )
 
     def by_event(self, organisation: str, environment: str, task: str, event_id: str) -> Run | None:
         """The first run of the event with this id."""
@@ -256,7 +307,7 @@ class RunIndex:
 
     @staticmethod
     def _forget(connection: sqlite3.Connection, organisation: str) -> None:
-        for table in ("attempts", "runs", "streams"):
+        for table in ("attempts", "runs", "streams", "usage"):
             connection.execute(f"delete from {table} where organisation = ?", (organisation,))  # noqa: S608
 
 
@@ -269,6 +320,8 @@ def _make_tables(connection: sqlite3.Connection) -> None:
     for (name,) in names:
         connection.execute(f'drop table "{name}"')
     execute_all(connection, _SCHEMA)
+    for trigger in _TRIGGERS:
+        connection.execute(trigger)
     connection.execute(f"pragma user_version = {_VERSION}")
 
 
@@ -282,6 +335,9 @@ class _News:
 
     record: CheckedRecord
     attempts: dict[int, CheckedRecord]
+    queued: int
+    """As the first of them says."""
+    first_at: int
     last_at: int = 0
     input_at: int | None = None
 
@@ -293,7 +349,8 @@ def _by_run(organisation: str, messages: Sequence[IndexedMessage]) -> dict[_Run,
             run = (organisation, message.environment, one.record.id)
             news = found.get(run)
             if news is None:
-                news = found[run] = _News(one, {})
+                queued = nanoseconds(one.record.queued_at)
+                news = found[run] = _News(one, {}, queued, message.sequence)
             news.record = max(news.record, one, key=_order)
             if attempt := one.order[0]:
                 news.attempts[attempt] = max(news.attempts.get(attempt, one), one, key=_order)
@@ -307,16 +364,23 @@ def _order(one: CheckedRecord) -> tuple[int, int, int, bytes]:
     return one.order
 
 
+def _put_all(connection: sqlite3.Connection, runs: Sequence[tuple[_Run, _News]]) -> None:
+    for run, news in runs:
+        _put(connection, run, news)
+
+
 def _put(connection: sqlite3.Connection, run: _Run, news: _News) -> None:
     record, (attempt, phase, moment, tie) = news.record.record, news.record.order
+    error = error_to_json(record.error)
     connection.execute(
         _PUT_RUN,
         (
             *run, record.kind, record.task, record.status, attempt, phase, moment, tie,
-            nanoseconds(record.queued_at), record.attempts, record.user, record.activation_id, record.version,
+            news.queued, record.attempts, record.user, record.activation_id, record.version,
             record.key, record.event_id, _maybe(record.started_at), _maybe(record.ended_at),
-            _maybe(record.next_attempt_at), error_to_json(record.error), record.trace_id, record.replay_of,
-            news.last_at,
+            _maybe(record.next_attempt_at), _maybe(record.discarded_at), error, record.trace_id, record.replay_of,
+            _size(record.task, record.user, record.version, record.key, record.event_id, error),
+            news.first_at, news.last_at,
         ),
     )  # fmt: skip
     connection.execute(_TOUCH_RUN, (news.last_at, news.input_at, *run))
@@ -327,9 +391,15 @@ def _put(connection: sqlite3.Connection, run: _Run, news: _News) -> None:
             _PUT_ATTEMPT,
             (
                 *run, number, record.status, phase, moment, tie, _maybe(record.started_at), _maybe(record.ended_at),
-                error_to_json(record.error), record.trace_id, record.version, steps,
+                (error := error_to_json(record.error)), record.trace_id, record.version, steps,
+                _size(record.version, error, steps),
             ),
         )  # fmt: skip
+
+
+def _size(*texts: str | None) -> int:
+    """About what a row takes in the file."""
+    return _ROW_BYTES + sum(len(text.encode()) for text in texts if text)
 
 
 def _maybe(seconds: float | None) -> int | None:
@@ -344,10 +414,27 @@ def _remove_before(connection: sqlite3.Connection, organisation: str, first: int
     return _remove(connection, found)
 
 
-def _remove_oldest(connection: sqlite3.Connection) -> int:
+def _evict(connection: sqlite3.Connection) -> int:
+    """Removes some runs of the environment that takes most, in the organisation that does, and not what others have.
+
+    What is oldest the stream says, and not when a record claims that its run was queued.
+    """
+    most = connection.execute(
+        "select organisation, environment from usage where organisation = "
+        "(select organisation from usage group by organisation order by sum(bytes) desc, organisation limit 1) "
+        "order by bytes desc, environment limit 1"
+    ).fetchone()
+    if most is None:
+        return 0
     found = connection.execute(
-        "select organisation, environment, id from runs order by queued limit ?", (_REMOVED_AT_ONCE,)
+        "select organisation, environment, id from runs where organisation = ? and environment = ? "
+        "order by last_at limit ?",
+        (*most, _EVICTED_AT_ONCE),
     ).fetchall()
+    if not found:
+        # Nothing is left to count: others are next.
+        connection.execute("delete from usage where organisation = ? and environment = ?", most)
+        return 1
     return _remove(connection, found)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tieline_protocol.events import RunKind
-from tieline_protocol.run_records import RunError, RunStatus, StepRecord
+from tieline_protocol.run_records import RunError, RunFacts, RunStatus, StepRecord
 
 Position = tuple[int, str, str]
 """Where a run stands in a list: when it was queued, its id, its environment."""
@@ -13,31 +13,16 @@ KINDS: tuple[RunKind, ...] = ("webhook", "event", "schedule", "background")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class Run(RunFacts):
     """A run as it was last heard of."""
 
-    id: str
     environment: str
-    kind: RunKind
-    task: str
-    status: RunStatus
-    attempt: int
     queued_at: int
-    attempts: int | None = None
-    """How many attempts there are at most."""
-    user: str | None = None
-    """External id."""
-    activation_id: str = ""
-    version: str = ""
-    """Name of the ProjectVersion."""
-    key: str | None = None
-    event_id: str | None = None
     started_at: int | None = None
     ended_at: int | None = None
     next_attempt_at: int | None = None
-    error: RunError | None = None
-    trace_id: str = ""
-    replay_of: str | None = None
+    discarded_at: int | None = None
+    """When the dead letter of a dead run was discarded."""
     replayed_by: str | None = None
     """The newest run that runs it again."""
     input_at: int | None = None
@@ -62,6 +47,16 @@ class Attempt:
     trace_id: str = ""
     version: str = ""
     steps: Sequence[StepRecord] = ()
+    steps_left_out: int = 0
+    """How many earlier steps it had beside these."""
+
+
+@dataclass(frozen=True)
+class AttemptPage:
+    """The newest attempts of a run, oldest first, and how many earlier ones there are beside them."""
+
+    attempts: list[Attempt]
+    left_out: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +72,8 @@ class RunFilter:
     user: str | None = None
     versions: tuple[str, ...] | None = None
     """Names of ProjectVersions."""
+    discarded: bool | None = None
+    """Whether the dead letter was discarded."""
     start: int | None = None
     end: int | None = None
     search: str | None = None

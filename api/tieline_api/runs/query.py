@@ -7,12 +7,12 @@ from typing import Any
 
 import orjson
 
-from tieline_api.runs.model import Attempt, PageRequest, Run, RunFilter
+from tieline_api.runs.model import Attempt, AttemptPage, PageRequest, Run, RunFilter
 from tieline_api.runs.records import error_from_json, steps_from_json
 
 _COLUMNS = (
     "id, environment, kind, task, status, attempt, queued, attempts, user, activation_id, version, key, event_id, "
-    "started, ended, next_attempt, error, trace_id, replay_of, "
+    "started, ended, next_attempt, discarded, error, trace_id, replay_of, "
     "(select max(again.id) from runs again where again.organisation = runs.organisation "
     "and again.environment = runs.environment and again.replay_of = runs.id), nullif(input_at, 0)"
 )
@@ -44,28 +44,42 @@ def count(connection: sqlite3.Connection, wanted: RunFilter, most: int) -> int:
     return total
 
 
-def get(
+def find(
     connection: sqlite3.Connection, organisation: str, environments: Sequence[str], run: str
-) -> Run | None:
-    """A run of one of the environments. Where several have reported this id, it is the one queued first."""
+) -> list[Run]:
+    """The run with this id of each of the environments, in the order in which the stream has the first of each.
+
+    What records say of themselves, such as when the run was queued, proves nothing.
+    """
     marks = ", ".join("?" * len(environments))
-    row = connection.execute(
+    rows = connection.execute(
         f"select {_COLUMNS} from runs where organisation = ? and environment in ({marks}) and id = ? "  # noqa: S608
-        "order by queued, environment limit 1",
+        "order by first_at, environment",
         (organisation, *environments, run),
-    ).fetchone()
-    return _run(row) if row else None
+    )
+    return [_run(row) for row in rows]
 
 
-def attempts(connection: sqlite3.Connection, organisation: str, run: Run) -> list[Attempt]:
-    """The attempts of a run, oldest first."""
+def attempts(
+    connection: sqlite3.Connection, organisation: str, run: Run, *, most: int, most_steps: int
+) -> AttemptPage:
+    """The newest ``most`` attempts of a run, with the newest ``most_steps`` steps of them all."""
+    scope = (organisation, run.environment, run.id)
     rows = connection.execute(
         "select number, status, started, ended, error, trace_id, version, steps from attempts "
-        "where organisation = ? and environment = ? and run = ? order by number",
-        (organisation, run.environment, run.id),
-    )
-    return [
-        Attempt(
+        "where organisation = ? and environment = ? and run = ? order by number desc limit ?",
+        (*scope, most),
+    ).fetchall()
+    total = len(rows)
+    if total == most:
+        total = connection.execute(
+            "select count(*) from attempts where organisation = ? and environment = ? and run = ?", scope
+        ).fetchone()[0]
+    found, room = [], most_steps
+    for number, status, started, ended, error, trace_id, version, text in rows:
+        steps, left_out = steps_from_json(text, room)
+        room -= len(steps)
+        attempt = Attempt(
             number=number,
             status=status,
             started_at=started,
@@ -73,10 +87,11 @@ def attempts(connection: sqlite3.Connection, organisation: str, run: Run) -> lis
             error=error_from_json(error),
             trace_id=trace_id,
             version=version,
-            steps=steps_from_json(steps),
+            steps=steps,
+            steps_left_out=left_out,
         )
-        for number, status, started, ended, error, trace_id, version, steps in rows
-    ]
+        found.append(attempt)
+    return AttemptPage(found[::-1], total - len(found))
 
 
 def by_event(
@@ -147,6 +162,8 @@ def _conditions(
     ):
         if value is not None:
             add(f"{column} = ?", value)
+    if wanted.discarded is not None:
+        add(f"discarded is {'not null' if wanted.discarded else 'null'}")
     if wanted.versions is not None:
         add(f"version in ({', '.join('?' * len(wanted.versions))})", *wanted.versions)
     if wanted.trace_id is not None:
@@ -173,7 +190,7 @@ def _error_has(error: str, text: str) -> bool:
 def _run(row: Sequence[Any]) -> Run:
     (
         identifier, environment, kind, task, status, attempt, queued, most, user, activation_id, version, key,
-        event_id, started, ended, next_attempt, error, trace_id, replay_of, replayed_by,
+        event_id, started, ended, next_attempt, discarded, error, trace_id, replay_of, replayed_by,
         input_at,
     ) = row  # fmt: skip
     return Run(
@@ -193,6 +210,7 @@ def _run(row: Sequence[Any]) -> Run:
         started_at=started,
         ended_at=ended,
         next_attempt_at=next_attempt,
+        discarded_at=discarded,
         error=error_from_json(error),
         trace_id=trace_id,
         replay_of=replay_of,

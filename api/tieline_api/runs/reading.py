@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from tieline_api.engine.connection import StoredMessage
+from tieline_api.engine.requests import StoredMessage
 from tieline_api.runs.index import IndexedMessage, RunIndex
 from tieline_api.runs.records import read_records
 from tieline_core.identity.ids import parse_id
@@ -28,17 +28,23 @@ class RunReader:
 
     def take(self, organisation: str, messages: Sequence[StoredMessage]) -> None:
         """Puts the records of messages into the index."""
-        found = []
+        found, read, malformed = [], 0, 0
         for message in messages:
             environment = _environment(organisation, message.subject)
             if environment is None:
-                self.counts["malformed"] += 1
+                malformed += 1
                 continue
-            records, malformed = read_records(message.data)
-            self.counts["malformed"] += malformed
-            self.counts["read"] += len(records)
+            records, bad = read_records(message.data, stored_at=message.stored_at)
+            malformed += bad
+            read += len(records)
             found.append(IndexedMessage(message.sequence, environment, records))
         self._index.apply(organisation, found, position=messages[-1].sequence)
+        self.counts.update(read=read, malformed=malformed)
+
+    def skip(self, organisation: str, message: StoredMessage) -> None:
+        """Goes on after a message that cannot be applied."""
+        self._index.apply(organisation, [], position=message.sequence)
+        self.counts["malformed"] += 1
 
     def sweep(self, organisation: str, first: int) -> None:
         """Removes the runs of which the stream has nothing any more."""

@@ -19,6 +19,8 @@ from tieline_protocol.run_records import (
     decode,
 )
 
+MAX_RECORDS = 2000
+"""Of a message; pods write at most 500."""
 MAX_STEPS = 500
 MAX_STEPS_BYTES = 64 * 1024
 _MAX_NAME = 128
@@ -28,6 +30,9 @@ _MAX_BODY = 4096
 _MAX_ATTEMPT = 1_000_000
 _MAX_SECONDS = 9_000_000_000
 """In the year 2255: in nanoseconds it fits into 64 bits."""
+_CLOCKS_DIFFER = 60.0
+_LONGEST_WAIT = 2 * 366 * 86400.0
+"""A delay is at most a year, and a year is for what comes after it."""
 _NANOSECONDS = 1_000_000_000
 _MICROSECONDS = 1_000_000
 
@@ -40,16 +45,16 @@ class CheckedRecord:
     order: tuple[int, int, int, bytes]
 
 
-def read_records(content: bytes) -> tuple[list[CheckedRecord], int]:
-    """The records of a message, and how many of them are none."""
+def read_records(content: bytes, *, stored_at: float | None = None) -> tuple[list[CheckedRecord], int]:
+    """The records of a message that was stored at this time (seconds since 1970), and how many of them are none."""
     found: list[CheckedRecord] = []
     malformed = 0
     for record in _records(content):
-        if record is None:
+        if record is None or len(found) == MAX_RECORDS:
             malformed += 1
             continue
         try:
-            found.append(checked(record))
+            found.append(checked(record, stored_at=stored_at))
         except (AttributeError, OverflowError, TypeError, ValueError):
             malformed += 1
     return found, malformed
@@ -74,8 +79,11 @@ def _records(content: bytes) -> Iterator[RunRecord | None]:
                 yield None
 
 
-def checked(record: RunRecord) -> CheckedRecord:
-    """The record with what is too long cut. Raises ValueError, TypeError and the like for what makes no sense."""
+def checked(record: RunRecord, *, stored_at: float | None = None) -> CheckedRecord:
+    """The record with what is too long cut, and queued at a time that can be.
+
+    Raises ValueError, TypeError and the like for what makes no sense.
+    """
     if parse_id(_text(record.id, _MAX_NAME)) != record.id:
         raise ValueError("no id")
     if record.kind not in KINDS:
@@ -85,11 +93,12 @@ def checked(record: RunRecord) -> CheckedRecord:
         task=_text(record.task, _MAX_NAME),
         attempt=_attempt(record.attempt),
         attempts=None if record.attempts is None else _attempt(record.attempts),
-        queued_at=_seconds(record.queued_at),
+        queued_at=_possible(_seconds(record.queued_at), stored_at),
         at=_seconds(record.at),
         started_at=_maybe_seconds(record.started_at),
         ended_at=_maybe_seconds(record.ended_at),
         next_attempt_at=_maybe_seconds(record.next_attempt_at),
+        discarded_at=_maybe_seconds(record.discarded_at) if record.status == "dead" else None,
         user=_maybe_text(record.user, _MAX_ID),
         activation_id=parse_id(_text(record.activation_id, _MAX_NAME)) or "",
         version=_text(record.version, _MAX_ID),
@@ -129,9 +138,11 @@ def error_from_json(text: str) -> RunError | None:
     )
 
 
-def steps_from_json(text: str) -> list[StepRecord]:
-    """The steps of an attempt, which are kept as JSON."""
-    return [StepRecord(**step) for step in orjson.loads(text)] if text else []
+def steps_from_json(text: str, most: int) -> tuple[list[StepRecord], int]:
+    """The last ``most`` steps of an attempt, which are kept as JSON, and how many are left out before them."""
+    steps: list[dict[str, Any]] = orjson.loads(text) if text else []
+    left_out = max(len(steps) - most, 0)
+    return [StepRecord(**step) for step in steps[left_out:]], left_out
 
 
 def _error(error: RunError) -> RunError:
@@ -200,6 +211,13 @@ def _seconds(value: object) -> float:
     if not math.isfinite(value) or not 0 <= value <= _MAX_SECONDS:
         raise ValueError("no such time")
     return float(value)
+
+
+def _possible(queued_at: float, stored_at: float | None) -> float:
+    """Not later than it was reported, and not longer ago than an event can wait: lists are in this order."""
+    if stored_at is None:
+        return queued_at
+    return max(stored_at - _LONGEST_WAIT, min(queued_at, stored_at + _CLOCKS_DIFFER))
 
 
 def _maybe_seconds(value: object) -> float | None:

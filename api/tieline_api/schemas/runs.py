@@ -1,9 +1,17 @@
 """Runs and events in REST."""
 
 import re
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
-from pydantic import AfterValidator, Field, StrictBool, StringConstraints, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StringConstraints,
+    WithJsonSchema,
+)
 
 from tieline_api.schemas.base import PageQuery, Query, Rest, TimeOut, UlidOut
 from tieline_api.schemas.project_logs import TimeIn
@@ -32,68 +40,10 @@ _TraceId = Annotated[
 ]
 
 
-class RunsQuery(PageQuery):
-    """Which runs."""
+class _Filters(BaseModel):
+    """What runs are chosen by, in queries and bodies."""
 
-    project_env: _EnvironmentName | None = None
-    """Only runs in environments with this name."""
-    status: RunStatus | None = None
-    """Only runs that are queued, running or waiting, or that have ended as succeeded, failed, dead or cancelled."""
-    kind: RunKind | None = None
-    """Only runs of this kind."""
-    task: _Name | None = None
-    """Only runs of this webhook, event or schedule."""
-    user: _ExternalId | None = None
-    """Only runs for this user, by the user's id in the customer's own application."""
-    version: _Name | None = None
-    """Only runs of this version, by its id or its name. Not all runs tell theirs."""
-    start: TimeIn | None = None
-    """Only runs that were queued from this time on."""
-    end: TimeIn | None = None
-    """Only runs that were queued before this time."""
-    key: _Key | None = None
-    """Only runs of events with this key."""
-    event_id: _ExternalId | None = None
-    """Only runs of events that were sent with this id."""
-    trace_id: _TraceId | None = None
-    """Only runs with this trace, of any of their attempts: 32 hexadecimal digits."""
-    search: _Search | None = None
-    """Text to look for in errors, in upper or lower case."""
-
-
-class SelectionQuery(Query):
-    """Which runs to act on; the fields of the body mean the same."""
-
-    project_env: _EnvironmentName | None = None
-    """Only runs in the environment with this name."""
-    status: RunStatus | None = None
-    """Only runs with this status."""
-    kind: RunKind | None = None
-    """Only runs of this kind."""
-    task: _Name | None = None
-    """Only runs of this webhook, event or schedule."""
-    user: _ExternalId | None = None
-    """Only runs for this user, by the user's id in the customer's own application."""
-    version: _Name | None = None
-    """Only runs of this version, by its id or its name."""
-    start: TimeIn | None = None
-    """Only runs that were queued from this time on."""
-    end: TimeIn | None = None
-    """Only runs that were queued before this time."""
-    key: _Key | None = None
-    """Only runs of events with this key."""
-    event_id: _ExternalId | None = None
-    """Only runs of events that were sent with this id."""
-    trace_id: _TraceId | None = None
-    """Only runs with this trace, of any of their attempts: 32 hexadecimal digits."""
-    search: _Search | None = None
-    """Text to look for in errors, in upper or lower case."""
-    dryRun: bool | None = None  # noqa: N815  (as the contract names it)
-    """Only count the runs."""
-
-
-class SelectionBody(Rest):
-    """Which runs to act on, by the names of the list's parameters. At least one of them is needed."""
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     project_env: Annotated[_EnvironmentName | None, Field(alias="project_env")] = None
     """Only runs in the environment with this name."""
@@ -119,6 +69,40 @@ class SelectionBody(Rest):
     """Only runs with this trace, of any of their attempts: 32 hexadecimal digits."""
     search: _Search | None = None
     """Text to look for in errors, in upper or lower case."""
+    discarded: bool | None = None
+    """Only runs whose dead letter was discarded, or, with ``false``, only others."""
+
+
+class RunsQuery(_Filters, PageQuery):
+    """Which runs."""
+
+    project_env: _EnvironmentName | None = None
+    """Only runs in environments with this name."""
+    status: RunStatus | None = None
+    """Only runs that are queued, running or waiting, or that have ended as succeeded, failed, dead or cancelled."""
+    version: _Name | None = None
+    """Only runs of this version, by its id or its name. Not all runs tell theirs."""
+
+
+class RunQuery(Query):
+    """Which run, where two environments have one with this id."""
+
+    project_env: _EnvironmentName | None = None
+    """Only a run in the environment with this name."""
+
+
+class SelectionQuery(_Filters, Query):
+    """Which runs to act on; the fields of the body mean the same."""
+
+    dryRun: bool | None = None  # noqa: N815  (as the contract names it)
+    """Only count the runs."""
+
+
+class SelectionBody(_Filters, Rest):
+    """Which runs to act on, by the names of the list's parameters. At least one of them is needed."""
+
+    discarded: StrictBool | None = None
+    """Only runs whose dead letter was discarded, or, with ``false``, only others."""
     dry_run: StrictBool | None = None
     """Only count the runs."""
 
@@ -198,6 +182,8 @@ class Run(Rest):
     """When its last attempt ended."""
     next_attempt_at: TimeOut | None = None
     """When it goes on."""
+    discarded_at: TimeOut | None = None
+    """When its dead letter was discarded."""
     error: RunFailure | None = None
     """Why its last attempt failed."""
     trace_id: str | None = None
@@ -256,7 +242,9 @@ class RunAttempt(Rest):
     version: VersionOfRun | None = None
     """The version whose code ran."""
     steps: list[RunStep]
-    """What it did."""
+    """What it did: the newest steps, where there are many."""
+    steps_left_out: int | None = None
+    """How many earlier steps are not shown."""
 
 
 class RunRequest(Rest):
@@ -274,7 +262,9 @@ class RunDetail(Run):
     """A run with its attempts and its input."""
 
     attempt_history: list[RunAttempt]
-    """The attempts, oldest first, as far as they are kept."""
+    """The attempts, oldest first, as far as they are kept: the newest 100."""
+    attempts_left_out: int | None = None
+    """How many earlier attempts are not shown."""
     steps: list[RunStep]
     """The steps of the last attempt that did some."""
     input: Any = None
@@ -303,8 +293,9 @@ class RunsAffected(Rest):
     """How many runs it was done with, or would be with ``dryRun``."""
     skipped: int
     """How many others fit the filters: of those that are to be run again, those that have not ended, that were run
-    again already, or whose input is not kept; of those that are to be cancelled, those that have ended. Direct webhooks
-    and schedules do not count."""
+    again already, or whose input is not kept; of those that are to be cancelled, those that have ended; of those that
+    are to be discarded, those that are not dead, or were discarded already. Direct webhooks and schedules do not
+    count."""
     more: bool
     """Whether there are more runs than the 10,000 that one request looks at: repeat it with ``end``."""
 
@@ -362,4 +353,3 @@ class EventAccepted(Rest):
 
 
 STATUSES: tuple[str, ...] = get_args(RunStatus)
-Selection = Literal["replay", "cancel"]

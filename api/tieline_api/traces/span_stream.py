@@ -18,9 +18,10 @@ from nats.js import JetStreamContext
 from nats.js.api import DiscardPolicy, RetentionPolicy, StreamConfig
 from nats.js.errors import NotFoundError
 
-from tieline_api.engine.connection import Engine, StoredMessage
+from tieline_api.engine.connection import Engine
 from tieline_api.engine.errors import EngineFullError, EngineUnavailableError, NoStreamError
 from tieline_api.engine.followers import Followers
+from tieline_api.engine.requests import StoredMessage
 from tieline_api.errors import ApiError
 from tieline_api.traces import otlp
 from tieline_api.traces.otlp_batch import OtlpDecodeError, TooManySpansError
@@ -76,6 +77,11 @@ class SpanReader:
             if owner is not None and spans:
                 self._store.put(owner, spans, seconds=_ROOM_SECONDS)
         self._store.reached(organisation, messages[-1].sequence)
+
+    def skip(self, organisation: str, message: StoredMessage) -> None:
+        """Goes on after a message that cannot be taken."""
+        self._store.dropped["malformed"] += 1
+        self._store.reached(organisation, message.sequence)
 
     def forget(self, organisation: str) -> None:
         """Spans have their own time."""

@@ -4,22 +4,23 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 
 from tieline_api import errors
 from tieline_api.dependencies import Dependencies
-from tieline_api.engine.connection import TIMEOUT, StoredMessage
 from tieline_api.engine.errors import EngineUnavailableError, NoStreamError
+from tieline_api.engine.requests import TIMEOUT, EngineRequests, StoredMessage
 from tieline_api.engine.stream_reader import stream_state
 from tieline_api.errors import ApiError
 from tieline_api.runs.history import RunInput, input_of
 from tieline_api.runs.model import Run, RunFilter
+from tieline_api.runs.records import MAX_STEPS
 from tieline_core.engine.publisher import Published, is_task, publish_event, publish_token
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import MAX_EVENT_BYTES, EventStreams, hashed
 from tieline_protocol.events import EventMetadata, InvalidEventError
-from tieline_protocol.run_records import ENDED, RunRecord, RunStatus
+from tieline_protocol.run_records import ENDED, RunFacts, RunRecord, RunStatus
 
 logger = logging.getLogger("tieline.runs")
 
@@ -51,8 +52,10 @@ async def publish(
     """Stores an event, and says in the history that it waits. Raises ApiError."""
     if len(payload) > MAX_EVENT_BYTES:
         raise errors.too_large("The payload of an event", limit=MAX_EVENT_BYTES)
+    await platform.waiting_limits.need_room(streams)
+    environment = platform.environments.of(streams)
     try:
-        stored = await platform.engine.ask(
+        stored = await environment.ask(
             lambda jetstream: publish_event(
                 jetstream,
                 streams,
@@ -65,7 +68,7 @@ async def publish(
             seconds=2 * TIMEOUT,
         )
     except NoStreamError:
-        if await stream_state(platform.engine, streams.queue) is None:
+        if await stream_state(environment, streams.queue) is None:
             raise
         raise EngineUnavailableError from None
     record = RunRecord(
@@ -91,7 +94,7 @@ async def first_run(
     platform: Dependencies, streams: EventStreams, metadata: EventMetadata, stored: Published
 ) -> str | None:
     """The run of the event that was stored before under the same id, as far as that is known."""
-    message = await platform.engine.message(stored.stream, stored.sequence)
+    message = await platform.environments.of(streams).message(stored.stream, stored.sequence)
     if message is not None:
         try:
             return EventMetadata.parse(message.headers).run
@@ -156,7 +159,7 @@ async def _bury(platform: Dependencies, streams: EventStreams, run: Run, given: 
             await platform.runs.write(
                 streams, await _ended(platform, streams.organisation, run, "dead", given)
             )
-        await platform.engine.purge(streams.runs, streams.dead(run.id))
+        await platform.environments.of(streams).purge(streams.dead_letters, streams.dead(run.id))
     except ApiError as error:
         logger.warning("The dead letter of a run that was run again stays: %s", error.message)
 
@@ -185,6 +188,10 @@ def _no_input(run: Run) -> str:
             "The webhook's request is not kept, so it cannot be sent again: it was answered directly. Queued webhooks, "
             "and direct ones while settings.keepInputs is set, can be run again"
         )
+    if run.discarded_at is not None:
+        return (
+            "The run's dead letter was discarded, and the history does not have its input: send it as payload"
+        )
     return "The run's input is not kept any more: send it as payload"
 
 
@@ -196,22 +203,37 @@ async def cancel(platform: Dependencies, organisation: str, run: Run) -> None:
     if run.status in ENDED:
         raise errors.conflict(f"The run has ended: it is {run.status}")
     streams = EventStreams(organisation, run.environment)
+    environment = platform.environments.of(streams)
     removed = False
     given: RunInput | None = None
     if run.status != "running":
         messages = await _remove_queued(platform, streams, run)
         removed = bool(messages)
         for subject in (streams.waiting(run.id), streams.due(run.id)):
-            message = await platform.engine.first_at(streams.later, subject)
-            if await platform.engine.purge(streams.later, subject):
+            message = await environment.first_at(streams.later, subject)
+            if await environment.purge(streams.later, subject):
                 removed = True
                 messages += [message] if message is not None else []
         given = next((found for one in messages if (found := input_of(one))), None)
-    await platform.engine.tell(streams.control, {"run": run.id})
+    await environment.tell(streams.control, {"run": run.id})
     if removed:
         for subjects in (streams.steps(run.id), streams.run_state(run.id)):
-            await platform.engine.purge(streams.runs, subjects)
+            await environment.purge(streams.runs, subjects)
         await _record(platform, streams, await _ended(platform, organisation, run, "cancelled", given))
+
+
+async def discard(platform: Dependencies, organisation: str, run: Run) -> None:
+    """Removes the dead letter of a run, which stays in the history as discarded. Raises ApiError, 409 for others.
+
+    What the letter alone had is gone then; the history keeps what it has.
+    """
+    if run.status != "dead":
+        raise errors.conflict(f"The run is {run.status}: only dead runs have a dead letter to discard")
+    streams = EventStreams(organisation, run.environment)
+    await platform.environments.of(streams).purge(streams.dead_letters, streams.dead(run.id))
+    if run.discarded_at is None:
+        ended = await _ended(platform, organisation, run, "dead", None)
+        await platform.runs.write(streams, replace(ended, discarded_at=ended.at))
 
 
 async def replay_all(platform: Dependencies, wanted: RunFilter, *, dry_run: bool) -> Affected:
@@ -219,7 +241,7 @@ async def replay_all(platform: Dependencies, wanted: RunFilter, *, dry_run: bool
     return await _with_all(
         platform,
         wanted,
-        applies=lambda run: run.replayed_by is None and not why_not_again(run),
+        applies=lambda run: run.replayed_by is None and run.discarded_at is None and not why_not_again(run),
         act=lambda run: replay(platform, wanted.organisation, run, once=True),
         dry_run=dry_run,
     )
@@ -232,6 +254,17 @@ async def cancel_all(platform: Dependencies, wanted: RunFilter, *, dry_run: bool
         wanted,
         applies=lambda run: run.status not in ENDED,
         act=lambda run: cancel(platform, wanted.organisation, run),
+        dry_run=dry_run,
+    )
+
+
+async def discard_all(platform: Dependencies, wanted: RunFilter, *, dry_run: bool) -> Affected:
+    """Discards the dead letters of all runs of a filter that are dead. Raises ApiError."""
+    return await _with_all(
+        platform,
+        wanted,
+        applies=lambda run: run.status == "dead" and run.discarded_at is None,
+        act=lambda run: discard(platform, wanted.organisation, run),
         dry_run=dry_run,
     )
 
@@ -284,9 +317,9 @@ async def _each(runs: Sequence[Run], act: Callable[[Run], Awaitable[object]]) ->
 
 async def _remove_queued(platform: Dependencies, streams: EventStreams, run: Run) -> list[StoredMessage]:
     """Removes a run's event from the queue, and returns it. A key that waited with it goes on with its next one."""
-    engine = platform.engine
+    engine = platform.environments.of(streams)
     subjects = (streams.event("*", run.id), streams.keyed_event("*", run.id))
-    removed = [await _remove_first(platform, streams, subject) for subject in subjects]
+    removed = [await _remove_first(engine, streams, subject) for subject in subjects]
     if removed[1] and run.status == "waiting" and run.key is not None:
         key_hash = hashed(run.key)
         if await engine.purge(streams.later, streams.waiting_key(key_hash)):
@@ -294,10 +327,10 @@ async def _remove_queued(platform: Dependencies, streams: EventStreams, run: Run
     return [message for message in removed if message is not None]
 
 
-async def _remove_first(platform: Dependencies, streams: EventStreams, subject: str) -> StoredMessage | None:
+async def _remove_first(engine: EngineRequests, streams: EventStreams, subject: str) -> StoredMessage | None:
     """The message that was removed."""
-    message = await platform.engine.first_at(streams.queue, subject)
-    if message is None or not await platform.engine.delete(streams.queue, message.sequence):
+    message = await engine.first_at(streams.queue, subject)
+    if message is None or not await engine.delete(streams.queue, message.sequence):
         return None
     return message
 
@@ -307,26 +340,15 @@ async def _ended(
 ) -> RunRecord:
     """The record of a run that no pod will run any more, with its input; what its last attempt did stays."""
     now = time.time()
-    last = (await platform.runs.attempts(organisation, run))[-1:]
+    last = (await platform.runs.attempts(organisation, run, most=1, most_steps=MAX_STEPS)).attempts
+    facts = {one.name: getattr(run, one.name) for one in fields(RunFacts)}
     return RunRecord(
-        id=run.id,
-        kind=run.kind,
-        task=run.task,
-        status=status,
-        attempt=run.attempt,
+        **{**facts, "status": status},
         queued_at=run.queued_at / _NANOSECONDS,
         at=now,
-        attempts=run.attempts,
-        user=run.user,
-        activation_id=run.activation_id,
-        version=run.version,
-        key=run.key,
-        event_id=run.event_id,
         started_at=_seconds(run.started_at),
         ended_at=_seconds(run.ended_at) or (now if status == "cancelled" else None),
-        error=run.error,
-        trace_id=run.trace_id,
-        replay_of=run.replay_of,
+        discarded_at=_seconds(run.discarded_at),
         steps=tuple(last[0].steps) if last else (),
         input=given.payload if given else None,
         request=given.request if given else None,

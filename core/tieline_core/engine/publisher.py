@@ -1,5 +1,6 @@
 """Publishes events, as ``tieline_protocol.event_streams`` says where they are kept."""
 
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +10,15 @@ from nats.js import JetStreamContext
 from nats.js.errors import APIError
 
 from tieline_protocol.event_streams import EventStreams, hashed
-from tieline_protocol.events import HEADER, MESSAGE_ID, SCHEDULE, SCHEDULE_TARGET, EventMetadata
+from tieline_protocol.events import (
+    HEADER,
+    MESSAGE_ID,
+    NO_ROLLUP,
+    ROLLUP,
+    SCHEDULE,
+    SCHEDULE_TARGET,
+    EventMetadata,
+)
 
 _STORE_FAILED = 10077
 _NO_SPACE = (10002, 10023, 10028, 10047)
@@ -73,10 +82,35 @@ async def publish_event(
         subject, stream = streams.keyed_event(hashed(metadata.key), metadata.run), streams.queue
     else:
         subject, stream = streams.event(metadata.task, metadata.run), streams.queue
+    if metadata.event_id is not None and metadata.kind == "event" and deduplicated_by is None:
+        other, there = streams.later, streams.waiting(metadata.run)
+        if at is not None:
+            other, there = streams.queue, streams.event(metadata.task, metadata.run)
+        before = await _accepted_before(jetstream, there, metadata.message_id, stream=other, seconds=seconds)
+        if before is not None:
+            return before
     stored = await _publish(jetstream, subject, payload, headers, stream=stream, seconds=seconds)
     if metadata.key is not None and at is None:
-        await _publish_token(jetstream, streams, hashed(metadata.key), stored, seconds=seconds)
+        # Where there is no room for the token, pods find the key later. Were the event deleted, the engine would still
+        # take it for a duplicate when it is sent again.
+        with contextlib.suppress(StreamFullError):
+            await publish_token(jetstream, streams, hashed(metadata.key), seconds=seconds)
     return stored
+
+
+async def _accepted_before(
+    jetstream: JetStreamContext, subject: str, message_id: str, *, stream: str, seconds: float
+) -> Published | None:
+    """The event of this id in a stream that has ``subject``, if it was stored within the stream's window.
+
+    The stream is asked to store a message that it refuses, and says before that if it has one of this id.
+    """
+    headers = {MESSAGE_ID: message_id, ROLLUP: NO_ROLLUP}
+    try:
+        found = await jetstream.publish(subject, b"", timeout=seconds, stream=stream, headers=headers)
+    except APIError:
+        return None
+    return Published(found.stream, found.seq, True) if found.duplicate else None
 
 
 async def publish_token(
@@ -88,18 +122,6 @@ async def publish_token(
     except APIError as error:
         if not _is_taken(error):
             raise
-
-
-async def _publish_token(
-    jetstream: JetStreamContext, streams: EventStreams, key_hash: str, event: Published, *, seconds: float
-) -> None:
-    """Says that a key has events. The event that was stored for it goes where there is no room for the token."""
-    try:
-        await publish_token(jetstream, streams, key_hash, seconds=seconds)
-    except StreamFullError:
-        if not event.duplicate:
-            await jetstream.delete_msg(streams.queue, event.sequence)
-        raise
 
 
 async def _publish(

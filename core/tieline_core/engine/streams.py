@@ -111,7 +111,6 @@ def environment_streams(streams: EventStreams, limits: StreamLimits) -> Sequence
             retention=RetentionPolicy.WORK_QUEUE,
             discard=DiscardPolicy.OLD,
             allow_msg_schedules=True,
-            allow_msg_ttl=True,
             allow_rollup_hdrs=True,
             metadata={MAX_BYTES: str(limits.later_bytes)},
         ),

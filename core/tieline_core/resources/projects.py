@@ -201,6 +201,8 @@ class EnvironmentStatus(Shape):
     """Pods that serve."""
     queued: Annotated[int, Field(ge=0)] = 0
     """Events that wait for a run, rounded down to a power of ten. It is a minute old or more; metrics are exact."""
+    oldest_queued_minutes: Annotated[int, Field(ge=0)] = 0
+    """Minutes for which the oldest event has been in the queue, rounded down to a power of ten."""
     dead_letters: Annotated[int, Field(ge=0)] = 0
     """Events that could not be processed and were given up, rounded down to a power of ten."""
     public_url: Annotated[str, StringConstraints(max_length=2048)] = ""

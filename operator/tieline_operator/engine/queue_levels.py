@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tieline_operator.engine.desired_streams import StreamKey
-from tieline_operator.engine.stream_reconciler import EnvironmentReading
+from tieline_operator.engine.stream_reconciler import EnvironmentReading, age
 
 QUIET_SECONDS = 60.0
 """Between two changes of an environment's level."""
@@ -17,6 +17,8 @@ class QueueLevel:
     queued: int = 0
     """Events that wait for a run, or for a time."""
     dead_letters: int = 0
+    oldest_minutes: int = 0
+    """How long the oldest event in the queue has been there; 0 for less than a minute."""
 
 
 EMPTY = QueueLevel()
@@ -35,7 +37,11 @@ class QueueLevels:
         """
         changed = set()
         for key, reading in readings.items():
-            level = QueueLevel(_rounded(reading.queued + reading.waiting), _rounded(reading.dead_letters))
+            level = QueueLevel(
+                _rounded(reading.queued + reading.waiting),
+                _rounded(reading.dead_letters),
+                _rounded(int(age(reading.oldest) // 60)),
+            )
             before, since = self._levels.get(key, (None, float("-inf")))
             if level != before and now - since >= QUIET_SECONDS:
                 self._levels[key] = level, now

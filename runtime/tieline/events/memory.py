@@ -291,3 +291,10 @@ class _MemoryDelivery:
     async def bury(self, metadata: EventMetadata, error: str) -> None:
         """See Delivery."""
         self._queue.dead_letters.append(DeadLetter(metadata, self.payload, error))
+
+    async def set_aside(self, metadata: EventMetadata, until: float) -> None:
+        """See Delivery. There is always room for dead letters here."""
+        await self.wait(metadata, until)
+
+    async def release(self) -> None:
+        """See Delivery. The file says what it says, and this process has the event until it ends."""

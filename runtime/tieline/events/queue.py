@@ -22,7 +22,11 @@ class EventsUnavailableError(TielineError):
 
 
 class QueueFullError(EventsUnavailableError):
-    """The environment has as many events queued as it may."""
+    """The environment has as many events queued as it may, or the engine refuses to store for another reason."""
+
+
+class MessageTooLargeError(EventsUnavailableError):
+    """The engine refuses this message alone: it is, or its headers are, too large."""
 
 
 class EventTooLargeError(TielineError):
@@ -59,7 +63,13 @@ class Delivery(Protocol):
         """Hand it out again with ``metadata`` at a time (seconds since 1970)."""
 
     async def bury(self, metadata: EventMetadata, error: str) -> None:
-        """Keep a dead letter of it; ``done`` comes after that."""
+        """Keep a dead letter of it; ``done`` comes after that. Raises QueueFullError where there is no room."""
+
+    async def set_aside(self, metadata: EventMetadata, until: float) -> None:
+        """As ``wait``, for an event that is not run any more: its key goes on without it."""
+
+    async def release(self) -> None:
+        """Let go of an event that could not be settled: after a while it is handed out as it was. Raises nothing."""
 
 
 DeliveryHandler = Callable[[Delivery], Coroutine[Any, Any, None]]

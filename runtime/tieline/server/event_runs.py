@@ -8,7 +8,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -18,29 +18,30 @@ from aiohttp import web
 from tieline.configuration.snapshot import Activation
 from tieline.configuration.users import Users, UsersUnavailableError
 from tieline.context import activation_key
-from tieline.errors import TielineError, own_frames, reason
+from tieline.errors import TielineError, reason
 from tieline.events.event import Event, EventTask
 from tieline.events.history import HistoryWriter
-from tieline.events.queue import Delivery, EventQueue, EventsUnavailableError, EventTooLargeError
-from tieline.events.retry import Reject, Retry, RetryLater
+from tieline.events.queue import Delivery, EventQueue, EventsUnavailableError
+from tieline.events.retry import Reject, Retry
 from tieline.events.run_events import RunEvents
 from tieline.events.steps import RunSteps, RunTakenOver, SuspendedRun
 from tieline.execution.fair_limiter import Slot
 from tieline.integration import Webhook
 from tieline.scheduling.schedules import Schedule, ScheduledRun
+from tieline.server.event_attempt import Attempt
+from tieline.server.event_settlement import EventSettlement, KeptFailureError
 from tieline.server.invoker import Invoker
 from tieline.server.request_bodies import unreadable
-from tieline.server.run_history import due_of, masked_error, masked_input
+from tieline.server.run_history import due_of
 from tieline.server.stored_request import stored_request
 from tieline.sync import SyncContext, SyncRequest
 from tieline.telemetry import logs
 from tieline.telemetry.logs import current_activation
 from tieline.telemetry.metrics import Outcome, RunMetrics
-from tieline.telemetry.redaction import Redactor, current_redactor
-from tieline.telemetry.spans import Span, Value
-from tieline_common.backoff import exponential, jitter
+from tieline.telemetry.redaction import current_redactor
+from tieline.telemetry.spans import Value
+from tieline_common.backoff import jitter
 from tieline_protocol.events import EventMetadata
-from tieline_protocol.run_records import RunRecord, RunStatus, StepRecord
 
 logger = logging.getLogger("tieline.run")
 
@@ -52,12 +53,6 @@ _LOOK_UP_SECONDS = 5.0
 """How long an event waits when its user's activation cannot be looked up."""
 _UNKNOWN = Retry()
 _ONCE = Retry(attempts=1)
-_FIRST_RETRY = 0.5
-_LONGEST_RETRY = 10.0
-_SETTLE_SECONDS = 120.0
-_MAX_DEFERRAL_SECONDS = 30 * 86400
-"""How long RetryLater may put an event off: it would hold up its key for ever."""
-
 
 Task = EventTask | Webhook | Schedule
 
@@ -99,22 +94,6 @@ class EventTasks:
         return self.events.get(metadata.task)
 
 
-@dataclass
-class _Attempt:
-    """One attempt, while it lasts."""
-
-    metadata: EventMetadata
-    delivery: Delivery
-    number: int
-    retry: Retry
-    started_at: float
-    interruptions: int = 0
-    activation: Activation | None = None
-    steps: RunSteps | None = None
-    events: RunEvents | None = None
-    trace_id: str = ""
-
-
 class EventRuns:
     """Runs deliveries within the limits. ``run`` is a queue's handler."""
 
@@ -135,25 +114,32 @@ class EventRuns:
         self._calls = calls
         self._tasks = tasks
         self._queue = queue
-        self._history = history
+        self._settlement = EventSettlement(
+            queue, history, redact=lambda: calls.tracer.redact, version=version, clock=clock
+        )
         self._users = users
         self._counts = counts
         self._timeout = timeout
         self._version = version
         self._clock = clock
-        self._running: dict[str, asyncio.Task[Any]] = {}
-        self._cancelled: set[str] = set()
+        self._running: dict[str, tuple[Attempt, asyncio.Task[Any]]] = {}
         self._suspects = asyncio.Lock()
-        self.retries = 0
+
+    @property
+    def retries(self) -> int:
         """Attempts that failed and are tried again."""
-        self.dead = 0
+        return self._settlement.retries
+
+    @property
+    def dead(self) -> int:
         """Events that became dead letters."""
+        return self._settlement.dead
 
     def cancel(self, run: str) -> None:
-        """Stop a run, if it is running here."""
-        task = self._running.get(run)
-        if task is not None:
-            self._cancelled.add(run)
+        """Stop a run, if it is running here. One whose code has ended ends as it was going to."""
+        attempt, task = self._running.get(run, (None, None))
+        if attempt is not None and task is not None and not attempt.decided:
+            attempt.cancelled = True
             task.cancel()
 
     async def run(self, delivery: Delivery) -> None:
@@ -166,7 +152,7 @@ class EventRuns:
         if isinstance(task, EventTask) and await self._queued_behind_its_key(task, delivery):
             return
         kills = await delivery.interruptions()
-        attempt = _Attempt(
+        attempt = Attempt(
             metadata=metadata,
             delivery=delivery,
             number=metadata.attempt + kills,
@@ -174,7 +160,8 @@ class EventRuns:
             started_at=self._clock(),
             interruptions=kills,
         )
-        running = self._running[metadata.run] = asyncio.ensure_future(self._run(attempt, task, kills))
+        running = asyncio.ensure_future(self._run(attempt, task, kills))
+        self._running[metadata.run] = (attempt, running)
         try:
             await running
         except asyncio.CancelledError:
@@ -182,8 +169,8 @@ class EventRuns:
             running.cancel()
             await asyncio.wait((running,), timeout=5)
         finally:
-            self._running.pop(metadata.run, None)
-            self._cancelled.discard(metadata.run)
+            if self._running.get(metadata.run) == (attempt, running):
+                del self._running[metadata.run]
 
     async def _queued_behind_its_key(self, task: EventTask, delivery: Delivery) -> bool:
         """Whether an event that came without its key (by REST) was put into its key's queue."""
@@ -195,38 +182,47 @@ class EventRuns:
             return False
         if key is None:
             return False
-        await self._settled(
-            lambda: self._queue.requeue(replace(delivery.metadata, key=key), delivery.payload)
-        )
-        await self._settled(delivery.done)
+        metadata = replace(delivery.metadata, key=key)
+        try:
+            await self._settlement.settled(lambda: self._queue.requeue(metadata, delivery.payload))
+            await self._settlement.settled(delivery.done)
+        except EventsUnavailableError as error:
+            logger.error(
+                "An event cannot be queued behind its key, and is tried again later: %s", reason(error)
+            )
+            await delivery.release()
         return True
 
-    async def _run(self, attempt: _Attempt, task: Task | None, kills: int) -> None:
+    async def _run(self, attempt: Attempt, task: Task | None, kills: int) -> None:
         metadata = attempt.metadata
         logs.begin_run(metadata.run)
         if (metadata.has_steps or attempt.number > 1) and await self._queue.has_ended(metadata.run):
             logger.warning(
                 "%s %s has ended already, and is not repeated", metadata.kind.capitalize(), metadata.task
             )
-            await self._settled(attempt.delivery.done)
+            await self._settlement.settled(attempt.delivery.done)
             logs.end_run()
             return
         started = time.perf_counter()
         outcome: Outcome = "interrupted"
         kind = metadata.kind
         try:
+            if metadata.failure is not None:
+                failure = KeptFailureError(metadata.failure, metadata.failure_type)
+                outcome = await self._settlement.bury(attempt, failure)
+                return
             if kills and (kills >= MAX_INTERRUPTIONS or attempt.number > attempt.retry.attempts):
                 died = "1 pod" if kills == 1 else f"{kills} pods"
                 error = PodDiedError(
                     f"{died} died while running it; find out why (memory, a crash), then replay it"
                 )
                 logger.error("%s %s is a dead letter: %s", kind.capitalize(), metadata.task, error)
-                outcome = await self._bury(attempt, error)
+                outcome = await self._settlement.bury(attempt, error)
                 return
             async with self._suspects if kills >= _SUSPECT else contextlib.nullcontext():
                 outcome = await self._in_turn(attempt, task)
         except asyncio.CancelledError:
-            outcome = await self._interrupted(attempt)
+            outcome = await self._stopped(attempt)
         except RunTakenOver:
             logger.warning(
                 "%s %s was given up: another pod may have begun with it, because the event engine was out of reach",
@@ -236,11 +232,25 @@ class EventRuns:
         except EventsUnavailableError as error:
             # It was handed out by the engine, and is again once nobody renews its lease.
             logger.error("%s %s comes again: %s", kind.capitalize(), metadata.task, reason(error))
+            await attempt.delivery.release()
         finally:
             self._report(attempt, outcome, time.perf_counter() - started)
             logs.end_run()
 
-    def _report(self, attempt: _Attempt, outcome: Outcome, seconds: float) -> None:
+    async def _stopped(self, attempt: Attempt) -> Outcome:
+        """The run's task was cancelled: by somebody, or because the pod ends."""
+        if attempt.decided:
+            logger.warning("%s was not settled before the pod ended, and comes again elsewhere", attempt.what)
+            return "interrupted"
+        if attempt.cancelled:
+            return await self._settlement.cancel(attempt)
+        try:
+            return await self._settlement.hand_on(attempt)
+        except (EventsUnavailableError, RunTakenOver):
+            logger.warning("%s could not be handed on, and comes again elsewhere", attempt.what)
+            return "interrupted"
+
+    def _report(self, attempt: Attempt, outcome: Outcome, seconds: float) -> None:
         metadata = attempt.metadata
         kind: Literal["webhook", "event", "schedule"] = (
             metadata.kind if metadata.kind in ("webhook", "schedule") else "event"
@@ -255,15 +265,16 @@ class EventRuns:
         }
         logger.info("Ran %s %s", kind, metadata.task, extra={"fields": fields})
 
-    async def _in_turn(self, attempt: _Attempt, task: Task | None) -> Outcome:
+    async def _in_turn(self, attempt: Attempt, task: Task | None) -> Outcome:
         metadata, turns = attempt.metadata, self._calls.turns
         try:
             attempt.activation = await self._activation(metadata.user)
         except UsersUnavailableError:
             logger.warning("%s waits: the activation of its user cannot be looked up", metadata.task)
-            return await self._wait(attempt, attempt.number, self._clock() + jitter(_LOOK_UP_SECONDS), None)
+            until = self._clock() + jitter(_LOOK_UP_SECONDS)
+            return await self._settlement.wait(attempt, attempt.number, until)
         if attempt.activation is None:
-            return await self._bury(
+            return await self._settlement.bury(
                 attempt,
                 UnknownActivationError("There is no activation of its user in this environment"),
             )
@@ -272,13 +283,10 @@ class EventRuns:
         await turns.wait(key, bounded=False)
         slot = Slot(turns, key)
         attempt.started_at = self._clock()
-        try:
-            return await self._traced(attempt, attempt.activation, task, slot)
-        finally:
-            slot.release()
+        return await self._traced(attempt, attempt.activation, task, slot)
 
     async def _traced(
-        self, attempt: _Attempt, activation: Activation, task: Task | None, slot: Slot
+        self, attempt: Attempt, activation: Activation, task: Task | None, slot: Slot
     ) -> Outcome:
         metadata = attempt.metadata
         headers = {"traceparent": metadata.traceparent} if metadata.traceparent else None
@@ -300,19 +308,29 @@ class EventRuns:
                 "run.kind": metadata.kind,
             }
             span.update(attributes)
-            if not attempt.delivery.held:
-                raise RunTakenOver
-            await attempt.delivery.begins(attempt.interruptions)
-            self._history.add(self._record(attempt, "running"))
+            error: Exception | None = None
+            until: float | None = None
             try:
+                if not attempt.delivery.held:
+                    raise RunTakenOver
+                await attempt.delivery.begins(attempt.interruptions)
+                self._settlement.begin(attempt)
                 error = await self._limited(attempt, task, slot)
             except SuspendedRun as suspended:
-                return await self._wait(attempt, attempt.number, suspended.until, None)
+                until = suspended.until
+            finally:
+                # However long it takes to settle it, others may run meanwhile.
+                slot.release()
+            # Between the end of the code and this line nobody can have cancelled it.
+            if attempt.cancelled and (error is not None or until is not None):
+                return await self._settlement.cancel(attempt)
+            if until is not None:
+                return await self._settlement.wait(attempt, attempt.number, until)
             if error is None:
-                return await self._succeed(attempt)
-            return await self._failed(attempt, error, span)
+                return await self._settlement.succeed(attempt)
+            return await self._settlement.fail(attempt, error, span)
 
-    async def _limited(self, attempt: _Attempt, task: Task | None, slot: Slot) -> Exception | None:
+    async def _limited(self, attempt: Attempt, task: Task | None, slot: Slot) -> Exception | None:
         """What the code raised; None when it succeeded."""
         usual = self._tasks.schedule_timeout if isinstance(task, Schedule) else self._timeout
         seconds = usual if task is None or task.timeout is None else task.timeout
@@ -336,7 +354,7 @@ class EventRuns:
             return error
         return None
 
-    async def _call(self, attempt: _Attempt, task: Task | None, slot: Slot) -> None:
+    async def _call(self, attempt: Attempt, task: Task | None, slot: Slot) -> None:
         metadata, activation = attempt.metadata, attempt.activation
         if task is None or activation is None:
             raise NotInThisVersionError(
@@ -368,7 +386,7 @@ class EventRuns:
         arguments = (SyncContext(context, asyncio.get_running_loop()), event)
         await self._calls.in_thread(slot, task.handler, *arguments[: task.arguments])
 
-    async def _call_webhook(self, webhook: Webhook, attempt: _Attempt, context: Any, slot: Slot) -> None:
+    async def _call_webhook(self, webhook: Webhook, attempt: Attempt, context: Any, slot: Slot) -> None:
         request = await stored_request(attempt.metadata, attempt.delivery.payload, self._tasks.application)
         try:
             if webhook.is_async:
@@ -386,7 +404,7 @@ class EventRuns:
         if isinstance(returned, web.StreamResponse) and returned.status >= 500:
             raise TielineError(f"The webhook answered with {returned.status}, which nobody waits for")
 
-    def _event(self, attempt: _Attempt) -> Event:
+    def _event(self, attempt: Attempt) -> Event:
         metadata = attempt.metadata
         try:
             payload = json.loads(attempt.delivery.payload)
@@ -411,147 +429,6 @@ class EventRuns:
             current_redactor.set(lambda: found.redactor)
         return found
 
-    async def _succeed(self, attempt: _Attempt) -> Outcome:
-        await self._end(attempt, "succeeded", None)
-        await self._settled(attempt.delivery.done)
-        return "succeeded"
-
-    async def _failed(self, attempt: _Attempt, error: Exception, span: Span) -> Outcome:
-        metadata = attempt.metadata
-        what = f"{metadata.kind.capitalize()} {metadata.task}"
-        if isinstance(error, RetryLater) and self._clock() - metadata.queued_at > _MAX_DEFERRAL_SECONDS:
-            error = Reject(f"It was put off for {_MAX_DEFERRAL_SECONDS // 86400} days: {error}")
-        if isinstance(error, RetryLater):
-            logger.info("%s is run again after %g seconds: %s", what, error.after, error)
-            return await self._wait(attempt, attempt.number, self._clock() + error.after, None)
-        span.fail(error)
-        outcome: Outcome = "timed_out" if isinstance(error, TimeoutError) else "failed"
-        if isinstance(error, Reject | EventTooLargeError):
-            logger.error("%s was rejected, and is a dead letter: %s", what, reason(error))
-            await self._bury(attempt, error)
-            return outcome
-        if attempt.number >= attempt.retry.attempts:
-            logger.error(
-                "%s failed in its last attempt, %d, and is a dead letter: %s",
-                what, attempt.number, reason(error), exc_info=own_frames(error),
-            )  # fmt: skip
-            await self._bury(attempt, error)
-            return outcome
-        delay = attempt.retry.delay(attempt.number)
-        logger.warning(
-            "%s failed in attempt %d of %d, and is tried again in %g seconds: %s",
-            what, attempt.number, attempt.retry.attempts, round(delay, 1), reason(error), exc_info=own_frames(error),
-        )  # fmt: skip
-        self.retries += 1
-        await self._wait(attempt, attempt.number + 1, self._clock() + delay, error)
-        return outcome
-
-    async def _interrupted(self, attempt: _Attempt) -> Outcome:
-        """The run was cancelled: by somebody, or because the pod ends."""
-        metadata = attempt.metadata
-        if metadata.run in self._cancelled:
-            logger.warning("%s %s was cancelled", metadata.kind.capitalize(), metadata.task)
-            await self._end(attempt, "cancelled", None)
-            await self._settled(attempt.delivery.done)
-            return "interrupted"
-        logger.warning(
-            "%s %s was stopped: the pod ends. Another one begins it again", metadata.kind, metadata.task
-        )
-        await self._wait(attempt, attempt.number, self._clock(), None)
-        return "interrupted"
-
-    async def _wait(self, attempt: _Attempt, number: int, until: float, error: Exception | None) -> Outcome:
-        """Have it handed out again as attempt ``number``."""
-        metadata = replace(
-            attempt.metadata,
-            attempt=number,
-            interruptions=0,
-            published=attempt.events.published if attempt.events else attempt.metadata.published,
-            has_steps=attempt.metadata.has_steps
-            or (attempt.steps is not None and attempt.steps.any_recorded),
-        )
-        if not attempt.delivery.held:
-            raise RunTakenOver
-        self._history.add(self._record(attempt, "waiting", error, next_attempt_at=until))
-        await self._settled(lambda: attempt.delivery.wait(metadata, until))
-        return "waiting" if error is None else "failed"
-
-    async def _bury(self, attempt: _Attempt, error: Exception) -> Outcome:
-        if not attempt.delivery.held:
-            raise RunTakenOver
-        self.dead += 1
-        metadata = replace(attempt.metadata, attempt=attempt.number)
-        # First of all: whoever finds a run that has ended does not look for its dead letter.
-        await self._settled(lambda: attempt.delivery.bury(metadata, self._redact.for_run(reason(error))))
-        await self._end(attempt, "dead", error)
-        await self._settled(attempt.delivery.done)
-        return "failed"
-
-    async def _end(self, attempt: _Attempt, status: RunStatus, error: Exception | None) -> None:
-        await self._history.write(self._record(attempt, status, error, with_input=True))
-        # Where another pod may have begun with it, that one is to see that it has ended.
-        had_attempts = attempt.number > 1 or attempt.metadata.has_steps or not attempt.delivery.held
-        if had_attempts or (attempt.steps is not None and attempt.steps.any_recorded):
-            await self._settled(lambda: self._queue.forget_steps(attempt.metadata.run))
-
-    async def _settled(self, call: Callable[[], Awaitable[Any]]) -> None:
-        """Tell the queue, and while it is away tell it again; raises EventsUnavailableError in the end."""
-        began, attempt = time.monotonic(), 0
-        while True:
-            try:
-                await call()
-            except EventsUnavailableError:
-                attempt += 1
-                if time.monotonic() - began > _SETTLE_SECONDS:
-                    raise
-                await asyncio.sleep(jitter(exponential(attempt, first=_FIRST_RETRY, cap=_LONGEST_RETRY)))
-            else:
-                return
-
-    def _record(
-        self,
-        attempt: _Attempt,
-        status: RunStatus,
-        error: Exception | None = None,
-        *,
-        next_attempt_at: float | None = None,
-        with_input: bool = False,
-    ) -> RunRecord:
-        metadata, now = attempt.metadata, self._clock()
-        mask = self._redact.for_run
-        steps: tuple[StepRecord, ...] = tuple(
-            replace(step, name=mask(step.name), error=step.error and mask(step.error))
-            for step in (attempt.steps.records if attempt.steps else ())
-        )
-        return RunRecord(
-            id=metadata.run,
-            kind=metadata.kind,
-            task=metadata.task,
-            status=status,
-            attempt=attempt.number,
-            attempts=attempt.retry.attempts,
-            queued_at=metadata.queued_at,
-            at=now,
-            user=metadata.user,
-            activation_id=attempt.activation.id if attempt.activation else "",
-            version=self._version,
-            key=metadata.key and mask(metadata.key),
-            event_id=metadata.event_id and mask(metadata.event_id),
-            started_at=attempt.started_at,
-            ended_at=None if status == "running" else now,
-            next_attempt_at=next_attempt_at,
-            error=masked_error(error, self._redact) if error else None,
-            trace_id=attempt.trace_id,
-            replay_of=metadata.replay_of,
-            steps=steps,
-            input=masked_input(attempt.delivery.payload, self._redact) if with_input else None,
-            request=metadata.request if with_input else None,
-        )
-
-    @property
-    def _redact(self) -> Redactor:
-        return self._calls.tracer.redact
-
 
 def _retry(task: Task | None) -> Retry:
     if task is None:
@@ -559,7 +436,7 @@ def _retry(task: Task | None) -> Retry:
     return _ONCE if isinstance(task, Schedule) else task.retry
 
 
-def _scheduled_run(schedule: Schedule, attempt: _Attempt) -> ScheduledRun:
+def _scheduled_run(schedule: Schedule, attempt: Attempt) -> ScheduledRun:
     try:
         due = due_of(attempt.delivery.payload)
     except ValueError as error:

@@ -88,13 +88,22 @@ class EventServer:
     def gauges(self) -> dict[str, tuple[str, Callable[[], float]]]:
         """What ``/metrics`` tells of events."""
         queue, runs = self.queue, self.runs
-        if not isinstance(queue, EngineQueue) or runs is None or not self.tasks.has_events:
+        if not isinstance(queue, EngineQueue):
             return {}
+        dropped = {
+            "tieline_run_records_dropped_total": (
+                "Records of the run history that were not written, since the event engine was away for long.",
+                lambda: float(self.history.dropped),
+            )
+        }
+        if runs is None or not self.tasks.has_events:
+            return dropped
         return {
+            **dropped,
             "tieline_events_active": ("Events that this pod holds.", lambda: queue.in_flight),
             "tieline_events_redelivered_total": (
                 "Events that came again since a pod did not end them.",
-                lambda: queue.redelivered,
+                lambda: queue.leases.redelivered,
             ),
             "tieline_events_retried_total": ("Failed attempts that are tried again.", lambda: runs.retries),
             "tieline_events_dead_total": ("Events that became dead letters.", lambda: runs.dead),

@@ -444,6 +444,7 @@ class Run(Strict):
     started_at: Time | None = None
     ended_at: Time | None = None
     next_attempt_at: Time | None = None
+    discarded_at: Time | None = None
     error: RunError | None = None
     trace_id: str | None = None
     replay_of: Ulid | None = None
@@ -552,6 +553,7 @@ ANSWERS: Mapping[str, Any] = {
     "replayRun": Run,
     "replayRuns": RunsAffected,
     "cancelRuns": RunsAffected,
+    "discardRuns": RunsAffected,
     "publishEvent": EventAccepted,
 }
 """What clients read of an operation's good answer, by the operation's id."""

@@ -24,7 +24,10 @@ def make_engine_secrets(kubectl: Kubectl, namespace: str, *, routes: Sequence[st
     )
     values = {
         "tieline-engine-config": {"nats.conf": config.text(), "encryption-key": new_encryption_key()},
-        "tieline-engine-api": {"engine.creds": trust.credentials("api", at=now)},
+        "tieline-engine-api": {
+            "engine.creds": trust.credentials("api", at=now),
+            "signer.seed": trust.api.seed,
+        },
     }
     for name, content in values.items():
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": content}

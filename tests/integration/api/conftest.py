@@ -174,6 +174,7 @@ def of_engine(engine: NatsServer, folder: Path) -> dict[str, Any]:
     return {
         "engine_url": engine.url,
         "engine_credentials_file": str(engine.credentials_file()),
+        "engine_signer_file": str(engine.api_seed_file()),
         "runs_file": str(folder / "runs.db"),
     }
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from tests.harness.processes.nats_server import NatsServer
 from tieline_api.engine.connection import Engine
+from tieline_api.engine.credentials import EnvironmentSigner
+from tieline_api.engine.environments import EnvironmentEngines
 from tieline_api.engine.followers import Followers
 from tieline_api.runs.history import RunHistory
 from tieline_api.runs.index import RunIndex
@@ -22,6 +24,7 @@ class Replica:
     """What one replica knows of runs."""
 
     engine: Engine
+    environments: EnvironmentEngines
     reader: RunReader
     followers: Followers
     history: RunHistory
@@ -34,16 +37,21 @@ async def replica(
 ) -> AsyncIterator[Replica]:
     """A replica with its files in ``folder``."""
     engine = Engine(server.url, str(server.credentials_file()))
+    signer = EnvironmentSigner(server.credentials_file(), server.api_seed_file())
+    environments = EnvironmentEngines(engine, signer)
     index = RunIndex(folder / "runs.db", max_bytes=64 << 20)
     reader = RunReader(index)
     followers = Followers(engine, reader, prefix=PREFIX, serves=serves)
     traces = EmbeddedTraces(folder / "traces.db", Limits(), engine=engine, serves=serves)
     await engine.start()
+    await environments.start()
     await traces.start()
     await followers.start()
     try:
-        yield Replica(engine, reader, followers, RunHistory(engine, index, followers, traces), traces)
+        history = RunHistory(engine, environments, index, followers, traces)
+        yield Replica(engine, environments, reader, followers, history, traces)
     finally:
         await followers.stop()
         await traces.stop()
+        await environments.stop()
         await engine.stop()

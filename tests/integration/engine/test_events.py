@@ -558,6 +558,9 @@ async def test_pods_go_on_with_the_new_streams_when_the_volume_of_the_engine_is_
         await engine.make_environment(environment.streams, LIMITS)
         await ensure_history(operator.jetstream(), environment.streams.organisation, LIMITS)
         await operator.close()
+        # The test's client does not come back by itself, as pods do: it was refused until there was the account.
+        await environment.admin.close()
+        environment.admin = await engine.environment(environment.streams)
 
         async def accepted() -> bool:
             body = {"task": "slow", "payload": {"id": "B", "seconds": 10}}
@@ -574,4 +577,5 @@ async def test_pods_go_on_with_the_new_streams_when_the_volume_of_the_engine_is_
         await nothing_waits(environment)
         assert "booked lost" not in environment.lines()
         environment.stop()
+        await environment.admin.close()
         await admin.close()

@@ -17,6 +17,7 @@ from tests.harness.processes.nats_server import NatsServer
 from tests.harness.session.waiting import eventually_async
 from tests.integration.engine.running_history import Replica, replica
 from tieline_api.dependencies import Dependencies
+from tieline_api.engine.waiting_limits import WaitingLimits
 from tieline_api.runs.model import PageRequest, Run, RunFilter
 from tieline_api.use_cases import run_actions
 from tieline_core.identity.ids import new_id
@@ -66,7 +67,15 @@ class Platform:
         self.environment = environment
         self.streams = environment.streams
         self.one = one
-        self.dependencies = cast(Dependencies, SimpleNamespace(engine=one.engine, runs=one.history))
+        self.dependencies = cast(
+            Dependencies,
+            SimpleNamespace(
+                engine=one.engine,
+                environments=one.environments,
+                waiting_limits=WaitingLimits(one.environments),
+                runs=one.history,
+            ),
+        )
 
     async def send(self, task: str, payload: Any, *, delay: float = 0.0, **fields: Any) -> str:
         """What POST …/events does."""
@@ -120,7 +129,7 @@ async def test_events_that_the_api_sends_run_and_are_shown(platform: Platform) -
         found = await platform.until(run, "succeeded")
         assert (found.attempt, found.version, found.task) == (1, "v1", "order.created")
         attempts = await platform.one.history.attempts(platform.streams.organisation, found)
-        assert [step.name for one in attempts for step in one.steps] == ["book"]
+        assert [step.name for one in attempts.attempts for step in one.steps] == ["book"]
         given = await platform.one.history.input(platform.streams.organisation, found)
         assert given is not None
         assert json.loads(given.payload)["customer"] in ("ann", "ben")

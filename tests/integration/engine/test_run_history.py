@@ -17,7 +17,9 @@ from tests.integration.engine.running_history import Replica, replica
 from tests.unit.api.runs.run_records import NOW, life, record
 from tests.unit.api.traces.otlp_requests import make
 from tieline_api.engine.errors import EngineUnavailableError
+from tieline_api.runs import reading
 from tieline_api.runs.model import PageRequest, Run, RunFilter
+from tieline_api.runs.records import CheckedRecord, read_records
 from tieline_api.traces.spans import Owner
 from tieline_core.engine.streams import StreamLimits, ensure_history
 from tieline_core.identity.ids import new_id
@@ -180,6 +182,72 @@ async def test_what_a_pod_makes_up_changes_no_other_environments_runs(
         assert one.reader.counts["malformed"] == 7
         (large,) = [run for run in await listed(one, organisation.id) if run.id == huge.id]
         assert len(large.task) <= 128
+
+
+async def test_a_run_that_another_environment_copies_stays_the_one_that_is_meant_at_every_replica(
+    engine: NatsServer, organisation: Organisation, tmp_path: Path
+) -> None:
+    run, direct, last = new_id(), new_id(), new_id()
+    owner = Owner(organisation=organisation.id, project=new_id(), environment=organisation.environments[0])
+    start = int(NOW) * 10**9
+    attributes = [("executionId", direct), ("task", "orders"), ("http.request.method", "POST")]
+    span = make(1, start=start, end=start + 1, attributes=attributes)
+    await organisation.report(*life(run)[:3])
+    forged = [record(one, "dead", 99, queued_at=0.0, task="forged") for one in (run, direct)]
+    await organisation.report(*forged, environment=1)
+    await organisation.report(*life(run)[3:], record(last))
+    async with replica(engine, tmp_path / "a") as one, replica(engine, tmp_path / "b") as other:
+        assert one.traces.store.offer(owner, [span])
+        assert one.traces.store.flush()
+        for each in (one, other):
+            await until_there(each, organisation.id, [last])
+            found = await each.history.find(organisation.id, organisation.environments, run)
+            assert [copy.environment for copy in found] == list(organisation.environments)
+            assert (found[0].status, found[0].attempt, found[1].task) == ("succeeded", 2, "forged")
+            assert await each.history.get(organisation.id, organisation.environments, run) == found[0]
+            given = await each.history.input(organisation.id, found[0])
+            assert given is not None
+        # A direct run is known by a span alone, which proves no time: it is found, but it does not come first.
+        found = await one.history.find(organisation.id, organisation.environments, direct)
+        assert [copy.source for copy in found] == ["history", "span"]
+        named = await one.history.get(organisation.id, organisation.environments[:1], direct)
+        assert named == found[1]
+
+
+async def test_a_record_from_the_future_does_not_stay_on_top(
+    engine: NatsServer, organisation: Organisation, tmp_path: Path
+) -> None:
+    now = time.time()
+    hostile, later = record(queued_at=now + 10**8), record(queued_at=now + 65)
+    await organisation.report(hostile, environment=1)
+    await organisation.report(later)
+    async with replica(engine, tmp_path / "a") as one:
+        await until_there(one, organisation.id, [hostile.id, later.id])
+        queued = {run.id: run.queued_at / 10**9 for run in await listed(one, organisation.id)}
+        assert queued[hostile.id] <= time.time() + 60
+
+
+async def test_a_message_that_can_never_be_kept_holds_up_no_others(
+    engine: NatsServer, organisation: Organisation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a fault of ours would let one through."""
+    bad, *good = (record() for _ in range(20))
+
+    def read(content: bytes, *, stored_at: float | None = None) -> tuple[list[CheckedRecord], int]:
+        found, malformed = read_records(content, stored_at=stored_at)
+        wrong = [
+            replace(one, record=replace(one.record, attempts=2**64)) if one.record.id == bad.id else one
+            for one in found
+        ]
+        return wrong, malformed
+
+    monkeypatch.setattr(reading, "read_records", read)
+    for one in (*good[:10], bad, *good[10:]):
+        await organisation.report(one)
+    async with replica(engine, tmp_path / "a") as first:
+        await until_there(first, organisation.id, [run.id for run in good])
+        assert (first.reader.counts["malformed"], first.reader.counts["read"]) == (1, len(good))
+        assert first.reader.counts["failed"] == 0
 
 
 async def test_a_history_that_is_deleted_and_made_again_begins_anew(

@@ -62,7 +62,7 @@ def test_a_server_has_the_variables_that_its_configuration_names(
         routes=["nats://a:6222"] if replicas > 1 else (),
     ).text()
     assert f"server_name: ${name}\n" in text
-    assert variables == {name, "TIELINE_ENGINE_KEY", "GOMEMLIMIT"}
+    assert variables == {name, "TIELINE_ENGINE_KEY", "GOMEMLIMIT", "GOGC"}
     assert settings_of(found)["TIELINE_ENGINE_REPLICAS"] == str(replicas)
     assert {"name": "data", "mountPath": "/data"} in container["volumeMounts"]
 
@@ -137,6 +137,16 @@ def test_the_memory_limit_is_known_to_the_go_runtime(
     pod = engine_pod(rendered(tools, f"engine.resources.limits.memory={limit}"))
     variables = {one["name"]: one.get("value") for one in pod["containers"][0]["env"]}
     assert variables.get("GOMEMLIMIT") == collected
+    assert variables["GOGC"] == "50"
+
+
+def test_chart_and_manifests_give_the_engine_the_same_memory(tools: ManifestTools) -> None:
+    def memory(found: Objects) -> tuple[object, ...]:
+        (container,) = engine_pod(found)["containers"]
+        variables = {one["name"]: one.get("value") for one in container["env"]}
+        return container["resources"], variables["GOMEMLIMIT"], variables["GOGC"]
+
+    assert memory(rendered(tools)) == memory(objects(kustomized(tools, "overlays/one-replica")))
 
 
 def test_the_engine_is_reached_by_its_clients_and_peers_alone(tools: ManifestTools) -> None:

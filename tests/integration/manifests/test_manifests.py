@@ -296,6 +296,7 @@ def test_every_setting_of_operator_and_api_can_be_configured_and_no_other() -> N
         "TIELINE_API_URL",
         "TIELINE_ENGINE_CREDENTIALS_FILE",
         "TIELINE_ENGINE_REPLICAS",
+        "TIELINE_ENGINE_SIGNER_FILE",
         "TIELINE_ENGINE_URL",
         "TIELINE_PREVIOUS_API_URL",
         "TIELINE_RUNTIME_IMAGE",

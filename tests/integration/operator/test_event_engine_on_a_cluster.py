@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import nats
 from tests.harness.cluster.kubectl import Kubectl, an_organisation
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
 from tests.harness.session.waiting import eventually
@@ -18,7 +22,8 @@ from tests.integration.operator.cluster_objects import NamespacedKubectl, projec
 from tests.integration.operator.running_operator import RunningOperator
 from tieline_core.engine.accounts import list_streams
 from tieline_core.engine.trust import EngineTrust, new_encryption_key
-from tieline_protocol.event_streams import EventStreams
+from tieline_protocol.engine_credentials import Credentials
+from tieline_protocol.event_streams import EventStreams, history_stream
 
 pytestmark = pytest.mark.cluster
 
@@ -163,6 +168,46 @@ def test_credentials_go_with_the_project(with_engine: tuple[NamespacedKubectl, R
     credentials(acting, "leaving")
     acting.run("delete", "project", "leaving")
     eventually("no Secret is left", lambda: not acting.workload("secrets", "leaving"), within=60)
+
+
+def test_an_administrator_gets_credentials_for_each_account_for_a_backup(
+    with_engine: tuple[NamespacedKubectl, RunningOperator], engine: NatsServer, tmp_path: Path
+) -> None:
+    acting, operator = with_engine
+    acting.apply("Project", "saved", project_spec())
+    environment = credentials(acting, "saved")["metadata"]["labels"]["tieline.dev/environment-id"]
+    streams = streams_of(acting, environment)
+    eventually("its streams", lambda: set(streams.names) <= streams_in(engine))
+    start = "from tieline_operator.command import main; raise SystemExit(main())"
+    arguments = ["engine-credentials", "--directory", str(tmp_path / "credentials")]
+    done = subprocess.run(
+        [sys.executable, "-c", start, *arguments],
+        env={**os.environ, **operator.environment(), **operator.variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not done.stdout
+    assert "SEED" not in done.stderr
+
+    async def stored(file: str, stream: str) -> str:
+        user = Credentials.parse((tmp_path / "credentials" / file).read_text())
+        client = await nats.connect(
+            engine.url, user_jwt_cb=user.user_jwt_cb, signature_cb=user.signature_cb, allow_reconnect=False
+        )
+        info = await client.jetstream().stream_info(stream)
+        await client.close()
+        return str(info.config.name)
+
+    index = [line.split("\t") for line in (tmp_path / "credentials" / "index.tsv").read_text().splitlines()]
+    files = {tuple(line[2:]): line[0] for line in index}
+    own = files[acting.namespace, "saved", "production"]
+    for stream in streams.names:
+        assert asyncio.run(stored(own, stream)) == stream
+    history = history_stream(streams.organisation)
+    assert asyncio.run(stored(files["-", "-", "-"], history)) == history
 
 
 def test_a_dead_letter_is_seen_in_metrics_and_in_the_status_of_the_project(

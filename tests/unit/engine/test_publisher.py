@@ -16,28 +16,36 @@ from tieline_protocol.events import EventMetadata
 
 STREAMS = EventStreams(new_id(), new_id())
 FULL = APIError(code=503, err_code=10077, description="maximum bytes exceeded")
+NO_ROLLUP = APIError(code=500, err_code=10111, description="rollup not permitted")
 TAKEN = APIError(code=503, err_code=10077, description="maximum messages per subject exceeded")
 
 
 class JetStream:
     """Takes messages, but for those at subjects with an answer of its own."""
 
-    def __init__(self, refusals: dict[str, APIError] | None = None, *, duplicate: bool = False) -> None:
+    def __init__(
+        self,
+        refusals: dict[str, APIError] | None = None,
+        *,
+        duplicate: bool = False,
+        known: tuple[str, str] | None = None,
+    ) -> None:
+        """``known`` is a stream and an id that it has."""
         self.published: list[tuple[str, bytes, dict[str, str]]] = []
-        self.deleted: list[tuple[str, int]] = []
         self._refusals = refusals or {}
         self._duplicate = duplicate
+        self._known = known
 
     async def publish(self, subject: str, payload: bytes, **options: Any) -> PubAck:
+        if (options["stream"], options["headers"].get("Nats-Msg-Id")) == self._known:
+            return PubAck(stream=options["stream"], seq=77, duplicate=True)
+        if "Nats-Rollup" in options["headers"]:
+            raise NO_ROLLUP
         for part, error in self._refusals.items():
             if part in subject:
                 raise error
         self.published.append((subject, payload, options["headers"]))
         return PubAck(stream=options["stream"], seq=len(self.published), duplicate=self._duplicate)
-
-    async def delete_msg(self, stream: str, sequence: int) -> bool:
-        self.deleted.append((stream, sequence))
-        return True
 
 
 def metadata(**fields: Any) -> EventMetadata:
@@ -57,6 +65,16 @@ async def test_an_event_without_a_key_is_one_message() -> None:
     assert EventMetadata.parse(headers) == event
 
 
+@pytest.mark.parametrize(
+    ("at", "stream"), [(None, STREAMS.later), (datetime(2026, 11, 24, tzinfo=UTC), STREAMS.queue)]
+)
+async def test_an_id_is_looked_for_in_the_other_stream_too(at: datetime | None, stream: str) -> None:
+    event = metadata(event_id="7", key="ann")
+    jetstream = JetStream(known=(stream, event.message_id))
+    assert await publish(jetstream, event, at=at) == Published(stream, 77, duplicate=True)
+    assert jetstream.published == []
+
+
 async def test_an_event_with_a_key_comes_before_its_token_which_may_be_there() -> None:
     for refusals in ({}, {"~key": TAKEN}):
         jetstream, event = JetStream(refusals), metadata(key="ann", event_id="7")
@@ -68,18 +86,13 @@ async def test_an_event_with_a_key_comes_before_its_token_which_may_be_there() -
         ]
         assert subjects == expected
         assert all("Nats-Msg-Id" not in headers for _, _, headers in jetstream.published[1:])
-        assert jetstream.deleted == []
 
 
-async def test_an_event_for_whose_token_there_is_no_room_is_not_stored() -> None:
-    jetstream = JetStream({"~key": FULL})
+async def test_an_event_for_whose_token_there_is_no_room_is_accepted_as_pods_find_its_key() -> None:
+    jetstream, event = JetStream({"~key": FULL}), metadata(key="ann")
+    assert await publish(jetstream, event) == Published(STREAMS.queue, 1, duplicate=False)
     with pytest.raises(StreamFullError):
-        await publish(jetstream, metadata(key="ann"))
-    assert jetstream.deleted == [(STREAMS.queue, 1)]
-    known = JetStream({"~key": FULL}, duplicate=True)
-    with pytest.raises(StreamFullError):
-        await publish(known, metadata(key="ann"))
-    assert known.deleted == []
+        await publish(JetStream({"key.": FULL}), event)
 
 
 async def test_a_delayed_event_waits_for_its_time() -> None:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from tests.unit.api.runs.run_records import record
 from tieline.configuration.snapshot import parse
+from tieline.events.engine.connection import EngineConnection
+from tieline.events.engine.queue import EngineQueue
 from tieline.events.history import HistoryWriter
-from tieline.events.queue import EventsUnavailableError
+from tieline.events.queue import EventsUnavailableError, NoEvents
+from tieline.server.code_loader import Tasks
+from tieline.server.event_server import EventServer
 from tieline.server.run_history import due_of, schedule_input
+from tieline_protocol.event_streams import EventStreams
 from tieline_protocol.run_records import RunRecord, decode
 
 MIB = 1024 * 1024
@@ -37,6 +43,17 @@ async def test_while_the_engine_is_away_inputs_and_then_records_are_given_up() -
     assert sum(len(one.input or b"") for one in written) == 32 * MIB
     history.add(record(status="succeeded", attempt=1, input=b"a" * MIB))
     assert history.dropped == 10
+
+
+def test_what_was_given_up_is_in_the_metrics() -> None:
+    connection = EngineConnection(
+        urls=[], credentials_file=Path("none"), streams=EventStreams("organisation", "environment")
+    )
+    server = EventServer(Tasks(), EngineQueue(connection))
+    server.history.dropped = 3
+    _, read = server.gauges()["tieline_run_records_dropped_total"]
+    assert read() == 3
+    assert not EventServer(Tasks(), NoEvents()).gauges()
 
 
 @pytest.mark.parametrize("setting", [{"keepInputs": "yes"}, {"keepInputs": None}, {}, None])

@@ -250,7 +250,9 @@ def _queue_level(observed: ObservedProject, environment: ObservedEnvironment, na
     previous = observed.previous(name)
     if environment.queue_level is not None:
         return environment.queue_level
-    return QueueLevel(previous.queued, previous.dead_letters) if previous else EMPTY
+    if previous is None:
+        return EMPTY
+    return QueueLevel(previous.queued, previous.dead_letters, previous.oldest_queued_minutes)
 
 
 def _engine_urls(observed: ObservedProject) -> tuple[str, ...]:

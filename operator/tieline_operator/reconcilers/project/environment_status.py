@@ -24,6 +24,8 @@ from tieline_operator.workload.pods import (
 )
 
 _MAX_MESSAGE = 8192
+_LONG_MINUTES = 10
+"""How long the oldest event may be queued before the message says so."""
 # A restart is reported for this long after the pod serves again.
 _NOTICE_SECONDS = 600
 
@@ -93,7 +95,9 @@ def status_of(
 ) -> dict[str, Any]:
     """The item of ``status.environments``. ``updatedAt`` moves when what runs, or the state, does."""
     message = (
-        computed.notice if computed.outcome.status == "True" else computed.outcome.message[:_MAX_MESSAGE]
+        "; ".join(filter(None, (computed.notice, queue_notice(desired))))
+        if computed.outcome.status == "True"
+        else computed.outcome.message[:_MAX_MESSAGE]
     )
     same = previous is not None and (previous.status, previous.version) == (computed.state, computed.serving)
     moment = format_time(now)
@@ -110,6 +114,7 @@ def status_of(
         "readyReplicas": computed.ready_replicas,
         # Most queues are empty: then nothing is written.
         "queued": desired.queue_level.queued or None,
+        "oldestQueuedMinutes": desired.queue_level.oldest_minutes or None,
         "deadLetters": desired.queue_level.dead_letters or None,
         "publicUrl": desired.public_url,
         "createdAt": format_time(previous.created_at) if previous else moment,
@@ -118,6 +123,28 @@ def status_of(
         "deployFailure": _deploy_failure(desired, computed, previous),
     }
     return {key: value for key, value in values.items() if value not in (None, "")}
+
+
+def queue_notice(desired: DesiredEnvironment) -> str:
+    """Says that events wait for long, and that there are dead letters; empty while neither is so.
+
+    Numbers are rounded down, so that the message changes rarely.
+    """
+    level, notices = desired.queue_level, []
+    if level.queued and level.oldest_minutes >= _LONG_MINUTES:
+        notices.append(
+            f"{desired.name}: {level.queued}+ events are queued, the oldest for {level.oldest_minutes}+ minutes; "
+            f"list them with GET {_runs(desired, 'queued')}"
+        )
+    if level.dead_letters:
+        notices.append(
+            f"{desired.name}: {level.dead_letters}+ dead letters; list them with GET {_runs(desired, 'dead')}"
+        )
+    return "; ".join(notices)
+
+
+def _runs(desired: DesiredEnvironment, status: str) -> str:
+    return f"runs?status={status}&project_env={desired.name}"
 
 
 def _deployed_at(desired: DesiredEnvironment, previous: EnvironmentStatus | None, moment: str) -> str | None:

@@ -24,13 +24,20 @@ from tieline_operator.apply.plan import (
 from tieline_operator.reconcilers.project.address_conflicts import HOST_TAKEN, RECHECK_SECONDS
 from tieline_operator.reconcilers.project.connector import connector_child
 from tieline_operator.reconcilers.project.environment_plan import EnvironmentPlan, plan_environment
-from tieline_operator.reconcilers.project.environment_status import ComputedStatus, compute_status, status_of
+from tieline_operator.reconcilers.project.environment_status import (
+    ComputedStatus,
+    compute_status,
+    queue_notice,
+    status_of,
+)
 from tieline_operator.reconcilers.project.observed import ObservedProject
 from tieline_operator.reconcilers.project.version_selection import current_version
 from tieline_operator.reconcilers.project.versions import garbage, missing_packs, new_version
 from tieline_operator.workload.pods import Failure
 
 _MAX_SUMMARY = 256
+_MAX_OUTCOME = 1024
+_MAX_MESSAGE = 2 * _MAX_OUTCOME
 _SCHEMA_INVALID, _SCHEMA_TOO_COSTLY = "SchemaInvalid", "SchemaTooCostly"
 
 
@@ -66,7 +73,7 @@ def plan(
     ]
     deletions, recheck_after = garbage(observed, _in_use(environments, current), now)
     return Plan(
-        outcome=_outcome(observed, environments),
+        outcome=_with_notices(_outcome(observed, environments), environments),
         status=_status(observed, environments, current, now),
         creations=creations,
         children=(*_children(environments), *connector_child(observed, _serving(environments))),
@@ -179,8 +186,18 @@ def _outcome(observed: ObservedProject, environments: Sequence[_Environment]) ->
         return schema
     running = [item for item in environments if item.computed.state is EnvironmentState.RUNNING]
     if running:
-        return ready("Running", "; ".join(item.computed.outcome.message for item in environments)[:1024])
-    return ready(outcomes[0].reason, "; ".join(outcome.message for outcome in outcomes)[:1024])
+        return ready(
+            "Running", "; ".join(item.computed.outcome.message for item in environments)[:_MAX_OUTCOME]
+        )
+    return ready(outcomes[0].reason, "; ".join(outcome.message for outcome in outcomes)[:_MAX_OUTCOME])
+
+
+def _with_notices(outcome: Outcome, environments: Sequence[_Environment]) -> Outcome:
+    """A message of success says too where events wait or are dead; a message of a failure only why it failed."""
+    notices = [notice for item in environments if (notice := queue_notice(item.planned.desired))]
+    if outcome.status != "True" or not notices:
+        return outcome
+    return replace(outcome, message="; ".join([outcome.message, *notices])[:_MAX_MESSAGE])
 
 
 def _schema_problem(observed: ObservedProject) -> Outcome | None:

@@ -13,7 +13,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from tieline.errors import reason
-from tieline.events.queue import EventsUnavailableError
+from tieline.events.queue import EventsUnavailableError, MessageTooLargeError
 from tieline_common.backoff import exponential, jitter
 from tieline_protocol.engine_credentials import Credentials
 from tieline_protocol.event_streams import EventStreams
@@ -149,6 +149,8 @@ class EngineConnection:
             raise EventsUnavailableError(
                 "The event engine does not have the streams of this environment yet; try again in a moment"
             ) from None
+        except nats.errors.MaxPayloadError:
+            raise MessageTooLargeError("The event engine takes no message of this size") from None
         except (nats.errors.Error, TimeoutError, OSError) as error:
             raise EventsUnavailableError(f"{AWAY} ({type(error).__name__})") from None
         self.heard = max(self.heard, began)

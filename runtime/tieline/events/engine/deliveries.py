@@ -1,6 +1,8 @@
 """Messages that this pod holds: the lease of each is renewed until it is acknowledged."""
 
 import asyncio
+import contextlib
+import json
 import time
 from collections.abc import Callable
 
@@ -17,6 +19,8 @@ _MARGIN = 0.9
 _FIRST_RETRY = 0.2
 _LONGEST_RETRY = 5.0
 _GIVE_UP_SECONDS = 120.0
+_FIRST_RELEASE = 20.0
+_LONGEST_RELEASE = 600.0
 
 
 class Lease:
@@ -66,6 +70,15 @@ class Lease:
             else:
                 return
 
+    async def release(self) -> None:
+        """Have it handed out again after a while, which is longer each time. If the engine is away, its lease ends."""
+        if not self.held:
+            return  # somebody else may have it
+        seconds = jitter(exponential(self.deliveries, first=_FIRST_RELEASE, cap=_LONGEST_RELEASE))
+        content = json.dumps({"delay": int(seconds * 1e9)})
+        with contextlib.suppress(EventsUnavailableError):
+            await self._connection.request(self.message.reply, f"-NAK {content}".encode())
+
 
 class Leases:
     """All messages that this pod holds. Run ``run`` as a task."""
@@ -78,6 +91,8 @@ class Leases:
         self._seconds = seconds
         self._clock = clock
         self._held: set[Lease] = set()
+        self.redelivered = 0
+        """Events that came again, since whoever had them did not say what became of them."""
 
     def __len__(self) -> int:
         return len(self._held)

@@ -7,45 +7,28 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import Any
 
 import nats.errors
 from nats.aio.msg import Msg
 
 from tieline.errors import reason
-from tieline.events.engine.connection import EngineConnection, RefusedByEngineError, parsed
+from tieline.events.engine.connection import EngineConnection
 from tieline.events.engine.deliveries import Lease, Leases
 from tieline.events.engine.keys import KeyedEvents
 from tieline.events.engine.pull import Puller
+from tieline.events.engine.storage import RELEASED, EngineStorage
+from tieline.events.engine.waiting_limit import WaitingLimit
 from tieline.events.queue import Delivery, DeliveryHandler, EventsUnavailableError, QueueFullError
-from tieline_protocol.event_streams import KEY_TOKEN, LEASE_SECONDS, EventStreams, hashed, subject_parts
-from tieline_protocol.events import (
-    HEADER,
-    MESSAGE_ID,
-    SCHEDULE,
-    SCHEDULE_TARGET,
-    EventMetadata,
-    InvalidEventError,
-)
+from tieline_protocol.event_streams import KEY_TOKEN, LEASE_SECONDS, hashed, subject_parts
+from tieline_protocol.events import HEADER, MESSAGE_ID, EventMetadata, InvalidEventError
 
 logger = logging.getLogger("tieline.events")
 
-_PUBLISH_ATTEMPTS = 3
 _RETRY_SECONDS = 1.0
-_TAKEN = "maximum messages per subject exceeded"
-_WRONG_LAST_SEQUENCE = 10071
-_TTL = "Nats-TTL"
-_UNTIL_HEADER = "Tieline-Until"
-_STEPS_TTL = "1440h"
-"""Longer than most runs sleep; what a pod that was paused adds to a run that has ended goes by itself."""
-_ENDED_TTL = "1h"
-ERROR_HEADER = "Tieline-Error"
-_MAX_ERROR = 1000
 
 
-class EngineQueue:
+class EngineQueue(EngineStorage):
     """Publishes to the engine, and hands out what it delivers."""
 
     def __init__(
@@ -56,14 +39,11 @@ class EngineQueue:
         clock: Callable[[], float] = time.time,
     ) -> None:
         """``lease`` is the consumers' ack wait in seconds."""
-        self.connection = connection
-        self.clock = clock
-        self.streams: EventStreams = connection.streams
+        super().__init__(connection, clock=clock)
         self.leases = Leases(connection, seconds=lease)
-        self.keys = KeyedEvents(self)
-        self.redelivered = 0
-        """Events that came again, since whoever had them did not say what became of them."""
-        self.handle: DeliveryHandler = _nobody
+        self.keys = KeyedEvents(self, self.leases)
+        self._limit = WaitingLimit(connection)
+        self._handle: DeliveryHandler = _nobody
         self._running: set[asyncio.Task[None]] = set()
         self._pullers: tuple[Puller, ...] = ()
         self._renewing: asyncio.Task[None] | None = None
@@ -75,13 +55,18 @@ class EngineQueue:
 
     async def publish(self, metadata: EventMetadata, payload: bytes, *, until: float | None = None) -> bool:
         """See EventQueue."""
+        await self._limit.check()
         headers = {HEADER: metadata.header(), MESSAGE_ID: metadata.message_id}
+        waiting, event = self.streams.waiting(metadata.run), self.streams.event(metadata.task, metadata.run)
+        # Each stream knows the ids of its own events only. Requests to webhooks are never delayed.
+        elsewhere = event if until is not None else waiting
+        has_id = metadata.event_id is not None and metadata.kind == "event"
+        if has_id and await self.accepted_before(elsewhere, metadata.message_id):
+            return False
         if until is not None:
-            return await self.store_until(
-                self.streams.waiting(metadata.run), self.streams.due(metadata.run), payload, headers, until
-            )
+            return await self.store_until(waiting, self.streams.due(metadata.run), payload, headers, until)
         if metadata.key is None:
-            return await self.store(self.streams.event(metadata.task, metadata.run), payload, headers)
+            return await self.store(event, payload, headers)
         return await self._store_keyed(hashed(metadata.key), metadata, payload, headers)
 
     async def requeue(self, metadata: EventMetadata, payload: bytes) -> None:
@@ -97,116 +82,18 @@ class EngineQueue:
         if stored:
             try:
                 await self.publish_token(key)
-            except QueueFullError:
-                # It was not accepted, so it must not be run.
-                await self.keys.delete_run(key, metadata.run)
-                raise
+            except QueueFullError as error:
+                # The event is stored, and its key is found once there is room. Were it deleted, the engine would still
+                # take it for a duplicate when it is sent again.
+                logger.warning("A key waits for room in the queue, for a minute at least: %s", reason(error))
         return stored
-
-    async def publish_token(self, key_hash: str, headers: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Say that a key has events; there is one such message at a time. Raises EventsUnavailableError."""
-        await self.store(self.streams.key_token(key_hash), b"", headers)
-
-    async def store_until(
-        self, subject: str, target: str, payload: bytes, headers: Mapping[str, str], until: float
-    ) -> bool:
-        """Keep a message that comes to ``target`` at a time. Raises EventsUnavailableError."""
-        at = datetime.fromtimestamp(until, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        return await self.store(subject, payload, {**headers, SCHEDULE: f"@at {at}", SCHEDULE_TARGET: target})
-
-    async def store(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> bool:
-        """Store a message; False when it is there already. Raises EventsUnavailableError."""
-        for attempt in range(1, _PUBLISH_ATTEMPTS + 1):
-            try:
-                answer = parsed(await self.connection.request(subject, payload, headers=headers))
-                # A second try of one that was stored is a duplicate, and none of the sender's.
-                return attempt > 1 or not answer.get("duplicate", False)
-            except RefusedByEngineError as error:
-                if _TAKEN in error.description:
-                    return attempt > 1
-                raise QueueFullError(
-                    f"The event engine accepts no more events of this environment now: {error.description}"
-                ) from None
-            except EventsUnavailableError:
-                if attempt == _PUBLISH_ATTEMPTS:
-                    raise
-                await asyncio.sleep(0.2 * attempt)
-        raise AssertionError("unreachable")
-
-    async def step_result(self, run: str, name: str, occurrence: int) -> bytes | None:
-        """See EventQueue."""
-        subject = self.streams.step(run, name, occurrence)
-        found = await self.connection.get(f"{self.streams.runs}.{subject}")
-        return found.data if found else None
-
-    async def knows(self, run: str) -> bool:
-        """See EventQueue."""
-        streams = self.streams
-        return (
-            await self.connection.get(streams.runs, seq=1, next_by_subj=streams.all_of_run(run)) is not None
-        )
-
-    async def save_step(self, run: str, name: str, occurrence: int, content: bytes) -> bool:
-        """See EventQueue."""
-        headers = {"Nats-Expected-Last-Subject-Sequence": "0", _TTL: _STEPS_TTL}
-        try:
-            parsed(
-                await self.connection.request(
-                    self.streams.step(run, name, occurrence), content, headers=headers
-                )
-            )
-        except RefusedByEngineError as error:
-            if error.code == _WRONG_LAST_SEQUENCE:
-                return False
-            raise EventsUnavailableError(
-                f"The event engine keeps no more steps of this environment now: {error.description}"
-            ) from None
-        return True
-
-    async def forget_steps(self, run: str) -> None:
-        """See EventQueue."""
-        await self.store(self.streams.ended(run), b"", {_TTL: _ENDED_TTL})
-        for subjects in (self.streams.steps(run), self.streams.run_state(run)):
-            try:
-                await self.connection.api(f"STREAM.PURGE.{self.streams.runs}", filter=subjects)
-            except RefusedByEngineError as error:
-                raise EventsUnavailableError(error.description) from None
-
-    async def has_ended(self, run: str) -> bool:
-        """See EventQueue."""
-        return await self.connection.get(f"{self.streams.runs}.{self.streams.ended(run)}") is not None
-
-    async def state(self, run: str) -> tuple[EventMetadata, float] | None:
-        """What ``save_state`` kept. Raises EventsUnavailableError and InvalidEventError."""
-        found = await self.connection.get(f"{self.streams.runs}.{self.streams.run_state(run)}")
-        if found is None:
-            return None
-        headers = found.headers or {}
-        return EventMetadata.parse(headers), float(headers.get(_UNTIL_HEADER, 0))
-
-    async def save_state(self, metadata: EventMetadata, until: float) -> None:
-        """Keep what the next attempt of a run has to know. Raises EventsUnavailableError."""
-        headers = {HEADER: metadata.header(), _UNTIL_HEADER: f"{until:.3f}", _TTL: _STEPS_TTL}
-        await self.store(self.streams.run_state(metadata.run), b"", headers)
-
-    async def add_history(self, content: bytes) -> None:
-        """See EventQueue."""
-        try:
-            parsed(await self.connection.request(self.streams.history, content))
-        except RefusedByEngineError as error:
-            raise EventsUnavailableError(error.description) from None
-
-    async def bury(self, metadata: EventMetadata, payload: bytes, error: str) -> None:
-        """Keep a dead letter. Raises EventsUnavailableError."""
-        headers = {HEADER: metadata.header(), ERROR_HEADER: json.dumps(error[:_MAX_ERROR])}
-        await self.store(self.streams.dead(metadata.run), payload, headers)
 
     async def run(self, handle: DeliveryHandler, *, capacity: int, cancel: Callable[[str], None]) -> None:
         """Hand out events to ``handle``, at most ``capacity`` at once, until cancelled. What runs then goes on.
 
         ``cancel`` is called with the id of a run that is to be cancelled.
         """
-        self.handle = handle
+        self._handle = handle
         self._renewing = asyncio.create_task(self.leases.run())
 
         def room() -> int:
@@ -260,7 +147,7 @@ class EngineQueue:
     def _take_event(self, message: Msg) -> None:
         token, *rest = subject_parts(message.subject)
         if token == KEY_TOKEN:
-            self._start(self.keys.serve(self.leases.add(message), rest[0]))
+            self._start(self.keys.serve(self.leases.add(message), rest[0], self._handle))
         else:
             self._start(self._deliver(self.leases.add(message)))
 
@@ -293,15 +180,15 @@ class EngineQueue:
             await self._settle(lease)
             return
         if lease.deliveries > 1:
-            self.redelivered += 1
-        if metadata.key is not None:
+            self.leases.redelivered += 1
+        if metadata.key is not None and metadata.failure is None:
             # It waited for its time, and queues up behind its key's events now.
             # If it was moved before, it may have begun since, and have done steps.
             moved = replace(metadata, has_steps=metadata.has_steps or lease.deliveries > 1)
             await self._moved(lease, lambda: self.requeue(moved, lease.message.data))
             return
         try:
-            await self.handle(_QueueDelivery(self, lease, metadata))
+            await self._handle(_QueueDelivery(self, lease, metadata))
         finally:
             self.leases.remove(lease)
 
@@ -310,6 +197,11 @@ class EngineQueue:
         try:
             await store()
             await lease.acknowledge()
+        except EventsUnavailableError as error:
+            logger.error(
+                "An event cannot be queued behind its key, and is tried again later: %s", reason(error)
+            )
+            await lease.release()
         finally:
             self.leases.remove(lease)
 
@@ -327,9 +219,10 @@ async def _nobody(delivery: Delivery) -> None:
 class _QueueDelivery:
     """See Delivery: an event without a key."""
 
-    def __init__(self, queue: EngineQueue, lease: Lease, metadata: EventMetadata) -> None:
-        self._queue = queue
+    def __init__(self, storage: EngineStorage, lease: Lease, metadata: EventMetadata) -> None:
+        self._storage = storage
         self._lease = lease
+        self._was_released = False
         self.metadata = metadata
         self.payload: bytes = lease.message.data
 
@@ -342,30 +235,39 @@ class _QueueDelivery:
         """See Delivery. That it was handed out before says only that one pod may have begun with it."""
         if self._lease.deliveries == 1:
             return 0
-        state = await self._queue.state(self.metadata.run)
+        state = await self._storage.state(self.metadata.run)
         # What is kept may be of an attempt that ended by itself since.
-        is_this_one = state is not None and state[0].attempt == self.metadata.attempt
-        return (state[0].interruptions if state and is_this_one else 0) + 1
+        if state is None or state[0].attempt != self.metadata.attempt:
+            return 1
+        self._was_released = state[0].interruptions == RELEASED
+        return state[0].interruptions + 1
 
     async def begins(self, interruptions: int) -> None:
         """See Delivery."""
-        if interruptions:
-            await self._queue.save_state(replace(self.metadata, interruptions=interruptions), 0)
+        if interruptions or self._was_released:
+            await self._storage.save_state(replace(self.metadata, interruptions=interruptions), 0)
 
     async def done(self) -> None:
         """See Delivery."""
+        if self._was_released:
+            await self._storage.forget_steps(self.metadata.run)
         await self._lease.acknowledge()
 
     async def wait(self, metadata: EventMetadata, until: float) -> None:
         """See Delivery."""
-        streams = self._queue.streams
-        headers = {HEADER: metadata.header()}
-        at = until + self._lease.engine_ahead
-        await self._queue.store_until(
-            streams.waiting(metadata.run), streams.due(metadata.run), self.payload, headers, at
-        )
+        await self._storage.store_waiting(metadata, self.payload, until + self._lease.engine_ahead)
         await self._lease.acknowledge()
 
     async def bury(self, metadata: EventMetadata, error: str) -> None:
         """See Delivery."""
-        await self._queue.bury(metadata, self.payload, error)
+        await self._storage.bury(metadata, self.payload, error)
+
+    async def set_aside(self, metadata: EventMetadata, until: float) -> None:
+        """See Delivery."""
+        await self.wait(metadata, until)
+
+    async def release(self) -> None:
+        """See Delivery."""
+        if self.held:
+            await self._storage.save_released(self.metadata)
+        await self._lease.release()

@@ -31,7 +31,7 @@ MAY = {
         deleteConnectionTemplate addSystemToEnvironment removeSystemFromEnvironment
         removeSystemFromEnvironmentByPut createUser deleteUser activateUser deleteActivation
         updateActivationVariables setActivationVariable updateStaticVariables
-        replayRun cancelRun replayRuns cancelRuns publishEvent
+        replayRun cancelRun discardRun replayRuns cancelRuns discardRuns publishEvent
     """,
     "admin": """
         createSystem createSystemFromConnector updateSystem deleteSystem putAuthSchemeConfig

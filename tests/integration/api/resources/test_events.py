@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from tests.harness.processes.nats_server import NatsServer
-from tests.integration.api.conftest import Client
+from tests.harness.session.waiting import eventually
+from tests.integration.api.conftest import Client, Server, of_engine
 from tests.integration.api.engine_objects import fetched, make_streams, message_at, stored
 from tests.integration.api.objects import MAIN, make_project
 from tests.integration.api.resources.test_runs import Deployed, deploy
+from tests.unit.api.runs.run_records import life
 from tieline_core.engine.streams import StreamLimits
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import MAX_EVENT_BYTES, EventStreams, hashed
@@ -45,6 +48,17 @@ def test_an_event_reaches_the_pods(deployed: Deployed) -> None:
     assert before <= metadata.queued_at <= time.time()
     shown = deployed.client.ok("GET", f"{deployed.path}/{answer['runId']}")
     assert (shown["status"], shown["attempt"], shown["attemptHistory"]) == ("queued", 0, [])
+
+
+def test_a_payload_reaches_the_pods_as_it_was_sent(deployed: Deployed) -> None:
+    payload = b'{"id": 123456789012345678901234567890, "amount": 1.10, "a": 1, "a": 2}'
+    body = b'{"task": "order.created", "payload": %b }' % payload
+    answer = deployed.client("POST", events(deployed), raw=body)
+    assert answer.status == 202, answer.raw
+    (message,) = fetched(deployed.engine, deployed.streams, deployed.streams.queue)
+    assert message.data == payload
+    refused = deployed.client("POST", events(deployed), raw=body.replace(b"1.10", b"1e400"))
+    assert (refused.status, refused.json["code"]) == (400, "malformed")
 
 
 def test_an_event_with_the_same_id_is_stored_once(deployed: Deployed) -> None:
@@ -189,3 +203,48 @@ def test_a_full_queue_refuses_and_drops_nothing(client: Client, engine: NatsServ
         assert answer.headers["Retry-After"]
     accepted = client.ok("GET", f"/projects/{project['id']}/runs?first=200")["totalCount"]
     assert 10 < accepted == stored(engine, streams, streams.queue) < 25
+
+
+def test_while_too_much_waits_no_new_event_is_taken(client: Client, engine: NatsServer) -> None:
+    project = make_project(client)
+    client.ok("PUT", f"/projects/{project['id']}/deploy", {"files": [MAIN]})
+    environment = project["environments"][0]["id"]
+    limits = StreamLimits(queue_bytes=1 << 20, later_bytes=20_000, runs_bytes=1 << 20, history_bytes=1 << 24)
+    deployed = Deployed(
+        client, engine, project, make_streams(engine, client.organisation, environment, limits)
+    )
+    metadata = EventMetadata(run=new_id(), kind="event", task="t", queued_at=time.time())
+    deployed.queue(metadata, b"x" * 30_000, delay=3600)
+    ended = new_id()
+    deployed.report(*life(ended))
+    for method, path, body in (
+        ("POST", events(deployed), {"task": "t", "payload": 1}),
+        ("POST", events(deployed), {"task": "t", "payload": 1, "delay": 60}),
+        ("POST", f"{deployed.path}/{ended}/replay", None),
+    ):
+        refused = client(method, path, body)
+        assert (refused.status, refused.json["code"]) == (503, "engine_full")
+        assert refused.headers["Retry-After"] == "10"
+    assert stored(engine, deployed.streams, deployed.streams.queue) == 0
+    assert stored(engine, deployed.streams, deployed.streams.later) == 1
+
+
+def test_without_a_key_to_sign_with_the_api_says_which_setting_is_missing(
+    api_kubeconfig: Path, engine: NatsServer, deployed: Deployed, tmp_path: Path
+) -> None:
+    waiting = deployed.client.ok(
+        "POST", events(deployed), {"task": "t", "payload": 1, "delay": 3600}, status=202
+    )
+    settings = {**of_engine(engine, tmp_path), "engine_signer_file": None}
+    with Server(api_kubeconfig, **settings) as server:
+        client = Client(server.url, deployed.client.token, deployed.client.organisation)
+        client.until_known()
+        refused = client("POST", events(deployed), {"task": "t", "payload": 1})
+        assert (refused.status, refused.json["code"]) == (503, "not_configured")
+        assert "TIELINE_ENGINE_SIGNER_FILE" in refused.json["message"]
+        # The history is there, without what only the environment has.
+        path = f"{deployed.path}/{waiting['runId']}"
+        eventually("the run", lambda: client("GET", path).status == 200)
+        shown = client("GET", path)
+        assert "input" not in shown.json
+        assert "no key" in shown.headers["Warning"]

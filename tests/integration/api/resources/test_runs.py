@@ -34,7 +34,7 @@ from tieline_core.engine.publisher import publish_event
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import PODS, EventStreams, hashed
 from tieline_protocol.events import EventMetadata, WebhookRequest
-from tieline_protocol.run_records import RunRecord
+from tieline_protocol.run_records import RunRecord, StepRecord
 
 pytestmark = pytest.mark.cluster
 
@@ -236,17 +236,22 @@ def test_a_dead_letter_is_run_again_as_the_webhook_that_it_was(deployed: Deploye
         assert again == {**shown, "replayedBy": new["id"]}
 
 
-def test_replaying_many_removes_their_dead_letters(deployed: Deployed) -> None:
-    dead = [record(status="dead", attempt=3, input=b"{}", queued_at=NOW + one) for one in range(3)]
+def bury(deployed: Deployed, *dead: RunRecord) -> None:
+    """Reports runs as dead, with a dead letter each."""
     deployed.report(*dead)
 
-    async def bury(client: Nats) -> None:
+    async def publish(client: Nats) -> None:
         for run in dead:
             metadata = EventMetadata(run=run.id, kind="event", task="order.created", queued_at=NOW)
             headers = {"Tieline-Event": metadata.header()}
             await client.jetstream().publish(deployed.streams.dead(run.id), b"{}", headers=headers)
 
-    with_engine(deployed.engine, bury, deployed.streams, pod=True)
+    with_engine(deployed.engine, publish, deployed.streams, pod=True)
+
+
+def test_replaying_many_removes_their_dead_letters(deployed: Deployed) -> None:
+    dead = [record(status="dead", attempt=3, input=b"{}", queued_at=NOW + one) for one in range(3)]
+    bury(deployed, *dead)
     counted = deployed.client.ok(
         "POST", f"{deployed.path}/replay", {"status": "dead", "dryRun": True}, status=202
     )
@@ -256,6 +261,61 @@ def test_replaying_many_removes_their_dead_letters(deployed: Deployed) -> None:
     )
     deployed.client.ok("POST", f"{deployed.path}/replay", {"status": "dead"}, status=202)
     assert stored(deployed.engine, deployed.streams, deployed.streams.dead_letters) == 0
+
+
+def test_a_dead_letter_is_discarded_and_the_run_stays_in_the_history(deployed: Deployed) -> None:
+    lost, kept = (record(status="dead", attempt=3, input=given) for given in (None, b'{"id": 1}'))
+    bury(deployed, lost, kept)
+    for run in (lost, kept, lost):
+        answer = deployed.client("POST", f"{deployed.path}/{run.id}/discard")
+        assert (answer.status, answer.raw) == (202, b"")
+    assert stored(deployed.engine, deployed.streams, deployed.streams.dead_letters) == 0
+    shown = deployed.run(lost.id)
+    assert (shown["status"], "discardedAt" in shown, "input" in shown) == ("dead", True, False)
+    assert deployed.ids("status=dead&discarded=false") == []
+    assert set(deployed.ids("status=dead&discarded=true")) == {lost.id, kept.id}
+    refused = deployed.client("POST", f"{deployed.path}/{lost.id}/replay")
+    assert (refused.status, "discarded" in refused.json["message"]) == (409, True)
+    for run, body in ((kept, None), (lost, {"payload": {"id": 2}})):
+        new = deployed.client.ok("POST", f"{deployed.path}/{run.id}/replay", body, status=202)
+        assert new["replayOf"] == run.id
+
+
+def test_many_dead_letters_are_discarded_and_others_stay(deployed: Deployed) -> None:
+    dead = [record(status="dead", attempt=3, task=task) for task in ("a", "a", "b")]
+    bury(deployed, *dead)
+    deployed.report(record(status="failed", attempt=1, task="a"))
+    for dry_run, counts, left in ((True, (2, 1), 3), (False, (2, 1), 1), (False, (0, 3), 1)):
+        body = {"task": "a", "dryRun": dry_run}
+        found = deployed.client.ok("POST", f"{deployed.path}/discard", body, status=202)
+        assert (found["count"], found["skipped"]) == counts
+        assert stored(deployed.engine, deployed.streams, deployed.streams.dead_letters) == left
+    refused = deployed.client("POST", f"{deployed.path}/discard", {})
+    assert refused.status == 422
+
+
+def test_only_dead_runs_can_be_discarded(deployed: Deployed) -> None:
+    run = record(status="succeeded", attempt=1)
+    deployed.report(run)
+    refused = deployed.client("POST", f"{deployed.path}/{run.id}/discard")
+    assert (refused.status, "succeeded" in refused.json["message"]) == (409, True)
+
+
+def test_a_run_of_many_steps_and_a_large_number_is_shown_in_parts_and_exactly(deployed: Deployed) -> None:
+    run, given = new_id(), b'{"id": 123456789012345678901234567890, "amount": 1.10}'
+    steps = [StepRecord(name="s", occurrence=n, started_at=NOW, ended_at=NOW) for n in range(500)]
+    for first in range(1, 121, 10):
+        deployed.report(
+            *(record(run, "waiting", attempt, steps=steps) for attempt in range(first, first + 10)),
+            record(run, "succeeded", 121, input=given),
+        )
+    eventually("all attempts", lambda: deployed.run(run).get("attemptsLeftOut") == 21)
+    answer = deployed.client("GET", f"{deployed.path}/{run}")
+    shown = answer.json
+    assert (shown["attemptsLeftOut"], shown["attemptHistory"][0]["attempt"]) == (21, 22)
+    assert sum(len(one["steps"]) for one in shown["attemptHistory"]) == 1000
+    assert shown["attemptHistory"][0]["stepsLeftOut"] == 500
+    assert b'"input":%b' % given in answer.raw
 
 
 def test_direct_runs_whose_input_is_kept_are_run_again_as_what_they_were(deployed: Deployed) -> None:

@@ -111,15 +111,20 @@ ROWS = [
     ),
     ("GET", f"{O}/runs", 200, f"{PAGING} {RUN_FILTERS}", "", ""),
     ("GET", f"{O}/projects/{{project_id}}/runs", 200, f"{PAGING} {RUN_FILTERS}", "", ""),
-    ("GET", f"{O}/projects/{{project_id}}/runs/{{run_id}}", 200, "", "", ""),
-    ("POST", f"{O}/projects/{{project_id}}/runs/{{run_id}}/replay", 202, "", "payload", ""),
-    ("POST", f"{O}/projects/{{project_id}}/runs/{{run_id}}/cancel", 202, "", "", ""),
+    ("GET", f"{O}/projects/{{project_id}}/runs/{{run_id}}", 200, "project_env", "", ""),
+    ("POST", f"{O}/projects/{{project_id}}/runs/{{run_id}}/replay", 202, "project_env", "payload", ""),
+    ("POST", f"{O}/projects/{{project_id}}/runs/{{run_id}}/cancel", 202, "project_env", "", ""),
+    ("POST", f"{O}/projects/{{project_id}}/runs/{{run_id}}/discard", 202, "project_env", "", ""),
     (
         "POST", f"{O}/projects/{{project_id}}/runs/replay", 202, f"{RUN_FILTERS} dryRun",
         f"{RUN_FILTERS} dryRun", "",
     ),
     (
         "POST", f"{O}/projects/{{project_id}}/runs/cancel", 202, f"{RUN_FILTERS} dryRun",
+        f"{RUN_FILTERS} dryRun", "",
+    ),
+    (
+        "POST", f"{O}/projects/{{project_id}}/runs/discard", 202, f"{RUN_FILTERS} dryRun",
         f"{RUN_FILTERS} dryRun", "",
     ),
     (

@@ -1,5 +1,6 @@
 """What requests may say beyond what we know, and how it is told back."""
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from pydantic import BaseModel
 from tieline_api.errors import ApiError
 from tieline_api.http.request_body import (
     MAX_WARNINGS,
+    member_text,
+    parse_json,
     refuse_unknown_fields,
     refuse_unknown_parameters,
     unknown_parameters,
@@ -298,3 +301,58 @@ def test_a_misspelt_filter_of_an_operation_on_many_runs_is_refused_by_name() -> 
 def test_an_operation_without_parameters_says_so() -> None:
     warnings = unknown_parameters(None, make_mocked_request("GET", "/x?a=1"))
     assert warnings == ['unknown query parameter "a" was ignored; this operation takes none']
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=10,
+)  # fmt: skip
+
+
+@given(
+    value=JSON,
+    others=st.dictionaries(st.sampled_from(["a", '"', "payload ", "\\", "ä"]), JSON),
+    position=st.integers(0, 5),
+    ascii_only=st.booleans(),
+    indent=st.sampled_from([None, 1]),
+)
+def test_a_member_of_an_object_is_found_as_it_was_sent(
+    value: Any, others: dict[str, Any], position: int, ascii_only: bool, indent: int | None
+) -> None:
+    names = list(others)
+    names.insert(position, "payload")
+    body = json.dumps(
+        {name: value if name == "payload" else others[name] for name in names},
+        ensure_ascii=ascii_only,
+        indent=indent,
+    ).encode()
+    found = member_text(body, "payload").decode()
+    assert json.loads(found) == value
+    assert found == found.strip()
+    assert found in body.decode()
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (b'{"payload":18446744073709551616}', b"18446744073709551616"),
+        (b'\xef\xbb\xbf \r\n{ "payload" :\t1.10E+2 , "a":1}', b"1.10E+2"),
+        (b'{"payload":1,"a":{"payload":2},"payload":{"n": 0.10000000000000000555} }', b'{"n": 0.10000000000000000555}'),
+        (b'{"p\\u0061yload":{"a":1,"a":2}}', b'{"a":1,"a":2}'),
+        (b'{"payload":null}', b"null"),
+    ],
+    ids=["large", "spaces", "the last", "escaped, and names that come twice", "null"],
+)  # fmt: skip
+def test_numbers_and_names_that_come_twice_stay_as_they_were_sent(body: bytes, found: bytes) -> None:
+    parse_json(make_mocked_request("POST", "/events"), body)
+    assert member_text(body, "payload") == found
+
+
+@pytest.mark.parametrize("number", [b"1e400", b"-1e400", b"9" * 400, b"NaN", b"Infinity"])
+def test_a_number_that_no_double_can_be_near_to_is_refused(number: bytes) -> None:
+    with pytest.raises(ApiError) as refused:
+        parse_json(make_mocked_request("POST", "/events"), b'{"payload": {"n": %b}}' % number)
+    assert (refused.value.status, refused.value.code) == (400, "malformed")
+    assert "line 1" in refused.value.message

@@ -13,8 +13,11 @@ from tieline_api.app import _routed
 from tieline_api.conversion.runs import MAX_INLINE, input_to_rest, time_to_rest
 from tieline_api.errors import ApiError
 from tieline_api.handlers import OPERATIONS
+from tieline_api.handlers.runs import run_detail
 from tieline_api.http.request_body import validate
-from tieline_api.schemas.runs import EventCreate, RunDetail
+from tieline_api.runs.history import RunInput
+from tieline_api.runs.model import AttemptPage
+from tieline_api.schemas.runs import EventCreate, Run, RunDetail
 from tieline_core.identity.ids import new_id
 
 DEEP = b"[" * 500 + b"]" * 500
@@ -23,9 +26,10 @@ DEEP = b"[" * 500 + b"]" * 500
 @pytest.mark.parametrize(
     ("payload", "expected"),
     [
-        (b'{"a": [1, "\xc3\xa4"]}', {"input": {"a": [1, "ä"]}}),
-        (b"0", {"input": 0}),
-        (b"false", {"input": False}),
+        (b'{"a": [1, "\xc3\xa4"]}', {}),
+        (b'{"a": 123456789012345678901234567890, "b": 1.10}', {}),
+        (b"0", {}),
+        (b"false", {}),
         (b"null", {"input_base64": "bnVsbA==", "input_content_type": "application/json"}),
         (b"\xff", {"input_base64": "/w==", "input_content_type": "application/octet-stream"}),
         (b"", {"input_base64": "", "input_content_type": "application/octet-stream"}),
@@ -37,24 +41,28 @@ DEEP = b"[" * 500 + b"]" * 500
             },
         ),
     ],
-    ids=["object", "number", "false", "null", "binary", "empty", "deep"],
+    ids=["object", "numbers", "number", "false", "null", "binary", "empty", "deep"],
 )
 def test_an_input_is_shown_as_json_where_it_is_json(payload: bytes, expected: dict[str, Any]) -> None:
-    fields = input_to_rest(payload, None)
-    assert fields == expected
-    shown = RunDetail(
+    text, fields = input_to_rest(payload, None)
+    assert (text, fields) == (None if expected else payload, expected)
+    run = Run(
         id=new_id(), kind="event", task="t", status="queued", environment_id=new_id(), attempt=0,
-        queued_at=time_to_rest(0), attempt_history=[], steps=[], **fields,
-    ).model_dump_json(by_alias=True, exclude_none=True)  # fmt: skip
+        queued_at=time_to_rest(0),
+    )  # fmt: skip
+    shown = run_detail(run, AttemptPage([]), {}, RunInput(payload, None))
     assert {"input", "inputBase64"} & json.loads(shown).keys()
+    assert text is None or b'"input":%b}' % text in shown
+    RunDetail.model_validate_json(shown)
 
 
 def test_a_large_input_is_cut_whatever_it_is() -> None:
     payload = orjson.dumps("x" * MAX_INLINE)
-    fields = input_to_rest(payload, "application/json")
+    _, fields = input_to_rest(payload, "application/json")
     assert base64.b64decode(fields["input_base64"]) == payload[:MAX_INLINE]
     assert (fields["input_content_type"], fields["input_truncated"]) == ("application/json", True)
-    assert "input" in input_to_rest(payload[: MAX_INLINE - 1] + b'"', None)
+    text = payload[: MAX_INLINE - 1] + b'"'
+    assert input_to_rest(text, None) == (text, {})
 
 
 def test_times_are_rfc_3339_to_the_microsecond() -> None:

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from tests.unit.api.runs.run_records import NOW, life, record
 from tieline_api.runs.index import IndexedMessage, RunIndex
-from tieline_api.runs.model import PageRequest, Run, RunFilter
+from tieline_api.runs.model import Attempt, PageRequest, Run, RunFilter
 from tieline_api.runs.records import read_records
 from tieline_core.identity.ids import new_id
-from tieline_protocol.run_records import RunError, RunRecord, encode
+from tieline_protocol.run_records import RunError, RunRecord, StepRecord, encode
 
 ORGANISATION, OTHER = new_id(), new_id()
 ENVIRONMENTS = (new_id(), new_id())
@@ -46,6 +46,10 @@ def take(
     index.apply(ORGANISATION, found, position=first + len(messages) - 1)
 
 
+def attempts(index: RunIndex, run: Run) -> list[Attempt]:
+    return index.attempts(ORGANISATION, run, most=100, most_steps=1000).attempts
+
+
 def listed(index: RunIndex, wanted: RunFilter = ALL, **page: Any) -> list[Run]:
     return index.page(wanted, PageRequest(first=1000, **page), 1000)
 
@@ -64,7 +68,7 @@ def test_records_that_come_twice_and_in_any_order_give_the_same_answers(data: st
             index.begin(ORGANISATION, "then")
             take(index, *([one] for one in order))
             found = [replace(run, input_at=bool(run.input_at)) for run in listed(index)]
-            answers.append((found, [index.attempts(ORGANISATION, run) for run in found]))
+            answers.append((found, [attempts(index, run) for run in found]))
             index.close()
     assert answers[0] == answers[1]
     assert {run.status for run in answers[0][0]} == {"succeeded"}
@@ -107,7 +111,7 @@ def test_a_run_shows_what_became_of_each_of_its_attempts(index: RunIndex) -> Non
         "succeeded", 2, 10, "ann", "v1",
     )  # fmt: skip
     assert (found.queued_at, found.input_at) == (int(NOW) * 10**9, 1)
-    first, second = index.attempts(ORGANISATION, found)
+    first, second = attempts(index, found)
     assert (first.status, first.number, first.trace_id) == ("waiting", 1, "a" * 32)
     assert first.error is not None
     assert first.error.upstream is not None
@@ -202,7 +206,7 @@ def test_what_the_stream_has_dropped_is_dropped(index: RunIndex) -> None:
     take(index, life(old), life(touched)[:1], [record(new)], life(touched)[1:])
     index.sweep(ORGANISATION, first=3)
     assert {run.id for run in listed(index)} == {touched, new}
-    assert index.attempts(ORGANISATION, replace(listed(index)[0], id=old)) == []
+    assert attempts(index, replace(listed(index)[0], id=old)) == []
 
 
 def test_the_file_stays_within_its_bound_and_keeps_the_newest(tmp_path: Path) -> None:
@@ -299,3 +303,147 @@ def test_a_thousand_runs_are_paged_in_the_order_of_their_time(index: RunIndex) -
     take(index, *(records[start : start + 100] for start in range(0, 1000, 100)))
     page = index.page(EVERYWHERE, PageRequest(first=20), 20)
     assert [run.queued_at for run in page] == [int(NOW + number) * 10**9 for number in range(999, 979, -1)]
+
+
+LONG = RunError(type="E", message="x" * 1000)
+
+
+def fill(
+    index: RunIndex,
+    environment: str,
+    first: int,
+    number: int,
+    organisation: str = ORGANISATION,
+    **fields: Any,
+) -> list[str]:
+    """Runs of an environment, in messages of 100; their ids."""
+    ids = []
+    for start in range(0, number, 100):
+        records = [
+            record(**{"status": "dead", "attempt": 1, "error": LONG, **fields})
+            for _ in range(min(100, number - start))
+        ]
+        found, _ = read_records(encode(records))
+        sequence = first + start // 100
+        index.apply(organisation, [IndexedMessage(sequence, environment, found)], position=sequence)
+        ids += [one.id for one in records]
+    return ids
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[RunIndex]:
+    """An index with room for some hundred runs."""
+    made = RunIndex(tmp_path / "small.db", max_bytes=4 << 20)
+    for organisation in (ORGANISATION, OTHER):
+        made.begin(organisation, "then")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("claimed", [0.0, NOW + 10**6], ids=["early", "late"])
+def test_an_organisation_with_many_runs_displaces_its_own_alone(small: RunIndex, claimed: float) -> None:
+    quiet = fill(small, ENVIRONMENTS[0], 1, 100)
+    # Those of others are reported later, and claim what they like.
+    noisy = fill(small, ENVIRONMENTS[1], 1, 6000, OTHER, queued_at=claimed)
+    small.bound()
+    assert {run.id for run in listed(small, EVERYWHERE)} == set(quiet)
+    kept = {run.id for run in listed(small, RunFilter(organisation=OTHER))}
+    assert noisy[-1] in kept
+    assert noisy[0] not in kept
+
+
+def test_an_environment_with_large_records_displaces_its_own_alone(small: RunIndex) -> None:
+    quiet = fill(small, ENVIRONMENTS[0], 1, 300, error=None)
+    steps = [StepRecord(name="n" * 200, occurrence=n, started_at=NOW, ended_at=NOW) for n in range(200)]
+    noisy = fill(small, ENVIRONMENTS[1], 10, 300, steps=steps)
+    small.bound()
+    kept = {run.id for run in listed(small, EVERYWHERE)}
+    assert kept >= set(quiet)
+    assert noisy[-1] in kept
+    assert len(kept & set(noisy)) < len(noisy)
+
+
+def test_what_is_oldest_the_stream_says_and_not_the_record(small: RunIndex) -> None:
+    first = fill(small, ENVIRONMENTS[0], 1, 100, error=None, queued_at=NOW + 10**6)
+    last = fill(small, ENVIRONMENTS[0], 2, 8000, error=None, queued_at=NOW - 10**6)
+    small.bound()
+    kept = {run.id for run in small.page(EVERYWHERE, PageRequest(first=9000), 9000)}
+    assert (kept.isdisjoint(first), last[-1] in kept) == (True, True)
+
+
+def test_a_message_that_says_more_than_there_is_room_for_is_taken_in_parts(small: RunIndex) -> None:
+    steps = [StepRecord(name="n" * 200, occurrence=n, started_at=NOW, ended_at=NOW) for n in range(200)]
+    records = [record(status="dead", attempt=1, steps=steps) for _ in range(150)]
+    take(small, records)
+    assert small.begin(ORGANISATION, "then") == 1
+    assert records[-1].id in {run.id for run in listed(small)}
+
+
+def test_a_message_of_more_records_than_pods_write_is_cut() -> None:
+    found, malformed = read_records(encode([record() for _ in range(2100)]))
+    assert (len(found), malformed) == (2000, 100)
+
+
+@pytest.mark.parametrize(
+    ("claimed", "shown"),
+    [(NOW + 10**6, NOW + 60), (NOW + 30, NOW + 30), (NOW - 86400, NOW - 86400), (0.0, NOW - 2 * 366 * 86400)],
+    ids=["later", "by a clock that is ahead", "delayed", "never"],
+)
+def test_a_run_was_queued_when_it_can_have_been(claimed: float, shown: float) -> None:
+    ((one,), _) = read_records(encode([record(queued_at=claimed)]), stored_at=NOW)
+    assert one.record.queued_at == shown
+
+
+def test_a_run_that_is_reported_again_stays_where_it_is_in_lists(index: RunIndex) -> None:
+    run, newer = new_id(), new_id()
+    take(index, [record(run)], [record(newer, queued_at=NOW + 1)])
+    take(index, [record(run, "running", 1, queued_at=NOW + 50)], first=3)
+    assert [(one.id, one.attempt) for one in listed(index)] == [(newer, 0), (run, 1)]
+
+
+@pytest.mark.parametrize("claimed", [0.0, NOW + 10**6], ids=["early", "late"])
+def test_a_run_that_another_environment_has_copied_stays_the_one_that_is_meant(
+    index: RunIndex, claimed: float
+) -> None:
+    run, (forger, victim) = new_id(), sorted(ENVIRONMENTS)
+    take(index, life(run)[:2], environment=victim)
+    before = index.get(ORGANISATION, ENVIRONMENTS, run)
+    take(
+        index,
+        [record(run, "succeeded", 9, queued_at=claimed, discarded_at=NOW), record(replay_of=run)],
+        environment=forger,
+        first=2,
+    )
+    assert index.get(ORGANISATION, ENVIRONMENTS, run) == before
+    assert [one.environment for one in index.find(ORGANISATION, ENVIRONMENTS, run)] == [victim, forger]
+    # It goes on: what the forger has reported changes nothing of it.
+    take(index, life(run)[2:], environment=victim, first=3)
+    found = index.get(ORGANISATION, ENVIRONMENTS, run)
+    assert found is not None
+    assert (found.environment, found.status, found.attempt) == (victim, "succeeded", 2)
+    assert [one.number for one in attempts(index, found)] == [1, 2]
+    (other,) = index.find(ORGANISATION, [forger], run)
+    assert (other.environment, other.attempt) == (forger, 9)
+
+
+def test_of_many_attempts_and_steps_the_newest_are_read(index: RunIndex) -> None:
+    run = new_id()
+    steps = [StepRecord(name=f"s{n}", occurrence=1, started_at=NOW, ended_at=NOW) for n in range(7)]
+    take(index, *([record(run, "waiting", attempt, steps=steps)] for attempt in range(1, 11)))
+    (found,) = listed(index)
+    page = index.attempts(ORGANISATION, found, most=3, most_steps=10)
+    assert ([one.number for one in page.attempts], page.left_out) == ([8, 9, 10], 7)
+    assert [(len(one.steps), one.steps_left_out) for one in page.attempts] == [(0, 7), (3, 4), (7, 0)]
+    assert [step.name for step in page.attempts[1].steps] == ["s4", "s5", "s6"]
+    assert index.attempts(ORGANISATION, found, most=10, most_steps=100).left_out == 0
+
+
+def test_what_was_discarded_stays_so_whatever_comes_after_it(index: RunIndex) -> None:
+    run, other = new_id(), new_id()
+    dead, mark = record(run, "dead", 3), record(run, "dead", 3, at=NOW - 100, discarded_at=NOW)
+    take(index, [record(other, "dead", 1)], [mark], [dead])
+    assert {one.id: one.discarded_at for one in listed(index)} == {run: int(NOW) * 10**9, other: None}
+    assert [one.id for one in listed(index, replace(ALL, discarded=True))] == [run]
+    assert [one.id for one in listed(index, replace(ALL, discarded=False))] == [other]
+    ((checked,), _) = read_records(encode([record(run, "succeeded", 3, discarded_at=NOW)]))
+    assert checked.record.discarded_at is None

@@ -1,0 +1,97 @@
+"""The users with which the API connects: of the platform's account by a file, of an environment's by its own signature.
+
+Files are read for each connection, since they may come late and be replaced.
+"""
+
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Self
+
+import nats.errors
+
+from tieline_core.engine.trust import AccountSigner
+from tieline_protocol.engine_credentials import Credentials
+from tieline_protocol.event_streams import EventStreams
+from tieline_protocol.nkeys import KeyKind, KeyPair
+
+USER_LIFETIME = timedelta(hours=1)
+"""How long a user of an environment's account may stay connected."""
+_USER_NAME = "api"
+
+
+class ConnectingUser:
+    """A user as NATS' client asks for it: first for the signature, then for the JWT, at each connection."""
+
+    def __init__(self, make: Callable[[], Credentials]) -> None:
+        """``make`` raises nats.errors.Error; the client goes on trying after it."""
+        self._make = make
+        self._made: Credentials | None = None
+
+    def sign(self, nonce: str) -> bytes:
+        """The signature of what the server asks to be signed."""
+        self._made = self._make()
+        return self._made.signature_cb(nonce)
+
+    def jwt(self) -> bytearray:
+        """The user's JWT."""
+        if self._made is None:
+            raise nats.errors.Error("the server asks for no signature")
+        return self._made.user_jwt_cb()
+
+
+def read_credentials(path: Path) -> Credentials:
+    """The user of a credentials file. Raises nats.errors.Error, which does not repeat what the file holds."""
+    try:
+        return Credentials.parse(path.read_text())
+    except (OSError, ValueError):
+        raise nats.errors.Error(f"the credentials file {path} cannot be read") from None
+
+
+@dataclass(frozen=True)
+class EnvironmentSigner:
+    """Signs users of environments' accounts."""
+
+    credentials_file: Path
+    """Of a user of the platform's account: the ids of environments' accounts follow from its id."""
+    signer_file: Path
+    """Holds the seed of the key that signs."""
+
+    @classmethod
+    def of_files(cls, credentials_file: str | None, signer_file: str | None) -> Self | None:
+        """None where the name of a file is missing."""
+        if credentials_file is None or signer_file is None:
+            return None
+        return cls(Path(credentials_file), Path(signer_file))
+
+    def user_of(self, streams: EventStreams) -> Credentials:
+        """A new user of an environment's account. Raises nats.errors.Error, which does not repeat any key."""
+        account = _account_of(read_credentials(self.credentials_file).jwt)
+        if account is None:
+            raise nats.errors.Error(f"the credentials file {self.credentials_file} names no account")
+        now = datetime.now(UTC)
+        signer = AccountSigner(account, self._key(), scoped=True).of_environment(streams)
+        return Credentials.parse(signer.credentials(_USER_NAME, at=now, expires=now + USER_LIFETIME))
+
+    def _key(self) -> KeyPair:
+        try:
+            key = KeyPair.from_seed(self.signer_file.read_text().strip())
+        except (OSError, ValueError):
+            raise nats.errors.Error(f"the file {self.signer_file} holds no seed of an NKey") from None
+        if key.kind is not KeyKind.ACCOUNT:
+            raise nats.errors.Error(f"the file {self.signer_file} holds no seed of an account's key")
+        return key
+
+
+def _account_of(jwt: str) -> str | None:
+    """The public key of the account that a user belongs to, by the user's JWT."""
+    try:
+        _, payload, _ = jwt.split(".")
+        content = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        found = content["nats"].get("issuer_account") or content["iss"]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return found if isinstance(found, str) else None

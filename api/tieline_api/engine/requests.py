@@ -1,0 +1,160 @@
+"""What can be asked of an account of the engine, whatever connection it goes over, and what goes wrong with it.
+
+All that goes wrong becomes one of the errors of ``errors.py``.
+"""
+
+import json
+import logging
+from abc import ABC, abstractmethod
+from asyncio import timeout
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.js import JetStreamContext
+from nats.js.errors import APIError, NoStreamResponseError, NotFoundError
+
+from tieline_api.engine.errors import EngineFullError, EngineUnavailableError, NoStreamError
+from tieline_core.engine.publisher import StreamFullError, is_full
+
+T = TypeVar("T")
+
+logger = logging.getLogger("tieline.engine")
+
+TIMEOUT = 5.0
+"""Seconds for one answer of the engine."""
+_NOT_FOUND = "404"
+_NOT_FOUND_CODE = 404
+
+
+@dataclass(frozen=True)
+class StoredMessage:
+    """A message of a stream."""
+
+    sequence: int
+    subject: str
+    headers: Mapping[str, str]
+    data: bytes
+    stored_at: float | None = None
+    """Seconds since 1970, by the engine's clock; of messages that a stream is read by."""
+
+
+class EngineRequests(ABC):
+    """Requests to one account of the engine."""
+
+    @abstractmethod
+    async def ask(self, work: Callable[[JetStreamContext], Awaitable[T]], *, seconds: float = TIMEOUT) -> T:
+        """What ``work`` returns, in time. Raises the errors of this room, and NotFoundError of nats-py.
+
+        Where the engine answers that there is no such stream, that is NoStreamError.
+        """
+
+    async def request(self, subject: str, content: Mapping[str, Any] | bytes = b"") -> Msg:
+        """The answer to a message. Raises as ``ask``."""
+        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        return await self.ask(lambda jetstream: client_of(jetstream).request(subject, data, timeout=TIMEOUT))
+
+    async def tell(self, subject: str, content: Mapping[str, Any]) -> None:
+        """Sends a message that is not stored, to whoever listens. Raises as ``ask``."""
+
+        async def send(jetstream: JetStreamContext) -> None:
+            client = client_of(jetstream)
+            await client.publish(subject, json.dumps(content).encode())
+            await client.flush(timeout=int(TIMEOUT))
+
+        await self.ask(send)
+
+    async def stream_info(self, stream: str) -> Mapping[str, Any] | None:
+        """What JetStream says of a stream, None where there is none. Raises as ``ask``."""
+        found: dict[str, Any] = json.loads((await self.request(f"$JS.API.STREAM.INFO.{stream}")).data)
+        if error := found.get("error"):
+            if error.get("code") == _NOT_FOUND_CODE:
+                return None
+            raise EngineUnavailableError
+        return found
+
+    async def message(self, stream: str, sequence: int) -> StoredMessage | None:
+        """A message by its sequence number, None when it or the stream is gone. Raises as ``ask``."""
+        return await self._direct(stream, {"seq": sequence})
+
+    async def first_at(self, stream: str, subject: str) -> StoredMessage | None:
+        """The oldest message at a subject, which may have wildcards; None for none. Raises as ``ask``."""
+        return await self._direct(stream, {"seq": 1, "next_by_subj": subject})
+
+    async def delete(self, stream: str, sequence: int) -> bool:
+        """Deletes a message; whether it was there. Raises as ``ask``."""
+        try:
+            return await self.ask(lambda jetstream: jetstream.delete_msg(stream, sequence))
+        except (NotFoundError, EngineUnavailableError):
+            # JetStream answers 500 for a message that is gone; whether it is, the stream says.
+            if await self.message(stream, sequence) is None:
+                return False
+            raise EngineUnavailableError from None
+
+    async def purge(self, stream: str, subject: str) -> int:
+        """Deletes all messages at a subject; how many there were. Raises as ``ask``."""
+        try:
+            answer = await self.request(f"$JS.API.STREAM.PURGE.{stream}", {"filter": subject})
+        except NoStreamError:
+            return 0
+        found = json.loads(answer.data)
+        if "error" in found:
+            if found["error"].get("code") == _NOT_FOUND_CODE:
+                return 0
+            raise EngineUnavailableError
+        return int(found.get("purged") or 0)
+
+    async def _direct(self, stream: str, wanted: Mapping[str, Any]) -> StoredMessage | None:
+        try:
+            answer = await self.request(f"$JS.API.DIRECT.GET.{stream}", wanted)
+        except NoStreamError:
+            return None
+        except EngineUnavailableError:
+            # Nobody answers for a stream that is not there.
+            if await self.stream_info(stream) is not None:
+                raise
+            return None
+        headers = answer.headers or {}
+        status = headers.get("Status")
+        if status == _NOT_FOUND:
+            return None
+        if status is not None or "Nats-Sequence" not in headers:
+            raise EngineUnavailableError
+        return StoredMessage(
+            int(headers["Nats-Sequence"]), headers.get("Nats-Subject", ""), headers, answer.data
+        )
+
+
+async def answer_of(client: Client, work: Callable[[JetStreamContext], Awaitable[T]], *, seconds: float) -> T:
+    """What ``work`` returns for a client that is connected. Raises as ``EngineRequests.ask``."""
+    try:
+        async with timeout(seconds):
+            return await work(client.jetstream(timeout=seconds))
+    except StreamFullError:
+        raise EngineFullError from None
+    except NotFoundError:
+        raise
+    except NoStreamResponseError:
+        raise NoStreamError from None
+    except APIError as error:
+        if is_full(error):
+            raise EngineFullError from None
+        logger.warning("The event engine refuses a request: %s", error)
+        raise EngineUnavailableError from None
+    except (nats.errors.Error, TimeoutError, OSError) as error:
+        logger.warning("The event engine does not answer: %s", described(error))
+        raise EngineUnavailableError from None
+
+
+def client_of(jetstream: JetStreamContext) -> Client:
+    """The client that speaks for it."""
+    client: Client = jetstream._nc
+    return client
+
+
+def described(error: BaseException) -> str:
+    """What a line of the log says of an error."""
+    return str(error) or type(error).__name__

@@ -1,0 +1,44 @@
+"""The bound on events that wait: JetStream has none for such a stream, so publishers of new events keep to it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cachetools import TTLCache
+
+from tieline_api.engine.environments import EnvironmentEngines
+from tieline_api.engine.errors import EngineFullError
+from tieline_common.single_flight import SingleFlight
+from tieline_protocol.event_streams import MAX_BYTES, EventStreams
+
+_ENVIRONMENTS = 4096
+_SECONDS = 10.0
+
+
+class WaitingLimits:
+    """Asks at most once in ten seconds for an environment how much waits there."""
+
+    def __init__(self, engines: EnvironmentEngines, *, seconds: float = _SECONDS) -> None:
+        self._engines = engines
+        self._full: TTLCache[EventStreams, bool] = TTLCache(_ENVIRONMENTS, seconds)
+        self._asking: SingleFlight[EventStreams, bool] = SingleFlight()
+
+    async def need_room(self, streams: EventStreams) -> None:
+        """Raises EngineFullError where more waits than may, and as ``EngineRequests.ask``."""
+        full = self._full.get(streams)
+        if full is None:
+            full = await self._asking.run(streams, lambda: self._ask(streams))
+        if full:
+            raise EngineFullError
+
+    async def _ask(self, streams: EventStreams) -> bool:
+        full = is_full(await self._engines.of(streams).stream_info(streams.later))
+        self._full[streams] = full
+        return full
+
+
+def is_full(info: Mapping[str, Any] | None) -> bool:
+    """Whether a stream has more bytes than its metadata allows; one that is not there has room."""
+    if info is None:
+        return False
+    limit = str((info["config"].get("metadata") or {}).get(MAX_BYTES, ""))
+    return limit.isdecimal() and int(info["state"]["bytes"]) > int(limit)

@@ -1,0 +1,55 @@
+#!/bin/sh
+# Saves all streams of the event engine into a folder, or restores them from it, with NATS' command line "nats".
+#   deploy/backup/events.sh save    SERVER CREDENTIALS FOLDER
+#   deploy/backup/events.sh restore SERVER CREDENTIALS FOLDER
+# CREDENTIALS is a folder of "tieline-operator engine-credentials". FOLDER holds events as plain text: encrypt it.
+# "restore" deletes the streams that are there. Stop the operator before it: docs/backup.md.
+set -eu
+
+usage() {
+    echo "Usage: $0 save|restore SERVER CREDENTIALS FOLDER" >&2
+    exit 2
+}
+
+[ $# -eq 4 ] || usage
+what=$1 server=$2 credentials=$3 folder=$4
+umask 077
+tab=$(printf '\t')
+
+save() {
+    # An account without streams has nothing to save: nats would refuse.
+    streams=$(nats --server "$server" --creds "$1" stream ls --names </dev/null)
+    [ -n "$streams" ] || return 0
+    mkdir -p "$2"
+    nats --server "$server" --creds "$1" account backup --consumers --force "$2" </dev/null
+}
+
+restore() {
+    [ -d "$2" ] || return 0
+    # Several servers need a moment after a stream is deleted.
+    attempt=1
+    until replace "$1" "$2"; do
+        [ "$attempt" -lt 5 ] || return 1
+        attempt=$((attempt + 1))
+        echo "Trying again" >&2
+        sleep 3
+    done
+}
+
+replace() {
+    # nats does not restore a stream that exists.
+    streams=$(nats --server "$server" --creds "$1" stream ls --names </dev/null) || return 1
+    for stream in $streams; do
+        nats --server "$server" --creds "$1" stream rm --force "$stream" </dev/null || return 1
+    done
+    nats --server "$server" --creds "$1" account restore "$2" </dev/null
+}
+
+case $what in
+save | restore) ;;
+*) usage ;;
+esac
+while IFS="$tab" read -r file _ namespace project environment; do
+    echo "$what: $namespace $project $environment" >&2
+    "$what" "$credentials/$file" "$folder/${file%.creds}"
+done <"$credentials/index.tsv"

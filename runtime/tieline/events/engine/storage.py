@@ -1,0 +1,273 @@
+"""What a pod keeps in its environment's streams, and what it reads there (see ``tieline_protocol.event_streams``)."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from types import MappingProxyType
+
+from nats.aio.msg import Msg
+
+from tieline.events.engine.connection import EngineConnection, RefusedByEngineError, parsed
+from tieline.events.queue import EventsUnavailableError, MessageTooLargeError, QueueFullError
+from tieline_protocol.event_streams import EventStreams
+from tieline_protocol.events import (
+    HEADER,
+    MESSAGE_ID,
+    NO_ROLLUP,
+    ROLLUP,
+    SCHEDULE,
+    SCHEDULE_TARGET,
+    EventMetadata,
+)
+
+logger = logging.getLogger("tieline.events")
+
+_PUBLISH_ATTEMPTS = 3
+_TAKEN = "maximum messages per subject exceeded"
+_WRONG_LAST_SEQUENCE = 10071
+_TOO_LARGE = (10054, 10097)
+"""JetStream's codes: of a message, and of its headers (64 KiB)."""
+_NOT_FOUND = 10043
+_TTL = "Nats-TTL"
+_UNTIL_HEADER = "Tieline-Until"
+_STEPS_TTL = "1440h"
+"""Longer than most runs sleep; what a pod that was paused adds to a run that has ended goes by itself."""
+_ENDED_TTL = "1h"
+ERROR_HEADER = "Tieline-Error"
+_MAX_ERROR = 1000
+_CUT_ERROR = 100
+RELEASED = -1
+"""In the place of the number of interruptions: whoever had the event let go of it alive, so that the next one counts
+none."""
+
+
+class EngineStorage:
+    """Stores and reads messages. All of it raises EventsUnavailableError."""
+
+    def __init__(self, connection: EngineConnection, *, clock: Callable[[], float] = time.time) -> None:
+        self.connection = connection
+        self.clock = clock
+        self.streams: EventStreams = connection.streams
+
+    async def store(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> bool:
+        """Store a message; False when it is there already. Raises QueueFullError and MessageTooLargeError, too."""
+        for attempt in range(1, _PUBLISH_ATTEMPTS + 1):
+            try:
+                answer = parsed(await self.connection.request(subject, payload, headers=headers))
+                # A second try of one that was stored is a duplicate, and none of the sender's.
+                return attempt > 1 or not answer.get("duplicate", False)
+            except RefusedByEngineError as error:
+                if _TAKEN in error.description:
+                    return attempt > 1
+                if error.code in _TOO_LARGE:
+                    raise MessageTooLargeError(
+                        f"The event engine takes no such message: {error.description}"
+                    ) from None
+                raise QueueFullError(
+                    f"The event engine accepts no more events of this environment now: {error.description}"
+                ) from None
+            except MessageTooLargeError:
+                raise
+            except EventsUnavailableError:
+                if attempt == _PUBLISH_ATTEMPTS:
+                    raise
+                await asyncio.sleep(0.2 * attempt)
+        raise AssertionError("unreachable")
+
+    async def store_until(
+        self, subject: str, target: str, payload: bytes, headers: Mapping[str, str], until: float
+    ) -> bool:
+        """Keep a message that comes to ``target`` at a time."""
+        at = datetime.fromtimestamp(until, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return await self.store(subject, payload, {**headers, SCHEDULE: f"@at {at}", SCHEDULE_TARGET: target})
+
+    async def store_waiting(self, metadata: EventMetadata, payload: bytes, until: float) -> None:
+        """Keep an accepted event until a time."""
+        waiting, due = self.streams.waiting(metadata.run), self.streams.due(metadata.run)
+        await _first_that_fits(
+            metadata, lambda one: self.store_until(waiting, due, payload, {HEADER: one.header()}, until)
+        )
+
+    async def accepted_before(self, subject: str, message_id: str) -> bool:
+        """Whether the stream of ``subject`` knows an event's id, which then is in its window.
+
+        It is asked to store a message that it refuses, and says before that if it has one of this id.
+        """
+        headers = {MESSAGE_ID: message_id, ROLLUP: NO_ROLLUP}
+        try:
+            answer = parsed(await self.connection.request(subject, headers=headers))
+        except RefusedByEngineError:
+            return False
+        return bool(answer.get("duplicate", False))
+
+    async def publish_token(self, key_hash: str, headers: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Say that a key has events; there is one such message at a time."""
+        await self.store(self.streams.key_token(key_hash), b"", headers)
+
+    async def schedule_token(self, key_hash: str, until: float) -> None:
+        """Have a key's token come at a time."""
+        streams = self.streams
+        await self.store_until(streams.waiting_key(key_hash), streams.due_key(key_hash), b"", {}, until)
+
+    async def waits_for_token(self, key_hash: str) -> bool:
+        """Whether a key's token comes at a time."""
+        streams = self.streams
+        return await self.connection.get(f"{streams.later}.{streams.waiting_key(key_hash)}") is not None
+
+    async def next_of_key(self, key_hash: str, position: int) -> Msg | None:
+        """A key's oldest event from a position in the stream on."""
+        streams = self.streams
+        return await self.connection.get(
+            streams.queue, seq=position, next_by_subj=streams.events_of_key(key_hash)
+        )
+
+    async def delete(self, sequence: int) -> None:
+        """Delete a message of the queue's stream."""
+        try:
+            await self.connection.api(f"STREAM.MSG.DELETE.{self.streams.queue}", seq=sequence, no_erase=True)
+        except RefusedByEngineError as error:
+            if error.code != _NOT_FOUND and "not found" not in error.description:
+                raise EventsUnavailableError(error.description) from None
+
+    async def subjects(self, stream: str, subjects: str) -> set[str]:
+        """The subjects of a stream's messages, of those with wildcards. An answer has a part of them."""
+        found: set[str] = set()
+        offset = 0
+        while True:
+            try:
+                info = await self.connection.api(
+                    f"STREAM.INFO.{stream}", subjects_filter=subjects, offset=offset
+                )
+            except RefusedByEngineError as error:
+                raise EventsUnavailableError(error.description) from None
+            page = info.get("state", {}).get("subjects") or {}
+            found.update(page)
+            offset += len(page)
+            if not page or offset >= info.get("total", 0):
+                return found
+
+    async def step_result(self, run: str, name: str, occurrence: int) -> bytes | None:
+        """See EventQueue."""
+        subject = self.streams.step(run, name, occurrence)
+        found = await self.connection.get(f"{self.streams.runs}.{subject}")
+        return found.data if found else None
+
+    async def knows(self, run: str) -> bool:
+        """See EventQueue."""
+        streams = self.streams
+        return (
+            await self.connection.get(streams.runs, seq=1, next_by_subj=streams.all_of_run(run)) is not None
+        )
+
+    async def save_step(self, run: str, name: str, occurrence: int, content: bytes) -> bool:
+        """See EventQueue."""
+        headers = {"Nats-Expected-Last-Subject-Sequence": "0", _TTL: _STEPS_TTL}
+        subject = self.streams.step(run, name, occurrence)
+        try:
+            parsed(await self.connection.request(subject, content, headers=headers))
+        except RefusedByEngineError as error:
+            if error.code == _WRONG_LAST_SEQUENCE:
+                return False
+            raise EventsUnavailableError(
+                f"The event engine keeps no more steps of this environment now: {error.description}"
+            ) from None
+        return True
+
+    async def forget_steps(self, run: str) -> None:
+        """See EventQueue."""
+        marked = await self._mark_ended(run)
+        for subjects in (self.streams.steps(run), self.streams.run_state(run)):
+            try:
+                await self.connection.api(f"STREAM.PURGE.{self.streams.runs}", filter=subjects)
+            except RefusedByEngineError as error:
+                raise EventsUnavailableError(error.description) from None
+        # A full stream must not keep runs from ending, as that is what makes room in it.
+        if not marked and not await self._mark_ended(run):
+            logger.warning("There is no room to note that the run %s has ended", run)
+
+    async def _mark_ended(self, run: str) -> bool:
+        try:
+            await self.store(self.streams.ended(run), b"", {_TTL: _ENDED_TTL})
+        except QueueFullError:
+            return False
+        return True
+
+    async def has_ended(self, run: str) -> bool:
+        """See EventQueue."""
+        return await self.connection.get(f"{self.streams.runs}.{self.streams.ended(run)}") is not None
+
+    async def state(self, run: str) -> tuple[EventMetadata, float] | None:
+        """What ``save_state`` kept. Raises InvalidEventError, too."""
+        found = await self.connection.get(f"{self.streams.runs}.{self.streams.run_state(run)}")
+        if found is None:
+            return None
+        headers = found.headers or {}
+        return EventMetadata.parse(headers), float(headers.get(_UNTIL_HEADER, 0))
+
+    async def save_state(self, metadata: EventMetadata, until: float) -> None:
+        """Keep what the next attempt of a run has to know."""
+        more = {_UNTIL_HEADER: f"{until:.3f}", _TTL: _STEPS_TTL}
+        subject = self.streams.run_state(metadata.run)
+        await _first_that_fits(metadata, lambda one: self.store(subject, b"", {HEADER: one.header(), **more}))
+
+    async def save_released(self, metadata: EventMetadata) -> None:
+        """Keep that the pod which lets go of an event did not die with it, if there is room. Raises nothing."""
+        with contextlib.suppress(EventsUnavailableError):
+            await self.save_state(replace(metadata, interruptions=RELEASED), 0)
+
+    async def add_history(self, content: bytes) -> None:
+        """See EventQueue."""
+        try:
+            parsed(await self.connection.request(self.streams.history, content))
+        except RefusedByEngineError as error:
+            raise EventsUnavailableError(error.description) from None
+
+    async def bury(self, metadata: EventMetadata, payload: bytes, error: str) -> None:
+        """Keep a dead letter, with as much of its error as its headers have room for."""
+        subject = self.streams.dead(metadata.run)
+        text = error[:_MAX_ERROR]
+        clean = replace(metadata, failure=None, failure_type=None, refusals=0)
+        for length in (_MAX_ERROR, _CUT_ERROR):
+            headers = {ERROR_HEADER: json.dumps(text[:length])}
+            try:
+                await self.store(subject, payload, {HEADER: clean.header(), **headers})
+            except MessageTooLargeError:
+                continue
+            return
+        await _first_that_fits(
+            clean, lambda one: self.store(subject, payload, {HEADER: one.header(), **headers})
+        )
+
+
+async def _first_that_fits(
+    metadata: EventMetadata, store: Callable[[EventMetadata], Awaitable[object]]
+) -> None:
+    """Store the metadata of an accepted event. Where it is too large for a header, some of it is left out.
+
+    Raises MessageTooLargeError where even the rest is too large.
+    """
+    for one in _shorter(metadata):
+        try:
+            await store(one)
+        except MessageTooLargeError as error:
+            refused = error
+        else:
+            if one is not metadata:
+                logger.warning("The metadata of run %s was cut: %s", metadata.run, refused)
+            return
+    raise refused
+
+
+def _shorter(metadata: EventMetadata) -> Iterator[EventMetadata]:
+    """The metadata, and with less and less of what a run can do without: first of all of the reason for its end."""
+    yield metadata
+    failure = metadata.failure and metadata.failure[:_CUT_ERROR]
+    shorter = replace(metadata, failure=failure, published=(), traceparent=None)
+    yield shorter
+    if metadata.request is not None:
+        yield replace(shorter, request=replace(metadata.request, headers=[]))

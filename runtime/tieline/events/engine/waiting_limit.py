@@ -1,0 +1,64 @@
+"""The bound of what waits for a time. JetStream cannot keep it: the stream would drop its oldest messages."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from tieline.events.engine.connection import EngineConnection, RefusedByEngineError
+from tieline.events.queue import EventsUnavailableError, QueueFullError
+from tieline_protocol.event_streams import MAX_BYTES
+
+_ASK_SECONDS = 10.0
+
+
+class WaitingLimit:
+    """Refuses new events while the stream ``later`` holds as much as its metadata allows.
+
+    Events without a delay are refused as well, since their retries would wait there. Accepted ones never are.
+    """
+
+    def __init__(self, connection: EngineConnection, clock: Callable[[], float] = time.monotonic) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._asking: asyncio.Task[None] | None = None
+        self._ask_at = 0.0
+        self._known_until = 0.0
+        self._refusal: str | None = None
+
+    async def check(self) -> None:
+        """Raises QueueFullError. Asks the engine at most every ten seconds, and not while nobody publishes.
+
+        Whoever publishes waits for the answer only where the last one is old.
+        """
+        now = self._clock()
+        if now >= self._ask_at and (self._asking is None or self._asking.done()):
+            self._ask_at = now + _ASK_SECONDS
+            self._asking = asyncio.create_task(self._ask())
+        if now >= self._known_until and self._asking is not None:
+            await asyncio.shield(self._asking)
+        if self._refusal is not None:
+            raise QueueFullError(self._refusal)
+
+    async def _ask(self) -> None:
+        stream = self._connection.streams.later
+        try:
+            info = await self._connection.api(f"STREAM.INFO.{stream}")
+        except (EventsUnavailableError, RefusedByEngineError):
+            # Whether the event can be stored, the engine says when it is to store it.
+            if self._clock() >= self._known_until:
+                self._refusal = None
+            return
+        self._known_until = self._clock() + 2 * _ASK_SECONDS
+        self._refusal = _refusal(
+            info["state"]["bytes"], (info["config"].get("metadata") or {}).get(MAX_BYTES)
+        )
+
+
+def _refusal(stored: int, limit: str | None) -> str | None:
+    """What is said to publishers; None where there is room, or no limit."""
+    if limit is None or not limit.isdigit() or stored < int(limit):
+        return None
+    return (
+        f"This environment has events of {stored:,} bytes that wait for a time, a retry or the end of a sleep, and may "
+        f"have {int(limit):,}: it accepts new ones once some of them have run"
+    )

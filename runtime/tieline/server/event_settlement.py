@@ -1,0 +1,312 @@
+"""What becomes of an attempt: it has ended, is tried again, or is a dead letter. The queue and the history are told.
+
+While the engine is away they are told again. A pod that ends gives up what is not settled by then: the event comes
+again elsewhere. So does, after a while, what the engine refuses to store.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from tieline.errors import TielineError, own_frames, reason
+from tieline.events.history import HistoryWriter
+from tieline.events.queue import (
+    EventQueue,
+    EventsUnavailableError,
+    EventTooLargeError,
+    MessageTooLargeError,
+    QueueFullError,
+)
+from tieline.events.retry import Reject, RetryLater
+from tieline.events.steps import RunTakenOver
+from tieline.server.event_attempt import Attempt
+from tieline.server.run_history import masked_error, masked_input
+from tieline.telemetry.metrics import Outcome
+from tieline.telemetry.redaction import Redactor
+from tieline.telemetry.spans import Span
+from tieline_common.backoff import exponential, jitter
+from tieline_protocol.run_records import RunError, RunRecord, RunStatus, StepRecord
+
+logger = logging.getLogger("tieline.run")
+
+_FIRST_RETRY = 0.5
+_LONGEST_RETRY = 10.0
+_SETTLE_SECONDS = 120.0
+_HAND_ON_SECONDS = 2.5
+"""For an event whose code was stopped since the pod ends."""
+_MAX_DEFERRAL_SECONDS = 30 * 86400
+"""How long RetryLater may put an event off: it would hold up its key for ever."""
+_FIRST_REFUSAL = 10.0
+_LONGEST_REFUSAL = 600.0
+_COMPLAIN_SECONDS = 60.0
+_NO_ROOM_FOR_DEAD_LETTERS = (
+    "There is no room for dead letters: delete or replay dead letters. Until then, events of this environment that "
+    "failed for good stay queued"
+)
+_NO_ROOM_FOR_RETRIES = (
+    "There is no room for retries: let queued events run, and delete dead letters. Until then, events of this "
+    "environment that are to be tried again stay as they are"
+)
+
+
+class KeptFailureError(TielineError):
+    """Why an event is to be a dead letter, which there was no room for when it failed."""
+
+    def __init__(self, message: str, name: str | None) -> None:
+        super().__init__(message)
+        self.name = name
+        """Of the class of the error."""
+
+
+class EventSettlement:
+    """Settles attempts. ``succeed``, ``fail``, ``cancel``, ``wait`` and ``bury`` decide one: no other follows."""
+
+    def __init__(
+        self,
+        queue: EventQueue,
+        history: HistoryWriter,
+        *,
+        redact: Callable[[], Redactor],
+        version: str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._queue = queue
+        self._history = history
+        self._redact = redact
+        self._version = version
+        self._clock = clock
+        self._complain_at: dict[str, float] = {}
+        self.retries = 0
+        """Attempts that failed and are tried again."""
+        self.dead = 0
+        """Events that became dead letters."""
+
+    def begin(self, attempt: Attempt) -> None:
+        """The attempt is under way."""
+        self._history.add(self._record(attempt, "running"))
+
+    async def succeed(self, attempt: Attempt) -> Outcome:
+        """The code has run to its end."""
+        attempt.decided = True
+        await self._end(attempt, "succeeded", None)
+        await self.settled(attempt.delivery.done)
+        return "succeeded"
+
+    async def fail(self, attempt: Attempt, error: Exception, span: Span) -> Outcome:
+        """The code raised, or was stopped by its limit."""
+        attempt.decided = True
+        metadata, what = attempt.metadata, attempt.what
+        if isinstance(error, RetryLater) and self._clock() - metadata.queued_at > _MAX_DEFERRAL_SECONDS:
+            error = Reject(f"It was put off for {_MAX_DEFERRAL_SECONDS // 86400} days: {error}")
+        if isinstance(error, RetryLater):
+            logger.info("%s is run again after %g seconds: %s", what, error.after, error)
+            return await self.wait(attempt, attempt.number, self._clock() + error.after)
+        span.fail(error)
+        outcome: Outcome = "timed_out" if isinstance(error, TimeoutError) else "failed"
+        if isinstance(error, Reject | EventTooLargeError):
+            logger.error("%s was rejected, and is a dead letter: %s", what, reason(error))
+            await self.bury(attempt, error)
+            return outcome
+        if attempt.number >= attempt.retry.attempts:
+            logger.error(
+                "%s failed in its last attempt, %d, and is a dead letter: %s",
+                what, attempt.number, reason(error), exc_info=own_frames(error),
+            )  # fmt: skip
+            await self.bury(attempt, error)
+            return outcome
+        delay = attempt.retry.delay(attempt.number)
+        logger.warning(
+            "%s failed in attempt %d of %d, and is tried again in %g seconds: %s",
+            what, attempt.number, attempt.retry.attempts, round(delay, 1), reason(error), exc_info=own_frames(error),
+        )  # fmt: skip
+        self.retries += 1
+        await self.wait(attempt, attempt.number + 1, self._clock() + delay, error)
+        return outcome
+
+    async def cancel(self, attempt: Attempt) -> Outcome:
+        """Somebody has cancelled the run."""
+        attempt.decided = True
+        logger.warning("%s was cancelled", attempt.what)
+        await self._end(attempt, "cancelled", None)
+        await self.settled(attempt.delivery.done)
+        return "interrupted"
+
+    async def hand_on(self, attempt: Attempt) -> Outcome:
+        """The code was stopped, since the pod ends."""
+        logger.warning("%s was stopped: the pod ends. Another one begins it again", attempt.what)
+        await self.wait(attempt, attempt.number, self._clock(), seconds=_HAND_ON_SECONDS)
+        return "interrupted"
+
+    async def wait(
+        self,
+        attempt: Attempt,
+        number: int,
+        until: float,
+        error: Exception | None = None,
+        *,
+        seconds: float = _SETTLE_SECONDS,
+    ) -> Outcome:
+        """Have it handed out again as attempt ``number``."""
+        attempt.decided = True
+        metadata = replace(
+            attempt.metadata,
+            attempt=number,
+            interruptions=0,
+            published=attempt.events.published if attempt.events else attempt.metadata.published,
+            has_steps=attempt.any_steps,
+        )
+        _check_held(attempt)
+        self._history.add(self._record(attempt, "waiting", error, next_attempt_at=until))
+
+        async def store() -> None:
+            _check_held(attempt)
+            await attempt.delivery.wait(metadata, until)
+
+        try:
+            await self.settled(store, seconds=seconds)
+        except (QueueFullError, MessageTooLargeError) as refused:
+            await self._released(attempt, refused)
+        return "waiting" if error is None else "failed"
+
+    async def bury(self, attempt: Attempt, error: Exception) -> Outcome:
+        """Make a dead letter of it. While there is no room for one, it waits for that."""
+        attempt.decided = True
+        _check_held(attempt)
+        metadata = replace(attempt.metadata, attempt=attempt.number)
+        text = self._redact().for_run(reason(error))
+
+        async def store() -> None:
+            _check_held(attempt)
+            await attempt.delivery.bury(metadata, text)
+
+        try:
+            # First of all: whoever finds a run that has ended does not look for its dead letter.
+            await self.settled(store)
+        except (QueueFullError, MessageTooLargeError) as refused:
+            await self._set_aside(attempt, error, refused)
+            return "failed"
+        self.dead += 1
+        await self._end(attempt, "dead", error)
+        await self.settled(attempt.delivery.done)
+        return "failed"
+
+    async def settled(self, call: Callable[[], Awaitable[Any]], *, seconds: float = _SETTLE_SECONDS) -> None:
+        """Tell the queue, and while the engine is away tell it again, for ``seconds`` at most.
+
+        Raises EventsUnavailableError in the end. What the engine refuses is not repeated.
+        """
+        began, attempt = time.monotonic(), 0
+        while True:
+            try:
+                await call()
+            except (QueueFullError, MessageTooLargeError):
+                raise
+            except EventsUnavailableError:
+                attempt += 1
+                if time.monotonic() - began > seconds:
+                    raise
+                await asyncio.sleep(jitter(exponential(attempt, first=_FIRST_RETRY, cap=_LONGEST_RETRY)))
+            else:
+                return
+
+    async def _set_aside(self, attempt: Attempt, error: Exception, refused: EventsUnavailableError) -> None:
+        """Keep an event that failed for good, and why, until there is room for its dead letter."""
+        self._complain(_NO_ROOM_FOR_DEAD_LETTERS, refused)
+        failure = self._failure(error)
+        refusals = attempt.metadata.refusals + 1
+        until = self._clock() + jitter(exponential(refusals, first=_FIRST_REFUSAL, cap=_LONGEST_REFUSAL))
+        metadata = replace(
+            attempt.metadata,
+            attempt=attempt.number,
+            interruptions=0,
+            has_steps=attempt.any_steps,
+            failure=failure.message[:1000],
+            failure_type=failure.type,
+            refusals=refusals,
+        )
+
+        async def store() -> None:
+            _check_held(attempt)
+            await attempt.delivery.set_aside(metadata, until)
+
+        self._history.add(self._record(attempt, "waiting", error, next_attempt_at=until))
+        try:
+            await self.settled(store)
+        except (QueueFullError, MessageTooLargeError) as also_refused:
+            await self._released(attempt, also_refused)
+
+    async def _released(self, attempt: Attempt, refused: EventsUnavailableError) -> None:
+        """The engine keeps the event as it was, and hands it out after a while."""
+        self._complain(_NO_ROOM_FOR_RETRIES, refused)
+        await attempt.delivery.release()
+
+    def _complain(self, what: str, refused: EventsUnavailableError) -> None:
+        """One line for all events that there is no room for, from time to time."""
+        now = time.monotonic()
+        if now >= self._complain_at.get(what, 0):
+            self._complain_at[what] = now + _COMPLAIN_SECONDS
+            logger.error("%s. %s", what, reason(refused))
+
+    async def _end(self, attempt: Attempt, status: RunStatus, error: Exception | None) -> None:
+        await self._history.write(self._record(attempt, status, error, with_input=True))
+        # Where another pod may have begun with it, or may begin, that one is to see that it has ended.
+        had_attempts = attempt.number > 1 or attempt.any_steps or not attempt.delivery.held
+        if had_attempts or status == "cancelled":
+            await self.settled(lambda: self._queue.forget_steps(attempt.metadata.run))
+
+    def _failure(self, error: Exception) -> RunError:
+        failure = masked_error(error, self._redact())
+        return (
+            replace(failure, type=error.name or failure.type)
+            if isinstance(error, KeptFailureError)
+            else failure
+        )
+
+    def _record(
+        self,
+        attempt: Attempt,
+        status: RunStatus,
+        error: Exception | None = None,
+        *,
+        next_attempt_at: float | None = None,
+        with_input: bool = False,
+    ) -> RunRecord:
+        metadata, now, redact = attempt.metadata, self._clock(), self._redact()
+        mask = redact.for_run
+        steps: tuple[StepRecord, ...] = tuple(
+            replace(step, name=mask(step.name), error=step.error and mask(step.error))
+            for step in (attempt.steps.records if attempt.steps else ())
+        )
+        return RunRecord(
+            id=metadata.run,
+            kind=metadata.kind,
+            task=metadata.task,
+            status=status,
+            attempt=attempt.number,
+            attempts=attempt.retry.attempts,
+            queued_at=metadata.queued_at,
+            at=now,
+            user=metadata.user,
+            activation_id=attempt.activation.id if attempt.activation else "",
+            version=self._version,
+            key=metadata.key and mask(metadata.key),
+            event_id=metadata.event_id and mask(metadata.event_id),
+            started_at=attempt.started_at,
+            ended_at=None if status == "running" else now,
+            next_attempt_at=next_attempt_at,
+            error=self._failure(error) if error else None,
+            trace_id=attempt.trace_id,
+            replay_of=metadata.replay_of,
+            steps=steps,
+            input=masked_input(attempt.delivery.payload, redact) if with_input else None,
+            request=metadata.request if with_input else None,
+        )
+
+
+def _check_held(attempt: Attempt) -> None:
+    """Raises RunTakenOver: what another pod may have begun with is no longer this pod's to record."""
+    if not attempt.delivery.held:
+        raise RunTakenOver

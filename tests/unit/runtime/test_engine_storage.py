@@ -1,0 +1,99 @@
+"""Requests of pods to the engine: how many there are, and what is made of answers that come in parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tieline.events.engine.connection import EngineConnection
+from tieline.events.engine.deliveries import Leases
+from tieline.events.engine.keys import KeyedEvents
+from tieline.events.engine.storage import EngineStorage
+from tieline.events.engine.waiting_limit import WaitingLimit
+from tieline.events.queue import EventsUnavailableError, QueueFullError
+from tieline_protocol.event_streams import MAX_BYTES, EventStreams
+
+pytestmark = pytest.mark.fast
+
+STREAMS = EventStreams("org", "env")
+PAGE = 100_000
+
+
+class _Engine:
+    """A connection to a server that has events, tokens and a number of bytes that wait."""
+
+    streams = STREAMS
+
+    def __init__(self) -> None:
+        self.subjects: dict[str, list[str]] = {}
+        self.stored = 0
+        self.away = False
+        self.asked = 0
+
+    async def api(self, subject: str, **body: Any) -> dict[str, Any]:
+        self.asked += 1
+        if self.away:
+            raise EventsUnavailableError("away")
+        found = self.subjects.get(body.get("subjects_filter", ""), [])
+        offset = body.get("offset", 0)
+        return {
+            "config": {"metadata": {MAX_BYTES: "1000"}},
+            "state": {"bytes": self.stored, "subjects": dict.fromkeys(found[offset : offset + PAGE], 1)},
+            "total": len(found),
+            "offset": offset,
+        }
+
+
+class _Storage(EngineStorage):
+    def __init__(self, engine: _Engine) -> None:
+        super().__init__(engine)  # type: ignore[arg-type]
+        self.tokens: list[str] = []
+
+    async def publish_token(self, key_hash: str, headers: object = None) -> None:
+        self.tokens.append(key_hash)
+
+
+async def test_lost_tokens_are_found_among_more_keys_than_an_answer_has() -> None:
+    engine = _Engine()
+    keys = [f"{number:032x}" for number in range(PAGE * 2 + 3)]
+    engine.subjects[STREAMS.keyed_event("*", "*")] = [STREAMS.keyed_event(key, "run") for key in keys]
+    engine.subjects[STREAMS.key_token("*")] = [STREAMS.key_token(key) for key in keys[:-1]]
+    storage = _Storage(engine)
+    await KeyedEvents(storage, Leases(storage.connection, seconds=30)).publish_lost_tokens()
+    assert storage.tokens == [keys[-1]]
+
+
+async def test_how_much_waits_is_asked_for_every_ten_seconds_while_events_are_published() -> None:
+    engine, now = _Engine(), 1000.0
+    connection: EngineConnection = engine  # type: ignore[assignment]
+    limit = WaitingLimit(connection, clock=lambda: now)
+    for _ in range(100):
+        await limit.check()
+    assert engine.asked == 1
+    engine.stored = 1000
+    now += 9
+    await limit.check()
+    assert engine.asked == 1
+    now += 3600  # nobody publishes
+    with pytest.raises(QueueFullError, match="1,000 bytes that wait"):
+        await limit.check()
+    assert engine.asked == 2
+    engine.stored = 999
+    now += 3600
+    await limit.check()
+    assert engine.asked == 3
+
+
+async def test_what_cannot_be_asked_for_refuses_nobody() -> None:
+    engine, now = _Engine(), 1000.0
+    connection: EngineConnection = engine  # type: ignore[assignment]
+    limit = WaitingLimit(connection, clock=lambda: now)
+    engine.stored = 2000
+    with pytest.raises(QueueFullError):
+        await limit.check()
+    engine.away = True
+    now += 3600
+    await limit.check()
+    await limit.check()
+    assert engine.asked == 2
