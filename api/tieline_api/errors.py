@@ -95,6 +95,11 @@ def organisation_not_found(identifier: str) -> ApiError:
     )
 
 
+def project_not_found(identifier: str) -> ApiError:
+    """404 where the organisation follows from the project, and that is not there or not for the caller to know."""
+    return ApiError(404, "not_found", f"There is no project {_shown(identifier)}, or it is not yours to see")
+
+
 def conflict(message: str, *, details: str | None = None, **extra: Any) -> ApiError:
     """409: it contradicts what is there."""
     return ApiError(409, "conflict", message, details=details, extra=extra)

@@ -7,6 +7,7 @@ that changes its answer between the two gains nothing. Whatever is no plain addr
 The platform keeps it for token requests, project pods for what they send through connections.
 """
 
+import asyncio
 import errno
 import re
 import socket
@@ -204,6 +205,30 @@ class Egress:
         return aiohttp.TCPConnector(
             resolver=CheckedResolver(egress=self, inner=inner, opened=opened), socket_factory=make_socket
         )
+
+    async def open_socket(
+        self, host: str, port: int, *, resolver: AbstractResolver | None = None
+    ) -> socket.socket:
+        """A socket that is connected to the first permitted address of ``host`` that answers, for what is not HTTP.
+
+        Raises EgressRefusedError, and OSError where none answers. Limit the time yourself.
+        """
+        checked = CheckedResolver(egress=self, inner=resolver or aiohttp.ThreadedResolver(), opened=_Opened())
+        failure: OSError = OSError(errno.EHOSTUNREACH, f"{host} has no address")
+        for found in await checked.resolve(host, port, socket.AF_UNSPEC):
+            made = socket.socket(family=found["family"], type=socket.SOCK_STREAM)
+            made.setblocking(False)
+            try:
+                await asyncio.get_running_loop().sock_connect(made, (found["host"], port))
+            except OSError as error:
+                made.close()
+                failure = error
+            except BaseException:
+                made.close()
+                raise
+            else:
+                return made
+        raise failure
 
 
 PUBLIC_ONLY = Egress()

@@ -12,7 +12,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from tieline_core.kubernetes import Resource
-from tieline_core.kubernetes.resources import PROJECTS
+from tieline_core.kubernetes.resources import NOTIFICATIONS, PROJECTS
+from tieline_core.resources.notifications import NotificationEvent
 from tieline_core.resources.projects import EnvironmentState
 from tieline_operator.apply.conditions import find_condition
 from tieline_operator.apply.plan import Object
@@ -51,6 +52,11 @@ class Metrics:
             "tieline_operator_imports",
             "Imports of descriptions that have ended, by outcome (imported, refused, busy)",
             ("outcome",),
+        )
+        self.notifications = counter(
+            "tieline_operator_notifications",
+            "Attempts to deliver a notification, by type of channel and outcome (delivered, failed)",
+            ("type", "outcome"),
         )
         self.drifts = counter(
             "tieline_operator_drift_repaired",
@@ -93,6 +99,14 @@ class Metrics:
             ("tieline_operator_tokens_late", "Credentials that are due and wait for their turn", late),
         ):
             Gauge(name, documentation, registry=self.registry).set_function(read)
+
+    def watch_notifications(self, waiting: Callable[[], float]) -> None:
+        """Registers what is read at each scrape: the notifications that are not delivered yet."""
+        Gauge(
+            "tieline_operator_notifications_waiting",
+            "Notifications that are not delivered yet",
+            registry=self.registry,
+        ).set_function(waiting)
 
     def serve(self, port: int) -> tuple[WSGIServer, Thread]:
         """Serves ``/metrics`` from a thread of its own (so that a busy event loop stays observable)."""
@@ -154,7 +168,17 @@ def _duplicates(claims: Mapping[str, OrganisationClaim], *, names: bool) -> Iter
 
 
 _READY = {"True": "true", "False": "false"}
-_NAMED = frozenset({"Project", "Connection", "ConnectionTemplate", "System", "Connector", "CredentialGrant"})
+_NAMED = frozenset(
+    {
+        "Project",
+        "Connection",
+        "ConnectionTemplate",
+        "System",
+        "Connector",
+        "CredentialGrant",
+        "NotificationChannel",
+    }
+)
 """Kinds whose objects have series of their own. Users, their activations and versions can be any number."""
 MAX_NAMED = 2000
 """Objects of a kind, and environments, that have series of their own; those that are not ready come first."""
@@ -184,6 +208,22 @@ def _objects(found: Objects, *, names: bool) -> Iterable[Metric]:
         "Environments by status (draft, running, suspended, error)",
         ("status",),
         (((str(state),), states[str(state)]) for state in EnvironmentState),
+    )
+    yield _incidents(found)
+
+
+def _incidents(found: Objects) -> Metric:
+    tally = Tally(
+        incident["event"]
+        for notification in found.get(NOTIFICATIONS, ())
+        for incident in notification.get("status", {}).get("incidents", ())
+        if "endedAt" not in incident
+    )
+    return _gauge(
+        "tieline_operator_incidents",
+        "What is wrong in environments that have notifications, by event",
+        ("event",),
+        (((str(event),), tally[str(event)]) for event in NotificationEvent),
     )
 
 

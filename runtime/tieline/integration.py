@@ -8,7 +8,6 @@ from typing import Any, Literal, TypeVar
 
 from tieline.events.event import EventTask
 from tieline.events.retry import Retry
-from tieline.scheduling.cron import CronError, parse_cron
 from tieline.scheduling.schedules import (
     ACTIVATIONS,
     MAX_CATCH_UP,
@@ -19,6 +18,7 @@ from tieline.scheduling.schedules import (
     Overlap,
     Schedule,
 )
+from tieline_protocol.cron import CronError, parse_cron
 from tieline_protocol.webhook_names import conflict, name_problem
 
 Handler = Callable[..., Any]

@@ -55,6 +55,7 @@ def _operator() -> CollectorRegistry:
         lambda: {"new": OrganisationClaim(id="01BX5ZZKBKACTAV9WEVGEMMVRZ", older="acme")}
     )
     metrics.watch_refreshes(waiting=lambda: 0, late=lambda: 0)
+    metrics.watch_notifications(lambda: 0)
     reading = EnvironmentReading(queued=1, waiting=1, dead_letters=1, oldest=None)
     survey = Survey(environments={StreamKey("acme", "orders-engine"): reading})
     engine: Any = SimpleNamespace(connected=True, keys_usable=True, failed=0, survey=lambda: survey)

@@ -28,7 +28,16 @@ def permission(verb: str, resource: str) -> tuple[Permission, ...]:
 
 _READ = frozenset({"get", "list", "watch"})
 _WRITE = _READ | {"create", "update", "patch", "delete"}
-_EDITABLE = ("projects", "projectversions", "connectiontemplates", "connections", "activations", "endusers")
+_EDITABLE = (
+    "projects",
+    "projectversions",
+    "connectiontemplates",
+    "connections",
+    "activations",
+    "endusers",
+    "notificationchannels",
+    "notifications",
+)
 _ADMINISTERED = (*_EDITABLE, "systems", "connectors", "connectorversions", "credentialgrants")
 ROLES: Mapping[str, Mapping[str, frozenset[str]]] = {
     "tieline-viewer": {"*": _READ},

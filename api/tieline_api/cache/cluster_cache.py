@@ -31,6 +31,8 @@ WORDS: Mapping[str, str] = {
     "Activation": "activation",
     "Connector": "connector",
     "ConnectorVersion": "connector version",
+    "NotificationChannel": "notification channel",
+    "Notification": "notification",
 }
 _NOT_READY = "The API has just started and is still reading the cluster: try again in a moment"
 
@@ -90,6 +92,8 @@ class ClusterCache:
         self.connectors = cache(kube.CONNECTORS)
         self.connector_versions = cache(kube.CONNECTOR_VERSIONS)
         self.grants = cache(kube.CREDENTIAL_GRANTS)
+        self.notification_channels = cache(kube.NOTIFICATION_CHANNELS)
+        self.notifications = cache(kube.NOTIFICATIONS)
         self.ordered = SortedLists(
             systems=self.systems,
             connections=self.connections,
@@ -132,6 +136,8 @@ class ClusterCache:
             self.connectors,
             self.connector_versions,
             self.grants,
+            self.notification_channels,
+            self.notifications,
             self.secrets,
             self.api_keys,
             self.namespaces,
@@ -201,6 +207,18 @@ class ClusterCache:
         """The organisation with this id, if there is one; ApiError 503 before the first sync."""
         namespace = self.namespace_of(identifier)
         return Organisation(id=identifier, namespace=namespace) if namespace else None
+
+    def organisations_of_project(self, identifier: str) -> list[Organisation]:
+        """The organisations that have a project with this id, oldest namespace first; ApiError 503 before the first
+        sync. Ids are unique, but Git may give one to two projects."""
+        self.need_sync()
+        found = []
+        for namespace in sorted(self.namespaces.list(), key=lambda one: one["metadata"]["creationTimestamp"]):
+            name = namespace["metadata"]["name"]
+            organisation = self.organisation_of(name)
+            if organisation is not None and self.find(self.projects, name, identifier) is not None:
+                found.append(organisation)
+        return found
 
     def serves(self, organisation: str) -> bool:
         """Whether this is an organisation that the API serves; ApiError 503 before the first sync."""

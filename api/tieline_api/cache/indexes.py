@@ -111,6 +111,7 @@ OF: Mapping[Resource, Mapping[str, Indexer]] = {
         "user": by_reference("endUserRef"),
         "connection": by_connections,
     },
+    kube.NOTIFICATIONS: {"project": by_reference("projectRef")},
     kube.CONNECTOR_VERSIONS: {"connector": by_reference("connectorRef")},
 }
 """The indexes of each cache, beside that by id."""

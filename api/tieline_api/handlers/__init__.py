@@ -12,6 +12,7 @@ from tieline_api.handlers import (
     connectors,
     deployments,
     events,
+    notifications,
     project_logs,
     projects,
     runs,
@@ -42,6 +43,7 @@ _ROWS = (
     ("Traces", traces.OPERATIONS),
     ("Runs and events", runs.OPERATIONS),
     ("Runs and events", events.OPERATIONS),
+    ("Notifications", notifications.OPERATIONS),
 )
 """The rows of each module, and the tag of those that have none of their own."""
 

@@ -53,13 +53,13 @@ async def update_project(call: Call[None, rest.ProjectUpdate]) -> Reply:
 
 
 async def delete_project(call: Call[None, None]) -> Reply:
-    """Stops what a project runs and deletes it with its templates and activations. You can repeat the request if it
-    was interrupted."""
+    """Stops what a project runs and deletes it with its templates, activations and notifications. You can repeat the
+    request if it was interrupted."""
     platform = call.platform
     world = platform.world
     obj = need_project(call)
     name = obj["metadata"]["name"]
-    for cache in (world.activations, world.templates):
+    for cache in (world.activations, world.templates, world.notifications):
         for one in await world.referring_now(cache, "projectRef", call.namespace, name):
             await platform.writer.delete_if_ours(cache, one)
     await platform.writer.delete(world.projects, obj)

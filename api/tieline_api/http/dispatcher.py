@@ -5,8 +5,9 @@ may they (403, or 404 for strangers), what do they say (400, 413, 415, 422), the
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
+from http import HTTPStatus
 from typing import Any
 
 from aiohttp import web
@@ -60,7 +61,7 @@ class Dispatcher:
         caller = await platform.authentication.caller(request.headers, key_as_bearer=operation.key_as_bearer)
         request[USER] = caller.username
         platform.rates.hit(caller)
-        organisation = await self._organisation(caller, operation, request.match_info["organisation_id"])
+        organisation = await self._organisation_of(caller, operation, request.match_info)
         request[ORGANISATION] = organisation.id
         await self._catch_up(request, organisation)
         async with AsyncExitStack() as closing:
@@ -88,6 +89,37 @@ class Dispatcher:
         if revision := writes.header():
             response.headers[revisions.HEADER] = revision
         return response
+
+    async def _organisation_of(
+        self, caller: Caller, operation: Operation, path: Mapping[str, str]
+    ) -> Organisation:
+        """The organisation that the path names, itself or by a project."""
+        if "organisation_id" in path:
+            return await self._organisation(caller, operation, path["organisation_id"])
+        return await self._organisation_by_project(caller, operation, path["project_id"])
+
+    async def _organisation_by_project(
+        self, caller: Caller, operation: Operation, given: str
+    ) -> Organisation:
+        """The organisation of a project. ApiError: 403, and 404 where there is none that the caller may know of."""
+        platform, identifier = self._platform, parse_id(given)
+        platform.world.need_sync()
+        refused = errors.project_not_found(identifier or given)
+        if identifier is None:
+            raise refused
+        for organisation in platform.world.organisations_of_project(identifier):
+            if caller.organisations is not None and organisation.id not in caller.organisations:
+                continue
+            try:
+                await platform.access.check(caller, organisation, operation.permissions)
+            except errors.ApiError as error:
+                if error.status != HTTPStatus.NOT_FOUND:
+                    raise
+            else:
+                return organisation
+        with suppress(errors.ApiError):
+            await platform.access.check(caller, nowhere(identifier), operation.permissions)
+        raise refused
 
     async def _organisation(self, caller: Caller, operation: Operation, given: str) -> Organisation:
         """The organisation that the path names. ApiError: 403, and 404 where there is none.

@@ -42,6 +42,8 @@ _IDS = {
     "connector_id": "The connector",
     "definition_id": "The definition",
     "run_id": "The run",
+    "channel_id": "The notification channel",
+    "notification_id": "The notification",
 }
 _ERROR_SCHEMA: Json = {
     "type": "object",

@@ -9,6 +9,7 @@ from tieline_api.schemas import (
     authorisations,
     connections,
     connectors,
+    notifications,
     project_logs,
     projects,
     systems,
@@ -27,6 +28,8 @@ CREDENTIAL_ID = "01JD3Y8B2C8F3XK5D1VJ7Q4M6N"
 VERSION_ID = "01JD3YB7G8ZX9KQW8T2V4N6P0F"
 ORGANISATION_ID = "01JD3Y000000000000000000RG"
 USER_ID = "01JD3YC9H9ZX9KQW8T2V4N6P0G"
+CHANNEL_ID = "01JD3YEFKBZX9KQW8T2V4N6P0J"
+NOTIFICATION_ID = "01JD3YFGMCZX9KQW8T2V4N6P0K"
 ACTIVATION_ID = "01JD3YDBJAZX9KQW8T2V4N6P0H"
 TIME = "2026-11-21T10:00:00Z"
 
@@ -270,6 +273,48 @@ IMPORT_RESULT: Example = {
 }
 
 
+WEBHOOK: Example = {"url": "https://hooks.acme.example/tieline"}
+CHANNEL_CREATE: Example = {
+    "name": "Operations",
+    "type": "webhook",
+    "config": {**WEBHOOK, "secret": "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="},
+}
+CHANNEL: Example = {
+    "id": CHANNEL_ID,
+    "name": "Operations",
+    "type": "webhook",
+    "config": WEBHOOK,
+    "ready": True,
+    "message": "",
+    "createdAt": TIME,
+    "updatedAt": TIME,
+}
+NOTIFICATION_CREATE: Example = {
+    "name": "Production to operations",
+    "channel_id": CHANNEL_ID,
+    "environment_id": ENVIRONMENT_ID,
+    "events": ["deploy_failed", "environment_error"],
+}
+NOTIFICATION: Example = {
+    "id": NOTIFICATION_ID,
+    **NOTIFICATION_CREATE,
+    "project_id": PROJECT_ID,
+    "failure_rate": {"percent": 20, "minimum_runs": 10},
+    "incidents": [
+        {
+            "event": "deploy_failed",
+            "message": "Version order-sync-2 could not be deployed (VersionRefused).",
+            "since": TIME,
+            "notified_at": TIME,
+        }
+    ],
+    "ready": True,
+    "message": "",
+    "created_at": TIME,
+    "updated_at": TIME,
+}
+
+
 def page(*items: Example) -> Example:
     """A page of a list."""
     return {"totalCount": len(items), "items": list(items)}
@@ -310,6 +355,12 @@ EXAMPLES: Mapping[type[BaseModel], Any] = {
     users.ActivationList: [ACTIVATION],
     users.Variables: {"region": "eu"},
     users.VariableValue: {"value": "eu"},
+    notifications.NotificationChannelCreate: CHANNEL_CREATE,
+    notifications.NotificationChannel: CHANNEL,
+    notifications.NotificationChannelPage: page(CHANNEL),
+    notifications.NotificationCreate: NOTIFICATION_CREATE,
+    notifications.Notification: NOTIFICATION,
+    notifications.NotificationPage: page(NOTIFICATION),
     authorisations.OAuth2Initialise: OAUTH2_INITIALISE,
     connectors.ImportMetadata: IMPORT_METADATA,
     connectors.ImportResult: IMPORT_RESULT,

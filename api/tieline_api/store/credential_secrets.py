@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 MADE_FOR = "tieline.dev/made-for"
 """Annotation of a Secret that REST has made: kind and name of the object that refers to it."""
+_CHANNEL_TARGETS = ("email", "webhook", "slack")
 _READABLE = 200
 _HASH = 10
 _EDITION_BYTES = 4
@@ -48,13 +49,17 @@ def secret_name(kind: str, owner: str, part: str, edition: str) -> str:
 
 
 def secret_references(obj: ObjectView) -> set[str]:
-    """The names of all Secrets that a System or a Connection refers to."""
+    """The names of all Secrets that a System, a Connection or a NotificationChannel refers to."""
     spec = obj.get("spec") or {}
-    return set(_references(spec.get("authSchemeConfigs") or (), spec.get("credentials") or ()))
+    targets = [spec[name] for name in _CHANNEL_TARGETS if spec.get(name)]
+    return {
+        *_references(spec.get("authSchemeConfigs") or (), spec.get("credentials") or ()),
+        *(target["secretRef"]["name"] for target in targets if target.get("secretRef")),
+    }
 
 
 class CredentialStore:
-    """Writes and deletes the Secrets of systems and connections."""
+    """Writes and deletes the Secrets of systems, connections and notification channels."""
 
     def __init__(self, kube: Kube, cache: Informer) -> None:
         self._kube = kube

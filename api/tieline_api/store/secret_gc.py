@@ -9,7 +9,7 @@ from tieline_core.identity.owner_references import is_owned
 from tieline_core.kubernetes import Informer, Kube
 from tieline_core.kubernetes.periodic_gc import run_periodically
 from tieline_core.kubernetes.reading import find
-from tieline_core.kubernetes.resources import CONNECTIONS, SYSTEMS, Resource
+from tieline_core.kubernetes.resources import CONNECTIONS, NOTIFICATION_CHANNELS, SYSTEMS, Resource
 from tieline_core.objects import ObjectView
 
 SWEEP_SECONDS = 300.0
@@ -42,6 +42,7 @@ class SecretCollector:
         self._owners: Mapping[str, tuple[Resource, Informer]] = {
             CONNECTIONS.kind: (CONNECTIONS, world.connections),
             SYSTEMS.kind: (SYSTEMS, world.systems),
+            NOTIFICATION_CHANNELS.kind: (NOTIFICATION_CHANNELS, world.notification_channels),
         }
 
     async def run_periodically(self) -> None:

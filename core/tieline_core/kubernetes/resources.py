@@ -65,6 +65,8 @@ END_USERS = _tieline("endusers", "EndUser")
 CONNECTORS = _tieline("connectors", "Connector")
 CONNECTOR_VERSIONS = _tieline("connectorversions", "ConnectorVersion")
 CREDENTIAL_GRANTS = _tieline("credentialgrants", "CredentialGrant")
+NOTIFICATION_CHANNELS = _tieline("notificationchannels", "NotificationChannel")
+NOTIFICATIONS = _tieline("notifications", "Notification")
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 PODS = Resource("", "v1", "pods", "Pod")

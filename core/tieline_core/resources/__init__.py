@@ -8,6 +8,8 @@ from tieline_core.resources.connectors import Connector
 from tieline_core.resources.credential_grants import CredentialGrant
 from tieline_core.resources.end_users import EndUser
 from tieline_core.resources.kinds import CustomResource
+from tieline_core.resources.notification_channels import NotificationChannel
+from tieline_core.resources.notifications import Notification
 from tieline_core.resources.project_versions import ProjectVersion
 from tieline_core.resources.projects import Project
 from tieline_core.resources.systems import System
@@ -23,6 +25,8 @@ KINDS: tuple[type[CustomResource], ...] = (
     Connector,
     ConnectorVersion,
     CredentialGrant,
+    NotificationChannel,
+    Notification,
 )
 
 __all__ = [
@@ -35,6 +39,8 @@ __all__ = [
     "CredentialGrant",
     "CustomResource",
     "EndUser",
+    "Notification",
+    "NotificationChannel",
     "Project",
     "ProjectVersion",
     "System",

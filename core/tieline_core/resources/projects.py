@@ -213,6 +213,8 @@ class EnvironmentStatus(Shape):
     """When what runs, or its status, last changed."""
     deployed_at: Timestamp | None = None
     """When the version that should serve was chosen."""
+    deploy_failure: ShortText = ""
+    """Why the version that should serve could not be deployed, as one word. Absent once it serves."""
 
 
 class ProjectStatus(Status):

@@ -287,8 +287,15 @@ class Applier:
             if events and events[0].reason == after["reason"]:
                 events = events[1:]
         for planned_event in events:
-            warning = {"status": "False", "reason": planned_event.reason, "message": planned_event.message}
-            await self.events.post(resource, applied.object, warning)
+            await self.events.post(
+                resource,
+                applied.object,
+                {
+                    "status": "False" if planned_event.warning else "True",
+                    "reason": planned_event.reason,
+                    "message": planned_event.message,
+                },
+            )
 
 
 def part_of(child: Child | Creation) -> str | None:

@@ -124,6 +124,8 @@ class PlannedEvent:
     """One CamelCase word."""
     message: str
     """A sentence."""
+    warning: bool = True
+    """Whether it is of type Warning, rather than Normal."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,17 +43,33 @@ def keys_to_enqueue(listers: Listers, resource: Resource, change: Change) -> set
     """
     mappers = _EVENT_MAPPERS.get(resource, ())
     states = [state for state in (change.old, change.new) if state is not None]
+    notified = _notifications_of_project(listers, states) if resource == r.PROJECTS else set()
     if resource in (*PRIMARY_RESOURCES, r.NAMESPACES) and len(states) == len((change.old, change.new)):
         first, second = (relevant_fields(resource, state) for state in states)
         if first == second:
-            return set()
-    keys = {key for state in states for mapper in mappers for key in mapper(listers, state)}
+            return notified
+    keys = notified | {key for state in states for mapper in mappers for key in mapper(listers, state)}
     if resource in PRIMARY_RESOURCES:
         for state in states:
             keys.update(_found(listers, resource, BY_ID, namespace_of(state), object_id(state)))
         if change.new is not None:
             keys.discard(key_of(resource, change.new))
     return keys
+
+
+def _notifications_of_project(listers: Listers, states: Sequence[Object]) -> set[Key]:
+    """The Notifications of a Project whose environments are in another state now, which nothing else depends on."""
+    if len({_notified_fields(state) for state in states}) == len(states):
+        metadata = states[0]["metadata"]
+        return set(_found(listers, r.NOTIFICATIONS, "project", namespace_of(states[0]), metadata["name"]))
+    return set()
+
+
+def _notified_fields(project: Object) -> tuple[Any, ...]:
+    return tuple(
+        tuple(item.get(name) for name in ("name", "status", "deadLetters", "deployFailure"))
+        for item in project.get("status", {}).get("environments") or ()
+    )
 
 
 def relevant_fields(resource: Resource, obj: Object) -> tuple[Any, ...]:
@@ -149,9 +165,23 @@ def _grant(listers: Listers, obj: Object) -> Iterator[Key]:
     yield from _users_of(listers, [canonical(one.id) for one in found if isinstance(one, LinkedCredential)])
 
 
+def _notified(listers: Listers, obj: Object) -> Iterator[Key]:
+    """The Notifications of the environment that a template or an activation is of."""
+    project, environment = ref(obj, "projectRef"), obj["spec"].get("environment")
+    yield from _found(listers, r.NOTIFICATIONS, "environment", namespace_of(obj), project, environment)
+
+
+def _notified_of_connection(listers: Listers, obj: Object) -> Iterator[Key]:
+    key = joined(namespace_of(obj), obj["metadata"]["name"])
+    for resource in (r.CONNECTION_TEMPLATES, r.ACTIVATIONS):
+        for user in listers[resource].by_index("connection", key):
+            yield from _notified(listers, user)
+
+
 def _template(listers: Listers, obj: Object) -> Iterator[Key]:
     namespace, project = namespace_of(obj), ref(obj, "projectRef")
     environment = obj["spec"].get("environment")
+    yield from _notified(listers, obj)
     yield from _found(listers, r.ACTIVATIONS, "environment", namespace, project, environment)
     claim = (project, environment, obj["spec"].get("name"))
     yield from _found(listers, r.CONNECTION_TEMPLATES, "name", namespace, *claim)
@@ -196,6 +226,8 @@ def _secret(listers: Listers, obj: Object) -> Iterator[Key]:
     for connection in listers[r.CONNECTIONS].by_index("secret", joined(*namespaced_name)):
         yield key_of(r.CONNECTIONS, connection)
         yield from _users_of_credentials(listers, connection)
+    for channel in listers[r.NOTIFICATION_CHANNELS].by_index("secret", joined(*namespaced_name)):
+        yield key_of(r.NOTIFICATION_CHANNELS, channel)
     for owner in obj["metadata"].get("ownerReferences") or ():
         if owner.get("kind") == r.CONNECTIONS.kind:
             yield Key(r.CONNECTIONS.kind, namespace, owner["name"])
@@ -218,14 +250,25 @@ def _namespace(listers: Listers, obj: Object) -> Iterator[Key]:
 _EVENT_MAPPERS: Mapping[Resource, Sequence[EventMapper]] = {
     **dict.fromkeys((*CHILD_RESOURCES, r.PODS), (_child,)),
     r.SYSTEMS: (_referrers("system", r.CONNECTIONS, r.CONNECTION_TEMPLATES),),
-    r.CONNECTIONS: (_referrers("connection", r.CONNECTION_TEMPLATES, r.ACTIVATIONS), _connection),
+    r.CONNECTIONS: (
+        _referrers("connection", r.CONNECTION_TEMPLATES, r.ACTIVATIONS),
+        _connection,
+        _notified_of_connection,
+    ),
     r.CONNECTION_TEMPLATES: (
         _referenced("projectRef", r.PROJECTS),
         _referrers("template", r.ACTIVATIONS),
         _template,
     ),
     r.PROJECTS: (
-        _referrers("project", r.CONNECTION_TEMPLATES, r.ACTIVATIONS, r.PROJECT_VERSIONS, r.CONNECTORS),
+        _referrers(
+            "project",
+            r.CONNECTION_TEMPLATES,
+            r.ACTIVATIONS,
+            r.PROJECT_VERSIONS,
+            r.CONNECTORS,
+            r.NOTIFICATIONS,
+        ),
         _project,
     ),
     r.PROJECT_VERSIONS: (_referenced("projectRef", r.PROJECTS), _version),
@@ -237,6 +280,7 @@ _EVENT_MAPPERS: Mapping[Resource, Sequence[EventMapper]] = {
     ),
     r.CONNECTOR_VERSIONS: (_referenced("connectorRef", r.CONNECTORS), _connector_version),
     r.CREDENTIAL_GRANTS: (_grant,),
+    r.NOTIFICATION_CHANNELS: (_referrers("channel", r.NOTIFICATIONS),),
     r.CONFIG_MAPS: (
         _referrers("config-map", r.PROJECTS, r.PROJECT_VERSIONS, r.CONNECTORS, r.CONNECTOR_VERSIONS),
         _child,

@@ -30,6 +30,8 @@ PRIMARY_RESOURCES = (
     r.CONNECTORS,
     r.CONNECTOR_VERSIONS,
     r.CREDENTIAL_GRANTS,
+    r.NOTIFICATION_CHANNELS,
+    r.NOTIFICATIONS,
 )
 CHILD_RESOURCES = (
     r.SERVICE_ACCOUNTS,
@@ -127,6 +129,14 @@ def _scheme_clients(scheme: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
     return filter(None, (grant.get("authorizationCode"), grant.get("password"), scheme.get("oauth1")))
 
 
+def _channel_secret(obj: Object) -> str | None:
+    """The name of the Secret that a NotificationChannel needs."""
+    spec = obj.get("spec", {})
+    target = spec.get("email") or spec.get("webhook") or spec.get("slack") or {}
+    name: str | None = (target.get("secretRef") or {}).get("name")
+    return name
+
+
 def _holders(obj: Object) -> Iterable[str]:
     return [joined(namespace_of(obj), identifier) for identifier in credential_ids(obj)]
 
@@ -219,6 +229,16 @@ INDEXERS: Mapping[Resource, Mapping[str, IndexFunc]] = {
         "config-map": _each(_at("configMaps")),
     },
     r.CREDENTIAL_GRANTS: {BY_ID: _ID, "connection": _each(_at("to", "connection"))},
+    r.NOTIFICATION_CHANNELS: {
+        BY_ID: _ID,
+        "secret": _each(lambda obj: [_channel_secret(obj)]),
+    },
+    r.NOTIFICATIONS: {
+        BY_ID: _ID,
+        "project": _by(_ref("projectRef")),
+        "channel": _by(_ref("channelRef")),
+        "environment": _by(*_ENVIRONMENT),
+    },
     r.SECRETS: {"tokens-of": _tokens_of},
     r.NAMESPACES: {"organisation": _organisation},
     **dict.fromkeys((*CHILD_RESOURCES, r.PODS, r.CONFIG_MAPS), _CHILD),

@@ -25,6 +25,9 @@ from tieline_operator.reconcilers.activations import ActivationReconciler
 from tieline_operator.reconcilers.connections import ConnectionReconciler, TokenProblems
 from tieline_operator.reconcilers.connector_imports import DescriptionImports
 from tieline_operator.reconcilers.connectors import ConnectorReconciler
+from tieline_operator.reconcilers.notification.channels import ChannelReconciler
+from tieline_operator.reconcilers.notification.deliveries import NO_DELIVERIES, NO_RUNS, Deliveries, Runs
+from tieline_operator.reconcilers.notification.reconciler import NotificationReconciler
 from tieline_operator.reconcilers.project.files import ProjectFiles
 from tieline_operator.reconcilers.project.reconciler import NO_ENGINE, Engine, ProjectReconciler
 from tieline_operator.reconcilers.project_versions import ProjectVersionReconciler
@@ -48,12 +51,15 @@ def reconcilers(
     checker: VariablesChecker | None = None,
     enqueue: Callable[[Key], None] = lambda _key: None,
     engine: Engine = NO_ENGINE,
+    deliveries: Deliveries = NO_DELIVERIES,
+    runs: Runs = NO_RUNS,
 ) -> Mapping[str, Reconcile]:
     """One reconciler a kind.
 
     ``token_problems`` returns why a connection's provider cannot be asked for tokens; ``imported`` is called with the
     outcome of each import. ``checker`` checks variables. ``enqueue`` reconciles an object again once a slow check of
-    variables or files is done. ``engine`` signs credentials for the event engine.
+    variables or files is done. ``engine`` signs credentials for the event engine. ``deliveries`` delivers
+    notifications, and ``runs`` knows what becomes of runs.
     """
     checker = checker or VariablesChecker()
     imports = DescriptionImports(ended=imported)
@@ -69,6 +75,8 @@ def reconcilers(
         r.CONNECTORS.kind: connectors.reconcile,
         r.CONNECTOR_VERSIONS.kind: connectors.reconcile_version,
         r.CREDENTIAL_GRANTS.kind: credential_grants.reconcile,
+        r.NOTIFICATION_CHANNELS.kind: ChannelReconciler(config.egress, deliveries).reconcile,
+        r.NOTIFICATIONS.kind: NotificationReconciler(deliveries, runs).reconcile,
     }
 
 

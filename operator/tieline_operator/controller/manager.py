@@ -38,9 +38,13 @@ from tieline_operator.cache.organisations import DuplicateOrganisationLog, dupli
 from tieline_operator.config import Config
 from tieline_operator.controller.controller import Controller, reconcilers
 from tieline_operator.controller.self_writes import SelfWriteFilter
+from tieline_operator.engine.connection import account_client
 from tieline_operator.engine.service import EngineService
 from tieline_operator.metrics import Metrics
+from tieline_operator.notifications.run_counts import RunHistoryCounts
+from tieline_operator.notifications.service import NotificationService
 from tieline_operator.queues.workqueue import WorkQueue
+from tieline_operator.reconcilers.notification.deliveries import NO_RUNS
 from tieline_operator.reconcilers.project.files import ProjectFiles
 from tieline_operator.reconcilers.project.reconciler import NO_ENGINE
 from tieline_operator.tokens.token_service import TokenService
@@ -83,6 +87,16 @@ class Manager:
             if config.engine_url
             else None
         )
+        counts = _run_counts(config, self.cache, self._engine) if self._engine else None
+        self._notifications = NotificationService(
+            kube,
+            self.cache,
+            metrics,
+            config.egress,
+            enqueue=self._enqueue,
+            leads=lambda: self._remaining_lease() > 0,
+            counts=counts,
+        )
         self._controller = Controller(
             self.cache,
             Applier(writes, kube, self.cache, self._events, self._drifts, self._self_writes.note),
@@ -95,6 +109,8 @@ class Manager:
                 checker=self._checker,
                 enqueue=self._enqueue,
                 engine=self._engine or NO_ENGINE,
+                deliveries=self._notifications.dispatcher,
+                runs=counts or NO_RUNS,
             ),
         )
         self.queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=config.workers)
@@ -252,6 +268,7 @@ class Manager:
             for obj in self.cache[resource].list():
                 self.queue.add(key_of(resource, obj))
         self._duplicates.lead()
+        self._notifications.start()
         self.queue.start()
         if self._tokens:
             self._tokens.refresher.queue.start()
@@ -260,7 +277,7 @@ class Manager:
         finally:
             self.leading = False
             self._metrics.leading.set(0)
-            stops = [self.queue.stop()]
+            stops = [self.queue.stop(), self._notifications.stop()]
             if self._tokens:
                 stops.append(self._tokens.refresher.queue.stop())
             if self._engine:
@@ -279,6 +296,14 @@ def _is_reconciled(obj: Mapping[str, Any]) -> bool:
     """Whether its status is of its current spec: then most of its events are writes of that status."""
     observed = obj.get("status", {}).get("observedGeneration")
     return observed is not None and observed == obj["metadata"].get("generation")
+
+
+def _run_counts(config: Config, cache: ClusterCache, engine: EngineService) -> RunHistoryCounts:
+    return RunHistoryCounts(
+        cache,
+        signer=lambda: engine.signer,
+        open_account=lambda signer: account_client(config.engine_url, signer),
+    )
 
 
 def _lease(config: Config, kube: Kube) -> Lease:

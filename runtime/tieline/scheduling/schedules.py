@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
-from tieline.scheduling.cron import Cron
+from tieline_protocol.cron import Cron
 
 Activations = Literal["static", "users"]
 Overlap = Literal["wait", "skip"]

@@ -33,6 +33,15 @@ def make_project(client: Client) -> dict[str, Any]:
     return created
 
 
+def make_channel(client: Client, **more: Any) -> dict[str, Any]:
+    """A notification channel that posts webhooks."""
+    secret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+    config = {"url": "https://hooks.acme.example/tieline", "secret": secret}
+    body = {"name": f"Channel {next(_numbers)}", "type": "webhook", "config": config, **more}
+    created: dict[str, Any] = client.ok("POST", "/notification_channels", body, status=201)
+    return created
+
+
 def make_template(
     client: Client,
     *,

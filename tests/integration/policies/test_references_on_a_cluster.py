@@ -159,11 +159,35 @@ PULL_CASES = [
     Case(id=f"pulling-{number}", kind="Project", before=before, after=after, sent=frozenset(used))
     for number, (before, after, used) in enumerate(_PULLS)
 ]
+
+
+def mail(host: str = "smtp.example", secret: str = "smtp") -> Spec:
+    email = {"host": host, "from": "t@a.example", "to": ["o@a.example"], "username": "t"}
+    return {"name": "Mail", "type": "email", "email": {**email, "secretRef": {"name": secret}}}
+
+
+def hook(url: str = "https://hooks.example", secret: str = "signing") -> Spec:
+    return {"name": "Hook", "type": "webhook", "webhook": {"url": url, "secretRef": {"name": secret}}}
+
+
+_CHANNELS: list[tuple[Spec | None, Spec, set[str]]] = [
+    (None, mail(), {"smtp"}),
+    (None, hook(), {"signing"}),
+    (None, {"name": "Slack", "type": "slack", "slack": {"secretRef": {"name": "slack"}}}, {"slack"}),
+    (mail(), {**mail(), "name": "Another"}, set()),
+    (mail(), mail(host="evil.example"), {"smtp"}),
+    (mail(), mail(secret="login"), {"login"}),
+    (hook(), hook(url="https://evil.example"), {"signing"}),
+]
+CHANNEL_CASES = [
+    Case(id=f"channel-{number}", kind="NotificationChannel", before=before, after=after, sent=frozenset(used))
+    for number, (before, after, used) in enumerate(_CHANNELS)
+]
 CONFIG_MAP_CASES = [
     Case(id=f"{kind}-{number}", kind=kind, before=before, after=after, sent=frozenset(shown))
     for number, (kind, before, after, shown) in enumerate(_ROWS)
 ]
-EVERY_CASE = (*CASES, *PULL_CASES, *CONFIG_MAP_CASES)
+EVERY_CASE = (*CASES, *PULL_CASES, *CHANNEL_CASES, *CONFIG_MAP_CASES)
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +213,7 @@ def refusals(kubectl: Kubectl, place: Organisation, someone: Someone) -> dict[st
     return {case: "".join(of_it) for case, of_it in found.items()}
 
 
-@pytest.mark.parametrize("case", [*CASES, *PULL_CASES], ids=lambda case: case.id)
+@pytest.mark.parametrize("case", [*CASES, *PULL_CASES, *CHANNEL_CASES], ids=lambda case: case.id)
 def test_a_change_that_sends_a_secret_elsewhere_is_refused_to_who_may_not_read_it(
     refusals: dict[str, str], case: Case
 ) -> None:

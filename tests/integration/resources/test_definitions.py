@@ -88,6 +88,32 @@ GRANT: dict[str, Any] = {
         "to": [{"connection": "shop", "credentialId": "client", "tokenUrls": ["https://shop.example/token"]}],
     },
 }
+CHANNEL: dict[str, Any] = {
+    "kind": "NotificationChannel",
+    "metadata": {"name": "ops"},
+    "spec": {
+        "name": "Operations",
+        "type": "email",
+        "email": {
+            "host": "smtp.acme.example",
+            "from": "tieline@acme.example",
+            "to": ["ops@acme.example"],
+            "username": "tieline",
+            "secretRef": {"name": "smtp"},
+        },
+    },
+}
+NOTIFICATION: dict[str, Any] = {
+    "kind": "Notification",
+    "metadata": {"name": "orders"},
+    "spec": {
+        "name": "Orders",
+        "projectRef": {"name": "orders"},
+        "environment": "production",
+        "channelRef": {"name": "ops"},
+        "events": ["deploy_failed"],
+    },
+}
 ALL = [
     SYSTEM,
     CONNECTION,
@@ -99,6 +125,8 @@ ALL = [
     CONNECTOR,
     CONNECTOR_VERSION,
     GRANT,
+    CHANNEL,
+    NOTIFICATION,
 ]
 REMOVED = object()
 
@@ -270,6 +298,26 @@ BAD = {
     ),
     "a digest that is none": (manifest(VERSION, digest="abc"), ["spec.digest"]),
     "a user without an id": (manifest(USER, externalId=REMOVED), ["spec.externalId", "Required value"]),
+    "a channel without its target": (
+        manifest(CHANNEL, email=REMOVED),
+        ["spec", "email is needed for type email"],
+    ),
+    "a password over an open connection": (
+        manifest(CHANNEL, email__security="none"),
+        ["spec.email", "only sent over an encrypted connection"],
+    ),
+    "a user name without a password": (
+        manifest(CHANNEL, email__secretRef=REMOVED),
+        ["spec.email", "username and secretRef belong together"],
+    ),
+    "a header in an address": (
+        manifest(CHANNEL, email__to=["ops@acme.example\r\nBcc: all@acme.example"]),
+        ["spec.email.to[0]", "one e-mail address"],
+    ),
+    "an event that there is not": (
+        manifest(NOTIFICATION, events=["weather"]),
+        ["spec.events[0]", "deploy_failed"],
+    ),
     "an unknown field": (manifest(SYSTEM, tempalteBaseUrl="x"), ['unknown field "spec.tempalteBaseUrl"']),
 }
 
@@ -343,6 +391,8 @@ def test_the_definitions_fit_the_server_s_cost_budget_and_are_established(kubect
             "connectors",
             "connectorversions",
             "credentialgrants",
+            "notificationchannels",
+            "notifications",
         )
     )
 

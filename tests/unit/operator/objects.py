@@ -102,3 +102,22 @@ def namespace(
         "labels": labels,
     }
     return {"metadata": metadata}
+
+
+def notification_channel(name: str = "ops", **spec: Any) -> dict[str, Any]:
+    base = {
+        "name": "Operations",
+        "type": "webhook",
+        "webhook": {"url": "https://hooks.example/tieline", "secretRef": {"name": "signing"}},
+    }
+    return obj("NotificationChannel", name, spec={**base, **spec})
+
+
+def notification(name: str = "tell-ops", *, status: Any = None, **spec: Any) -> dict[str, Any]:
+    base = {
+        "name": "Tell operations",
+        "projectRef": {"name": "order-sync"},
+        "environment": "production",
+        "channelRef": {"name": "ops"},
+    }
+    return obj("Notification", name, spec={**base, **spec}, status=status or {})

@@ -29,6 +29,7 @@ from tieline_operator.controller.controller import Controller, reconcilers
 from tieline_operator.engine.queue_levels import QueueLevel
 from tieline_operator.metrics import Metrics
 from tieline_operator.reconcilers.connections import TokenProblems
+from tieline_operator.reconcilers.notification.deliveries import NO_DELIVERIES, NO_RUNS, Deliveries, Runs
 from tieline_operator.reconcilers.project.files import ProjectFiles
 
 CONFIG = Config(runtime_image="runtime:1", api_url="http://api", versions_kept=2)
@@ -77,6 +78,8 @@ class ReconcileLoop:
         token_problems: TokenProblems = lambda _namespace, _name: {},
         checker: VariablesChecker | None = None,
         engine_signer: AccountSigner | None = None,
+        deliveries: Deliveries = NO_DELIVERIES,
+        runs: Runs = NO_RUNS,
     ) -> None:
         self.world = world
         self.now: datetime = NOW
@@ -94,6 +97,8 @@ class ReconcileLoop:
                 token_problems,
                 checker=checker or InlineChecker(),
                 engine=self,
+                deliveries=deliveries,
+                runs=runs,
             ),
             now=lambda: self.now,
         )

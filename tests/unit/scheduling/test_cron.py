@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tieline.scheduling.cron import Cron, CronError, parse_cron
+from tieline_protocol.cron import Cron, CronError, parse_cron
 
 BERLIN = "Europe/Berlin"
 

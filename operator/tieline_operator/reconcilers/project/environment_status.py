@@ -120,6 +120,7 @@ def status_of(
         "createdAt": format_time(previous.created_at) if previous else moment,
         "updatedAt": format_time(previous.updated_at) if previous and same else moment,
         "deployedAt": _deployed_at(desired, previous, moment),
+        "deployFailure": _deploy_failure(desired, computed, previous),
     }
     return {key: value for key, value in values.items() if value not in (None, "")}
 
@@ -151,6 +152,33 @@ def _deployed_at(desired: DesiredEnvironment, previous: EnvironmentStatus | None
     if previous is None or previous.desired_version != desired.version:
         return moment if desired.version else None
     return format_time(previous.deployed_at) if previous.deployed_at else None
+
+
+def _deploy_failure(
+    desired: DesiredEnvironment, computed: ComputedStatus, previous: EnvironmentStatus | None
+) -> str | None:
+    """Why the version that should serve has never served since it was chosen; None while that is not known to fail.
+
+    A version that served and fails later is no failed deploy. A failure stays while the same version is tried again.
+    """
+    served = desired.version is not None and computed.serving == desired.version
+    if served or computed.outcome.status == "True":
+        return None
+    same = previous is not None and previous.desired_version == desired.version
+    if same and previous is not None and previous.deploy_failure:
+        return computed.outcome.reason if computed.outcome.status == "False" else previous.deploy_failure
+    if computed.outcome.status != "False":
+        return None
+    if (
+        same
+        and previous is not None
+        and (
+            previous.status is EnvironmentState.ERROR
+            or (previous.status is EnvironmentState.RUNNING and previous.version == desired.version)
+        )
+    ):
+        return None
+    return computed.outcome.reason
 
 
 def _state(

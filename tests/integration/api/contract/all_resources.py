@@ -8,7 +8,14 @@ from tests.harness.processes.nats_server import NatsServer
 from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client
 from tests.integration.api.engine_objects import make_streams, report
-from tests.integration.api.objects import API_KEY, MAIN, make_project, make_system, make_template
+from tests.integration.api.objects import (
+    API_KEY,
+    MAIN,
+    make_channel,
+    make_project,
+    make_system,
+    make_template,
+)
 from tests.integration.api.resources.test_connectors import import_into, shop
 from tieline_api.http.operation import Operation
 from tieline_core.identity.ids import new_id
@@ -35,8 +42,10 @@ class Everything:
         found = {
             "systemId": self.paths["system_id"],
             "environmentId": self.paths["environment_id"],
+            "environment_id": self.paths["environment_id"],
             "connectionTemplateId": self.paths["template_id"],
             "userId": self.paths["user_id"],
+            "channel_id": self.paths["channel_id"],
         }
         return _replaced(copy.deepcopy(dict(operation.example)), found)
 
@@ -90,6 +99,9 @@ def make_everything(client: Client, engine: NatsServer) -> Everything:
     connector = new_id()
     imported = import_into(client, connector, shop(info={"title": MARK, "version": "1"}), "one")
     assert imported.status == 201, imported.raw
+    channel = make_channel(client, name=f"{MARK} {new_id()}")
+    told = {"name": f"{MARK} {new_id()}", "channel_id": channel["id"], "environment_id": environment}
+    notification = client.ok("POST", f"{at}/notifications", told, status=201)
     return Everything(
         {
             "organisation_id": client.organisation,
@@ -107,6 +119,8 @@ def make_everything(client: Client, engine: NatsServer) -> Everything:
             "name": "region",
             "trace_id": new_id(),
             "run_id": run.id,
+            "channel_id": channel["id"],
+            "notification_id": notification["id"],
             "connector_id": connector,
             "version": "one",
             "definition_id": imported.json["definitions"][0]["id"],

@@ -45,6 +45,7 @@ def test_ids_of_another_organisation_open_nothing(
         "createSystem",
         "createProject",
         "createUser",
+        "createNotificationChannel",
     ):
         assert answer.status in (404, 415, 422), answer.raw
     assert MARK not in answer.raw.decode()

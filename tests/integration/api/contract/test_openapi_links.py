@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.integration.api.conftest import Answer, Client
-from tests.integration.api.objects import make_project, make_system, make_template
+from tests.integration.api.objects import make_channel, make_project, make_system, make_template
 from tieline_core.identity.ids import new_id
 
 pytestmark = pytest.mark.cluster
@@ -98,6 +98,8 @@ def test_what_was_made_can_be_read_changed_and_deleted_by_its_links(client: Clie
         "systemId": make_system(client)["id"],
         "environmentId": environment,
         "connectionTemplateId": template["connectionTemplateId"],
+        "environment_id": environment,
+        "channel_id": make_channel(client)["id"],
         "userId": client.ok("POST", "/users", {"externalId": f"linked-{new_id()}"}, status=201)["id"],
         "connections": [],
     }  # fmt: skip

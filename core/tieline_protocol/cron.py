@@ -91,7 +91,7 @@ def parse_cron(expression: str, timezone: str = "UTC") -> Cron:
     >>> parse_cron("61 * * * *")
     Traceback (most recent call last):
         ...
-    tieline.scheduling.cron.CronError: '61 * * * *' is no cron expression: bad minute
+    tieline_protocol.cron.CronError: '61 * * * *' is no cron expression: bad minute
     """
     zone = _zone(timezone)
     fields = expression.split()

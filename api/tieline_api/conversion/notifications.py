@@ -1,0 +1,120 @@
+"""Notification channels and notifications between custom resource and REST."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tieline_api.conversion.times import created_at, updated_at
+from tieline_api.schemas import notifications as rest
+from tieline_core.identity.ids import environment_id, object_id
+from tieline_core.objects import Object, ObjectView
+from tieline_core.resources.notification_channels import (
+    PASSWORD,
+    SIGNING_SECRET,
+    SLACK_URL,
+    ChannelType,
+)
+from tieline_core.resources.notifications import NotificationEvent
+
+_READY: Mapping[str, bool] = {"True": True, "False": False}
+
+
+def new_channel(body: rest.NotificationChannelCreate, secret: str) -> tuple[Object, Mapping[str, bytes]]:
+    """The spec of a new channel, and the values of the Secret of the name ``secret`` that it refers to."""
+    config = body.config
+    target: dict[str, Any] = {}
+    values: dict[str, bytes] = {}
+    match body.type:
+        case ChannelType.EMAIL:
+            target = config.model_dump(
+                by_alias=True, exclude_none=True, mode="json", exclude={"password", "secret", "url"}
+            )
+            target["to"] = list(dict.fromkeys(target["to"]))
+            values = {PASSWORD: config.password.encode()} if config.password is not None else {}
+        case ChannelType.WEBHOOK:
+            target = {"url": config.url}
+            values = {SIGNING_SECRET: (config.secret or "").encode()}
+        case ChannelType.SLACK:
+            values = {SLACK_URL: (config.url or "").encode()}
+    if values:
+        target["secretRef"] = {"name": secret}
+    return {"name": body.name, "type": str(body.type), str(body.type): target}, values
+
+
+def channel_to_rest(obj: ObjectView) -> rest.NotificationChannel:
+    """The REST form of a NotificationChannel, without its secret."""
+    spec = obj["spec"]
+    target = {key: value for key, value in spec[spec["type"]].items() if key != "secretRef"}
+    ready, message = _condition(obj)
+    return rest.NotificationChannel(
+        id=object_id(obj),
+        name=spec["name"],
+        type=spec["type"],
+        config=rest.ChannelConfig.model_validate(target),
+        ready=ready,
+        message="" if ready else message,
+        last_delivered_at=(obj.get("status") or {}).get("lastDeliveredAt"),
+        created_at=created_at(obj),
+        updated_at=updated_at(obj),
+    )
+
+
+def new_notification(
+    body: rest.NotificationCreate, *, project: ObjectView, environment: str, channel: ObjectView
+) -> Object:
+    """The spec of a new notification."""
+    spec: Object = {
+        "name": body.name,
+        "projectRef": {"name": project["metadata"]["name"]},
+        "environment": environment,
+        "channelRef": {"name": channel["metadata"]["name"]},
+    }
+    if body.events:
+        spec["events"] = [str(event) for event in body.events]
+    if body.failure_rate is not None:
+        rate = body.failure_rate
+        spec["failureRate"] = {"percent": rate.percent, "minimumRuns": rate.minimum_runs}
+    return spec
+
+
+def notification_to_rest(
+    obj: ObjectView, *, project: ObjectView, channel: ObjectView | None
+) -> rest.Notification:
+    """The REST form of a Notification."""
+    spec, identifier = obj["spec"], object_id(project)
+    ready, message = _condition(obj)
+    rate = spec.get("failureRate") or {}
+    return rest.Notification(
+        id=object_id(obj),
+        name=spec["name"],
+        project_id=identifier,
+        channel_id=object_id(channel) if channel else None,
+        environment_id=environment_id(identifier, spec["environment"]),
+        events=spec.get("events") or list(NotificationEvent),
+        failure_rate=rest.FailureRate(
+            percent=rate.get("percent", 20), minimum_runs=rate.get("minimumRuns", 10)
+        ),
+        incidents=[
+            rest.Incident(
+                event=one["event"],
+                subject=one.get("subject") or None,
+                message=one["message"],
+                since=one["since"],
+                notified_at=one.get("notifiedAt"),
+                ended_at=one.get("endedAt"),
+            )
+            for one in (obj.get("status") or {}).get("incidents") or ()
+        ],
+        ready=ready,
+        message="" if ready else message,
+        created_at=created_at(obj),
+        updated_at=updated_at(obj),
+    )
+
+
+def _condition(obj: ObjectView) -> tuple[bool | None, str]:
+    """What the Ready condition says of the current spec."""
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    found = next((one for one in conditions if one["type"] == "Ready"), None)
+    if found is None or found.get("observedGeneration") != obj["metadata"].get("generation"):
+        return None, ""
+    return _READY.get(found["status"]), found["message"]

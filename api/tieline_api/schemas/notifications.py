@@ -1,0 +1,207 @@
+"""Notification channels and notifications in REST. Notifications have names with underscores, as their requests do."""
+
+from typing import Annotated
+
+from pydantic import ConfigDict, Field, StringConstraints, field_validator, model_validator
+
+from tieline_api.schemas.base import NullableList, Rest, TimeOut, UlidIn, UlidOut
+from tieline_api.schemas.names import DisplayName
+from tieline_core.resources.fields import Url
+from tieline_core.resources.notification_channels import ChannelType, EmailAddress, HostName, SmtpSecurity
+from tieline_core.resources.notifications import NotificationEvent
+
+SIGNING_SECRET_PATTERN = r"^whsec_[A-Za-z0-9+/]{32,128}={0,2}$"  # noqa: S105  (a pattern)
+_NEEDED = {
+    ChannelType.EMAIL: ("host", "from", "to"),
+    ChannelType.WEBHOOK: ("url", "secret"),
+    ChannelType.SLACK: ("url",),
+}
+_OPTIONAL = {ChannelType.EMAIL: ("port", "security", "username", "password")}
+
+
+class ChannelConfig(Rest):
+    """Where a channel delivers to: which fields there are depends on its type."""
+
+    host: HostName | None = None
+    """email: the SMTP server. Required."""
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    """email: the server's port; 587 by default, 465 with security tls, 25 with security none."""
+    security: SmtpSecurity | None = None
+    """email: starttls (the default), tls or none."""
+    from_: Annotated[EmailAddress | None, Field(alias="from")] = None
+    """email: the sender's address. Required."""
+    to: Annotated[list[EmailAddress], Field(min_length=1, max_length=20)] | None = None
+    """email: the recipients' addresses. Required."""
+    username: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
+    """email: the user to sign in as."""
+    url: Url | None = None
+    """webhook and slack: where it is posted to. Required. Not returned for slack, whose URL is a secret."""
+
+
+class ChannelConfigIn(ChannelConfig):
+    """Where a channel delivers to, with its secret, which is stored in a Kubernetes Secret and never returned."""
+
+    password: (
+        Annotated[str, StringConstraints(min_length=1, max_length=1024, pattern=r"^[^\r\n\x00]+$")] | None
+    ) = None
+    """email: the user's password. Required with username."""
+    secret: Annotated[str, StringConstraints(pattern=SIGNING_SECRET_PATTERN)] | None = None
+    """webhook: the signing secret of the Standard Webhooks specification: whsec_ and 24 to 64 bytes in base64.
+    Required."""
+
+
+class NotificationChannelCreate(Rest):
+    """A new notification channel."""
+
+    name: DisplayName
+    """The channel's name, for people."""
+    type: ChannelType
+    """email, webhook or slack."""
+    config: ChannelConfigIn
+    """Where it delivers to."""
+
+    @model_validator(mode="after")
+    def _config_fits_type(self) -> "NotificationChannelCreate":
+        given = self.config.model_dump(by_alias=True, exclude_none=True).keys()
+        needed, optional = _NEEDED[self.type], _OPTIONAL.get(self.type, ())
+        missing = [name for name in needed if name not in given]
+        if missing:
+            raise ValueError(f"config needs {', '.join(missing)} for type {self.type}")
+        other = sorted(given - {*needed, *optional})
+        if other:
+            raise ValueError(f"config has {', '.join(other)}, which type {self.type} does not use")
+        if (self.config.username is None) != (self.config.password is None):
+            raise ValueError("config.username and config.password belong together")
+        if self.config.username is not None and self.config.security is SmtpSecurity.NONE:
+            raise ValueError("config.security must be starttls or tls where there is a password")
+        return self
+
+
+class NotificationChannel(Rest):
+    """A notification channel."""
+
+    id: UlidOut
+    """The channel's id."""
+    name: str
+    """The channel's name."""
+    type: ChannelType
+    """email, webhook or slack."""
+    config: ChannelConfig
+    """Where it delivers to, without its secret."""
+    ready: bool | None = None
+    """Whether it works: false once a delivery has failed; absent while it is being checked."""
+    message: str = ""
+    """Why it does not work, and what to do."""
+    last_delivered_at: TimeOut | None = None
+    """When a notification was last delivered."""
+    created_at: TimeOut
+    """When it was created."""
+    updated_at: TimeOut
+    """When it was last changed."""
+
+
+class NotificationChannelPage(Rest):
+    """A part of the list of notification channels."""
+
+    total_count: int
+    """How many there are in all."""
+    items: list[NotificationChannel]
+    """The channels, oldest first."""
+    next: str | None = None
+    """Pass it as ``after`` for the next page; absent on the last."""
+    prev: str | None = None
+    """Pass it as ``before`` for the page before; absent on the first."""
+
+
+class Underscored(Rest):
+    """Names on the wire are as in Python."""
+
+    model_config = ConfigDict(alias_generator=None)
+
+
+class FailureRate(Underscored):
+    """When runs fail too often, within 15 minutes."""
+
+    percent: Annotated[int, Field(ge=1, le=100)] = 20
+    """The share of ended runs that failed, above which it is told."""
+    minimum_runs: Annotated[int, Field(ge=1, le=100000)] = 10
+    """Fewer ended runs say nothing."""
+
+
+class NotificationCreate(Underscored):
+    """A new notification: an environment's events are told to a channel."""
+
+    name: DisplayName
+    """The notification's name, for people."""
+    channel_id: UlidIn
+    """The notification channel."""
+    environment_id: UlidIn
+    """An environment of the project."""
+    events: Annotated[list[NotificationEvent], Field(max_length=6, default_factory=list), NullableList]
+    """What is told; everything when empty or left out."""
+    failure_rate: FailureRate | None = None
+    """When the event failure_rate begins."""
+
+    @field_validator("events")
+    @classmethod
+    def _each_once(cls, events: list[NotificationEvent]) -> list[NotificationEvent]:
+        return list(dict.fromkeys(events))
+
+
+class Incident(Underscored):
+    """Something that is wrong in the environment."""
+
+    event: NotificationEvent
+    """What happened."""
+    subject: str | None = None
+    """What it is about, such as a connection's name in Kubernetes; absent for the environment itself."""
+    message: str
+    """What was found."""
+    since: TimeOut
+    """When it was found."""
+    notified_at: TimeOut | None = None
+    """When the channel accepted the message about it."""
+    ended_at: TimeOut | None = None
+    """When it was found to be over; its end is told half a minute later."""
+
+
+class Notification(Underscored):
+    """A notification: an environment's events are told to a channel."""
+
+    id: UlidOut
+    """The notification's id."""
+    name: str
+    """The notification's name."""
+    project_id: UlidOut
+    """The project."""
+    channel_id: UlidOut | None = None
+    """The notification channel; absent where it does not exist any more."""
+    environment_id: UlidOut
+    """The environment."""
+    events: list[NotificationEvent]
+    """What is told."""
+    failure_rate: FailureRate
+    """When the event failure_rate begins."""
+    incidents: list[Incident]
+    """What goes on, and what is over and not told yet."""
+    ready: bool | None = None
+    """Whether it can be told; absent while it is being checked."""
+    message: str = ""
+    """Why it cannot be told, and what to do."""
+    created_at: TimeOut
+    """When it was created."""
+    updated_at: TimeOut
+    """When it was last changed."""
+
+
+class NotificationPage(Underscored):
+    """A part of the list of a project's notifications."""
+
+    total_count: Annotated[int, Field(alias="totalCount")]
+    """How many there are in all."""
+    items: list[Notification]
+    """The notifications, oldest first."""
+    next: str | None = None
+    """Pass it as ``after`` for the next page; absent on the last."""
+    prev: str | None = None
+    """Pass it as ``before`` for the page before; absent on the first."""

@@ -1,0 +1,1 @@
+"""Delivers notifications: by SMTP, by signed webhooks, and to Slack."""

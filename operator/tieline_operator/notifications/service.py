@@ -1,0 +1,71 @@
+"""Wires the delivery of notifications."""
+
+import asyncio
+from collections.abc import Callable
+
+import aiohttp
+
+from tieline_core.kubernetes import Kube
+from tieline_core.resources.notification_channels import NotificationChannelSpec
+from tieline_operator.apply.plan import Key
+from tieline_operator.cache.cluster_cache import ClusterCache
+from tieline_operator.metrics import Metrics
+from tieline_operator.notifications import slack, smtp, webhook
+from tieline_operator.notifications.dispatcher import Dispatcher
+from tieline_operator.notifications.errors import DeliveryError
+from tieline_operator.notifications.run_counts import RunHistoryCounts
+from tieline_operator.reconcilers.notification.messages import Message
+from tieline_protocol.egress import Egress
+
+
+class NotificationService:
+    """Delivers notifications as long as this replica leads. Reconciles never wait for it."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        cache: ClusterCache,
+        metrics: Metrics,
+        egress: Egress,
+        *,
+        enqueue: Callable[[Key], None],
+        leads: Callable[[], bool],
+        counts: RunHistoryCounts | None = None,
+    ) -> None:
+        """``counts`` are kept while this replica leads."""
+        self._counts = counts
+        self._counting: asyncio.Task[None] | None = None
+        self._egress = egress
+        self._session: aiohttp.ClientSession | None = None
+        self.dispatcher = Dispatcher(
+            cache, kube, self._send, enqueue=enqueue, leads=leads, attempts=metrics.notifications
+        )
+        metrics.watch_notifications(lambda: len(self.dispatcher))
+
+    def start(self) -> None:
+        """Starts to deliver."""
+        self._session = aiohttp.ClientSession(
+            connector=self._egress.connector(), cookie_jar=aiohttp.DummyCookieJar()
+        )
+        self.dispatcher.start()
+        if self._counts:
+            self._counting = asyncio.create_task(self._counts.run(), name="count runs")
+
+    async def stop(self) -> None:
+        """Ends the deliveries, and closes the connections."""
+        if self._counting:
+            self._counting.cancel()
+            await asyncio.gather(self._counting, return_exceptions=True)
+        await self.dispatcher.stop()
+        if self._session:
+            await self._session.close()
+
+    async def _send(self, spec: NotificationChannelSpec, secret: str | None, message: Message) -> None:
+        if spec.email is not None:
+            await smtp.send(self._egress, spec.email, secret, message)
+        elif self._session is None or secret is None:
+            raise DeliveryError("NotStarted", "The delivery has not started yet; it is tried again")
+        elif spec.webhook is not None:
+            await webhook.send(self._session, spec.webhook, secret, message)
+        else:
+            await slack.send(self._session, secret, message)

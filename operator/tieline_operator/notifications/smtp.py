@@ -1,0 +1,116 @@
+"""E-mail by SMTP."""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from email.utils import format_datetime
+
+import aiosmtplib
+
+from tieline_core.resources.notification_channels import EmailChannel, SmtpSecurity
+from tieline_operator.notifications.errors import DeliveryError
+from tieline_operator.reconcilers.notification.messages import Message, Phase
+from tieline_protocol.egress import Egress, EgressRefusedError
+
+_CONNECT_SECONDS = 10.0
+_COMMAND_SECONDS = 15.0
+_TOTAL_SECONDS = 60.0
+_MAX_ANSWER = 200
+
+
+async def send(
+    egress: Egress,
+    channel: EmailChannel,
+    password: str | None,
+    message: Message,
+    *,
+    tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+) -> None:
+    """Sends a message to all recipients. Raises DeliveryError. ``tls`` makes the context that checks certificates."""
+    try:
+        async with asyncio.timeout(_TOTAL_SECONDS):
+            await _send(egress, channel, password, message, tls)
+    except EgressRefusedError as error:
+        raise DeliveryError("AddressRefused", f"{channel.host} may not be reached: {error}") from None
+    except aiosmtplib.SMTPAuthenticationError as error:
+        raise DeliveryError(
+            "AuthenticationFailed",
+            f"{channel.host} refuses the user name or the password ({error.code}); correct them",
+        ) from None
+    except aiosmtplib.SMTPRecipientsRefused:
+        raise DeliveryError("Refused", f"{channel.host} refuses all recipients; correct to") from None
+    except aiosmtplib.SMTPResponseException as error:
+        answer = " ".join(error.message.split())[:_MAX_ANSWER]
+        raise DeliveryError("Refused", f"{channel.host} answered {error.code}: {answer}") from None
+    except ssl.SSLCertVerificationError:
+        raise DeliveryError("CertificateRefused", _certificate_refused(channel)) from None
+    except (TimeoutError, aiosmtplib.SMTPTimeoutError):
+        raise DeliveryError(
+            "TimedOut", f"{channel.host} did not answer in time; check host, port and security"
+        ) from None
+    except aiosmtplib.SMTPConnectError as error:
+        if isinstance(error.__cause__, ssl.SSLCertVerificationError):
+            raise DeliveryError("CertificateRefused", _certificate_refused(channel)) from None
+        raise DeliveryError("Unreachable", _unreachable(channel)) from None
+    except (aiosmtplib.SMTPException, OSError, ValueError):
+        raise DeliveryError("Unreachable", _unreachable(channel)) from None
+
+
+async def _send(
+    egress: Egress,
+    channel: EmailChannel,
+    password: str | None,
+    message: Message,
+    tls: Callable[[], ssl.SSLContext],
+) -> None:
+    encrypted = channel.security is not SmtpSecurity.NONE
+    async with asyncio.timeout(_CONNECT_SECONDS):
+        connected = await egress.open_socket(channel.host, channel.effective_port)
+    client = aiosmtplib.SMTP(
+        hostname=channel.host,
+        # Its transport owns the socket from here on.
+        sock=connected,
+        timeout=_COMMAND_SECONDS,
+        # For EHLO: servers may refuse a name that is no domain.
+        local_hostname=channel.from_.rpartition("@")[2],
+        use_tls=channel.security is SmtpSecurity.TLS,
+        start_tls=channel.security is SmtpSecurity.STARTTLS,
+        tls_context=tls() if encrypted else None,
+        username=channel.username,
+        password=password,
+    )
+    try:
+        async with client:
+            await client.send_message(email_of(channel, message))
+    finally:
+        client.close()
+
+
+def email_of(channel: EmailChannel, message: Message) -> EmailMessage:
+    """The e-mail. Both messages of an incident are one thread."""
+    domain = channel.from_.rpartition("@")[2]
+    email = EmailMessage()
+    email["Subject"] = message.title
+    email["From"] = channel.from_
+    email["To"] = ", ".join(channel.to)
+    email["Date"] = format_datetime(datetime.now(UTC))
+    email["Message-ID"] = f"<{message.id}@{domain}>"
+    if message.phase is Phase.RESOLVED:
+        email["In-Reply-To"] = email["References"] = f"<{message.thread}@{domain}>"
+    # RFC 3834: nobody answers it automatically.
+    email["Auto-Submitted"] = "auto-generated"
+    email.set_content(message.text)
+    return email
+
+
+def _unreachable(channel: EmailChannel) -> str:
+    return (
+        f"{channel.host} cannot be spoken with on port {channel.effective_port}; check host, port and security "
+        f"({channel.security})"
+    )
+
+
+def _certificate_refused(channel: EmailChannel) -> str:
+    return f"The certificate of {channel.host} is not trusted, or is for another name; correct host, or the server"

@@ -1,0 +1,380 @@
+"""From an environment's trouble to a message, and from its end to another one, over restarts and failing channels."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.unit.operator import objects as o
+from tests.unit.operator.notifications.notified_world import NotifiedWorld, signing_secret
+from tests.unit.operator.reconcile_loop import crashed
+from tieline_core.kubernetes import Change
+from tieline_core.kubernetes import resources as r
+from tieline_core.resources.notifications import NotificationEvent
+from tieline_operator.apply.plan import Key
+from tieline_operator.cache.event_mapping import keys_to_enqueue
+from tieline_operator.notifications.errors import DeliveryError
+from tieline_operator.reconcilers.notification.detection import RunCounts
+from tieline_operator.reconcilers.notification.incidents import ERROR_SECONDS, RECOVERY_SECONDS
+from tieline_operator.reconcilers.notification.schedules import missed_schedules
+
+BROKEN = {"files": [{"filename": "main.py", "content": "def ("}]}
+GOOD = {"files": [{"filename": "main.py", "content": "print('two')\n"}]}
+
+
+async def running(*objects: dict[str, Any], **options: Any) -> NotifiedWorld:
+    there = NotifiedWorld(*objects, **options)
+    await there.settle()
+    there.loop.kubelet()
+    await there.settle()
+    assert there.loop.environment()["status"] == "running"
+    return there
+
+
+async def test_a_failed_deploy_is_told_once_and_its_end_once() -> None:
+    there = await running()
+    assert there.loop.ready(r.NOTIFICATIONS, "tell-ops")[:2] == ("True", "Watching")
+    there.edit(r.PROJECTS, "order-sync", source=BROKEN)
+    await there.settle()
+    await there.settle(600)
+    assert there.told == ["deploy_failed.started"]
+    (message,) = there.sent
+    assert message.title == "Deploy failed: Order sync / production"
+    assert "keeps serving" in message.detail
+    assert there.incidents()[0]["notifiedAt"]
+
+    there.edit(r.PROJECTS, "order-sync", source=GOOD)
+    await there.settle()
+    there.loop.kubelet()
+    await there.settle()
+    assert there.told == ["deploy_failed.started"]
+    await there.settle(RECOVERY_SECONDS)
+    await there.settle(600)
+    assert there.told == ["deploy_failed.started", "deploy_failed.resolved"]
+    assert there.incidents() == []
+
+
+async def test_restarts_repeat_nothing() -> None:
+    there = await running()
+    there.edit(r.PROJECTS, "order-sync", source=BROKEN)
+    for _ in range(3):
+        await there.settle()
+        there.restart()
+    there.edit(r.PROJECTS, "order-sync", source=GOOD)
+    await there.settle()
+    there.loop.kubelet()
+    for seconds in (0, RECOVERY_SECONDS, 0, 60):
+        await there.settle(seconds)
+        there.restart()
+    assert there.told == ["deploy_failed.started", "deploy_failed.resolved"]
+
+
+async def test_another_leader_delivers_what_was_not_delivered() -> None:
+    there = await running()
+    there.failing = DeliveryError("Unreachable", "hooks.example cannot be connected to")
+    there.edit(r.PROJECTS, "order-sync", source=BROKEN)
+    await there.settle()
+    there.failing = None
+    there.restart()
+    await there.settle()
+    assert there.told == ["deploy_failed.started"]
+
+
+async def test_a_first_deploy_that_fails_is_not_told_as_an_environment_in_error_too() -> None:
+    there = NotifiedWorld(o.project(source=BROKEN))
+    await there.settle()
+    await there.settle(600)
+    assert there.loop.environment()["status"] == "error"
+    assert there.told == ["deploy_failed.started"]
+
+
+async def test_a_version_that_served_and_crashes_is_an_environment_in_error() -> None:
+    there = await running()
+    there.loop.kubelet(ready=False, status=crashed())
+    await there.settle()
+    assert there.loop.environment()["status"] == "error"
+    assert there.told == []
+    await there.settle(ERROR_SECONDS)
+    assert there.told == ["environment_error.started"]
+    there.loop.kubelet()
+    await there.settle()
+    await there.settle(RECOVERY_SECONDS)
+    assert there.told == ["environment_error.started", "environment_error.resolved"]
+
+
+async def test_an_error_after_a_failed_deploy_is_told_as_well() -> None:
+    there = await running()
+    there.edit(r.PROJECTS, "order-sync", source=BROKEN)
+    await there.settle()
+    await there.settle(3600)
+    there.loop.kubelet(ready=False, status=crashed())
+    await there.settle()
+    await there.settle(ERROR_SECONDS)
+    assert there.told == ["deploy_failed.started", "environment_error.started"]
+
+
+async def test_only_the_events_that_were_chosen_are_told() -> None:
+    there = await running(o.notification(events=["run_dead"]))
+    there.edit(r.PROJECTS, "order-sync", source=BROKEN)
+    await there.settle()
+    await there.settle(600)
+    assert there.told == []
+
+
+async def test_dead_letters_are_told_until_there_are_none() -> None:
+    there = await running()
+    for letters, seconds in ((10, 0), (100, 60), (None, 0), (None, RECOVERY_SECONDS)):
+        project = there.world.edited(r.PROJECTS, "order-sync")
+        (environment,) = project["status"]["environments"]
+        environment.pop("deadLetters", None)
+        if letters:
+            environment["deadLetters"] = letters
+        # The Project's own reconcile would set it to what the engine says.
+        for _ in range(3):
+            await there.loop.once(r.NOTIFICATIONS, "tell-ops")
+            await there.clock.pass_by(0)
+        await there.loop.once(r.NOTIFICATIONS, "tell-ops")
+        there.loop.now = there.loop.now.fromtimestamp(
+            there.loop.now.timestamp() + seconds, there.loop.now.tzinfo
+        )
+        for _ in range(3):
+            await there.loop.once(r.NOTIFICATIONS, "tell-ops")
+            await there.clock.pass_by(0)
+    assert there.told == ["run_dead.started", "run_dead.resolved"]
+    assert "At least 10 events" in there.sent[0].detail
+
+
+async def test_a_connection_that_was_refused_is_told_with_its_name() -> None:
+    there = NotifiedWorld(o.system(), o.connection("login"), o.template(connectionRef={"name": "login"}))
+    connection = there.world.edited(r.CONNECTIONS, "login")
+    connection["spec"]["credentials"][0]["expiresAt"] = "2026-11-01T00:00:00Z"
+    await there.settle()
+    there.sent = [one for one in there.sent if one.event is NotificationEvent.AUTHORISATION_NEEDED]
+    (message,) = there.sent
+    assert message.subject == "login"
+    assert message.command == "kubectl -n acme describe connection.tieline.dev login"
+
+
+class Counts:
+    def __init__(self) -> None:
+        self.found: RunCounts | None = None
+
+    def counts(self, namespace: str, environment_id: str) -> RunCounts | None:
+        return self.found
+
+
+async def test_runs_that_fail_above_the_rate_are_told() -> None:
+    runs = Counts()
+    there = await running(o.notification(failureRate={"percent": 50, "minimumRuns": 4}), runs=runs)
+    for ended, failed in ((3, 3), (4, 2)):
+        runs.found = RunCounts(ended=ended, failed=failed)
+        await there.settle(60)
+    assert there.told == []
+    runs.found = RunCounts(ended=4, failed=3)
+    await there.settle(60)
+    assert there.told == ["failure_rate.started"]
+    assert "3 of 4 runs failed" in there.sent[0].detail
+    runs.found = None
+    await there.settle(600)
+    assert there.told == ["failure_rate.started"], "not known is not over"
+    runs.found = RunCounts(ended=4, failed=0)
+    await there.settle(60)
+    await there.settle(RECOVERY_SECONDS)
+    assert there.told == ["failure_rate.started", "failure_rate.resolved"]
+
+
+def schedules(there: NotifiedWorld, **values: dict[str, Any]) -> None:
+    """What pods have written down about schedules."""
+    name = f"{there.loop.environment()['workload']}-schedules"
+    documents = {key: json.dumps({"value": value, "version": "1"}) for key, value in values.items()}
+    there.world.put_config_map(name, documents)
+
+
+async def test_a_missed_schedule_is_told_by_its_name() -> None:
+    there = await running()
+    record = {"settled": "2026-11-21T12:10:00+00:00", "times": "*/10 * * * * Europe/Berlin"}
+    # Of code of before: this version has never run it.
+    old = {"settled": "2026-11-20T12:00:00+00:00", "times": "*/10 * * * * UTC"}
+    schedules(there, nightly=record, removed=old)
+    await there.settle(24 * 60)
+    assert there.told == [], "12:24 is not late"
+    await there.settle(2 * 60)
+    assert there.told == ["schedule_missed.started"]
+    assert there.sent[0].title == 'Schedule missed "nightly": Order sync / production'
+    assert "was due at 2026-11-21T12:20:00Z" in there.sent[0].detail
+    schedules(there, nightly={**record, "settled": "2026-11-21T12:26:00+00:00"}, removed=old)
+    await there.settle(60)
+    await there.settle(RECOVERY_SECONDS)
+    assert there.told == ["schedule_missed.started", "schedule_missed.resolved"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "missed"),
+    [
+        ({}, True),
+        ({"times": "0 3 * * * UTC"}, False),
+        ({"sweep": {"due": "2026-11-21T12:20:00+00:00", "holder": "a-pod"}}, False),
+        ({"sweep": {"due": "2026-11-21T12:20:00+00:00", "holder": ""}}, True),
+        ({"sweep": "x"}, False),
+        ({"settled": "yesterday"}, False),
+        ({"settled": "2026-11-21T12:10:00"}, False),
+        ({"times": "61 * * * * UTC"}, False),
+        ({"times": "* * * * * ../../etc/passwd"}, False),
+        ({"times": 7}, False),
+    ],
+)
+def test_what_pods_have_written_about_a_schedule(changes: dict[str, Any], missed: bool) -> None:
+    value = {"settled": "2026-11-21T12:10:00+00:00", "times": "*/10 * * * * UTC", **changes}
+    now = o.NOW + timedelta(minutes=30)
+    documents = {"nightly": json.dumps({"value": value}), "torn": "{", "odd": "[]"}
+    assert list(missed_schedules(documents, deployed_at=o.NOW, now=now)) == (["nightly"] if missed else [])
+
+
+async def test_a_suspended_environment_misses_nothing() -> None:
+    there = await running()
+    schedules(there, nightly={"settled": "2026-11-21T12:10:00+00:00", "times": "*/10 * * * * UTC"})
+    there.edit(
+        r.PROJECTS,
+        "order-sync",
+        environments=[{"name": "production", "version": "latest", "suspended": True}],
+    )
+    await there.settle()
+    there.loop.kubelet()
+    await there.settle(3600)
+    assert there.told == []
+
+
+async def test_a_failing_channel_is_a_condition_and_recovers() -> None:
+    there = await running()
+    there.failing = DeliveryError("Refused", "hooks.example answered 500; look at the receiver's log")
+    there.edit(r.PROJECTS, "order-sync", source=BROKEN)
+    await there.settle()
+    status, reason, message = there.loop.ready(r.NOTIFICATION_CHANNELS, "ops")
+    assert (status, reason) == ("False", "Refused")
+    assert "receiver's log" in message
+    assert there.loop.ready(r.NOTIFICATIONS, "tell-ops")[1] == "ChannelNotReady"
+    assert there.counted("failed") == 1
+    since = there.channel()["status"]["deliveryFailure"]["since"]
+    await there.settle(30)
+    assert there.counted("failed") >= 2
+    assert there.channel()["status"]["deliveryFailure"]["since"] == since
+
+    there.restart()
+    there.failing = None
+    await there.loop.once(r.NOTIFICATION_CHANNELS, "ops")
+    assert there.loop.ready(r.NOTIFICATION_CHANNELS, "ops")[1] == "Refused", "a restart is no delivery"
+    await there.settle()
+    assert there.loop.ready(r.NOTIFICATION_CHANNELS, "ops")[:2] == ("True", "Valid")
+    assert there.channel()["status"]["lastDeliveredAt"]
+    assert there.told == ["deploy_failed.started"]
+
+
+async def test_a_corrected_secret_is_tried_at_once() -> None:
+    there = await running()
+    there.failing = DeliveryError("Refused", "hooks.example answered 401")
+    there.edit(r.PROJECTS, "order-sync", source=BROKEN)
+    for seconds in (0, 10, 100, 1000):
+        await there.settle(seconds)
+    there.failing = None
+    secret = signing_secret("whsec_YW5vdGhlci1vbmUtYW5vdGhlci1vbmU=", version="7")
+    change = Change(old=there.world[r.SECRETS].get(o.NAMESPACE, "signing"), new=secret)
+    there.world.put(r.SECRETS, secret)
+    assert Key("NotificationChannel", o.NAMESPACE, "ops") in keys_to_enqueue(there.world, r.SECRETS, change)
+    await there.settle()
+    assert there.told == ["deploy_failed.started"]
+    assert there.secrets[-1] == "whsec_YW5vdGhlci1vbmUtYW5vdGhlci1vbmU="
+    assert there.loop.ready(r.NOTIFICATION_CHANNELS, "ops")[1] == "Valid"
+
+
+async def test_an_unexpected_error_shows_no_secret(caplog: pytest.LogCaptureFixture) -> None:
+    there = await running()
+    there.failing = RuntimeError("whsec_very-secret")  # type: ignore[assignment]
+    there.edit(r.PROJECTS, "order-sync", source=BROKEN)
+    await there.settle()
+    assert there.loop.ready(r.NOTIFICATION_CHANNELS, "ops")[1] == "DeliveryFailed"
+    assert "very-secret" not in str(there.world.objects) + caplog.text + str(there.world.posted)
+
+
+async def test_a_replica_that_may_not_lead_sends_nothing() -> None:
+    there = await running()
+    there.leads = False
+    there.edit(r.PROJECTS, "order-sync", source=BROKEN)
+    await there.settle()
+    assert there.told == []
+
+
+async def test_what_a_deleted_notification_had_to_tell_is_dropped() -> None:
+    there = await running()
+    there.failing = DeliveryError("Unreachable", "…")
+    there.edit(r.PROJECTS, "order-sync", source=BROKEN)
+    await there.settle()
+    there.world.remove(r.NOTIFICATIONS, "tell-ops")
+    there.failing = None
+    await there.settle(600)
+    assert there.told == []
+    assert len(there.dispatcher) == 0
+
+
+@pytest.mark.parametrize(
+    ("channel", "reason"),
+    [
+        ({"webhook": {"url": "https://hooks.svc/x", "secretRef": {"name": "signing"}}}, "AddressRefused"),
+        ({"webhook": {"url": "http://10.0.0.1/x", "secretRef": {"name": "signing"}}}, "AddressRefused"),
+        ({"webhook": {"url": "https://hooks.example", "secretRef": {"name": "gone"}}}, "SecretNotFound"),
+        ({"type": "slack", "webhook": None, "slack": {"secretRef": {"name": "signing"}}}, "SecretKeyMissing"),
+        (
+            {"type": "email", "webhook": None,
+             "email": {"host": "127.0.0.1", "from": "t@a.example", "to": ["o@a.example"]}},
+            "AddressRefused",
+        ),
+    ],
+)  # fmt: skip
+async def test_a_channel_that_cannot_work_says_why(channel: dict[str, Any], reason: str) -> None:
+    there = NotifiedWorld(o.notification_channel(**channel))
+    await there.settle()
+    assert there.loop.ready(r.NOTIFICATION_CHANNELS, "ops")[:2] == ("False", reason)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"projectRef": {"name": "gone"}}, "ProjectNotFound"),
+        ({"environment": "staging"}, "EnvironmentNotFound"),
+        ({"channelRef": {"name": "gone"}}, "NotificationChannelNotFound"),
+    ],
+)
+async def test_a_notification_about_nothing_says_so(changed: dict[str, Any], reason: str) -> None:
+    there = NotifiedWorld(o.notification(**changed))
+    await there.settle()
+    assert there.loop.ready(r.NOTIFICATIONS, "tell-ops")[:2] == ("False", reason)
+
+
+async def test_incidents_are_kubernetes_events() -> None:
+    there = await running()
+    there.edit(r.PROJECTS, "order-sync", source=BROKEN)
+    await there.settle()
+    there.edit(r.PROJECTS, "order-sync", source=GOOD)
+    await there.settle()
+    there.loop.kubelet()
+    await there.settle()
+    events = [
+        (one["type"], one["reason"])
+        for one in there.world.posted
+        if one["regarding"]["kind"] == "Notification"
+    ]
+    assert ("Warning", "DeployFailed") in events
+    assert ("Normal", "DeployFailedResolved") in events
+    assert events.count(("Warning", "DeployFailed")) == 1
+
+
+async def test_a_change_of_a_projects_state_concerns_its_notifications() -> None:
+    there = await running()
+    old = there.world[r.PROJECTS].get(o.NAMESPACE, "order-sync")
+    environment = {**old["status"]["environments"][0], "deployFailure": "VersionRefused"}
+    new = {**old, "status": {**old["status"], "environments": [environment]}}
+    keys = keys_to_enqueue(there.world, r.PROJECTS, Change(old=old, new=new))
+    assert keys == {Key("Notification", o.NAMESPACE, "tell-ops")}
+    assert keys_to_enqueue(there.world, r.PROJECTS, Change(old=old, new=dict(old))) == set()
