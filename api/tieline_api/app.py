@@ -93,7 +93,7 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
     outgoing = aiohttp.ClientSession(
         connector=settings.egress.connector(), cookie_jar=aiohttp.DummyCookieJar()
     )
-    engine = Engine(settings.engine_url, settings.engine_credentials_file)
+    engine = Engine(settings.engine_url, settings.engine_credentials_file, settings.engine_signer_file)
     signer = EnvironmentSigner.of_files(settings.engine_credentials_file, settings.engine_signer_file)
     environments = EnvironmentEngines(engine, signer)
     traces = make_traces(settings, engine, world.serves)

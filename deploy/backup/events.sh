@@ -15,13 +15,20 @@ usage() {
 what=$1 server=$2 credentials=$3 folder=$4
 umask 077
 tab=$(printf '\t')
+prefix=$(cat "$credentials/api-prefix")
+
+js() {
+    creds=$1
+    shift
+    nats --server "$server" --creds "$creds" --js-api-prefix "$prefix" "$@" </dev/null
+}
 
 save() {
     # An account without streams has nothing to save: nats would refuse.
-    streams=$(nats --server "$server" --creds "$1" stream ls --names </dev/null)
+    streams=$(js "$1" stream ls --names)
     [ -n "$streams" ] || return 0
     mkdir -p "$2"
-    nats --server "$server" --creds "$1" account backup --consumers --force "$2" </dev/null
+    js "$1" account backup --consumers --force "$2"
 }
 
 restore() {
@@ -38,11 +45,11 @@ restore() {
 
 replace() {
     # nats does not restore a stream that exists.
-    streams=$(nats --server "$server" --creds "$1" stream ls --names </dev/null) || return 1
+    streams=$(js "$1" stream ls --names) || return 1
     for stream in $streams; do
-        nats --server "$server" --creds "$1" stream rm --force "$stream" </dev/null || return 1
+        js "$1" stream rm --force "$stream" || return 1
     done
-    nats --server "$server" --creds "$1" account restore "$2" </dev/null
+    js "$1" account restore "$2"
 }
 
 case $what in

@@ -2,8 +2,8 @@
 
 NATS' command line backs up and restores one account at a time, and each environment has one. It writes a file for the
 platform's account and for each environment's, and an index of them: one line each with the file, the account, and the
-names of the namespace, the Project and the environment, separated by tabs. The files are secrets with all rights in
-their accounts.
+names of the namespace, the Project and the environment, separated by tabs. The file ``api-prefix`` has the prefix of
+JetStream's API by which streams are managed. The files are secrets with all rights in their accounts.
 """
 
 import argparse
@@ -33,6 +33,8 @@ from tieline_operator.main import connect
 from tieline_protocol.event_streams import EventStreams
 
 INDEX = "index.tsv"
+PREFIX = "api-prefix"
+"""The file with the prefix of JetStream's API by which streams are managed."""
 _ARCHIVE = "-"
 _USER = "backup"
 _MAX_HOURS = 7 * 24
@@ -90,6 +92,7 @@ def credentials_files(
         name = f"{one.streams.organisation}.{one.streams.environment}.creds"
         names = (one.namespace, one.project or "-", one.name or "-")
         yield entry(name, trust.users.of_environment(one.streams), *names)
+    yield PREFIX, f"{trust.management_prefix}\n"
     yield INDEX, "".join(f"{line}\n" for line in lines)
 
 

@@ -84,7 +84,7 @@ async def _client(
         await system.close()
     client = await connect(trust.users.of_environment(STREAMS))
     try:
-        yield client.jetstream(timeout=5)
+        yield client.jetstream(prefix=trust.management_prefix, timeout=5)
     finally:
         await client.close()
 

@@ -17,7 +17,7 @@ from nats.aio.client import Client
 from nats.js import JetStreamContext
 from nats.js.errors import NotFoundError
 
-from tieline_api.engine.credentials import ConnectingUser, read_credentials
+from tieline_api.engine.credentials import ConnectingUser, ManagementPrefix, read_credentials
 from tieline_api.engine.errors import EngineNotConfiguredError, EngineUnavailableError
 from tieline_api.engine.requests import TIMEOUT, EngineRequests, answer_of, described
 from tieline_common.backoff import exponential, jitter
@@ -66,12 +66,15 @@ class Engine(EngineRequests):
     It has the run histories and the spans. Accounts of environments are asked by ``environments.EnvironmentEngines``.
     """
 
-    def __init__(self, urls: str, credentials_file: str | None = None) -> None:
+    def __init__(
+        self, urls: str, credentials_file: str | None = None, signer_file: str | None = None
+    ) -> None:
         self._urls = [url for url in urls.split(",") if url]
         self._user: ConnectingUser | None = None
         if credentials_file:
             path = Path(credentials_file)
             self._user = ConnectingUser(lambda: read_credentials(path))
+        self._management_prefix = ManagementPrefix(Path(signer_file) if signer_file else None)
         self._client: Client | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._connections = 0
@@ -132,7 +135,12 @@ class Engine(EngineRequests):
         # A client that reconnects would keep what it is given, and send it after we have said that it failed.
         if client is None or not client.is_connected:
             raise EngineUnavailableError
-        return await answer_of(client, work, seconds=seconds)
+        try:
+            prefix = self._management_prefix()
+        except nats.errors.Error as error:
+            self._tell(f"cannot be asked: {error}")
+            raise EngineUnavailableError from None
+        return await answer_of(client, work, seconds=seconds, prefix=prefix)
 
     async def stream_names(self, subject: str) -> list[str]:
         """The names of all streams with messages at such subjects. Raises as ``ask``."""

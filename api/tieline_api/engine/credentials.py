@@ -5,6 +5,7 @@ Files are read for each connection, since they may come late and be replaced.
 
 import base64
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -12,8 +13,9 @@ from pathlib import Path
 from typing import Self
 
 import nats.errors
+from nats.js.api import DEFAULT_PREFIX
 
-from tieline_core.engine.trust import AccountSigner
+from tieline_core.engine.trust import AccountSigner, management_prefix
 from tieline_protocol.engine_credentials import Credentials
 from tieline_protocol.event_streams import EventStreams
 from tieline_protocol.nkeys import KeyKind, KeyPair
@@ -21,6 +23,7 @@ from tieline_protocol.nkeys import KeyKind, KeyPair
 USER_LIFETIME = timedelta(hours=1)
 """How long a user of an environment's account may stay connected."""
 _USER_NAME = "api"
+_PREFIX_SECONDS = 10.0
 
 
 class ConnectingUser:
@@ -77,13 +80,34 @@ class EnvironmentSigner:
         return Credentials.parse(signer.credentials(_USER_NAME, at=now, expires=now + USER_LIFETIME))
 
     def _key(self) -> KeyPair:
-        try:
-            key = KeyPair.from_seed(self.signer_file.read_text().strip())
-        except (OSError, ValueError):
-            raise nats.errors.Error(f"the file {self.signer_file} holds no seed of an NKey") from None
-        if key.kind is not KeyKind.ACCOUNT:
-            raise nats.errors.Error(f"the file {self.signer_file} holds no seed of an account's key")
-        return key
+        return _read_key(self.signer_file)
+
+
+class ManagementPrefix:
+    """The prefix of JetStream's API by which streams and consumers of the platform's account are managed. A secret."""
+
+    def __init__(self, signer_file: Path | None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._file = signer_file
+        self._clock = clock
+        self._read_at = float("-inf")
+        self._prefix = DEFAULT_PREFIX
+
+    def __call__(self) -> str:
+        """The prefix; the usual one without a key, which reads and manages nothing. Raises nats.errors.Error."""
+        if self._file is not None and self._clock() - self._read_at > _PREFIX_SECONDS:
+            self._prefix = management_prefix(_read_key(self._file))
+            self._read_at = self._clock()
+        return self._prefix
+
+
+def _read_key(file: Path) -> KeyPair:
+    try:
+        key = KeyPair.from_seed(file.read_text().strip())
+    except (OSError, ValueError):
+        raise nats.errors.Error(f"the file {file} holds no seed of an NKey") from None
+    if key.kind is not KeyKind.ACCOUNT:
+        raise nats.errors.Error(f"the file {file} holds no seed of an account's key")
+    return key
 
 
 def _account_of(jwt: str) -> str | None:

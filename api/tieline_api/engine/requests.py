@@ -15,6 +15,7 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js import JetStreamContext
+from nats.js.api import DEFAULT_PREFIX
 from nats.js.errors import APIError, NoStreamResponseError, NotFoundError
 
 from tieline_api.engine.errors import EngineFullError, EngineUnavailableError, NoStreamError
@@ -128,11 +129,20 @@ class EngineRequests(ABC):
         )
 
 
-async def answer_of(client: Client, work: Callable[[JetStreamContext], Awaitable[T]], *, seconds: float) -> T:
-    """What ``work`` returns for a client that is connected. Raises as ``EngineRequests.ask``."""
+async def answer_of(
+    client: Client,
+    work: Callable[[JetStreamContext], Awaitable[T]],
+    *,
+    seconds: float,
+    prefix: str = DEFAULT_PREFIX,
+) -> T:
+    """What ``work`` returns for a client that is connected. ``prefix`` is that of JetStream's API.
+
+    Raises as ``EngineRequests.ask``.
+    """
     try:
         async with timeout(seconds):
-            return await work(client.jetstream(timeout=seconds))
+            return await work(client.jetstream(prefix=prefix, timeout=seconds))
     except StreamFullError:
         raise EngineFullError from None
     except NotFoundError:

@@ -6,7 +6,7 @@ from typing import Any
 from cachetools import TTLCache
 
 from tieline_api.engine.environments import EnvironmentEngines
-from tieline_api.engine.errors import EngineFullError
+from tieline_api.engine.errors import EngineFullError, EngineUnavailableError
 from tieline_common.single_flight import SingleFlight
 from tieline_protocol.event_streams import MAX_BYTES, EventStreams
 
@@ -23,10 +23,16 @@ class WaitingLimits:
         self._asking: SingleFlight[EventStreams, bool] = SingleFlight()
 
     async def need_room(self, streams: EventStreams) -> None:
-        """Raises EngineFullError where more waits than may, and as ``EngineRequests.ask``."""
+        """Raises EngineFullError where more waits than may, NoStreamError and EngineNotConfiguredError.
+
+        Where the engine does not say how much waits, there is room: the limits of its account hold in any case.
+        """
         full = self._full.get(streams)
         if full is None:
-            full = await self._asking.run(streams, lambda: self._ask(streams))
+            try:
+                full = await self._asking.run(streams, lambda: self._ask(streams))
+            except EngineUnavailableError:
+                return
         if full:
             raise EngineFullError
 

@@ -86,7 +86,8 @@ class RunHistory:
         more, runs = len(found) > page.first, found[: page.first]
         if page.backwards:
             runs.reverse()
-        total = await self._count(wanted)
+        # Some may be removed between the two.
+        total = max(await self._count(wanted), len(runs))
         if not runs:
             return RunPage([], total, newer=False, older=False)
         if page.backwards:

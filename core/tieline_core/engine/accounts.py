@@ -58,8 +58,7 @@ async def ensure_account(system: Client, account: str, jwt: str) -> bool:
 
     Raises as ``push_account``.
     """
-    answer = await system.request(f"$SYS.REQ.ACCOUNT.{account}.CLAIMS.LOOKUP", b"", timeout=REQUEST_SECONDS)
-    if answer.data and _claims(answer.data) == _claims(jwt.encode()):
+    if await account_claims_of(system, account) == _claims(jwt.encode()):
         return False
     await push_account(system, jwt)
     return True
@@ -71,6 +70,15 @@ async def delete_accounts(system: Client, jwt: str) -> None:
     Raises as ``push_account``.
     """
     await _request(system, "$SYS.REQ.CLAIMS.DELETE", jwt.encode())
+
+
+async def account_claims_of(system: Client, account: str) -> Mapping[str, Any] | None:
+    """``name`` of an account, and ``nats``, what is said of it; None where the servers do not have it.
+
+    Raises the errors of nats-py.
+    """
+    answer = await system.request(f"$SYS.REQ.ACCOUNT.{account}.CLAIMS.LOOKUP", b"", timeout=REQUEST_SECONDS)
+    return _claims(answer.data)
 
 
 async def list_accounts(system: Client) -> Sequence[str]:

@@ -75,18 +75,29 @@ def account_jwt(
     scoped: Sequence[ScopedSigner] = (),
     imports: Sequence[ServiceImport] = (),
     exports: Sequence[str] = (),
+    mappings: Mapping[str, str] | None = None,
+    tags: Sequence[str] = (),
+    revoked_until: datetime | None = None,
 ) -> str:
-    """An account, by its public key.
+    """An account, by its public key. Users that were signed until ``revoked_until`` are not let in any more.
 
     ``signing_keys`` are public keys that sign users beside the account's own, and ``scoped`` more such keys.
-    ``exports`` are subjects that other accounts may import as a service.
+    ``exports`` are subjects that other accounts may import as a service. ``mappings`` are subjects by those in whose
+    place they stand.
     """
     return _signed(
         operator,
         subject=account,
         name=name,
         claims=account_claims(
-            limits, signing_keys=signing_keys, scoped=scoped, imports=imports, exports=exports
+            limits,
+            signing_keys=signing_keys,
+            scoped=scoped,
+            imports=imports,
+            exports=exports,
+            mappings=mappings,
+            tags=tags,
+            revoked_until=revoked_until,
         ),
         at=at,
     )
@@ -99,6 +110,9 @@ def account_claims(
     scoped: Sequence[ScopedSigner] = (),
     imports: Sequence[ServiceImport] = (),
     exports: Sequence[str] = (),
+    mappings: Mapping[str, str] | None = None,
+    tags: Sequence[str] = (),
+    revoked_until: datetime | None = None,
 ) -> dict[str, Any]:
     """What ``account_jwt`` says of an account."""
     allowed = {
@@ -124,6 +138,12 @@ def account_claims(
         ]
     if exports:
         claims["exports"] = [{"name": subject, "subject": subject, "type": "service"} for subject in exports]
+    if mappings:
+        claims["mappings"] = {source: [{"subject": target}] for source, target in mappings.items()}
+    if tags:
+        claims["tags"] = list(tags)
+    if revoked_until:
+        claims["revocations"] = {"*": int(revoked_until.timestamp())}
     return claims
 
 

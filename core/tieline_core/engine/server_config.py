@@ -11,6 +11,7 @@ SINGLE_NAME = "TIELINE_SERVER_NAME"
 CLUSTERED_NAME = "TIELINE_CLUSTERED_SERVER_NAME"
 """The same, where there are several."""
 
+_MAX_PENDING = 32 << 20
 _ASK_OTHERS, _ASK_NOBODY = "1500ms", "100ms"
 
 
@@ -73,6 +74,8 @@ class EngineConfig:
             f"ping_interval: {json.dumps(self.ping_interval)}\n"
             "ping_max: 2\n"
             'write_deadline: "10s"\n'
+            # What the server keeps in memory for a client that does not read.
+            f"max_pending: {_MAX_PENDING}\n"
             "jetstream {\n"
             f"  store_dir: {json.dumps(folder)}\n"
             f"  max_file_store: {self.max_file_store}\n"

@@ -15,12 +15,15 @@ from tieline_core.engine.claims import AccountLimits
 from tieline_protocol.event_streams import LEASE_SECONDS, MAX_BYTES, PODS, EventStreams, history_stream
 
 _DUPLICATES = timedelta(minutes=2)
+_NO_DUPLICATES = timedelta(seconds=1)
+"""Where nothing is deduplicated: JetStream keeps ids in memory for this long, beyond all limits of an account."""
 _MAX_ACK_PENDING = 10_000
 _METADATA = "tieline.dev/"
 SETTINGS = f"{_METADATA}settings"
 """The metadata of a stream with the fingerprint of what it and its account were made from."""
 _FINGERPRINT = 16
-_MAX_CONNECTIONS = 1000
+_MAX_CONNECTIONS = 120
+"""Twice the most pods of an environment, as in a rollout, and some for API and operator."""
 _MAX_SUBSCRIPTIONS = 10_000
 _MAX_STREAMS = 4
 _MAX_CONSUMERS = 2
@@ -111,6 +114,7 @@ def environment_streams(streams: EventStreams, limits: StreamLimits) -> Sequence
             retention=RetentionPolicy.WORK_QUEUE,
             discard=DiscardPolicy.OLD,
             allow_msg_schedules=True,
+            duplicate_window=_DUPLICATES.total_seconds(),
             allow_rollup_hdrs=True,
             metadata={MAX_BYTES: str(limits.later_bytes)},
         ),
@@ -121,6 +125,7 @@ def environment_streams(streams: EventStreams, limits: StreamLimits) -> Sequence
             discard=DiscardPolicy.NEW,
             max_msgs_per_subject=1,
             max_bytes=limits.runs_bytes,
+            duplicate_window=_NO_DUPLICATES.total_seconds(),
             allow_msg_ttl=True,
         ),
         StreamConfig(
@@ -130,6 +135,7 @@ def environment_streams(streams: EventStreams, limits: StreamLimits) -> Sequence
             discard=DiscardPolicy.NEW,
             max_msgs_per_subject=1,
             max_bytes=limits.dead_letters_bytes,
+            duplicate_window=_NO_DUPLICATES.total_seconds(),
             max_age=limits.dead_letters_age.total_seconds(),
         ),
     )
@@ -144,6 +150,7 @@ def history_streams(organisation: str, limits: StreamLimits) -> Sequence[StreamC
             retention=RetentionPolicy.LIMITS,
             discard=DiscardPolicy.OLD,
             max_bytes=limits.history_bytes,
+            duplicate_window=_NO_DUPLICATES.total_seconds(),
             max_age=limits.history_age.total_seconds(),
         ),
     )

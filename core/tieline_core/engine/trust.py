@@ -27,6 +27,24 @@ _PLATFORM = "tieline"
 _API = "api"
 _ENCRYPTION_KEY_BYTES = 32
 _FINGERPRINT_BYTES = 8
+_JETSTREAM = "$JS.API"
+_REFUSED = "refused"
+_MANAGEMENT = (
+    "STREAM.CREATE",
+    "STREAM.UPDATE",
+    "STREAM.DELETE",
+    "STREAM.RESTORE",
+    "STREAM.SNAPSHOT",
+    "STREAM.LEADER",
+    "STREAM.PEER",
+    "CONSUMER.CREATE",
+    "CONSUMER.DURABLE",
+    "CONSUMER.DELETE",
+    "CONSUMER.PAUSE",
+    "CONSUMER.RESET",
+    "CONSUMER.UNPIN",
+    "CONSUMER.LEADER",
+)
 
 
 class InvalidTrustError(ValueError):
@@ -132,7 +150,12 @@ class EngineTrust:
         Users that one of ``previous_signers`` signed stay valid.
         """
         system = account_jwt(
-            self.operator, self.system.public_key, name="SYS", at=at, limits=AccountLimits(disk_bytes=0)
+            self.operator,
+            self.system.public_key,
+            name="SYS",
+            at=at,
+            limits=AccountLimits(disk_bytes=0),
+            mappings=_management_mappings(management_prefix(self.api)),
         )
         platform = account_jwt(
             self.operator,
@@ -145,6 +168,11 @@ class EngineTrust:
         )
         return {self.system.public_key: system, self.account.public_key: platform}
 
+    @property
+    def management_prefix(self) -> str:
+        """A secret: the prefix of JetStream's API by which streams and consumers are managed."""
+        return management_prefix(self.api)
+
     def environment_account(self, streams: EventStreams) -> str:
         """The public key of an environment's account."""
         return environment_account(self.account.public_key, streams)
@@ -156,14 +184,18 @@ class EngineTrust:
         *,
         at: datetime,
         previous_signers: Sequence[str] = (),
+        tags: Sequence[str] = (),
+        revoked_until: datetime | None = None,
     ) -> str:
-        """The JWT of an environment's account."""
+        """The JWT of an environment's account. ``tags`` are texts in lower case."""
         return account_jwt(
             self.operator,
             self.environment_account(streams),
-            name=f"{streams.organisation}.{streams.environment}",
+            name=account_name(streams),
             at=at,
             limits=limits,
+            tags=tags,
+            revoked_until=revoked_until,
             **self._environment(streams, previous_signers),
         )
 
@@ -202,6 +234,26 @@ class EngineTrust:
     ) -> str:
         """A credentials file for a user of the platform's account, with a new key. A secret."""
         return self.users.credentials(name, at=at, expires=expires, permissions=permissions)
+
+
+def account_name(streams: EventStreams) -> str:
+    """The name of an environment's account."""
+    return f"{streams.organisation}.{streams.environment}"
+
+
+def management_prefix(api: KeyPair) -> str:
+    """The prefix of JetStream's API that ``EngineTrust.management_prefix`` is, by the key of the API. A secret."""
+    return f"{_JETSTREAM}.{api.derived('jetstream management').public_key}"
+
+
+def _management_mappings(prefix: str) -> dict[str, str]:
+    """Has streams and consumers managed by a prefix alone that pods do not know.
+
+    The requests of all accounts to JetStream's API come by the system account, whose mappings count for those too that
+    the server sends to a reply subject.
+    """
+    refused = {f"{_JETSTREAM}.{subject}.>": f"{_REFUSED}.{subject}.>" for subject in _MANAGEMENT}
+    return {**refused, f"{prefix}.>": f"{_JETSTREAM}.>"}
 
 
 def _api_permissions(streams: EventStreams) -> Permissions:

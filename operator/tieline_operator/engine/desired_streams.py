@@ -89,8 +89,15 @@ class KnownStreams:
             return True
         if stream.name == history_stream(owner.organisation):
             return stream.name in self._histories or owner.namespace in self._unlabelled
-        owners = self._environments.get(environment_of(stream.name), set())
-        return owner.organisation in owners or None in owners
+        return self._has(owner.organisation, environment_of(stream.name))
+
+    def has_environment(self, streams: EventStreams, namespace: str) -> bool:
+        """Whether an environment exists, whose account says that its namespace is this one."""
+        return self._has(streams.organisation, streams.environment)
+
+    def _has(self, organisation: str, environment: str) -> bool:
+        owners = self._environments.get(environment, set())
+        return organisation in owners or None in owners
 
 
 def _environment_ids(project: Object) -> Iterator[str]:

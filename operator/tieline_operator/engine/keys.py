@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from tieline_core.engine.server_config import EngineConfig
 from tieline_core.engine.streams import StreamLimits, account_limits, environment_streams, fingerprint
@@ -29,6 +30,7 @@ PREVIOUS_SIGNER = "previous-signer"
 RELEASE_ID = "release-id"
 CONFIG_FILE = "nats.conf"
 _STORAGE = "/data"
+_RELEASE_TAG, _NAMESPACE_TAG = "release:", "namespace:"
 _API_USER = "api"
 _PUBLIC_KEY = re.compile(r"A[A-Z2-7]{55}")
 _LABELS = {
@@ -58,11 +60,36 @@ class EngineKeys:
         """Signs users of the platform's account, and leads to those of environments' accounts."""
         return self.trust.users
 
-    def environment_jwt(self, streams: EventStreams, limits: StreamLimits, at: datetime) -> str:
-        """The JWT of an environment's account."""
+    def environment_jwt(
+        self,
+        streams: EventStreams,
+        limits: StreamLimits,
+        namespace: str,
+        at: datetime,
+        *,
+        revoked_until: datetime | None = None,
+    ) -> str:
+        """The JWT of an environment's account, with tags that say whose it is."""
         return self.trust.environment_jwt(
-            streams, account_limits(limits), at=at, previous_signers=self.previous_signers
+            streams,
+            account_limits(limits),
+            at=at,
+            previous_signers=self.previous_signers,
+            tags=[f"{_RELEASE_TAG}{self.release.lower()}", f"{_NAMESPACE_TAG}{namespace}"],
+            revoked_until=revoked_until,
         )
+
+    def owned_environment(self, account: str, claims: Mapping[str, Any]) -> tuple[EventStreams, str] | None:
+        """The environment of an account, and its namespace; None for one that this installation has not made."""
+        organisation, _, environment = str(claims.get("name")).partition(".")
+        streams = EventStreams(organisation, environment)
+        tags = (claims.get("nats") or {}).get("tags") or ()
+        namespaces = [tag.removeprefix(_NAMESPACE_TAG) for tag in tags if tag.startswith(_NAMESPACE_TAG)]
+        if f"{_RELEASE_TAG}{self.release.lower()}" not in tags or len(namespaces) != 1:
+            return None
+        if self.trust.environment_account(streams) != account:
+            return None
+        return streams, namespaces[0]
 
     def environment_settings(self, streams: EventStreams, limits: StreamLimits) -> str:
         """The fingerprint of an environment's account and streams."""

@@ -3,17 +3,26 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from nats.aio.client import Client
 from nats.js import JetStreamContext
 from nats.js.errors import NotFoundError
 
-from tieline_core.engine.accounts import StreamFacts, delete_accounts, ensure_account, list_streams
+from tieline_core.engine.accounts import (
+    StreamFacts,
+    account_claims_of,
+    delete_accounts,
+    ensure_account,
+    list_accounts,
+    list_streams,
+    push_account,
+)
 from tieline_core.engine.streams import (
+    ForeignStreamError,
     StreamLimits,
     StreamOwner,
     ensure_environment,
@@ -46,6 +55,8 @@ GONE_SECONDS = 3600.0
 """How long an environment must have been gone until its streams are deleted."""
 _ENSURE_SECONDS = 30.0
 _REQUEST_SECONDS = 10.0
+_JUST_SIGNED = timedelta(minutes=1)
+"""Users that were signed in this time stay valid where all earlier ones are revoked: the operator is one of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,14 +156,17 @@ class StreamReconciler:
         if not key.secret:
             settings = _history_settings(organisation, limits)
             async with self._open(keys.signer) as client:
-                await ensure_history(_jetstream(client), organisation, limits, owner, settings=settings)
+                await ensure_history(_jetstream(client, keys), organisation, limits, owner, settings=settings)
         elif (streams := streams_of(self._listers, key)) is not None:
             account = keys.signer.of_environment(streams)
-            jwt = keys.environment_jwt(streams, limits, datetime.now(UTC))
+            jwt = keys.environment_jwt(streams, limits, key.namespace, datetime.now(UTC))
+            claims = await account_claims_of(system, account.account)
+            if claims is not None and keys.owned_environment(account.account, claims) is None:
+                raise ForeignStreamError("The environment's account belongs to another installation")
             await ensure_account(system, account.account, jwt)
             settings = keys.environment_settings(streams, limits)
             async with self._open(account) as client:
-                await ensure_environment(_jetstream(client), streams, limits, owner, settings=settings)
+                await ensure_environment(_jetstream(client, keys), streams, limits, owner, settings=settings)
 
     def _log_failure(self, key: StreamKey, error: Exception) -> None:
         problem = str(error) or type(error).__name__
@@ -174,7 +188,6 @@ class StreamReconciler:
             ours = {one.name: one for one in found if _is_ours(one, keys)}
             missing = self._repair(keys, ours)
             self._forget_failures()
-            await self._collect_garbage(system, keys, ours)
         except Exception as error:
             problem = str(error) or type(error).__name__
             level = logging.DEBUG if problem == self._survey_problem else logging.WARNING
@@ -188,6 +201,12 @@ class StreamReconciler:
             missing=missing,
             foreign=len(found) - len(ours),
         )
+        try:
+            await self._collect_garbage(system, keys, ours)
+        except Exception as error:
+            logger.warning(
+                "The accounts of the event engine cannot be listed: %s", str(error) or type(error).__name__
+            )
 
     def _repair(self, keys: EngineKeys, ours: Mapping[str, StreamFacts]) -> int:
         missing = 0
@@ -223,36 +242,80 @@ class StreamReconciler:
     async def _collect_garbage(
         self, system: Client, keys: EngineKeys, ours: Mapping[str, StreamFacts]
     ) -> None:
-        """Deletes the streams of environments and organisations that have been gone for an hour."""
+        """Deletes what environments and organisations have left that have been gone for an hour."""
         if not self._healthy():
             return
         known, now = KnownStreams(self._listers), self._now()
-        gone = {
+        histories = {
             name
             for name, stream in ours.items()
             if stream.owner
-            and (not self._namespaces or stream.owner.namespace in self._namespaces)
+            and environment_by_name(name) is None
+            and self._serves(stream.owner.namespace)
             and stream not in known
         }
+        accounts = {
+            account: (streams, namespace)
+            for account, (streams, namespace) in (await self._unwanted_accounts(system, keys)).items()
+            if self._serves(namespace) and not known.has_environment(streams, namespace)
+        }
+        gone = {*histories, *accounts}
         self._gone = {name: self._gone.get(name, now) for name in gone}
         due = sorted(name for name, since in self._gone.items() if now - since >= GONE_SECONDS)
-        by_account: dict[EventStreams | None, list[str]] = {}
         for name in due:
-            by_account.setdefault(environment_by_name(name), []).append(name)
-        for streams, names in by_account.items():
-            signer = keys.signer.of_environment(streams) if streams else keys.signer
-            await self._delete_streams(signer, names)
-            if streams and not any(
-                one.account == signer.account for one in ours.values() if one.name not in names
-            ):
-                at = datetime.now(UTC)
-                await delete_accounts(system, keys.trust.deletion_jwt([signer.account], at=at))
+            try:
+                if name in accounts:
+                    await self._delete_account(system, keys, name, *accounts[name])
+                else:
+                    await self._delete_streams(keys, keys.signer, [name])
+            except Exception as error:
+                logger.warning(
+                    "What a deleted environment has left in the event engine cannot be deleted, trying again: %s",
+                    str(error) or type(error).__name__,
+                    extra={"left": name},
+                )
 
-    async def _delete_streams(self, signer: AccountSigner, names: Iterable[str]) -> None:
+    def _serves(self, namespace: str) -> bool:
+        return not self._namespaces or namespace in self._namespaces
+
+    async def _unwanted_accounts(
+        self, system: Client, keys: EngineKeys
+    ) -> Mapping[str, tuple[EventStreams, str]]:
+        """Accounts of this installation whose environments have no credentials, with environment and namespace."""
+        wanted = {keys.signer.of_environment(one).account for one in environments(self._listers).values()}
+        wanted |= {keys.signer.account, keys.trust.system.public_key}
+        found = {}
+        for account in await list_accounts(system):
+            if account in wanted:
+                continue
+            claims = await account_claims_of(system, account)
+            if claims is not None and (owned := keys.owned_environment(account, claims)):
+                found[account] = owned
+        return found
+
+    async def _delete_account(
+        self, system: Client, keys: EngineKeys, account: str, streams: EventStreams, namespace: str
+    ) -> None:
+        """Cuts off whoever is still connected, and deletes all that is in the account, and the account."""
+        now = datetime.now(UTC)
+        revoked = keys.environment_jwt(
+            streams, self._limits, namespace, now, revoked_until=now - _JUST_SIGNED
+        )
+        await push_account(system, revoked)
+        await self._delete_streams(keys, keys.signer.of_environment(streams), None)
+        await delete_accounts(system, keys.trust.deletion_jwt([account], at=datetime.now(UTC)))
+
+    async def _delete_streams(
+        self, keys: EngineKeys, signer: AccountSigner, names: Sequence[str] | None
+    ) -> None:
+        """Deletes streams of an account; None: all of them."""
         async with self._open(signer) as client:
+            jetstream = _jetstream(client, keys)
+            if names is None:
+                names = [str(one.config.name) for one in await jetstream.streams_info()]
             for name in names:
                 try:
-                    await _jetstream(client).delete_stream(name)
+                    await jetstream.delete_stream(name)
                 except NotFoundError:
                     continue
                 logger.info("Deleted a stream whose environment is gone", extra={"stream": name})
@@ -283,8 +346,8 @@ def _history_settings(organisation: str, limits: StreamLimits) -> str:
     return fingerprint(history_streams(organisation, limits), limits)
 
 
-def _jetstream(client: Client) -> JetStreamContext:
-    return client.jetstream(timeout=_REQUEST_SECONDS)
+def _jetstream(client: Client, keys: EngineKeys) -> JetStreamContext:
+    return client.jetstream(prefix=keys.trust.management_prefix, timeout=_REQUEST_SECONDS)
 
 
 def age(moment: datetime | None) -> float:

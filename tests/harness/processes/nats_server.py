@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,11 +124,17 @@ class NatsServer:
 
     async def admin(self, **options: Any) -> Client:
         """A client with all rights in the platform's account."""
-        return await self.client(None, **options)
+        return self._managing(await self.client(None, **options))
 
     async def environment(self, streams: EventStreams, **options: Any) -> Client:
         """A client with all rights in an environment's account, once that was made."""
-        return await self.client(None, signer=self.trust.users.of_environment(streams), **options)
+        signer = self.trust.users.of_environment(streams)
+        return self._managing(await self.client(None, signer=signer, **options))
+
+    def _managing(self, client: Client) -> Client:
+        """The client, whose JetStream contexts may manage streams and consumers."""
+        client.jetstream = partial(client.jetstream, prefix=self.trust.management_prefix)  # type: ignore[method-assign]
+        return client
 
     async def pod(self, streams: EventStreams, **options: Any) -> Client:
         """A client with the rights of an environment's pods."""

@@ -36,7 +36,7 @@ async def replica(
     server: NatsServer, folder: Path, *, serves: Callable[[str], bool] = lambda _: True
 ) -> AsyncIterator[Replica]:
     """A replica with its files in ``folder``."""
-    engine = Engine(server.url, str(server.credentials_file()))
+    engine = Engine(server.url, str(server.credentials_file()), str(server.api_seed_file()))
     signer = EnvironmentSigner(server.credentials_file(), server.api_seed_file())
     environments = EnvironmentEngines(engine, signer)
     index = RunIndex(folder / "runs.db", max_bytes=64 << 20)

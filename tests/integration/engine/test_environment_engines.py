@@ -52,7 +52,7 @@ async def engines(
     server: NatsServer, *, most: int = MOST_CONNECTIONS, idle_seconds: float = 180.0, seed: Path | None = None
 ) -> AsyncIterator[EnvironmentEngines]:
     """Connected to the platform's account."""
-    platform = Engine(server.url, str(server.credentials_file()))
+    platform = Engine(server.url, str(server.credentials_file()), str(server.api_seed_file()))
     signer = EnvironmentSigner(server.credentials_file(), seed or server.api_seed_file())
     found = EnvironmentEngines(platform, signer, most=most, idle_seconds=idle_seconds)
     await platform.start()

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import nats.errors
@@ -15,7 +16,7 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from tests.harness.processes.nats_server import NatsServer
+from tests.harness.processes.nats_server import NatsServer, running_nats_server
 from tieline_core.engine.accounts import list_streams
 from tieline_core.engine.claims import Permissions
 from tieline_core.engine.streams import StreamLimits, ensure_history
@@ -337,26 +338,49 @@ async def test_only_its_history_leaves_a_pods_account_and_the_answer_comes_back(
     assert {name for name in after if after[name] != before[name]} == {history_stream(ORGANISATION)}
 
 
-async def test_a_pod_cannot_make_its_account_larger(engine: NatsServer, pod: Pod) -> None:
-    """By a reply subject it reaches the management of its own account, which has limits."""
-    jetstream, run = pod.client.jetstream(), new_id()
-    for number in range(3):
-        config = {"name": f"more{number}", "subjects": [f"more{number}"], "storage": "file"}
-        await jetstream.publish(OWN.step(run, "create", number), json.dumps(config).encode())
-        stored = f"$JS.API.DIRECT.GET.{OWN.runs}.{OWN.step(run, 'create', number)}"
-        await pod.client.publish(stored, b"", reply=f"$JS.API.STREAM.CREATE.more{number}")
+async def _by_reply(pod: Pod, subject: str, body: Any) -> None:
+    """Has the server publish to a subject that the pod may not publish to."""
+    run = new_id()
+    await pod.client.jetstream().publish(OWN.step(run, "body", 1), json.dumps(body).encode() if body else b"")
+    await pod.client.publish(f"$JS.API.DIRECT.GET.{OWN.runs}.{OWN.step(run, 'body', 1)}", b"", reply=subject)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_pod_manages_no_streams_or_consumers_of_its_account_either(
+    tmp_path: Path, restarted: bool
+) -> None:
+    """Requests that cost the server much would hold up all others, whose accounts share its API."""
     huge = {"name": OWN.runs, "subjects": OWN.runs_subjects, "storage": "file", "max_bytes": 1 << 40}
-    await jetstream.publish(OWN.step(run, "update", 1), json.dumps(huge).encode())
-    stored = f"$JS.API.DIRECT.GET.{OWN.runs}.{OWN.step(run, 'update', 1)}"
-    await pod.client.publish(stored, b"", reply=f"$JS.API.STREAM.UPDATE.{OWN.runs}")
-    await pod.client.flush()
-    await asyncio.sleep(0.2)
-    client = await engine.environment(OWN)
-    try:
+    consumer = {"stream_name": OWN.queue, "config": {"durable_name": "mine", "ack_policy": "none"}}
+    attempts: list[tuple[str, Any]] = [
+        (f"STREAM.DELETE.{OWN.dead_letters}", None),
+        ("STREAM.CREATE.more", {"name": "more", "subjects": ["more"], "storage": "file"}),
+        (f"STREAM.UPDATE.{OWN.runs}", huge),
+        (f"STREAM.RESTORE.{OWN.dead_letters}", {"config": huge}),
+        (f"STREAM.SNAPSHOT.{OWN.queue}", {"deliver_subject": f"{OWN.inbox}.snapshot"}),
+        (f"CONSUMER.CREATE.{OWN.queue}", consumer),
+        (f"CONSUMER.CREATE.{OWN.queue}.mine", consumer),
+        (f"CONSUMER.DURABLE.CREATE.{OWN.queue}.mine", consumer),
+        (f"CONSUMER.DELETE.{OWN.queue}.{PODS}", None),
+    ]
+    with running_nats_server(tmp_path) as engine:
+        await engine.make_environment(OWN, LIMITS)
+        if restarted:
+            engine.stop()
+            engine.start()
+        pod = Pod()
+        await pod.connect(engine)
+        for subject, body in attempts:
+            await _by_reply(pod, f"$JS.API.{subject}", body)
+        await pod.client.flush()
+        await asyncio.sleep(0.2)
+        assert pod.refused == []
+        await pod.client.close()
+        client = await engine.environment(OWN)
         own = client.jetstream()
         assert {one.config.name for one in await own.streams_info()} == set(OWN.names)
         assert (await own.stream_info(OWN.runs)).config.max_bytes == LIMITS.runs_bytes
-    finally:
+        assert [one.name for one in await own.consumers_info(OWN.queue)] == [PODS]
         await client.close()
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -270,6 +270,35 @@ async def test_streams_of_a_deleted_project_go_an_hour_later_and_no_earlier(engi
         pod = await engine.pod(gone, allow_reconnect=False)
         await pod.jetstream().publish(gone.event("orders", "run1"), b"x")
         await pod.close()
+
+
+async def test_pods_of_a_deleted_environment_cannot_keep_it_nor_stop_that_others_are_deleted(
+    engine: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their credentials are valid for weeks, and an account takes a limited number of connections."""
+    monkeypatch.setattr("tieline_core.engine.streams._MAX_CONNECTIONS", 4)
+    monkeypatch.setattr("tieline_operator.engine.stream_reconciler._JUST_SIGNED", timedelta(seconds=1))
+    async with Operator(engine).at_work() as operator:
+        hostile, gone = operator.deploy("hostile"), operator.deploy("gone")
+        await until("connected", lambda: operator.connection.client)
+        await until("made", lambda: operator.streams.queue.idle)
+        pods = [await engine.pod(hostile, allow_reconnect=False) for _ in range(4)]
+        # Streams without an owner, as code with all rights could leave them.
+        admin = await engine.environment(gone)
+        for name in gone.names:
+            config = (await admin.jetstream().stream_info(name)).config
+            await admin.jetstream().update_stream(replace(config, metadata={}))
+        await admin.close()
+        operator.delete("hostile")
+        operator.delete("gone")
+        await asyncio.sleep(2.5)
+        for later in (0.0, GONE_SECONDS):
+            operator.now = later
+            await operator.streams.survey()
+        assert await names(engine) == {history_stream(ORGANISATION)}
+        accounts = await list_accounts(operator.connection.client)
+        assert set(accounts) == {engine.trust.account.public_key, engine.trust.system.public_key}
+        await until("they are cut off", lambda: not any(pod.is_connected for pod in pods))
 
 
 async def test_a_project_that_comes_back_within_the_hour_has_its_events(engine: NatsServer) -> None:

@@ -16,6 +16,7 @@ import pytest
 from tieline_core.engine.trust import EngineTrust
 from tieline_operator.engine_credentials import (
     INDEX,
+    PREFIX,
     archive,
     credentials_files,
     environment_accounts,
@@ -71,6 +72,7 @@ def test_each_account_has_a_file_with_all_rights_that_ends() -> None:
     trust = EngineTrust()
     files = made(trust, hours=2)
     index = [line.split("\t") for line in files.pop(INDEX).splitlines()]
+    assert files.pop(PREFIX) == f"{trust.management_prefix}\n"
     assert [line[0] for line in index] == list(files)
     assert [line[2:] for line in index] == [
         ["-", "-", "-"],
