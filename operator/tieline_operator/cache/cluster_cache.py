@@ -106,7 +106,7 @@ class ClusterCache:
     def build(cls, kube: Kube, namespaces: Sequence[str]) -> "ClusterCache":
         """Informers for the whole cluster, or for ``namespaces`` only."""
         by_resource = {
-            resource: _multi_namespace_informer(kube, resource, namespaces) for resource in _WATCHED
+            resource: _multi_namespace_informer(kube, resource, namespaces) for resource in WATCHED_RESOURCES
         }
         by_resource[r.NAMESPACES] = MultiNamespaceInformer(
             {None: Informer(kube, r.NAMESPACES, metadata_only=True, indexes=dict(INDEXERS[r.NAMESPACES]))}
@@ -202,7 +202,8 @@ class ClusterCache:
         return bool(found)
 
 
-_WATCHED = (*PRIMARY_RESOURCES, *CHILD_RESOURCES, r.PODS, r.CONFIG_MAPS, r.SECRETS)
+WATCHED_RESOURCES = (*PRIMARY_RESOURCES, *CHILD_RESOURCES, r.PODS, r.CONFIG_MAPS, r.SECRETS)
+"""Each has a watch in each watched namespace, or one in the cluster."""
 _LABELLED = frozenset((*CHILD_RESOURCES, r.PODS))
 
 

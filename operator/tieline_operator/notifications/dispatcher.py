@@ -34,10 +34,11 @@ from tieline_operator.reconcilers.notification.messages import Message
 
 logger = logging.getLogger(__name__)
 
-MAX_MESSAGES = 1000
-"""Beyond that a message is left to a later reconcile."""
+MAX_MESSAGES = 5000
+MAX_OF_CHANNEL = 100
+"""Beyond these a message is left to a later reconcile: a channel that fails leaves room for others."""
 _MAX_CHANNELS = 4096
-_AT_ONCE = 16
+_AT_ONCE = 64
 _PER_CHANNEL = 2
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 5.0, 600.0
 _NOT_LEADING_SECONDS = 5.0
@@ -116,8 +117,11 @@ class Dispatcher:
             pending = self._pending.get(identifier)
             if identifier in kept or (pending is not None and pending.message.channel == message.channel):
                 continue
-            if pending is None and len(self._pending) >= MAX_MESSAGES:
-                logger.warning("Too many notifications wait; the rest waits for the next reconcile")
+            if pending is None and not self._has_room(message.channel):
+                logger.warning(
+                    "Too many notifications wait; the rest waits for the next reconcile",
+                    extra={"object": f"{message.channel.namespace}/{message.channel.name}"},
+                )
                 break
             self._pending[identifier] = _Pending(owner, message)
             self._queue.add_after(identifier, 0)
@@ -137,6 +141,10 @@ class Dispatcher:
                 pending.failures = 0
                 self._queue.add_after(identifier, 0)
         return self._channels[channel].health
+
+    def _has_room(self, channel: Key) -> bool:
+        of_channel = sum(one.message.channel == channel for one in self._pending.values())
+        return len(self._pending) < MAX_MESSAGES and of_channel < MAX_OF_CHANNEL
 
     def _group(self, identifier: str) -> str:
         pending = self._pending.get(identifier)

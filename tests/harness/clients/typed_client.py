@@ -492,7 +492,82 @@ class Error(Strict):
     details: str | None = None
 
 
+class NotificationChannel(Strict):
+    id: Ulid
+    name: str
+    type: Literal["email", "webhook", "slack"]
+    config: Json
+    ready: bool | None = None
+    message: str
+    last_delivered_at: Time | None = None
+    created_at: Time
+    updated_at: Time
+
+
+class NotificationChannels(Strict):
+    total_count: int
+    items: list[NotificationChannel]
+    next: str | None = None
+    prev: str | None = None
+
+
+Event = Literal[
+    "run_dead",
+    "failure_rate",
+    "authorisation_needed",
+    "deploy_failed",
+    "environment_error",
+    "schedule_missed",
+]
+
+
+class Underscored(Strict):
+    model_config = ConfigDict(strict=True, extra="allow", alias_generator=None)
+
+
+class FailureRate(Underscored):
+    percent: int
+    minimum_runs: int
+
+
+class Incident(Underscored):
+    event: Event
+    subject: str | None = None
+    message: str
+    since: Time
+    notified_at: Time | None = None
+    ended_at: Time | None = None
+
+
+class Notification(Underscored):
+    id: Ulid
+    name: str
+    project_id: Ulid
+    channel_id: Ulid | None = None
+    environment_id: Ulid
+    events: list[Event]
+    failure_rate: FailureRate
+    incidents: list[Incident]
+    ready: bool | None = None
+    message: str
+    created_at: Time
+    updated_at: Time
+
+
+class Notifications(Strict):
+    total_count: int
+    items: list[Notification]
+    next: str | None = None
+    prev: str | None = None
+
+
 ANSWERS: Mapping[str, Any] = {
+    "createNotificationChannel": NotificationChannel,
+    "listNotificationChannels": NotificationChannels,
+    "createNotification": Notification,
+    "listNotifications": Notifications,
+    "createNotificationOfProject": Notification,
+    "listNotificationsOfProject": Notifications,
     "listSystems": Systems,
     "createSystem": System,
     "getSystem": System,

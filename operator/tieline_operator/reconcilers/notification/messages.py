@@ -108,11 +108,11 @@ class Message:
         project = f"/api/v2/o/{place.organisation_id}/projects/{place.project_id}"
         match self.event:
             case NotificationEvent.RUN_DEAD:
-                return f"{project}/runs?status=dead&env_id={place.environment_id}"
+                return f"{project}/runs?status=dead&project_env={place.environment}"
             case NotificationEvent.FAILURE_RATE:
-                return f"{project}/runs?status=failed&env_id={place.environment_id}"
+                return f"{project}/runs?status=failed&project_env={place.environment}"
             case NotificationEvent.SCHEDULE_MISSED:
-                return f"{project}/runs?env_id={place.environment_id}"
+                return f"{project}/runs?project_env={place.environment}"
             case NotificationEvent.AUTHORISATION_NEEDED:
                 return f"{project}/connections"
         return project
@@ -173,7 +173,7 @@ TITLES: Mapping[NotificationEvent, str] = {
     NotificationEvent.SCHEDULE_MISSED: "Schedule missed",
 }
 _NEXT_STEPS: Mapping[NotificationEvent, str] = {
-    NotificationEvent.RUN_DEAD: "Look at the dead runs, correct the cause, and replay or cancel them.",
+    NotificationEvent.RUN_DEAD: "Look at the dead runs, correct the cause, and replay or discard them.",
     NotificationEvent.FAILURE_RATE: "Look at the errors of the failed runs, and at what was deployed last.",
     NotificationEvent.AUTHORISATION_NEEDED: "Authorise the connection again, or replace its credential.",
     NotificationEvent.DEPLOY_FAILED: "Correct what the message names, and deploy again.",

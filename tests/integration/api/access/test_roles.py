@@ -7,6 +7,7 @@ import pytest
 
 from tests.harness.cluster.kubectl import Organisation
 from tests.integration.api.conftest import Client, Server
+from tests.integration.api.objects import make_project
 from tieline_api.handlers import OPERATIONS
 from tieline_api.http.operation import Operation
 from tieline_core.identity.ids import new_id
@@ -23,6 +24,7 @@ MAY = {
         getActivationConnection listConnectors getConnector listConnectorVersions getConnectorVersion
         listActions listTriggers listDefinitions getDefinition listProjectTraces getTrace
         listRuns listProjectRuns getRun
+        listNotificationChannels listNotifications listNotificationsOfProject
     """,
     "editor": """
         initialiseOAuth2 initialiseOAuth1 createConnection updateConnection deleteConnection linkConnection
@@ -32,6 +34,8 @@ MAY = {
         removeSystemFromEnvironmentByPut createUser deleteUser activateUser deleteActivation
         updateActivationVariables setActivationVariable updateStaticVariables
         replayRun cancelRun discardRun replayRuns cancelRuns discardRuns publishEvent
+        createNotificationChannel deleteNotificationChannel createNotification deleteNotification
+        createNotificationOfProject deleteNotificationOfProject
     """,
     "admin": """
         createSystem createSystemFromConnector updateSystem deleteSystem putAuthSchemeConfig
@@ -58,8 +62,12 @@ def test_every_operation_is_in_the_table() -> None:
     assert {operation.id for operation in OPERATIONS} <= LEAST.keys()
 
 
+# Where the project names the organisation, one that is not there is 404 to everybody.
+IN_ORGANISATION = [one for one in OPERATIONS if "{organisation_id}" in one.path]
+
+
 @pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+@pytest.mark.parametrize("operation", IN_ORGANISATION, ids=lambda operation: operation.id)
 def test_a_role_may_do_what_the_table_says(
     callers: dict[str, Client], operation: Operation, role: str
 ) -> None:
@@ -75,3 +83,24 @@ def test_a_role_may_do_what_the_table_says(
     else:
         assert answer.status not in (401, 403), answer.raw
         assert answer.status != 404 or "organisation " not in answer.json["message"].partition(",")[0][:24]
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize(
+    "operation", [one for one in OPERATIONS if one not in IN_ORGANISATION], ids=lambda operation: operation.id
+)
+def test_a_role_may_do_the_same_where_the_project_names_the_organisation(
+    callers: dict[str, Client], client: Client, operation: Operation, role: str
+) -> None:
+    path = operation.path.replace("{project_id}", make_project(client)["id"])
+    path = re.sub(r"\{\w+\}", lambda _: new_id(), path)
+    answer = callers[role].at(path, method=operation.method, body={})
+    if role == "none":
+        assert answer.status == 404
+        assert answer.json["message"].endswith("or it is not yours to see")
+    elif ROLES.index(role) < ROLES.index(LEAST[operation.id]):
+        assert (answer.status, answer.json["code"]) == (403, "forbidden")
+    else:
+        # What the path names is not there, or the body lacks something.
+        assert answer.status in (200, 404, 422), answer.raw
+        assert "not yours" not in answer.raw.decode()

@@ -44,7 +44,7 @@ def test_an_example_does_what_it_shows(
         paths["dynamic_id"] = paths[
             "template_id"
         ]  # a static one, which the connection is linked with already
-    if "environmentId" in example:
+    if "environmentId" in example or "environment_id" in example:
         paths["project_id"] = paths["new_project_id"]
     if operation.startswith("removeSystem"):
         project = {"id": paths["project_id"]}
@@ -94,6 +94,7 @@ def _with_ids(example: Any, paths: Json) -> Any:
         (examples.ORGANISATION_ID, paths["organisation_id"]),
         (examples.SYSTEM_ID, paths.get("system_id", "")),
         (examples.ENVIRONMENT_ID, paths.get("new_environment_id", "")),
+        (examples.CHANNEL_ID, paths.get("channel_id", "")),
         (examples.TEMPLATE_ID, paths.get("dynamic_id", "")),
         ("customer-17", paths.get("new_user", "") if "userId" in example else f"customer-{new_id()}"),
     ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
@@ -15,9 +16,12 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from standardwebhooks import Webhook, WebhookVerificationError
+from yarl import URL
 
 from tests.unit.operator.notifications.messages_made import PLACE, message
+from tieline_api.handlers import OPERATIONS
 from tieline_core.resources.notification_channels import WebhookChannel
+from tieline_core.resources.notifications import NotificationEvent
 from tieline_operator.notifications import http_post, slack, webhook
 from tieline_operator.notifications.errors import DeliveryError
 from tieline_operator.reconcilers.notification.messages import Phase
@@ -176,3 +180,17 @@ async def test_a_message_says_what_where_since_when_and_what_next() -> None:
     assert resolved.startswith("Resolved: Deploy failed: Order sync / production")
     assert "Until: 2026-11-21T12:05:00Z" in resolved
     assert "Next:" not in resolved
+
+
+@pytest.mark.parametrize("event", NotificationEvent)
+def test_the_path_in_a_message_is_one_of_the_rest_api(event: NotificationEvent) -> None:
+    path = URL(message(event=event).path)
+    known = {
+        re.sub(r"\{\w+\}", "*", one.path): one.query
+        for one in OPERATIONS
+        if one.method == "GET" and "{organisation_id}" in one.path
+    }
+    pattern = path.path.replace(PLACE.organisation_id, "*").replace(PLACE.project_id, "*")
+    assert pattern in known
+    query = known[pattern]
+    assert set(path.query) <= set(query.model_fields if query else ())

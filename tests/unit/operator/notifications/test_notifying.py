@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from tests.unit.operator import objects as o
+from tests.unit.operator.notifications.messages_made import message
 from tests.unit.operator.notifications.notified_world import NotifiedWorld, signing_secret
 from tests.unit.operator.reconcile_loop import crashed
 from tieline_core.kubernetes import Change
@@ -16,6 +18,7 @@ from tieline_core.kubernetes import resources as r
 from tieline_core.resources.notifications import NotificationEvent
 from tieline_operator.apply.plan import Key
 from tieline_operator.cache.event_mapping import keys_to_enqueue
+from tieline_operator.notifications.dispatcher import MAX_OF_CHANNEL
 from tieline_operator.notifications.errors import DeliveryError
 from tieline_operator.reconcilers.notification.detection import RunCounts
 from tieline_operator.reconcilers.notification.incidents import ERROR_SECONDS, RECOVERY_SECONDS
@@ -378,3 +381,25 @@ async def test_a_change_of_a_projects_state_concerns_its_notifications() -> None
     keys = keys_to_enqueue(there.world, r.PROJECTS, Change(old=old, new=new))
     assert keys == {Key("Notification", o.NAMESPACE, "tell-ops")}
     assert keys_to_enqueue(there.world, r.PROJECTS, Change(old=old, new=dict(old))) == set()
+
+
+async def test_a_channel_that_fails_leaves_room_for_others() -> None:
+    there = NotifiedWorld()
+    known: list[str] = []
+
+    def many(channel: str, count: int) -> None:
+        owner = Key("Notification", o.NAMESPACE, f"of-{channel}")
+        found = [
+            replace(
+                message(), id=f"{channel}-{number}", channel=Key("NotificationChannel", o.NAMESPACE, channel)
+            )
+            for number in range(count)
+        ]
+        there.dispatcher.deliver(owner, found, known=known)
+
+    many("broken", 3 * MAX_OF_CHANNEL)
+    assert len(there.dispatcher) == MAX_OF_CHANNEL
+    many("other", 2)
+    assert len(there.dispatcher) == MAX_OF_CHANNEL + 2
+    many("broken", 0)
+    assert len(there.dispatcher) == 2
