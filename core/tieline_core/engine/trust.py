@@ -170,7 +170,10 @@ class EngineTrust:
 
     @property
     def management_prefix(self) -> str:
-        """A secret: the prefix of JetStream's API by which streams and consumers are managed."""
+        """A secret: the prefix of JetStream's API by which streams and consumers are managed.
+
+        Messages cannot be fetched or read by it: consumers and streams listen in their accounts for that.
+        """
         return management_prefix(self.api)
 
     def environment_account(self, streams: EventStreams) -> str:

@@ -301,7 +301,7 @@ def _is_reconciled(obj: Mapping[str, Any]) -> bool:
 def _run_counts(config: Config, cache: ClusterCache, engine: EngineService) -> RunHistoryCounts:
     return RunHistoryCounts(
         cache,
-        signer=lambda: engine.signer,
+        trust=lambda: engine.trust,
         open_account=lambda signer: account_client(config.engine_url, signer),
     )
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from tieline_core.engine.trust import AccountSigner
+from tieline_core.engine.trust import AccountSigner, EngineTrust
 from tieline_core.identity.owner_references import controller_of
 from tieline_core.kubernetes import Change, Kube
 from tieline_core.kubernetes.resources import ENGINE_SECRETS
@@ -80,6 +80,11 @@ class EngineService:
         """Signs the credentials of pods."""
         return self._keys.signer
 
+    @property
+    def trust(self) -> EngineTrust | None:
+        """The engine's keys."""
+        return self._keys.keys.trust if self._keys.keys else None
+
     def level(self, namespace: str, secret: str) -> QueueLevel | None:
         """How full an environment's queue is, by the Secret with its credentials; None while it is not known."""
         return self._levels.get(namespace, secret)
@@ -139,7 +144,7 @@ class EngineService:
             self._streams.changed(change)
 
     def _system_users(self) -> AccountSigner | None:
-        return self._keys.keys.trust.system_users if self._keys.keys else None
+        return self.trust.system_users if self.trust else None
 
     def _on_keys_changed(self) -> None:
         self._keys_changed()

@@ -20,7 +20,7 @@ from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.errors import NotFoundError
 
-from tieline_core.engine.trust import AccountSigner
+from tieline_core.engine.trust import AccountSigner, EngineTrust
 from tieline_core.identity.ids import environment_id, object_id
 from tieline_core.kubernetes.resources import NAMESPACES, NOTIFICATIONS, PROJECTS
 from tieline_core.resources.notifications import NotificationEvent
@@ -56,6 +56,14 @@ class _Ended:
     failed: bool
 
 
+@dataclass(frozen=True)
+class _History:
+    """JetStream of the platform's account: messages do not come by the prefix by which consumers are managed."""
+
+    reading: JetStreamContext
+    managing: JetStreamContext
+
+
 @dataclass
 class EnvironmentRuns:
     """The ended runs of an environment within the window."""
@@ -87,14 +95,14 @@ class RunHistoryCounts:
         self,
         listers: Listers,
         *,
-        signer: Callable[[], AccountSigner | None],
+        trust: Callable[[], EngineTrust | None],
         open_account: Callable[[AccountSigner], AbstractAsyncContextManager[Client]],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``signer`` is of the platform's account, None while it is not known."""
+        """``trust`` has the engine's keys, None while they are not known."""
         self._listers = listers
-        self._signer = signer
+        self._trust = trust
         self._open = open_account
         self._now = now
         self._clock = clock
@@ -124,13 +132,17 @@ class RunHistoryCounts:
         """Reads what is new in the histories of organisations that have notifications about failures."""
         wanted = self._wanted()
         self._forget(wanted)
-        signer = self._signer()
-        if not wanted or signer is None:
+        trust = self._trust()
+        if not wanted or trust is None:
             return
         try:
-            async with asyncio.timeout(_TOTAL_SECONDS), self._open(signer) as client:
+            async with asyncio.timeout(_TOTAL_SECONDS), self._open(trust.users) as client:
+                history = _History(
+                    client.jetstream(timeout=_FETCH_SECONDS),
+                    client.jetstream(prefix=trust.management_prefix, timeout=_FETCH_SECONDS),
+                )
                 for name, environments in wanted.items():
-                    await self._read(client.jetstream(timeout=_FETCH_SECONDS), name, environments)
+                    await self._read(history, name, environments)
         except Exception as error:
             problem = str(error) or type(error).__name__
             level = logging.DEBUG if problem == self._problem else logging.WARNING
@@ -164,9 +176,7 @@ class RunHistoryCounts:
         for name in self._after.keys() - wanted.keys():
             del self._after[name]
 
-    async def _read(
-        self, jetstream: JetStreamContext, name: str, environments: Sequence[EventStreams]
-    ) -> None:
+    async def _read(self, history: _History, name: str, environments: Sequence[EventStreams]) -> None:
         """Reads what is new of an organisation; all of the window where an environment is new."""
         new = [streams for streams in environments if streams not in self._environments]
         after = None if new else self._after.get(name)
@@ -175,7 +185,7 @@ class RunHistoryCounts:
         }
         last = after or 0
         for subjects in _chunks(list(runs)):
-            async for message in self._messages(jetstream, name, subjects, after):
+            async for message in self._messages(history, name, subjects, after):
                 sequence = message.metadata.sequence
                 last = max(last, sequence.stream if sequence else 0)
                 if message.subject in runs:
@@ -185,14 +195,14 @@ class RunHistoryCounts:
         self._polled[name] = self._clock()
 
     async def _messages(
-        self, jetstream: JetStreamContext, name: str, subjects: Sequence[str], after: int | None
+        self, history: _History, name: str, subjects: Sequence[str], after: int | None
     ) -> AsyncIterator[Msg]:
         stream = history_stream(name)
         try:
-            consumer = await jetstream.add_consumer(stream, self._consumer(subjects, after))
+            consumer = await history.managing.add_consumer(stream, self._consumer(subjects, after))
         except NotFoundError:
             return  # nothing of the organisation has run yet
-        subscription = await jetstream.pull_subscribe_bind(consumer=consumer.name, stream=stream)
+        subscription = await history.reading.pull_subscribe_bind(consumer=consumer.name, stream=stream)
         left = min(int(consumer.num_pending or 0), _MAX_MESSAGES)
         try:
             while left > 0:
@@ -205,7 +215,7 @@ class RunHistoryCounts:
         finally:
             with suppress(nats.errors.Error, NotFoundError, OSError):
                 await subscription.unsubscribe()
-                await jetstream.delete_consumer(stream, consumer.name)
+                await history.managing.delete_consumer(stream, consumer.name)
 
     def _consumer(self, subjects: Sequence[str], after: int | None) -> ConsumerConfig:
         start = self._now() - _WINDOW

@@ -45,7 +45,7 @@ async def test_runs_are_counted_once_within_the_window(engine: NatsServer) -> No
     moment, clock = datetime.now(UTC), 0.0
     counting = RunHistoryCounts(
         world,
-        signer=lambda: engine.trust.users,
+        trust=lambda: engine.trust,
         open_account=lambda signer: account_client([engine.url], signer),
         now=lambda: moment,
         clock=lambda: clock,
@@ -76,7 +76,7 @@ async def test_runs_are_counted_once_within_the_window(engine: NatsServer) -> No
     # Another leader reads the window anew.
     second = RunHistoryCounts(
         world,
-        signer=lambda: engine.trust.users,
+        trust=lambda: engine.trust,
         open_account=lambda signer: account_client([engine.url], signer),
     )
     await second.poll()
@@ -92,7 +92,7 @@ async def test_runs_are_counted_once_within_the_window(engine: NatsServer) -> No
 async def test_nothing_is_asked_where_nobody_wants_to_know(engine: NatsServer) -> None:
     world = FakeCluster(PROJECT, o.notification(events=["deploy_failed"]))
     world.put(r.NAMESPACES, o.namespace())
-    counting = RunHistoryCounts(world, signer=lambda: engine.trust.users, open_account=_fails)
+    counting = RunHistoryCounts(world, trust=lambda: engine.trust, open_account=_fails)
     await counting.poll()
     assert counting.counts(o.NAMESPACE, ENVIRONMENT) is None
 
@@ -117,7 +117,7 @@ async def test_many_messages_are_read_in_batches(engine: NatsServer) -> None:
     await admin.close()
     counting = RunHistoryCounts(
         world,
-        signer=lambda: engine.trust.users,
+        trust=lambda: engine.trust,
         open_account=lambda signer: account_client([engine.url], signer),
     )
     await counting.poll()
