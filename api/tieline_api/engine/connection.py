@@ -74,6 +74,7 @@ class Engine(EngineRequests):
         if credentials_file:
             path = Path(credentials_file)
             self._user = ConnectingUser(lambda: read_credentials(path))
+        self._has_signer = signer_file is not None
         self._management_prefix = ManagementPrefix(Path(signer_file) if signer_file else None)
         self._client: Client | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -87,8 +88,8 @@ class Engine(EngineRequests):
 
     @property
     def configured(self) -> bool:
-        """Whether there is an engine to connect to."""
-        return bool(self._urls)
+        """Whether there is an engine to connect to, and the key without which no stream of it can be read."""
+        return bool(self._urls) and self._has_signer
 
     @property
     def servers(self) -> Sequence[str]:

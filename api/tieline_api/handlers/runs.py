@@ -11,7 +11,7 @@ from tieline_api.auth.permissions import permission
 from tieline_api.body_limits import BodyKind
 from tieline_api.cache import indexes
 from tieline_api.conversion import runs as convert
-from tieline_api.engine.errors import EngineNotConfiguredError, EngineUnavailableError
+from tieline_api.engine.errors import EngineUnavailableError
 from tieline_api.handlers.projects import PROJECT
 from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.http.request_body import member_text
@@ -60,11 +60,6 @@ async def get_run(call: Call[rest.RunQuery, None]) -> Reply:
     warnings += history.warnings
     try:
         given = await history.input(organisation, run)
-    except EngineNotConfiguredError:
-        given = None
-        warnings.append(
-            "The run's input cannot be read: the API has no key to sign users of the event engine with"
-        )
     except EngineUnavailableError:
         given = None
         warnings.append("The run's input cannot be read while the event engine is away")
