@@ -35,8 +35,6 @@ class StreamFacts:
     settings: str
     """The fingerprint that it was made with."""
     messages: int
-    size: int
-    """Bytes."""
     last_sequence: int
     consumers: int
     oldest: datetime | None
@@ -58,10 +56,15 @@ async def ensure_account(system: Client, account: str, jwt: str) -> bool:
 
     Raises as ``push_account``.
     """
-    if await account_claims_of(system, account) == _claims(jwt.encode()):
+    if is_said(await account_claims_of(system, account), jwt):
         return False
     await push_account(system, jwt)
     return True
+
+
+def is_said(claims: Mapping[str, Any] | None, jwt: str) -> bool:
+    """Whether what the servers have of an account says what ``jwt`` does."""
+    return claims == _claims(jwt.encode())
 
 
 async def delete_accounts(system: Client, jwt: str) -> None:
@@ -175,7 +178,6 @@ def _facts(account: str, stream: Mapping[str, Any]) -> StreamFacts:
         owner=StreamOwner.of(metadata),
         settings=metadata.get(SETTINGS, ""),
         messages=messages,
-        size=int(state["bytes"]),
         last_sequence=int(state["last_seq"]),
         consumers=int(state.get("consumer_count", 0)),
         oldest=_time(state["first_ts"]) if messages else None,

@@ -91,8 +91,8 @@ class KnownStreams:
             return stream.name in self._histories or owner.namespace in self._unlabelled
         return self._has(owner.organisation, environment_of(stream.name))
 
-    def has_environment(self, streams: EventStreams, namespace: str) -> bool:
-        """Whether an environment exists, whose account says that its namespace is this one."""
+    def has_environment(self, streams: EventStreams) -> bool:
+        """Whether an environment exists."""
         return self._has(streams.organisation, streams.environment)
 
     def _has(self, organisation: str, environment: str) -> bool:

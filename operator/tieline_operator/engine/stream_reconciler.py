@@ -17,6 +17,7 @@ from tieline_core.engine.accounts import (
     account_claims_of,
     delete_accounts,
     ensure_account,
+    is_said,
     list_accounts,
     list_streams,
     push_account,
@@ -163,7 +164,8 @@ class StreamReconciler:
             claims = await account_claims_of(system, account.account)
             if claims is not None and keys.owned_environment(account.account, claims) is None:
                 raise ForeignStreamError("The environment's account belongs to another installation")
-            await ensure_account(system, account.account, jwt)
+            if not is_said(claims, jwt):
+                await push_account(system, jwt)
             settings = keys.environment_settings(streams, limits)
             async with self._open(account) as client:
                 await ensure_environment(_jetstream(client, keys), streams, limits, owner, settings=settings)
@@ -257,7 +259,7 @@ class StreamReconciler:
         accounts = {
             account: (streams, namespace)
             for account, (streams, namespace) in (await self._unwanted_accounts(system, keys)).items()
-            if self._serves(namespace) and not known.has_environment(streams, namespace)
+            if self._serves(namespace) and not known.has_environment(streams)
         }
         gone = {*histories, *accounts}
         self._gone = {name: self._gone.get(name, now) for name in gone}
