@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 from tieline.errors import ConfigurationError
-from tieline.events.engine.connection import EngineConnection
-from tieline.events.engine.queue import EngineQueue
 from tieline.events.history import HistoryWriter
 from tieline.events.memory import MemoryQueue
 from tieline.events.publisher import Publisher
@@ -16,6 +15,10 @@ from tieline.server.code_loader import Tasks
 from tieline.server.event_runs import EventRuns
 from tieline.server.settings import Settings
 from tieline_protocol.event_streams import EventStreams
+
+if TYPE_CHECKING:
+    from tieline.events.engine.connection import EngineConnection
+    from tieline.events.engine.queue import EngineQueue
 
 _FLUSH_SECONDS = 3.0
 _SETTINGS_SECONDS = 2.0
@@ -28,7 +31,7 @@ class EventServer:
     tasks: Tasks
     queue: EventQueue
     version: str = ""
-    connection: EngineConnection | None = None
+    connection: "EngineConnection | None" = None
 
     def __post_init__(self) -> None:
         self.history = HistoryWriter(self.queue.add_history)
@@ -37,6 +40,11 @@ class EventServer:
         self._connecting: asyncio.Task[None] | None = None
         self._delivering: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None
+
+    @property
+    def _engine_queue(self) -> "EngineQueue | None":
+        """The queue where it is that of the engine: then there is a connection."""
+        return cast("EngineQueue", self.queue) if self.connection is not None else None
 
     def connect(self, *, keeps_inputs: Callable[[], bool] = lambda: False) -> None:
         """Begin to connect, and to write the run history.
@@ -48,7 +56,7 @@ class EventServer:
             self._connecting = asyncio.create_task(self._connect(self.connection, keeps_inputs))
         self._writing = asyncio.create_task(self.history.run())
 
-    async def _connect(self, connection: EngineConnection, keeps_inputs: Callable[[], bool]) -> None:
+    async def _connect(self, connection: "EngineConnection", keeps_inputs: Callable[[], bool]) -> None:
         while not (self.tasks.has_events or keeps_inputs()):  # noqa: ASYNC110  (the configuration tells nobody)
             await asyncio.sleep(_SETTINGS_SECONDS)
         await connection.run()
@@ -56,9 +64,9 @@ class EventServer:
     def start(self, runs: EventRuns, *, capacity: int) -> None:
         """Begin to run events, ``capacity`` at once. Of every code there may be runs that are to be run again."""
         self.runs = runs
-        if isinstance(self.queue, EngineQueue):
-            self.queue.keys.wanted = self.tasks.has_events
-            delivering = self.queue.run(runs.run, capacity=capacity, cancel=runs.cancel)
+        if (engine := self._engine_queue) is not None:
+            engine.keys.wanted = self.tasks.has_events
+            delivering = engine.run(runs.run, capacity=capacity, cancel=runs.cancel)
         elif isinstance(self.queue, MemoryQueue):
             delivering = self.queue.run(runs.run, capacity=capacity)
         else:
@@ -71,7 +79,9 @@ class EventServer:
 
     async def drain(self, seconds: float) -> None:
         """Wait for those under way, for ``seconds`` at most; what is not done then comes again."""
-        if isinstance(self.queue, EngineQueue | MemoryQueue):
+        if (queue := self._engine_queue) is not None:
+            await queue.drain(seconds)
+        elif isinstance(self.queue, MemoryQueue):
             await self.queue.drain(seconds)
 
     async def close(self) -> None:
@@ -87,8 +97,8 @@ class EventServer:
 
     def gauges(self) -> dict[str, tuple[str, Callable[[], float]]]:
         """What ``/metrics`` tells of events."""
-        queue, runs = self.queue, self.runs
-        if not isinstance(queue, EngineQueue):
+        queue, runs = self._engine_queue, self.runs
+        if queue is None:
             return {}
         dropped = {
             "tieline_run_records_dropped_total": (
@@ -117,6 +127,10 @@ class EventServer:
 def event_server(settings: Settings, tasks: Tasks) -> EventServer:
     """With the engine in a pod that has one, and with memory on one's own desk."""
     if settings.engine_urls:
+        # NATS' client takes a tenth of a start: pods without an event engine do without it.
+        from tieline.events.engine.connection import EngineConnection  # noqa: PLC0415
+        from tieline.events.engine.queue import EngineQueue  # noqa: PLC0415
+
         streams = EventStreams(settings.organisation_id, settings.environment_id)
         connection = EngineConnection(
             urls=settings.engine_urls, credentials_file=settings.engine_credentials_file, streams=streams

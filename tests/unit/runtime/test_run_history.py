@@ -49,7 +49,7 @@ def test_what_was_given_up_is_in_the_metrics() -> None:
     connection = EngineConnection(
         urls=[], credentials_file=Path("none"), streams=EventStreams("organisation", "environment")
     )
-    server = EventServer(Tasks(), EngineQueue(connection))
+    server = EventServer(Tasks(), EngineQueue(connection), connection=connection)
     server.history.dropped = 3
     _, read = server.gauges()["tieline_run_records_dropped_total"]
     assert read() == 3
