@@ -18,7 +18,8 @@ import aiohttp
 from bench.figures import load_average, percentile, table
 from bench.local_platform import operator
 from bench.prerequisites import cluster
-from bench.processes import free_port, pod_variables, processor_time, resident, running
+from bench.processes import pod_variables, processor_time, resident, running
+from tests.harness.processes.ports import free_port
 from tieline_core.identity.ids import ORGANISATION_LABEL, new_id
 from tieline_core.identity.names import TOKEN_AUDIENCE, workload_name
 from tieline_core.kubernetes import Kube

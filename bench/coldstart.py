@@ -16,12 +16,14 @@ import aiohttp
 from aiohttp import web
 
 from bench.figures import table
-from bench.processes import free_port, pod_variables, processor_time, resident, running
+from bench.processes import pod_variables, processor_time, resident, running
+from tests.harness.processes.ports import free_port
 
 _ROUNDS = 9
 _KEY = "bench-key"
 
 CODE = """
+from tests.harness.processes.ports import free_port
 from tieline import Context, Integration, Request
 
 integration = Integration()

@@ -12,7 +12,8 @@ from pathlib import Path
 import aiohttp
 
 from bench.platform import writes_in
-from bench.processes import free_port, processor_time, resident, running
+from bench.processes import processor_time, resident, running
+from tests.harness.processes.ports import free_port
 from tieline_core.kubernetes.kubeconfig import connection
 
 _SIZE = re.compile(r"^apiserver_storage_size_bytes\{[^}]*\} ([0-9.e+]+)$", re.MULTILINE)

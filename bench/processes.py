@@ -4,21 +4,12 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import aiohttp
-
-
-def free_port() -> int:
-    """A port that nobody has."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def pod_variables(folder: Path, *, api: str, port: int, health: int) -> dict[str, str]:

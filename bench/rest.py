@@ -19,7 +19,8 @@ import aiohttp
 from bench.figures import load, table
 from bench.platform import Platform
 from bench.prerequisites import cluster
-from bench.processes import free_port, running
+from bench.processes import running
+from tests.harness.processes.ports import free_port
 from tieline_core.kubernetes.kubeconfig import connection
 from tieline_core.kubernetes.resources import SYSTEMS
 

@@ -27,9 +27,10 @@ from bench.figures import load_average, table
 from bench.local_platform import api, operator
 from bench.platform import Platform
 from bench.prerequisites import cluster
-from bench.processes import free_port, pod_variables, processor_time, resident, running
+from bench.processes import pod_variables, processor_time, resident, running
 from bench.rest import system
 from bench.scale import project
+from tests.harness.processes.ports import free_port
 from tieline_core.kubernetes import Kube, KubeError
 from tieline_core.kubernetes.resources import (
     ACTIVATIONS,

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Hashable
 from typing import Any, Generic, TypeVar
 
+from tieline_common.cancellation import cancel_and_wait
+
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -40,10 +42,7 @@ class SingleFlight(Generic[K, V]):
 
     async def close(self) -> None:
         """Cancels all executions, and waits for their ends."""
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(*self._tasks.values())
 
     def _end(self, key: K, task: "asyncio.Task[V]") -> None:
         if self._tasks.get(key) is task:

@@ -21,6 +21,7 @@ from tieline_api.engine.credentials import ConnectingUser, ManagementPrefix, rea
 from tieline_api.engine.errors import EngineNotConfiguredError, EngineUnavailableError
 from tieline_api.engine.requests import TIMEOUT, EngineRequests, answer_of, described
 from tieline_common.backoff import exponential, jitter
+from tieline_common.cancellation import cancel_and_wait
 
 T = TypeVar("T")
 
@@ -123,9 +124,7 @@ class Engine(EngineRequests):
 
     async def stop(self) -> None:
         """Closes the connection."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_and_wait(*self._tasks)
         self._tasks = []
         await self._close()
 

@@ -23,6 +23,7 @@ from tieline_api.engine.credentials import USER_LIFETIME, ConnectingUser, Enviro
 from tieline_api.engine.errors import EngineNotConfiguredError, EngineUnavailableError, NoStreamError
 from tieline_api.engine.requests import TIMEOUT, EngineRequests, answer_of, described
 from tieline_common.backoff import exponential, jitter
+from tieline_common.cancellation import cancel_and_wait
 from tieline_protocol.event_streams import EventStreams
 
 T = TypeVar("T")
@@ -145,8 +146,7 @@ class EnvironmentEngines:
         if self._sweeping is not None:
             self._sweeping.cancel()
         for held in list(self._held.values()):
-            held.opening.cancel()
-            await asyncio.gather(held.opening, return_exceptions=True)
+            await cancel_and_wait(held.opening)
             self._retire(held, used=True)
         await asyncio.gather(*self._closing, return_exceptions=True)
 

@@ -16,6 +16,7 @@ from tieline_api.engine.stream_reader import read_stream, stream_state
 from tieline_api.errors import ApiError
 from tieline_api.sqlite_files import TooSlowError
 from tieline_common.backoff import exponential, jitter
+from tieline_common.cancellation import cancel_and_wait
 
 logger = logging.getLogger("tieline.engine")
 
@@ -207,9 +208,7 @@ class Followers:
         tasks = [task for _, task in self._followers.values()]
         if self._discovering is not None:
             tasks.append(self._discovering)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(*tasks)
         self._followers.clear()
         await asyncio.to_thread(self._store.close)
 
@@ -287,8 +286,7 @@ class Followers:
                 self._follow(organisation)
         for organisation, (_, task) in list(self._followers.items()):
             if not self._serves(organisation):
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+                await cancel_and_wait(task)
                 await asyncio.to_thread(self._store.forget, organisation)
 
     async def sweep(self) -> None:

@@ -28,6 +28,7 @@ from tieline_api.traces.otlp_batch import OtlpDecodeError, TooManySpansError
 from tieline_api.traces.spans import Owner, Span
 from tieline_api.traces.store import TraceStore
 from tieline_common.backoff import jitter
+from tieline_common.cancellation import cancel_and_wait
 from tieline_core.engine.streams import StreamLimits, ensure_stream
 from tieline_core.identity.ids import parse_id
 from tieline_protocol.event_streams import history_stream
@@ -134,9 +135,7 @@ class SpanStream:
                 await self._changed.wait_for(
                     lambda: not (self._waiting or self._busy) or not self._engine.connected
                 )
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_and_wait(*self._tasks)
         while self._waiting:
             self._keep(self._waiting.popleft())
         await self._followers.stop()

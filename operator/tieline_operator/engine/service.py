@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from tieline_common.cancellation import cancel_and_wait
 from tieline_core.engine.trust import AccountSigner, EngineTrust
 from tieline_core.identity.owner_references import controller_of
 from tieline_core.kubernetes import Change, Kube
@@ -135,9 +136,7 @@ class EngineService:
         self._loop = None
         # Before the connection: a request on a closed one waits for its time-out.
         await self._streams.queue.stop(_STOP_SECONDS)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_and_wait(*self._tasks)
 
     def _changed(self, change: Change) -> None:
         if self._tasks:

@@ -29,6 +29,7 @@ from tieline.server.webhook_runs import Runner
 from tieline.telemetry import logs, termination_message
 from tieline.telemetry.redaction import Redactor
 from tieline.telemetry.spans import Tracer
+from tieline_common.cancellation import cancel_and_wait
 from tieline_protocol import http_server
 
 logger = logging.getLogger("tieline")
@@ -95,7 +96,6 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
             publisher=events.publisher,
             history=events.history,
         )
-        events.connect(keeps_inputs=lambda: configuration.current.keep_inputs)
         scheduled = ScheduledRuns(
             runner.calls, users=users, counts=runner.counts, timeout=settings.schedule_timeout
         )
@@ -141,6 +141,8 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
             descriptor=settings.health_listen_fd,
             grace=1,
         )
+        # From here on nothing fails before the cleanup below: tasks that are only left to the loop may keep it running.
+        events.connect(keeps_inputs=lambda: configuration.current.keep_inputs)
         feed = asyncio.create_task(source.run(configuration.publish)) if source else None
         sending = asyncio.create_task(exporter.run())
         starting = asyncio.create_task(
@@ -159,7 +161,7 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
             logger.info("Stopping: draining until no request came for %g seconds", settings.drain_delay)
             await runner.leaving.wait(silence=settings.drain_delay, longest=settings.drain_limit)
         finally:
-            await _cancel(starting)
+            await cancel_and_wait(starting)
             deadline = loop.time() + settings.grace - min(_GIVING_BACK, settings.grace / 2)
             await asyncio.gather(
                 scheduler.drain(deadline - loop.time()),
@@ -170,8 +172,8 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
             await runner.background.drain(deadline - loop.time())
             await health_server.cleanup()
             await events.close()
-            await _cancel(feed)
-            await _cancel(sending)
+            await cancel_and_wait(feed)
+            await cancel_and_wait(sending)
             await exporter.flush()
             runner.close()
     logger.info("Stopped")
@@ -208,13 +210,6 @@ async def _until_stopped(stop: asyncio.Event, feed: "asyncio.Task[None] | None")
     done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     for task in done:
         task.result()
-
-
-async def _cancel(task: "asyncio.Task[None] | None") -> None:
-    if task is None:
-        return
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
 def _not_ready(runner: Runner, configuration: Configuration) -> str | None:

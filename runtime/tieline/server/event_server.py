@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -14,6 +13,7 @@ from tieline.events.queue import EventQueue, EventsUnavailableError, NoEvents
 from tieline.server.code_loader import Tasks
 from tieline.server.event_runs import EventRuns
 from tieline.server.settings import Settings
+from tieline_common.cancellation import cancel_and_wait
 from tieline_protocol.event_streams import EventStreams
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class EventServer:
 
     async def stop(self) -> None:
         """Begin with no more events."""
-        await _cancel(self._delivering)
+        await cancel_and_wait(self._delivering)
 
     async def drain(self, seconds: float) -> None:
         """Wait for those under way, for ``seconds`` at most; what is not done then comes again."""
@@ -88,8 +88,8 @@ class EventServer:
         """Write the rest of the run history, and disconnect."""
         if self._writing is not None:
             await self.history.flush(_FLUSH_SECONDS)
-        await _cancel(self._writing)
-        await _cancel(self._connecting)
+        await cancel_and_wait(self._writing)
+        await cancel_and_wait(self._connecting)
         if self.connection is not None:
             await self.connection.close()
         if isinstance(self.queue, MemoryQueue):
@@ -156,11 +156,3 @@ def _desk_queue(settings: Settings, tasks: Tasks) -> MemoryQueue:
     except EventsUnavailableError as error:
         raise ConfigurationError(str(error)) from error
     return MemoryQueue(file=file)
-
-
-async def _cancel(task: asyncio.Task[None] | None) -> None:
-    if task is None:
-        return
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await asyncio.gather(task, return_exceptions=True)

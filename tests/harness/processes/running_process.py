@@ -73,6 +73,11 @@ class RunningProcess(ABC):
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(timeout=_STOP_SECONDS)
 
+    def wait(self) -> int:
+        """The exit code, once it has ended by itself."""
+        assert self._process is not None, f"{self.module} was not started"
+        return self._process.wait(timeout=_STOP_SECONDS)
+
     @property
     def pid(self) -> int | None:
         """Its number while it runs."""

@@ -356,6 +356,13 @@ async def test_an_event_that_kills_its_pods_becomes_a_dead_letter(
     await nothing_waits(environment)
 
 
+async def test_a_pod_whose_port_is_taken_ends_and_says_so(environment: EventEnvironment) -> None:
+    serving = environment.pod()
+    taken = environment.pod(ready=False, TIELINE_HEALTH_PORT=str(serving.health_port))
+    assert await asyncio.to_thread(taken.wait) == 1
+    assert f"Port {serving.health_port} cannot be listened on" in taken.log.read_text()
+
+
 async def test_events_that_run_beside_one_that_kills_its_pods_survive_it(
     environment: EventEnvironment, http: aiohttp.ClientSession
 ) -> None:

@@ -20,6 +20,7 @@ from tieline.events.engine.pull import Puller
 from tieline.events.engine.storage import RELEASED, EngineStorage
 from tieline.events.engine.waiting_limit import WaitingLimit
 from tieline.events.queue import Delivery, DeliveryHandler, EventsUnavailableError, QueueFullError
+from tieline_common.cancellation import cancel_and_wait
 from tieline_protocol.event_streams import KEY_TOKEN, LEASE_SECONDS, hashed, subject_parts
 from tieline_protocol.events import HEADER, MESSAGE_ID, EventMetadata, InvalidEventError
 
@@ -111,9 +112,7 @@ class EngineQueue(EngineStorage):
             await asyncio.gather(*tasks)
         finally:
             self.keys.stopping = True
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await cancel_and_wait(*tasks)
 
     async def _listen(self, cancel: Callable[[str], None]) -> None:
         """Hear of runs that are to be cancelled."""

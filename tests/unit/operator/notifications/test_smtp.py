@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import email
-import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
 from tests.harness.identity.certificate_authority import Authority, pem
+from tests.harness.processes.ports import free_port
 from tests.unit.operator.notifications.messages_made import PLACE, message
 from tieline_core.resources.notification_channels import EmailChannel
 from tieline_operator.notifications import smtp
@@ -63,19 +63,12 @@ def authenticator(_server: Any, _session: Any, _envelope: Any, _mechanism: str, 
 def server(mailbox: Mailbox, **options: Any) -> Iterator[int]:
     made = Controller(mailbox, hostname="127.0.0.1", port=0, **options)
     # Controller.start checks by connecting, which needs the port that it got.
-    made.port = _free_port()
+    made.port = free_port()
     made.start()
     try:
         yield made.port
     finally:
         made.stop()
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def channel(port: int, **more: Any) -> EmailChannel:
@@ -165,7 +158,7 @@ async def test_a_slow_server_is_given_up(mailbox: Mailbox, monkeypatch: pytest.M
 
 async def test_nobody_there_is_unreachable() -> None:
     with pytest.raises(DeliveryError) as caught:
-        await smtp.send(LOOPBACK, channel(_free_port()), None, message())
+        await smtp.send(LOOPBACK, channel(free_port()), None, message())
     assert caught.value.reason == "Unreachable"
 
 
