@@ -169,7 +169,10 @@ def running(versions: dict[str, str]) -> dict[str, str]:
 
 def settled(kubectl: Kubectl, *, namespace: str = PLATFORM_NAMESPACE) -> None:
     """Returns once a replica of the operator leads that has looked at every object and has nothing left to do."""
-    objects = len(kubectl("get", "tieline", "-A", "-o", "name").stdout.split())
+    # Not by the category: kubectl remembers which kinds it has, also those of a release that was removed since.
+    definitions = kubectl("get", "customresourcedefinitions", "-o", "name").stdout.split()
+    kinds = ",".join(name.partition("/")[2] for name in definitions if name.endswith(".tieline.dev"))
+    objects = len(kubectl("get", kinds, "-A", "-o", "name").stdout.split())
 
     def done() -> bool:
         label = "app.kubernetes.io/name=tieline-operator"
