@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
+from tieline_protocol.code_checks import check_code
 from tieline_protocol.files import check_labels, check_names, check_sizes
 from tieline_protocol.findings import Finding
-from tieline_protocol.python_source import check_python, missing_templates, named_templates
+from tieline_protocol.python_source import missing_templates, named_templates
 
 MAX_FINDINGS = 64
 
@@ -21,7 +22,7 @@ def check_files(
     that check, because templates belong to environments and files to none.
     """
     pairs = pairs_of(files)
-    findings = [*check_metadata(pairs, labels), *check_python(pairs)]
+    findings = [*check_metadata(pairs, labels), *check_code(pairs)]
     if template_names is not None:
         findings += missing_templates(named_templates(pairs), template_names)
     return findings[:MAX_FINDINGS]

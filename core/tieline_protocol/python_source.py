@@ -17,13 +17,6 @@ _DECORATOR_KEYWORD = "connection"
 _MAX_MESSAGE = 2048
 
 
-def check_python(files: Iterable[tuple[str, bytes]]) -> Iterator[Finding]:
-    """An error for each file that Python cannot read."""
-    for path, content in files:
-        if path.endswith(".py") and isinstance(parsed := parse(path, content), Finding):
-            yield parsed
-
-
 def parse(path: str, content: bytes) -> ast.Module | Finding:
     """The syntax tree, or why there is none. Compiles as well: that finds a ``return`` outside a function."""
     try:

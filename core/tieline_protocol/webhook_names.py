@@ -1,7 +1,7 @@
 """Names of webhooks, which are the paths of their URLs: ``orders``, or ``orders/{orderId}`` with a path parameter."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 MAX_NAME = 100
 MAX_SEGMENTS = 8
@@ -35,6 +35,26 @@ def name_problem(name: str) -> str | None:
     return None
 
 
+def registration_problem(name: str, taken: Collection[str]) -> str | None:
+    """Why an integration with webhooks of the names ``taken`` refuses one of this name, as a sentence."""
+    if problem := name_problem(name):
+        return f"The webhook name {name!r} {problem}"
+    if name in taken:
+        return f"There are two webhooks with the name {name!r}; give one another name"
+    if problem := conflict(name, taken):
+        return f"The webhooks {problem}"
+    return None
+
+
+def other_integration_problem(name: str, taken: Collection[str], file: str) -> str | None:
+    """Why a webhook of this name cannot be beside those of other integrations of a file, as a sentence."""
+    if name in taken:
+        return f"Two integrations of {file} have a webhook {name!r}; give one another name"
+    if problem := conflict(name, taken):
+        return f"The webhooks {problem}, in two integrations of {file}"
+    return None
+
+
 def path_parameters(name: str) -> list[str]:
     """The names of the path parameters, from left to right."""
     return [part[1:-1] for part in name.split("/") if part.startswith("{")]
@@ -45,7 +65,10 @@ def conflict(name: str, others: Iterable[str]) -> str | None:
 
     Paths that both match are fine if one name is more specific: ``orders/latest`` is, beside ``orders/{orderId}``.
     """
+    first = name.split("/", 1)[0]  # never a path parameter
     for other in others:
+        if other.split("/", 1)[0] != first:
+            continue
         for own, is_own_user in _paths(name):
             for taken, is_user in _paths(other):
                 if not _overlap(own, taken):

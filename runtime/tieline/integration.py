@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
@@ -19,7 +19,7 @@ from tieline.scheduling.schedules import (
     Schedule,
 )
 from tieline_protocol.cron import CronError, parse_cron
-from tieline_protocol.webhook_names import conflict, name_problem
+from tieline_protocol.webhook_names import registration_problem
 
 Handler = Callable[..., Any]
 F = TypeVar("F", bound=Handler)
@@ -131,6 +131,9 @@ class Integration:
             _check_range(f"Webhook {name!r}", "timeout", timeout, 0.001, MAX_EVENT_SECONDS)
 
         def register(handler: F) -> F:
+            _check_webhook_name(
+                name, self.webhooks
+            )  # decorators above another one were made before it registered
             self.webhooks[name] = Webhook(
                 name=name,
                 methods=allowed,
@@ -278,13 +281,9 @@ def _check_name(kind: str, name: str, taken: Iterable[str]) -> None:
         raise ValueError(f"There are two {kind}s with the name {name!r}; give one another name")
 
 
-def _check_webhook_name(name: str, taken: Iterable[str]) -> None:
-    if problem := name_problem(name):
-        raise ValueError(f"The webhook name {name!r} {problem}")
-    if name in taken:
-        raise ValueError(f"There are two webhooks with the name {name!r}; give one another name")
-    if problem := conflict(name, taken):
-        raise ValueError(f"The webhooks {problem}")
+def _check_webhook_name(name: str, taken: Collection[str]) -> None:
+    if problem := registration_problem(name, taken):
+        raise ValueError(problem)
 
 
 def _check_key(what: str, key: str | None) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import orjson
 
 from tieline_core.connectors.webhooks import Webhook, declared_in
+from tieline_protocol.code_checks import webhook_problem
 from tieline_protocol.findings import Finding
 from tieline_protocol.python_source import parse, templates_in
 
@@ -36,8 +37,9 @@ def _answer(path: str, content: bytes) -> dict[str, object]:
     for name, line in templates_in(found):
         templates.setdefault(name, line)
     declared = list(declared_in(path, found))
+    problem = webhook_problem(path, found)
     return {
-        "finding": None,
+        "finding": [problem.message, problem.line] if problem else None,
         "templates": list(templates.items()),
         "webhooks": [
             [item.name, item.methods, item.description] for item in declared if isinstance(item, Webhook)

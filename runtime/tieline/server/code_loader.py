@@ -14,7 +14,7 @@ from tieline.events.event import EventTask
 from tieline.integration import MAX_SCHEDULES, Integration, Webhook
 from tieline.scheduling.schedules import Schedule
 from tieline_protocol.runtime_image import REQUIREMENTS, REQUIREMENTS_REFUSED
-from tieline_protocol.webhook_names import conflict
+from tieline_protocol.webhook_names import other_integration_problem
 
 MAIN = "main.py"
 
@@ -78,9 +78,9 @@ def _tasks(module: ModuleType) -> Tasks:
     events: dict[str, EventTask] = {}
     for integration in found.values():
         for name in integration.webhooks:
-            if name not in webhooks and (problem := conflict(name, webhooks)):
-                raise CodeError(f"The webhooks {problem}, in two integrations of {MAIN}")
-        _add("webhook", webhooks, integration.webhooks)
+            if problem := other_integration_problem(name, webhooks, MAIN):
+                raise CodeError(problem)
+        webhooks |= integration.webhooks
         _add("schedule", schedules, integration.schedules)
         _add("event", events, integration.events)
     if len(schedules) > MAX_SCHEDULES:

@@ -57,6 +57,59 @@ CASES = (
         words=('"shopp"', "create a ConnectionTemplate"),
     ),
     Case(
+        name="webhooks that match the same path",
+        files={
+            "main.py": GOOD.replace(b'"ping"', b'"ping/{x}"')
+            + b"""
+@integration.webhook("ping/{y}", methods=["GET"])
+def other() -> None: ...
+"""
+        },
+        place=("main.py", 10),
+        words=("The webhooks 'ping/{y}' and 'ping/{x}' both match /ping/x", "give one another name"),
+    ),
+    Case(
+        name="webhooks of one function that match the same path",
+        files={
+            "main.py": GOOD.replace(
+                b'webhook("ping")', b'webhook("ping/{x}")\n@integration.webhook("ping/{y}")'
+            )
+        },
+        place=("main.py", 6),
+        words=("The webhooks 'ping/{x}' and 'ping/{y}' both match /ping/x",),
+    ),
+    Case(
+        name="webhooks of two integrations that match the same path",
+        files={
+            "main.py": GOOD
+            + b"""
+second = Integration()
+second.webhook("ping/users/{x}"[:4])
+second.webhook(name="ping")(ping)
+"""
+        },
+        place=("main.py", 12),
+        words=("Two integrations of main.py have a webhook 'ping'",),
+    ),
+    Case(
+        name="a name that no webhook can have",
+        files={"main.py": GOOD.replace(b'"ping"', b'"/ping"')},
+        place=("main.py", 6),
+        words=("The webhook name '/ping' must be 1 to 100 letters",),
+    ),
+    Case(
+        name="names of which only loading the code tells",
+        files={
+            "main.py": GOOD
+            + b"""
+if not integration:
+    @integration.webhook("ping")
+    def never() -> None: ...
+""",
+            "unused.py": GOOD.replace(b'"ping"', b'"/ping"'),
+        },
+    ),
+    Case(
         name="a file that is too large",
         files={"main.py": GOOD, "large.bin": bytes(1024 * 1024 + 1)},
         place=("large.bin", None),

@@ -146,3 +146,12 @@ def test_conflicts_of_two_integrations_are_refused(tmp_path: Path) -> None:
 def test_names_that_cannot_be_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="The webhook name"):
         Integration().webhook(name)
+
+
+def test_two_names_of_one_function_that_match_the_same_path_are_refused() -> None:
+    integration = Integration()
+    with pytest.raises(ValueError, match=r"'a/{x}' and 'a/{y}' both match /a/x"):
+
+        @integration.webhook("a/{x}")
+        @integration.webhook("a/{y}")
+        def hook() -> None: ...
