@@ -15,8 +15,9 @@ def test_a_project_made_and_deployed_by_rest_runs_and_kubectl_sees_it(world: Wor
     path = f"/projects/{created['id']}"
     files = {"files": [{"filename": "main.py", "content": answering("rest")}], "labels": {"team": "ops"}}
     assert rest("PUT", f"{path}/files", files).status == 200
-    deployed = rest("PUT", f"{path}/deploy", {"versionName": "first"})
+    deployed = rest("PUT", f"{path}/deploy?wait=120", {"versionName": "first"})
     assert deployed.status == 200, deployed
+    assert deployed.json["environments"][0]["rollout"] == {"state": "complete"}
 
     def running() -> dict[str, str] | None:
         environment: dict[str, str] = rest("GET", path).json["environments"][0]

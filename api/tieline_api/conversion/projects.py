@@ -85,7 +85,7 @@ def environments_to_rest(
         name = item["name"]
         status = environment_status(project, name)
         files, labels = deployed.get(name, (None, None))
-        version = _chosen_version(item, status, versions)
+        version = chosen_version(item, status, versions)
         result.append(
             rest.Environment(
                 id=environment_id(identifier, name),
@@ -101,6 +101,7 @@ def environments_to_rest(
                 deployed_version=rest.DeployedVersion(id=object_id(version), name=version_name(version))
                 if version
                 else None,
+                rollout=rollout(project, item, version),
                 message=status.get("message") or None,
                 files=files_to_rest(files) if files is not None else None,
                 labels=dict(labels) if labels is not None else None,
@@ -114,9 +115,27 @@ def served_version(item: ObjectView, status: ObjectView, versions: Versions) -> 
     return _first(versions, status.get("version"), status.get("desiredVersion"), item.get("version"))
 
 
-def _chosen_version(item: ObjectView, status: ObjectView, versions: Versions) -> ObjectView | None:
+def chosen_version(item: ObjectView, status: ObjectView, versions: Versions) -> ObjectView | None:
     """The version that was deployed last, which serves once its rollout ends."""
     return _first(versions, item.get("version"), status.get("desiredVersion"), status.get("version"))
+
+
+def rollout(project: ObjectView, item: ObjectView, chosen: ObjectView | None) -> rest.Rollout | None:
+    """What became of the version that was chosen for an environment; None where none is to be rolled out."""
+    if chosen is None or item.get("suspended"):
+        return None
+    status = environment_status(project, item["name"])
+    seen = (project.get("status") or {}).get("observedGeneration", 0) >= project["metadata"].get(
+        "generation", 0
+    )
+    name = chosen["metadata"]["name"]
+    if not seen or status.get("desiredVersion") != name:
+        return rest.Rollout(state="progressing")
+    if reason := status.get("deployFailure"):
+        return rest.Rollout(state="failed", reason=reason)
+    # Of an environment without replicas nothing serves.
+    done = status.get("version") == name or status.get("status") == EnvironmentState.SUSPENDED
+    return rest.Rollout(state="complete" if done else "progressing")
 
 
 def _first(versions: Versions, *names: str | None) -> ObjectView | None:

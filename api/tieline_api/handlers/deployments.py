@@ -28,6 +28,7 @@ from tieline_api.use_cases.project_lookup import (
     project_reply,
     set_environment,
 )
+from tieline_api.use_cases.rollout_wait import wait_for_rollout
 from tieline_core.identity.ids import new_id, object_id
 from tieline_core.identity.owner_references import owner_reference
 from tieline_core.objects import Object
@@ -63,7 +64,9 @@ async def deploy(call: Call[rest.DeployQuery, rest.DeployBody]) -> Reply:
     """Creates a version of the files and deploys it to an environment.
 
     Without files in the body, the current files are deployed. The answer is 422 with the findings when the files
-    cannot run. The environment serves the version before until the new one is ready.
+    cannot run. The environment serves the version before until the new one is ready. The environment's
+    ``deployedVersion`` in the answer is the version that was made; with ``wait`` the answer comes when the rollout has
+    ended, or when that time is over.
     """
     platform, body = call.platform, call.body
     obj = need_project(call)
@@ -97,7 +100,7 @@ async def deploy(call: Call[rest.DeployQuery, rest.DeployBody]) -> Reply:
             set_labels(live, mine, labels)
         set_environment(live, mine, environment, version=version["metadata"]["name"], suspended=False)
 
-    return await project_reply(platform, await change_project(call, obj, change))
+    return await _deployed(call, await change_project(call, obj, change), environment)
 
 
 async def suspend(call: Call[rest.SuspendQuery, None]) -> Reply:
@@ -142,7 +145,15 @@ async def deploy_version(call: Call[rest.DeployQuery, None]) -> Reply:
     def change(live: Object, mine: Object) -> None:
         set_environment(live, mine, environment, version=version["metadata"]["name"], suspended=False)
 
-    return await project_reply(platform, await change_project(call, obj, change))
+    return await _deployed(call, await change_project(call, obj, change), environment)
+
+
+async def _deployed(call: Call[rest.DeployQuery, Any], project: Object, environment: str) -> Reply:
+    """The project; with ``wait`` once the rollout has ended."""
+    seconds = call.query.wait
+    if seconds:
+        project = await wait_for_rollout(call.platform, project, environment, seconds=seconds)
+    return await project_reply(call.platform, project)
 
 
 def _need_version(call: Call[Any, Any], project: Object) -> Object:

@@ -1,6 +1,6 @@
 """Projects, files and versions in REST."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool, StringConstraints
 
@@ -19,6 +19,8 @@ from tieline_api.schemas.base import (
 from tieline_api.schemas.names import DisplayName, ShortName
 from tieline_core.resources.fields import Text
 from tieline_core.resources.projects import EnvironmentState
+
+MAX_WAIT_SECONDS = 300
 
 
 class File(Rest):
@@ -61,6 +63,15 @@ class EnvironmentConfig(Rest):
     """The image, where it is not the platform's own."""
 
 
+class Rollout(Rest):
+    """What became of the last deploy to an environment."""
+
+    state: Literal["progressing", "complete", "failed"]
+    """Whether the version is being rolled out, serves alone, or cannot be rolled out as it is."""
+    reason: str | None = None
+    """Why it failed, as one word."""
+
+
 class Environment(Rest):
     """Where a project runs, and what it does there."""
 
@@ -82,6 +93,8 @@ class Environment(Rest):
     """How its code runs."""
     deployed_version: DeployedVersion | None = None
     """The version that it serves; absent while it is a draft."""
+    rollout: Rollout | None = None
+    """What became of the last deploy; absent for a draft, and while it is suspended."""
     message: str | None = None
     """Why it is in this state, where there is something to tell."""
     files: list[File] | None = None
@@ -210,6 +223,9 @@ class DeployQuery(Query):
     """The environment's name."""
     env_id: Annotated[EnvironmentId | None, MaybeId] = None
     """The environment's id."""
+    wait: Annotated[float, Field(ge=0, le=MAX_WAIT_SECONDS, allow_inf_nan=False)] = 0
+    """Seconds to wait for the end of the rollout, at most 300. The environment's ``rollout`` has the outcome, or says
+    that it is under way still."""
 
 
 class EnvironmentQuery(Query):

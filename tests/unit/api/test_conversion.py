@@ -468,6 +468,40 @@ def test_an_environment_shows_what_the_operator_saw_and_what_is_deployed() -> No
     assert shown.current_files.labels == {"x": "y"}
 
 
+@pytest.mark.parametrize(
+    ("status", "observed", "told"),
+    [
+        ({}, 0, "progressing"),
+        ({"desiredVersion": "v", "version": "u"}, 2, "progressing"),
+        ({"desiredVersion": "u", "version": "u"}, 2, "progressing"),
+        ({"desiredVersion": "v", "version": "v"}, 1, "progressing"),
+        ({"desiredVersion": "v", "version": "v"}, 2, "complete"),
+        ({"desiredVersion": "v", "status": "suspended"}, 2, "complete"),
+        ({"desiredVersion": "v", "version": "u", "deployFailure": "CrashLoop"}, 2, "failed"),
+        ({"desiredVersion": "v", "version": "u", "deployFailure": "CrashLoop"}, 1, "progressing"),
+    ],
+    ids=str,
+)
+def test_the_outcome_of_a_deploy_is_told_once_the_operator_has_seen_it(
+    status: dict[str, Any], observed: int, told: str
+) -> None:
+    project = _project(environments=[{"name": "a", "version": "v"}, {"name": "b"}])
+    project["metadata"] = {**project["metadata"], "generation": 2}
+    project["status"] = {"observedGeneration": observed, "environments": [{"name": "a", **status}]}
+    deployed, draft = project_item(project, versions=VERSIONS.get).environments
+    assert deployed.rollout is not None
+    assert (deployed.rollout.state, deployed.rollout.reason) == (
+        told,
+        "CrashLoop" if told == "failed" else None,
+    )
+    assert draft.rollout is None
+
+
+def test_a_suspended_environment_has_no_rollout() -> None:
+    project = _project(environments=[{"name": "a", "version": "v", "suspended": True}])
+    assert project_item(project, versions=VERSIONS.get).environments[0].rollout is None
+
+
 def test_a_version_without_a_name_is_called_like_its_object() -> None:
     version = {"metadata": SYSTEM["metadata"], "spec": {"labels": {}}}
     assert (version_to_rest(version).name, version_to_rest(version).state) == ("shop", "draft")

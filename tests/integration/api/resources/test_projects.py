@@ -1,6 +1,7 @@
 """Projects, files, versions, deploying and templates, by REST on a real API server."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -171,6 +172,64 @@ def test_without_files_the_current_ones_are_deployed_and_older_versions_can_come
     )
     other = make_project(client)
     assert client("PUT", f"{_path(other)}/versions/{older[0]['id']}/deploy").status == 404
+
+
+@pytest.mark.parametrize("failure", ["", "CrashLoop"])
+def test_a_deploy_can_wait_for_the_outcome_of_its_rollout(
+    client: Client, kubectl: Kubectl, org: Organisation, failure: str
+) -> None:
+    project = make_project(client)
+    path = f"{_path(project)}/deploy"
+    begun = client.ok("PUT", path, {"files": [MAIN]})["environments"][0]
+    assert begun["rollout"] == {"state": "progressing"}
+    still = client.ok("PUT", f"{path}?wait=0.1", {"files": [OTHER, MAIN]})["environments"][0]
+    assert still["rollout"] == {"state": "progressing"}
+    assert still["deployedVersion"] != begun["deployedVersion"]
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.ok, "PUT", f"{path}?wait=60", {"files": [MAIN]})
+
+        def deployed() -> dict[str, Any] | None:
+            found = stored(kubectl, org, "project", project["id"])
+            version = found["spec"]["environments"][0]["version"]
+            return found if version not in (name(begun), name(still)) else None
+
+        def name(environment: dict[str, Any]) -> str:
+            return str(environment["deployedVersion"]["name"])
+
+        _operator_reports(kubectl, org, eventually("the third version", deployed), failure)
+        ended = waiting.result(60)["environments"][0]
+    if failure:
+        assert ended["rollout"] == {"state": "failed", "reason": failure}
+        assert ended["message"] == "production: it ends at once"
+    else:
+        assert ended["rollout"] == {"state": "complete"}
+    assert client("PUT", f"{path}?wait=301", {"files": [MAIN]}).fields == ["wait"]
+
+
+def _operator_reports(kubectl: Kubectl, org: Organisation, project: dict[str, Any], failure: str) -> None:
+    """Writes the status that the operator writes when a rollout ends."""
+    now, version = "2026-11-21T10:00:00Z", project["spec"]["environments"][0]["version"]
+    identifier = new_id()
+    environment = {
+        "name": "production",
+        "id": identifier,
+        "status": "error" if failure else "running",
+        "desiredVersion": version,
+        "createdAt": now,
+        "updatedAt": now,
+        **({"deployFailure": failure, "message": "production: it ends at once"} if failure else {}),
+        **({} if failure else {"version": version}),
+    }
+    status = {"observedGeneration": project["metadata"]["generation"], "environments": [environment]}
+    kubectl(
+        "patch",
+        "projects.tieline.dev",
+        project["metadata"]["name"],
+        "--subresource=status",
+        "--type=merge",
+        f"--patch={json.dumps({'status': status})}",
+        namespace=org.namespace,
+    )
 
 
 def test_a_deploy_is_refused_with_its_findings(client: Client) -> None:
