@@ -64,4 +64,9 @@ async def _slack_challenge(request: web.Request) -> str | None:
 
 def _plain(text: str) -> web.Response:
     """Text that a browser does not take for a page."""
-    return web.Response(text=text, headers={"X-Content-Type-Options": "nosniff"})
+    return web.Response(
+        body=text.encode("utf-8", "replace"),  # JSON can hold half a character
+        content_type="text/plain",
+        charset="utf-8",
+        headers={"X-Content-Type-Options": "nosniff"},
+    )

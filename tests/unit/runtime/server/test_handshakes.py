@@ -77,6 +77,14 @@ def test_slacks_challenge_is_answered_once_it_is_verified(serve: Serve, delivery
     assert ran(project) == 3
 
 
+def test_a_challenge_with_half_a_character_is_answered_all_the_same(serve: Serve) -> None:
+    project = serve(signing("slack"))
+    answer = project.post(
+        "/hook", json={"type": "url_verification", "challenge": "a\ud800b"}, caller="sender"
+    )
+    assert (answer.status, answer.text) == (200, "a?b")
+
+
 def test_only_slack_has_slacks_challenge(serve: Serve) -> None:
     project = serve(signing("github"))
     challenge = {"type": "url_verification", "challenge": "x"}
