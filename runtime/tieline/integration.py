@@ -131,9 +131,8 @@ class Integration:
             _check_range(f"Webhook {name!r}", "timeout", timeout, 0.001, MAX_EVENT_SECONDS)
 
         def register(handler: F) -> F:
-            _check_webhook_name(
-                name, self.webhooks
-            )  # decorators above another one were made before it registered
+            # Again: of several decorators of one function, none has registered its name when the next one is made.
+            _check_webhook_name(name, self.webhooks)
             self.webhooks[name] = Webhook(
                 name=name,
                 methods=allowed,

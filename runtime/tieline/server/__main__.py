@@ -141,7 +141,7 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
             descriptor=settings.health_listen_fd,
             grace=1,
         )
-        # From here on nothing fails before the cleanup below: tasks that are only left to the loop may keep it running.
+        # Connect after listening: a port that is taken ends the server before the cleanup below can end this task.
         events.connect(keeps_inputs=lambda: configuration.current.keep_inputs)
         feed = asyncio.create_task(source.run(configuration.publish)) if source else None
         sending = asyncio.create_task(exporter.run())

@@ -232,6 +232,21 @@ def _operator_reports(kubectl: Kubectl, org: Organisation, project: dict[str, An
     )
 
 
+def test_a_deploy_whose_webhooks_match_the_same_path_is_refused_with_the_line(client: Client) -> None:
+    project = make_project(client)
+    code = """from tieline import Integration
+integration = Integration()
+@integration.webhook("orders/{a}")
+def first() -> None: ...
+@integration.webhook("orders/{b}")
+def second() -> None: ...
+"""
+    refused = client("PUT", f"{_path(project)}/deploy", {"files": [{"filename": "main.py", "content": code}]})
+    assert (refused.status, refused.fields) == (422, ["files[main.py]:5"])
+    assert "both match /orders/x" in refused.json["fields"][0]["message"]
+    assert client.ok("GET", f"{_path(project)}/versions")["totalCount"] == 0
+
+
 def test_a_deploy_is_refused_with_its_findings(client: Client) -> None:
     project = make_project(client)
     files = [{"filename": "main.py", "content": 'async def f(ctx):\n    await ctx.fetch("crm", "/")\n'}]
