@@ -23,6 +23,9 @@ from tieline_api.cache.cluster_cache import ClusterCache
 from tieline_api.cache.credential_directory import CredentialLookups
 from tieline_api.cache.secret_reader import SecretReader
 from tieline_api.cache.token_ages import TokenAges
+from tieline_api.console.credentials import session_credentials
+from tieline_api.console.parts import Console
+from tieline_api.console.routes import add_console
 from tieline_api.dependencies import Dependencies
 from tieline_api.engine.connection import Engine
 from tieline_api.engine.credentials import EnvironmentSigner
@@ -182,12 +185,13 @@ def make_apps(
     metrics.add_engine(platform.engine, platform.run_reader)
     failures = FailureLimiter(settings.failed_limit)
 
-    def application(*more: Middleware) -> web.Application:
+    def application(*outer: Middleware, inner: Iterable[Middleware] = ()) -> web.Application:
         app = web.Application(
             middlewares=[
                 request_log(metrics, header=settings.request_id_header),
-                *more,
+                *outer,
                 error_handling,
+                *inner,
                 failure_limiting(failures, trusted=settings.trusted_proxies),
             ],
             client_max_size=0,  # bodies are read, and counted, by engine.reading alone
@@ -207,7 +211,11 @@ def make_apps(
         if world.ready and (world.lost or world.silence > platform.settings.stale_seconds):
             response.headers[STALE_HEADER] = str(round(world.lost or world.silence))
 
-    public = application(cors(settings.cors_origins, request_id_header=settings.request_id_header))
+    console = Console(platform, failures) if settings.console else None
+    public = application(
+        cors(settings.cors_origins, request_id_header=settings.request_id_header),
+        inner=[session_credentials(console)] if console else (),
+    )
     dispatcher = Dispatcher(platform)
     for operation in table:
         path = _routed(operation.path, table)
@@ -215,6 +223,8 @@ def make_apps(
     add_openapi(public, document(table, title=TITLE, version=version("tieline")))
     add_documentation(public, title=TITLE)
     add_callback(public, platform)
+    if console:
+        add_console(public, console)
     public[LEGACY_PODS] = LegacyPods(kube)
     public.cleanup_ctx.append(_running(platform))
 

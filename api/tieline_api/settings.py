@@ -44,6 +44,18 @@
 | TIELINE_ENGINE_SIGNER_FILE | (none) | seed of the key for users of environments' accounts; read likewise |
 | TIELINE_RUNS_FILE | tieline-runs.db beside the traces | the index of runs, made anew from the engine when missing |
 | TIELINE_RUNS_MEBIBYTES | 256 | what the index of runs may take; beyond it the oldest go (16 to 1000000) |
+| TIELINE_CONSOLE | true | whether the API serves the console at /console: true or false |
+| TIELINE_CONSOLE_FOLDER | /opt/tieline/console | the folder with the console's files |
+| TIELINE_CONSOLE_SESSION_HOURS | 12 | how long one is signed in to the console at most (0.01 to 168) |
+| TIELINE_CONSOLE_IDLE_MINUTES | 60 | how long a session of the console may be unused (0.1 to 10080) |
+| TIELINE_CONSOLE_TOKENS | true | whether one may sign in to the console with a token or an API key |
+| TIELINE_CONSOLE_KEYS_NAMESPACE | (the pod's own) | where the Secret with the keys of sessions is |
+| TIELINE_CONSOLE_OIDC_ISSUER | (none) | the OpenID Connect issuer that signs people in to the console |
+| TIELINE_CONSOLE_OIDC_CLIENT_ID | (none) | the console's client there |
+| TIELINE_CONSOLE_OIDC_CLIENT_SECRET_FILE | (none) | file with its secret; read for each token request |
+| TIELINE_CONSOLE_OIDC_SCOPES | openid | scopes to ask for, separated by spaces |
+| TIELINE_CONSOLE_OIDC_NAME | the issuer's host | what the button says |
+| TIELINE_CONSOLE_OIDC_TOKEN | id | the token that the API is called with: id or access |
 | TIELINE_EGRESS_ALLOWED | (none) | inner networks and names that token requests may reach, separated by commas |
 | TIELINE_EGRESS_DENIED | (none) | public networks that they may not reach, separated by commas |
 | TIELINE_LOG_LEVEL | INFO | DEBUG, INFO, WARNING or ERROR |
@@ -59,7 +71,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from tieline_api.body_limits import MIB, BodyLimits
 from tieline_api.client_address import Network, networks
-from tieline_core.environment_settings import EnvironmentSettings, Names, listed, number
+from tieline_api.console_settings import ConsoleSettings
+from tieline_core.environment_settings import Names, listed, number
 from tieline_protocol.event_streams import MAX_MESSAGE_BYTES
 
 DEFAULT_REQUEST_ID_HEADER = "X-Request-Id"
@@ -129,7 +142,7 @@ _BaseUrl = Annotated[str, AfterValidator(_base_url)]
 _Mebibytes = Annotated[float, number(1, 64)]
 
 
-class Settings(EnvironmentSettings):
+class Settings(ConsoleSettings):
     """The API's configuration."""
 
     listen_host: str = "0.0.0.0"  # noqa: S104  (a pod serves its Service)

@@ -42,6 +42,8 @@ USER = web.RequestKey("user", str)
 ORGANISATION = web.RequestKey("organisation", str)
 WRITES = web.RequestKey("writes", revisions.Writes)
 """What the request has written so far."""
+CREDENTIALS = web.RequestKey("credentials", Mapping)
+"""The headers that tell who calls, where they are not the request's own: those of a session in a cookie."""
 
 _MAX_STRAY_BODY = 64 * 1024
 _PIECE = 256 * 1024
@@ -58,7 +60,9 @@ class Dispatcher:
         """The answer of ``operation``; raises ApiError and KubeError for what goes wrong."""
         platform = self._platform
         request[OPERATION] = operation.id
-        caller = await platform.authentication.caller(request.headers, key_as_bearer=operation.key_as_bearer)
+        caller = await platform.authentication.caller(
+            credentials_of(request), key_as_bearer=operation.key_as_bearer
+        )
         request[USER] = caller.username
         platform.rates.hit(caller)
         organisation = await self._organisation_of(caller, operation, request.match_info)
@@ -150,6 +154,12 @@ class Dispatcher:
             await revisions.wait(
                 seen, platform.world.watched, namespace=organisation.namespace, seconds=seconds
             )
+
+
+def credentials_of(request: web.Request) -> Mapping[str, str]:
+    """The headers that tell who calls."""
+    headers: Mapping[str, str] = request.get(CREDENTIALS, request.headers)
+    return headers
 
 
 async def _body(

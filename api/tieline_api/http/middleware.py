@@ -10,7 +10,8 @@
 import logging
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import orjson
 from aiohttp import web
@@ -20,7 +21,7 @@ from aiohttp.typedefs import Handler, Middleware
 from tieline_api import errors
 from tieline_api.auth.rate_limits import FailureLimiter, credential_of
 from tieline_api.client_address import Network, origin
-from tieline_api.http.dispatcher import OPERATION, ORGANISATION, USER, WRITES
+from tieline_api.http.dispatcher import OPERATION, ORGANISATION, USER, WRITES, credentials_of
 from tieline_api.http.metrics import Metrics
 from tieline_core.identity.ids import new_id
 from tieline_core.kubernetes import KubeError, Unauthorized
@@ -104,19 +105,29 @@ def failure_limiting(failures: FailureLimiter, *, trusted: Sequence[Network]) ->
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         address = origin(request.remote, request.headers.getall("X-Forwarded-For", ()), trusted=trusted)
-        credential = credential_of(request.headers)
-        failures.check(address, credential)
-        try:
-            return await handler(request)
-        except errors.ApiError as error:
-            if error.status == 401:
-                failures.failed(address, credential)
-            raise
-        finally:
-            if USER in request:
-                failures.succeeded(credential)
+        with counting_failures(failures, address, credentials_of(request)) as credential:
+            try:
+                return await handler(request)
+            finally:
+                if USER in request:
+                    failures.succeeded(credential)
 
     return middleware
+
+
+@contextmanager
+def counting_failures(
+    failures: FailureLimiter, address: str, headers: Mapping[str, str]
+) -> Iterator[bytes | None]:
+    """Counts a 401 that is raised inside as a failure of these credentials; 429 where there were too many."""
+    credential = credential_of(headers)
+    failures.check(address, credential)
+    try:
+        yield credential
+    except errors.ApiError as error:
+        if error.status == 401:
+            failures.failed(address, credential)
+        raise
 
 
 @web.middleware

@@ -122,6 +122,27 @@ def test_the_operator_writes_the_engines_keys_in_its_own_namespace_and_no_other_
         assert done is allowed, said
 
 
+def test_the_api_writes_what_keeps_sessions_of_the_console_in_its_own_namespace_and_no_other_secret(
+    place: Place,
+) -> None:
+    refresh = f"tieline-console-refresh-{'0a' * 20}"
+    for name, account, allowed in (
+        ("tieline-console-keys", PARTS[1], True),
+        (refresh, PARTS[1], True),
+        ("tieline-console-keys", PARTS[0], False),
+        (f"{refresh}-more", PARTS[1], False),
+        ("somebody-elses", PARTS[1], False),
+    ):
+        body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
+        command = ("create", "-f", "-", "--dry-run=server")
+        done, said = place.writes(account, *command, namespace=place.elsewhere, body=body)
+        assert done is allowed, said
+    for name, allowed in ((refresh, True), ("theirs", False)):
+        place.kubectl("create", "secret", "generic", name, namespace=place.elsewhere)
+        done, said = place.writes(PARTS[1], "delete", "secret", name, namespace=place.elsewhere)
+        assert done is allowed, said
+
+
 @pytest.mark.parametrize("account", OTHERS)
 def test_nobody_else_is_restricted(place: Place, account: str) -> None:
     done, said = place.creates(account, deployment(f"of-{account}"), namespace=place.elsewhere)

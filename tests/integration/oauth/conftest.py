@@ -1,4 +1,4 @@
-"""A real Keycloak for the session, on its way before it is needed, and an API that may reach it."""
+"""An API that may reach the session's Keycloak, and the application of somebody who embeds connecting."""
 
 from __future__ import annotations
 
@@ -8,37 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.harness.cluster.kubectl import Kubectl, Organisation, an_organisation
-from tests.harness.identity.keycloak import Keycloak
 from tests.harness.processes.running_api import RunningApi
-from tests.harness.session.uncaptured_progress import UncapturedProgress
 from tests.integration.api.conftest import Client
 from tests.integration.oauth.front_end import FrontEnd
 from tests.integration.operator.cluster_objects import NamespacedKubectl
 from tests.integration.operator.running_operator import RunningOperator
-
-_STARTED = pytest.StashKey[Keycloak]()
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Starts it while other tests run: it needs half a minute when new, and minutes to install."""
-    if session.config.option.collectonly:
-        return
-    if any("keycloak" in getattr(item, "fixturenames", ()) for item in session.items):
-        factory: pytest.TempPathFactory = session.config._tmp_path_factory  # type: ignore[attr-defined]
-        session.config.stash[_STARTED] = started = Keycloak(factory.mktemp("keycloak"))
-        started.start()
-        session.config.add_cleanup(started.stop)
-
-
-@pytest.fixture(scope="session")
-def keycloak(request: pytest.FixtureRequest) -> Iterator[Keycloak]:
-    """The session's OAuth server; tests register clients and people of their own."""
-    found: Keycloak = request.config.stash[_STARTED]
-    capture = request.config.pluginmanager.getplugin("capturemanager")
-    with UncapturedProgress(capture).step("Waiting for Keycloak"):
-        found.wait()
-    yield found
-    found.stop()
 
 
 @pytest.fixture(scope="session")
