@@ -181,4 +181,5 @@ def version_to_rest(version: ObjectView) -> rest.Version:
         state=(version.get("status") or {}).get("state") or "draft",
         created_at=created_at(version),
         labels=spec.get("labels") or {},
+        description=spec.get("versionDescription") or None,
     )

@@ -11,6 +11,7 @@ from tieline_api.handlers import (
     connector_systems,
     connectors,
     deployments,
+    environments,
     events,
     notifications,
     project_logs,
@@ -21,6 +22,7 @@ from tieline_api.handlers import (
     traces,
     users,
     variables_schema,
+    versions,
 )
 from tieline_api.http.operation import Operation
 from tieline_api.schemas import examples
@@ -31,6 +33,8 @@ _ROWS = (
     ("Connections", connections.OPERATIONS),
     ("Projects", projects.OPERATIONS),
     ("Projects", deployments.OPERATIONS),
+    ("Environments", environments.OPERATIONS),
+    ("Versions", versions.OPERATIONS),
     ("Projects", project_logs.OPERATIONS),
     ("Projects", variables_schema.OPERATIONS),
     ("Systems in an environment", templates.OPERATIONS),

@@ -1,20 +1,26 @@
 """Files, versions, deploying, suspending: what changes what runs."""
 
+import time
 from typing import Any
 
-from tieline_api import cursors
+from tieline_api import cursors, errors
 from tieline_api.auth.permissions import Permission, permission
 from tieline_api.body_limits import BodyKind
 from tieline_api.cache.sorted_lists import position
 from tieline_api.conversion import projects as convert
+from tieline_api.conversion import versions as versions_to_rest
 from tieline_api.handlers.projects import PROJECT
 from tieline_api.http.operation import Call, Operation, Reply
 from tieline_api.schemas import projects as rest
+from tieline_api.schemas import versions
 from tieline_api.schemas.base import PageQuery
+from tieline_api.store.etags import etag
 from tieline_api.use_cases.project_files_input import (
+    deploy_findings,
     files_to_rest,
     given_files,
     refuse_names,
+    refuse_sizes,
     refuse_unrunnable,
     set_files,
     set_labels,
@@ -23,16 +29,15 @@ from tieline_api.use_cases.project_lookup import (
     change_project,
     environment_by_name_or_id,
     need_environment,
-    need_of_project,
     need_project,
+    need_version,
     project_reply,
     set_environment,
 )
 from tieline_api.use_cases.rollout_wait import wait_for_rollout
-from tieline_core.identity.ids import new_id, object_id
-from tieline_core.identity.owner_references import owner_reference
+from tieline_api.use_cases.version_create import create_version
+from tieline_core.identity.ids import object_id
 from tieline_core.objects import Object
-from tieline_core.project_files.config_maps import files_digest
 
 VERSIONS = f"{PROJECT}/versions"
 
@@ -60,6 +65,50 @@ async def put_files(call: Call[None, rest.FilesBody]) -> Reply:
     return Reply(body=files_to_rest(files, changed["spec"].get("labels") or {}))
 
 
+async def patch_files(call: Call[None, rest.FilesPatch]) -> Reply:
+    """Changes the files that are named and leaves the others as they are: a file without content (null) is removed, and
+    so is a label without a value. Deploys nothing."""
+    platform, body = call.platform, call.body
+    obj = need_project(call)
+    given = {file.filename: file.content for file in body.files}
+    if len(given) != len(body.files):
+        raise errors.invalid("files", "name a file twice: send each file once")
+    refuse_names([(path, b"") for path, content in given.items() if content is not None], {})
+    states: list[tuple[Object, Object]] = []
+
+    async def merge() -> None:
+        live, mine = states[-1]
+        files = dict(await platform.files.current(live))
+        files |= {path: content.encode() for path, content in given.items() if content is not None}
+        labels: dict[str, str] = dict(live["spec"].get("labels") or {})
+        labels |= {key: value for key, value in body.labels.items() if value is not None}
+        kept = sorted((path, content) for path, content in files.items() if given.get(path, "") is not None)
+        labels = {key: value for key, value in labels.items() if body.labels.get(key, "") is not None}
+        refuse_sizes(kept)
+        refuse_names(kept, labels)
+        references = await platform.files.store(live, dict(kept))
+        set_files(live, mine, references=references, labels=labels)
+
+    changed = await change_project(call, obj, lambda live, mine: states.append((live, mine)), prepare=merge)
+    return Reply(etag=etag(changed))
+
+
+async def validate(call: Call[rest.EnvironmentChoice, versions.ValidateBody]) -> Reply:
+    """Checks files as a deploy to the environment would, and stores nothing. Without files in the body, the current
+    files are checked."""
+    platform, body = call.platform, call.body
+    obj = need_project(call)
+    environment = need_environment(obj, name=call.query.project_env, identifier=call.query.env_id)
+    labels = (obj["spec"].get("labels") or {}) if body.labels is None else body.labels
+    files = await platform.files.current(obj) if body.files is None else given_files(body.files)
+    began = time.monotonic()
+    found = await deploy_findings(platform, obj, environment, files, labels)
+    milliseconds = round((time.monotonic() - began) * 1000)
+    return Reply(
+        body=versions_to_rest.validation(object_id(obj), environment, found, milliseconds=milliseconds)
+    )
+
+
 async def deploy(call: Call[rest.DeployQuery, rest.DeployBody]) -> Reply:
     """Creates a version of the files and deploys it to an environment.
 
@@ -78,24 +127,13 @@ async def deploy(call: Call[rest.DeployQuery, rest.DeployBody]) -> Reply:
     else:
         files = given_files(body.files)
     await refuse_unrunnable(platform, obj, environment, files, labels)
-    references = await platform.files.store(obj, dict(files))
-    spec: Object = {
-        "projectRef": {"name": obj["metadata"]["name"]},
-        "digest": files_digest(dict(files)),
-        "labels": labels,
-        "configMaps": references,
-    }
-    if body.version_name:
-        spec["versionName"] = body.version_name
-    if body.version_description:
-        spec["versionDescription"] = body.version_description
-    version = await platform.writer.create(
-        platform.world.versions, call.namespace, new_id(), spec, owner=owner_reference(obj)
+    version = await create_version(
+        platform, obj, files, labels, name=body.version_name, description=body.version_description
     )
 
     def change(live: Object, mine: Object) -> None:
         if body.files is not None:
-            set_files(live, mine, references=references, labels=labels)
+            set_files(live, mine, references=version["spec"]["configMaps"], labels=labels)
         elif body.labels is not None:
             set_labels(live, mine, labels)
         set_environment(live, mine, environment, version=version["metadata"]["name"], suspended=False)
@@ -127,7 +165,7 @@ async def list_versions(call: Call[PageQuery, None]) -> Reply:
 
 async def get_version_files(call: Call[None, None]) -> Reply:
     """Returns the files and labels of a version."""
-    version = _need_version(call, need_project(call))
+    version = need_version(call, need_project(call), call.path["version_id"])
     files = await call.platform.files.of_version(version)
     return Reply(body=files_to_rest(files, version["spec"].get("labels") or {}))
 
@@ -136,7 +174,7 @@ async def deploy_version(call: Call[rest.DeployQuery, None]) -> Reply:
     """Deploys an existing version to an environment: roll back, or promote from another environment."""
     platform = call.platform
     obj = need_project(call)
-    version = _need_version(call, obj)
+    version = need_version(call, obj, call.path["version_id"])
     environment = need_environment(obj, name=call.query.project_env, identifier=call.query.env_id)
     files = await platform.files.of_version(version)
     labels = version["spec"].get("labels") or {}
@@ -154,10 +192,6 @@ async def _deployed(call: Call[rest.DeployQuery, Any], project: Object, environm
     if seconds:
         project = await wait_for_rollout(call.platform, project, environment, seconds=seconds)
     return await project_reply(call.platform, project)
-
-
-def _need_version(call: Call[Any, Any], project: Object) -> Object:
-    return need_of_project(call, call.platform.world.versions, project, call.path["version_id"])
 
 
 _DEPLOY = (Permission("patch", "projects"), Permission("create", "projectversions"))
@@ -182,6 +216,28 @@ OPERATIONS = (
         size=BodyKind.FILES,
         response=rest.CurrentFiles,
         conditional=True,
+    ),
+    Operation(
+        id="patchFiles",
+        method="PATCH",
+        path=f"{PROJECT}/files",
+        summary="Change single files, without deploying them",
+        handler=patch_files,
+        permissions=permission("patch", "projects"),
+        size=BodyKind.FILES,
+        success=204,
+        conditional=True,
+    ),
+    Operation(
+        id="validateProject",
+        method="PUT",
+        path=f"{PROJECT}/validate",
+        summary="Check files as a deploy would",
+        handler=validate,
+        permissions=permission("get", "projects"),
+        body_optional=True,
+        size=BodyKind.FILES,
+        response=versions.ValidationAnswer,
     ),
     Operation(
         id="deployProject",

@@ -23,6 +23,7 @@ from tieline_api.dependencies import Dependencies
 from tieline_api.http.operation import Call, Operation, Reply
 from tieline_api.http.request_body import (
     names_of,
+    parameters_of,
     parse_json,
     read_body,
     refuse_unknown_fields,
@@ -182,7 +183,7 @@ async def _body(
         refuse_unknown_fields(operation.body, value)
     elsewhere = dict.fromkeys(request.match_info, "path")
     if operation.query is not None:
-        elsewhere |= dict.fromkeys(operation.query.model_fields, "query")
+        elsewhere |= dict.fromkeys(parameters_of(operation.query), "query")
     return raw, *validate(operation.body, value, elsewhere=elsewhere)
 
 

@@ -137,9 +137,8 @@ def validate_query(model: type[M], request: web.Request, *, body_fields: Collect
 
     ``body_fields``: names in the request's body, for a hint where a required parameter was sent there.
     """
-    given = {
-        name: value for name, value in request.query.items() if name in model.model_fields and value != ""
-    }
+    known = parameters_of(model)
+    given = {name: value for name, value in request.query.items() if name in known and value != ""}
 
     def hint(item: Any) -> str:
         name = str(item["loc"][0]) if item["loc"] else ""
@@ -148,7 +147,7 @@ def validate_query(model: type[M], request: web.Request, *, body_fields: Collect
             return " (a query parameter)"
         if name in body_fields:
             return f"{note}; it was sent in the body, send it in the query"
-        unknown = [one for one in request.query if one not in model.model_fields]
+        unknown = [one for one in request.query if one not in known]
         return note + (f'; rename the unknown "{unknown[0][:64]}"' if len(unknown) == 1 else "")
 
     try:
@@ -163,7 +162,7 @@ def unknown_parameters(
     """A warning for each query parameter that the operation does not have, with the one that may be meant."""
     if not request.query_string:
         return []
-    known = list(model.model_fields) if model else []
+    known = parameters_of(model)
     warnings = []
     for name in dict.fromkeys(request.query):
         if name in known:
@@ -181,7 +180,7 @@ def refuse_unknown_fields(model: type[BaseModel], value: Any) -> None:
 
 def refuse_unknown_parameters(model: type[BaseModel] | None, request: web.Request) -> None:
     """ApiError 422 that names the query parameters that the operation does not have."""
-    _refuse("query parameter", request.query, list(model.model_fields) if model else [])
+    _refuse("query parameter", request.query, parameters_of(model))
 
 
 def _refuse(kind: str, given: Iterable[str], known: list[str]) -> None:
@@ -226,6 +225,11 @@ def _misspelt_field(model: type[BaseModel], value: Any, kind: str, path: tuple[s
     }
     close = get_close_matches(missing.lower(), unknown, n=1, cutoff=_CLOSE)
     return f'; rename the unknown field "{unknown[close[0]]}"' if close else ""
+
+
+def parameters_of(model: type[BaseModel] | None) -> list[str]:
+    """The names of a query's parameters, in their order."""
+    return [info.alias or name for name, info in model.model_fields.items()] if model else []
 
 
 @cache

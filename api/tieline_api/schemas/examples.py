@@ -9,12 +9,14 @@ from tieline_api.schemas import (
     authorisations,
     connections,
     connectors,
+    environments,
     notifications,
     project_logs,
     projects,
     systems,
     templates,
     users,
+    versions,
 )
 from tieline_api.schemas.auth_schemes import AuthSchemeConfig
 from tieline_api.schemas.base import Empty
@@ -121,6 +123,39 @@ VERSION: Example = {
     "state": "ready",
     "createdAt": TIME,
     "labels": {"team": "ops"},
+}
+VERSION_DIFF: Example = {
+    "from": {"id": VERSION_ID, "name": "First"},
+    "to": {"id": "01JD3YB9J9ZX9KQW8T2V4N6P0F", "name": "Second"},
+    "files": [
+        {
+            "filename": "greeting.txt",
+            "change": "changed",
+            "binary": False,
+            "truncated": False,
+            "diff": "--- a/greeting.txt\n+++ b/greeting.txt\n@@ -1 +1 @@\n-hello\n+good morning\n",
+        }
+    ],
+    "labels": [{"key": "team", "before": "ops", "after": "shop"}],
+}
+VALIDATION: Example = {
+    "project_id": PROJECT_ID,
+    "environment": "production",
+    "validation": {
+        "success": False,
+        "error": "main.py:3: Python cannot read this: invalid syntax",
+        "output": "main.py:3: Python cannot read this: invalid syntax\n",
+        "duration": 41,
+        "timestamp": TIME,
+    },
+    "findings": [
+        {
+            "filename": "main.py",
+            "line": 3,
+            "severity": "error",
+            "message": "Python cannot read this: invalid syntax",
+        }
+    ],
 }
 TEMPLATE_CREATE: Example = {"systemId": SYSTEM_ID, "name": "shop", "environmentId": ENVIRONMENT_ID}
 TEMPLATE: Example = {
@@ -339,9 +374,26 @@ EXAMPLES: Mapping[type[BaseModel], Any] = {
     projects.FilesBody: FILES_BODY,
     projects.CurrentFiles: FILES_BODY,
     projects.DeployBody: {**FILES_BODY, "versionName": "First"},
+    projects.FilesPatch: {
+        "files": [*FILES, {"filename": "old.py", "content": None}],
+        "labels": {"team": "ops"},
+    },
     projects.VersionPage: page(VERSION),
+    projects.Version: VERSION,
+    versions.VersionCreate: {"name": "First", "description": "Says hello", **FILES_BODY},
+    versions.VersionDiff: VERSION_DIFF,
+    versions.ValidateBody: FILES_BODY,
+    versions.ValidationAnswer: VALIDATION,
     projects.VariablesSchema: SCHEMA,
     projects.SchemaPatch: {"op": "add", "path": "/properties/region", "value": {"type": "string"}},
+    environments.EnvironmentCreate: {"name": "staging"},
+    environments.EnvironmentClone: {
+        "oldEnvName": "production",
+        "newEnvName": "staging",
+        "cloneSystems": True,
+        "copyStaticUserVariables": True,
+    },
+    environments.EnvironmentSync: {"sourceEnvName": "staging", "targetEnvName": "production"},
     project_logs.LogPage: LOGS,
     templates.TemplateCreate: TEMPLATE_CREATE,
     templates.TemplateUpdate: {"name": "shop-eu"},

@@ -200,6 +200,24 @@ class FilesBody(Rest):
     """Their labels."""
 
 
+class FileChange(Rest):
+    """A file to add, to replace or to remove."""
+
+    filename: Annotated[str, StringConstraints(max_length=1024)]
+    """Relative path with forward slashes, such as main.py or shop/orders.py."""
+    content: str | None
+    """The file's text, at most 1 MiB; null removes the file."""
+
+
+class FilesPatch(Rest):
+    """Changes of the current files; what is not named stays."""
+
+    files: Annotated[list[FileChange], Field(max_length=1024)] = Field(default_factory=list)
+    """The files to change."""
+    labels: dict[str, str | None] = Field(default_factory=dict)
+    """The labels to change; null removes one."""
+
+
 class DeployBody(Rest):
     """What to deploy; without files the current ones."""
 
@@ -216,13 +234,18 @@ class DeployBody(Rest):
 EnvironmentId = Annotated[str, StringConstraints(max_length=64)]
 
 
-class DeployQuery(Query):
+class EnvironmentChoice(Query):
     """Which environment; optional when the project has one."""
 
     project_env: Annotated[str, StringConstraints(max_length=64)] | None = None
     """The environment's name."""
     env_id: Annotated[EnvironmentId | None, MaybeId] = None
     """The environment's id."""
+
+
+class DeployQuery(EnvironmentChoice):
+    """Which environment, and whether to wait."""
+
     wait: Annotated[float, Field(ge=0, le=MAX_WAIT_SECONDS, allow_inf_nan=False)] = 0
     """Seconds to wait for the end of the rollout, at most 300. The environment's ``rollout`` has the outcome, or says
     that it is under way still."""
@@ -277,6 +300,8 @@ class Version(Rest):
     """When it was made."""
     labels: LabelMap
     """Its labels."""
+    description: str | None = None
+    """What is new in it; absent where nobody has said that."""
 
 
 class VersionPage(Page):

@@ -16,12 +16,16 @@ from tieline_core.kubernetes.reading import find
 from tieline_core.kubernetes.resources import CONFIG_MAPS
 from tieline_core.objects import ObjectView
 from tieline_core.project_files import config_maps as core
+from tieline_core.project_files.differences import FileDiff, compare
 from tieline_core.resources.projects import FilesConfigMap, ProjectSource
 
 Pairs = list[tuple[str, bytes]]
 
 _KEPT_BYTES = 32 * 1024 * 1024
 _ATONCE = 8
+# How long a comparison of versions waits for those before it; each takes about two seconds at most.
+_WAIT_SECONDS = 30.0
+_RETRY_SECONDS = 5.0
 
 
 class ProjectFiles:
@@ -29,6 +33,7 @@ class ProjectFiles:
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
+        self._comparing = asyncio.Semaphore(1)
         self._kept: LRUCache[tuple[str, str], ObjectView] = LRUCache(_KEPT_BYTES, getsizeof=_size)
 
     async def current(self, project: ObjectView) -> Pairs:
@@ -42,6 +47,24 @@ class ProjectFiles:
         references = [FilesConfigMap.model_validate(item) for item in version["spec"]["configMaps"]]
         maps = await self._read(version["metadata"]["namespace"], references)
         return _unpacked(lambda: core.unpack(references, maps))
+
+    async def differences(self, before: ObjectView | None, after: ObjectView) -> list[FileDiff]:
+        """The files that differ between two versions; without the first one, all are added.
+
+        One comparison at a time, because it takes processor time. ApiError 429 where many wait.
+        """
+        try:
+            async with asyncio.timeout(_WAIT_SECONDS):
+                await self._comparing.acquire()
+        except TimeoutError:
+            raise errors.too_many_requests(
+                "Too many versions are being compared: try again in a moment", retry_after=_RETRY_SECONDS
+            ) from None
+        try:
+            old = dict(await self.of_version(before)) if before is not None else {}
+            return await asyncio.to_thread(compare, old, dict(await self.of_version(after)))
+        finally:
+            self._comparing.release()
 
     async def store(self, project: ObjectView, files: core.Files) -> list[dict[str, Any]]:
         """Writes files into content-addressed ConfigMaps of the project; returns how to refer to them."""

@@ -26,18 +26,30 @@ _RETRY_SECONDS = 5.0
 def given_files(files: Iterable[rest.File]) -> Pairs:
     """Files of a request; 413 when one is, or all are, too large."""
     pairs = sorted((file.filename, file.content.encode()) for file in files)
+    refuse_sizes(pairs)
+    return pairs
+
+
+def refuse_sizes(pairs: Pairs) -> None:
+    """413 when a file is, or all are, too large."""
     for path, content in pairs:
         if len(content) > MAX_FILE_BYTES:
             raise errors.too_large(f'The file "{path[:100]}"', limit=MAX_FILE_BYTES)
     if sum(len(content) for _, content in pairs) > MAX_TOTAL_BYTES:
         raise errors.too_large("All files together", limit=MAX_TOTAL_BYTES)
-    return pairs
 
 
 async def refuse_unrunnable(
     platform: Dependencies, project: ObjectView, environment: str, files: Pairs, labels: Mapping[str, str]
 ) -> None:
     """422 with what the checks before a deploy find; 429 when that cannot be told now."""
+    _refuse(await deploy_findings(platform, project, environment, files, labels))
+
+
+async def deploy_findings(
+    platform: Dependencies, project: ObjectView, environment: str, files: Pairs, labels: Mapping[str, str]
+) -> list[FileFinding]:
+    """What the checks before a deploy find; 429 when that cannot be told now."""
     templates = _template_names(platform, project, environment)
     try:
         async with asyncio.timeout(_CHECK_SECONDS):
@@ -47,7 +59,7 @@ async def refuse_unrunnable(
             "Too many files of this organisation wait to be checked: try again in a moment",
             retry_after=_RETRY_SECONDS,
         ) from None
-    _refuse([*found.findings, *missing_templates(found.templates, templates)])
+    return [*found.findings, *missing_templates(found.templates, templates)]
 
 
 def refuse_names(files: Pairs, labels: Mapping[str, str]) -> None:

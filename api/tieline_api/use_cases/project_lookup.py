@@ -52,6 +52,11 @@ def need_of_project(call: Call[Any, Any], cache: Informer, project: ObjectView, 
     return found
 
 
+def need_version(call: Call[Any, Any], project: ObjectView, identifier: str) -> Object:
+    """The version of a project with this id; ApiError 404."""
+    return need_of_project(call, call.platform.world.versions, project, identifier)
+
+
 async def change_project(
     call: Call[Any, Any],
     project: ObjectView,

@@ -25,6 +25,8 @@ from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, 
 
 LATEST = "latest"
 DEFAULT_ENVIRONMENT = "production"
+MAX_ENVIRONMENTS = 20
+MAX_REPLICAS = 50
 
 ConfigMapKey = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
 
@@ -106,7 +108,7 @@ class ImagePullSecret(Shape):
 class Runtime(Shape):
     """How the code is run."""
 
-    replicas: Annotated[int, Field(ge=0, le=50)] | None = None
+    replicas: Annotated[int, Field(ge=0, le=MAX_REPLICAS)] | None = None
     """Number of pods. 1 by default."""
     resources: RuntimeResources | None = None
     """Compute resources of each pod."""
@@ -141,7 +143,9 @@ class EnvironmentSpec(Shape):
     """Overrides the project's runtime for this environment, field by field."""
 
 
-Environments = Annotated[list[EnvironmentSpec], Field(max_length=20, json_schema_extra=list_map("name"))]
+Environments = Annotated[
+    list[EnvironmentSpec], Field(max_length=MAX_ENVIRONMENTS, json_schema_extra=list_map("name"))
+]
 
 
 class ProjectSpec(Shape):
@@ -223,7 +227,7 @@ class ProjectStatus(Status):
     latest_version: ObjectName | None = None
     """The newest ProjectVersion of the current files."""
     environments: Annotated[
-        list[EnvironmentStatus], Field(max_length=20, json_schema_extra=list_map("name"))
+        list[EnvironmentStatus], Field(max_length=MAX_ENVIRONMENTS, json_schema_extra=list_map("name"))
     ] = []
     """What each environment's workload does."""
     summary: ShortText = ""
@@ -253,6 +257,8 @@ class Project(CustomResource):
 __all__ = [
     "DEFAULT_ENVIRONMENT",
     "LATEST",
+    "MAX_ENVIRONMENTS",
+    "MAX_REPLICAS",
     "EnvironmentSpec",
     "EnvironmentState",
     "EnvironmentStatus",

@@ -1,0 +1,73 @@
+"""Environments of a project in REST: creating, copying, promoting and configuring them."""
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StrictBool, StringConstraints
+
+from tieline_api.schemas.base import MaybeId, Query, Rest
+from tieline_api.schemas.projects import MAX_WAIT_SECONDS, EnvironmentId
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+
+def _is_a_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            "must consist of lower-case letters, digits and hyphens, and begin and end with a letter or digit"
+        )
+    return name
+
+
+NewEnvironmentName = Annotated[
+    str,
+    Field(min_length=1, max_length=40, json_schema_extra={"pattern": f"^{_NAME.pattern}$"}),
+    AfterValidator(_is_a_name),
+]
+"""The name of a new environment."""
+EnvironmentName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+"""The name of an environment that there is."""
+
+
+class EnvironmentCreate(Rest):
+    """A new environment."""
+
+    name: NewEnvironmentName
+    """Its name, unique in the project."""
+
+
+class EnvironmentClone(Rest):
+    """An environment to copy, and what of it."""
+
+    old_env_name: EnvironmentName
+    """The environment to copy."""
+    new_env_name: NewEnvironmentName
+    """The name of the copy, unique in the project."""
+    clone_systems: StrictBool = False
+    """Whether the copy gets the connection templates, with the connections that static ones are linked to."""
+    copy_static_user_variables: StrictBool = False
+    """Whether the copy gets the variables of the static activation."""
+
+
+class EnvironmentSync(Rest):
+    """From which environment to which."""
+
+    source_env_name: EnvironmentName
+    """The environment whose version is deployed."""
+    target_env_name: EnvironmentName
+    """The environment that it is deployed to."""
+
+
+class WaitQuery(Query):
+    """Whether to wait for the end of a rollout."""
+
+    wait: Annotated[float, Field(ge=0, le=MAX_WAIT_SECONDS, allow_inf_nan=False)] = 0
+    """Seconds to wait for the end of the rollout, at most 300. The environment's ``rollout`` has the outcome, or says
+    that it is under way still."""
+
+
+class CallQuery(Query):
+    """Which environment; optional when the project has one."""
+
+    env_id: Annotated[EnvironmentId | None, MaybeId] = None
+    """The environment's id."""

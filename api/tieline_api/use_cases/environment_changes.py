@@ -1,0 +1,44 @@
+"""Adding environments to a project, and removing them: changes of what the API owns of it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.conversion import projects as convert
+from tieline_api.store.writer import refuse_removal, set_or_drop
+from tieline_core.objects import Object, ObjectView
+from tieline_core.resources.projects import MAX_ENVIRONMENTS
+
+
+def refuse_new_name(project: ObjectView, name: str) -> None:
+    """ApiError 409 where the project cannot have one more environment of this name."""
+    names = [item["name"] for item in convert.environment_items(project)]
+    if name in names:
+        raise errors.conflict(f'The project has an environment "{name}" already: choose another name')
+    if len(names) >= MAX_ENVIRONMENTS:
+        raise errors.conflict(
+            f"The project has {len(names)} environments, at most {MAX_ENVIRONMENTS} are allowed: delete one first"
+        )
+
+
+def add_environment(live: Object, mine: Object, name: str, runtime: Mapping[str, Any] | None = None) -> None:
+    """Adds a draft to the environments. Those that the project has stay, also the one that it has by default."""
+    refuse_new_name(live, name)
+    items = mine["spec"].setdefault("environments", [])
+    if not live["spec"].get("environments"):
+        items += [{"name": item["name"]} for item in convert.environment_items(live)]
+    items.append({"name": name, **({"runtime": dict(runtime)} if runtime else {})})
+
+
+def remove_environment(live: Object, mine: Object, name: str) -> None:
+    """Removes an environment; ApiError 404, and 409 for the last one and for what others own of it."""
+    names = [item["name"] for item in convert.environment_items(live)]
+    if name not in names:
+        raise errors.ApiError(404, "not_found", f'The environment "{name}" was removed meanwhile')
+    if len(names) == 1:
+        raise errors.conflict(
+            f'"{name}" is the only environment of the project: create another one first, or delete the project'
+        )
+    refuse_removal(live, ("environments", {"name": name}), what=f'environments["{name}"]')
+    kept = [item for item in mine["spec"].get("environments") or () if item["name"] != name]
+    set_or_drop(mine["spec"], "environments", kept)

@@ -1,0 +1,81 @@
+"""Copies of connection templates in another environment, of the same project or of another one."""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+
+from tieline_api import errors
+from tieline_api.dependencies import Dependencies
+from tieline_core.identity.ids import new_id
+from tieline_core.kubernetes import Informer, KubeError, NotFound
+from tieline_core.objects import Object, ObjectView
+
+logger = logging.getLogger("tieline.api")
+
+_COPIED = ("name", "systemRef", "dynamic", "connectionRef", "authSchemeConfigIds")
+
+
+class NewObjects:
+    """What a request has created so far, to be taken back when it fails."""
+
+    def __init__(self, platform: Dependencies) -> None:
+        self._platform = platform
+        self._undo: list[Callable[[], Awaitable[None]]] = []
+
+    def add(self, cache: Informer, obj: Object) -> None:
+        """Notes a new object."""
+        self.on_failure(lambda: self._platform.writer.delete(cache, obj))
+
+    def on_failure(self, undo: Callable[[], Awaitable[None]]) -> None:
+        """Notes how to take back a change."""
+        self._undo.append(undo)
+
+    async def take_back(self) -> None:
+        """Takes back all of it, the newest first. What cannot be taken back is logged, and stays."""
+        for undo in reversed(self._undo):
+            try:
+                await undo()
+            except NotFound:
+                continue
+            except (errors.ApiError, KubeError) as error:
+                logger.warning("Cannot take back a part of a copy: %s", error)
+
+
+@asynccontextmanager
+async def new_objects(platform: Dependencies) -> AsyncIterator[NewObjects]:
+    """Takes back what was created when the block ends with an error."""
+    made = NewObjects(platform)
+    try:
+        yield made
+    except (errors.ApiError, KubeError):
+        await made.take_back()
+        raise
+
+
+async def copy_templates(
+    platform: Dependencies,
+    templates: Iterable[ObjectView],
+    *,
+    project: ObjectView,
+    environment: str,
+    made: NewObjects,
+) -> None:
+    """Gives an environment templates with the same names, systems, auth schemes and static connections.
+
+    A name that the environment has a template for already, such as one from Git, is left out.
+    """
+    world, metadata = platform.world, project["metadata"]
+    there = world.referring(
+        world.templates, "environment", metadata["namespace"], metadata["name"], environment
+    )
+    taken = {template["spec"]["name"] for template in there}
+    for template in templates:
+        spec = {field: template["spec"][field] for field in _COPIED if field in template["spec"]}
+        if spec["name"] in taken:
+            continue
+        taken.add(spec["name"])
+        spec |= {"projectRef": {"name": metadata["name"]}, "environment": environment}
+        made.add(
+            world.templates,
+            await platform.writer.create(world.templates, metadata["namespace"], new_id(), spec),
+        )

@@ -1,0 +1,41 @@
+"""Versions that REST makes of a project's files."""
+
+from collections.abc import Mapping
+
+from tieline_api.dependencies import Dependencies
+from tieline_core.identity.ids import new_id
+from tieline_core.identity.owner_references import owner_reference
+from tieline_core.objects import Object, ObjectView
+from tieline_core.project_files.config_maps import files_digest
+
+Pairs = list[tuple[str, bytes]]
+
+
+async def create_version(
+    platform: Dependencies,
+    project: ObjectView,
+    files: Pairs,
+    labels: Mapping[str, str],
+    *,
+    name: str | None = None,
+    description: str | None = None,
+) -> Object:
+    """A new version of these files, named after its id. Its ``spec.configMaps`` refer to the stored files."""
+    references = await platform.files.store(project, dict(files))
+    spec: Object = {
+        "projectRef": {"name": project["metadata"]["name"]},
+        "digest": files_digest(dict(files)),
+        "labels": dict(labels),
+        "configMaps": references,
+    }
+    if name:
+        spec["versionName"] = name
+    if description:
+        spec["versionDescription"] = description
+    return await platform.writer.create(
+        platform.world.versions,
+        project["metadata"]["namespace"],
+        new_id(),
+        spec,
+        owner=owner_reference(project),
+    )
