@@ -32,6 +32,7 @@ from tieline_api.engine.credentials import EnvironmentSigner
 from tieline_api.engine.environments import EnvironmentEngines
 from tieline_api.engine.followers import Followers
 from tieline_api.engine.waiting_limits import WaitingLimits
+from tieline_api.environment_calls import EnvironmentCalls
 from tieline_api.handlers import OPERATIONS
 from tieline_api.http.dispatcher import Dispatcher
 from tieline_api.http.metrics import Metrics
@@ -119,6 +120,7 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         checker=VariablesChecker(),
         files_checker=FilesChecker(),
         traces=traces,
+        environment_calls=EnvironmentCalls(),
         engine=engine,
         environments=environments,
         waiting_limits=WaitingLimits(environments),
@@ -276,6 +278,7 @@ def _running(platform: Dependencies) -> Callable[[web.Application], AsyncIterato
         await platform.checker.close()
         await platform.files_checker.close()
         await platform.outgoing.close()
+        await platform.environment_calls.close()
 
     return run
 

@@ -17,6 +17,7 @@ from tieline_api.engine.connection import Engine
 from tieline_api.engine.environments import EnvironmentEngines
 from tieline_api.engine.followers import Followers
 from tieline_api.engine.waiting_limits import WaitingLimits
+from tieline_api.environment_calls import EnvironmentCalls
 from tieline_api.runs.history import RunHistory
 from tieline_api.runs.reading import RunReader
 from tieline_api.settings import Settings
@@ -66,6 +67,8 @@ class Dependencies:
     """Checks the tokens of environments' pods."""
     rates: RateLimiter
     traces: Traces
+    environment_calls: EnvironmentCalls
+    """For requests to the webhooks of environments."""
     engine: Engine
     """The platform's account: run histories and spans."""
     environments: EnvironmentEngines

@@ -26,8 +26,9 @@ _ERRORS: Mapping[int, str] = {
     415: "Not JSON",
     422: "Well-formed, but invalid",
     429: "Too many requests",
-    502: "A system's token URL cannot be reached, or does not answer",
+    502: "A system's token URL, or the environment, cannot be reached or does not answer",
     503: "Kubernetes or the event engine cannot be reached",
+    504: "The environment does not answer in time",
 }
 _IDS = {
     "organisation_id": "The organisation",

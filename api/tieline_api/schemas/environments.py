@@ -1,9 +1,9 @@
 """Environments of a project in REST: creating, copying, promoting and configuring them."""
 
 import re
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, StrictBool, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StringConstraints
 
 from tieline_api.schemas.base import MaybeId, Query, Rest
 from tieline_api.schemas.projects import MAX_WAIT_SECONDS, EnvironmentId
@@ -17,6 +17,10 @@ def _is_a_name(name: str) -> str:
             "must consist of lower-case letters, digits and hyphens, and begin and end with a letter or digit"
         )
     return name
+
+
+def _in_upper_case(value: object) -> object:
+    return value.upper() if isinstance(value, str) else value
 
 
 NewEnvironmentName = Annotated[
@@ -64,6 +68,41 @@ class WaitQuery(Query):
     wait: Annotated[float, Field(ge=0, le=MAX_WAIT_SECONDS, allow_inf_nan=False)] = 0
     """Seconds to wait for the end of the rollout, at most 300. The environment's ``rollout`` has the outcome, or says
     that it is under way still."""
+
+
+HeaderValues = str | list[str]
+
+
+class WebhookCall(Rest):
+    """A request to a webhook of an environment."""
+
+    url_path: Annotated[str, StringConstraints(min_length=1, max_length=8192)]
+    """The path below the environment's address, such as /orders; it may have a query."""
+    method: Annotated[
+        Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], BeforeValidator(_in_upper_case)
+    ]
+    """The method."""
+    headers: Annotated[dict[str, HeaderValues], Field(max_length=100)] = Field(default_factory=dict)
+    """The headers to send, each with one value or several. Those about the connection are left out."""
+    query: Annotated[dict[str, HeaderValues], Field(max_length=100)] = Field(default_factory=dict)
+    """Parameters of the query, each with one value or several."""
+    body: Any = None
+    """The body: a string as it is, any other value as JSON; null for none."""
+    body_encoding: Literal["base64"] | None = None
+    """base64 where the body is a string of bytes in Base64."""
+
+
+class WebhookAnswer(Rest):
+    """The answer of a webhook."""
+
+    status: int
+    """The status."""
+    headers: dict[str, str]
+    """The headers, with names in lower case. Several of one name are joined by commas."""
+    body: str
+    """The body, at most 1 MiB."""
+    body_encoding: Literal["base64"] | None = None
+    """base64 where the body is not UTF-8, and so encoded; absent otherwise."""
 
 
 class CallQuery(Query):

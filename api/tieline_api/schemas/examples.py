@@ -393,6 +393,18 @@ EXAMPLES: Mapping[type[BaseModel], Any] = {
         "cloneSystems": True,
         "copyStaticUserVariables": True,
     },
+    environments.WebhookCall: {
+        "urlPath": "/hello",
+        "method": "POST",
+        "headers": {"Content-Type": "application/json"},
+        "query": {"language": "en"},
+        "body": {"name": "Ann"},
+    },
+    environments.WebhookAnswer: {
+        "status": 200,
+        "headers": {"content-type": "application/json; charset=utf-8"},
+        "body": '{"hello": "world"}',
+    },
     environments.EnvironmentSync: {"sourceEnvName": "staging", "targetEnvName": "production"},
     project_logs.LogPage: LOGS,
     templates.TemplateCreate: TEMPLATE_CREATE,

@@ -67,6 +67,10 @@ ROWS = [
         "sourceEnvName targetEnvName", "sourceEnvName targetEnvName",
     ),
     (
+        "POST", f"{O}/projects/{{project_id}}/environments/call", 200, "env_id",
+        "urlPath method headers query body", "urlPath method",
+    ),
+    (
         "POST", f"{O}/projects/{{project_id}}/versions", 200, "", "name description labels files",
         "name files",
     ),
