@@ -15,6 +15,7 @@ from tieline_api.auth.authentication import AuthenticatorChain
 from tieline_api.auth.issuers import IssuersFile
 from tieline_api.auth.jwks import JwksCache
 from tieline_api.auth.jwts import JwtAuthenticator
+from tieline_api.auth.memberships import Memberships
 from tieline_api.auth.rate_limits import FailureLimiter, RateLimiter
 from tieline_api.auth.secret_access import SecretAccess
 from tieline_api.auth.token_review import TokenReviewer
@@ -133,6 +134,9 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         jwts=jwts,
         rates=RateLimiter(settings.rate_limit),
         access=access,
+        memberships=Memberships(
+            access, seconds=settings.access_cache_seconds, away_seconds=settings.away_seconds
+        ),
         references=SecretAccess(access, secret_reads),
         oauth_states=states,
         token_manager=TokenManager(

@@ -8,6 +8,7 @@ import aiohttp
 from tieline_api.auth.access import Access
 from tieline_api.auth.authentication import Authenticator, AuthenticatorChain
 from tieline_api.auth.jwts import JwtAuthenticator
+from tieline_api.auth.memberships import Memberships
 from tieline_api.auth.rate_limits import RateLimiter
 from tieline_api.auth.secret_access import SecretAccess
 from tieline_api.cache.cluster_cache import ClusterCache
@@ -52,6 +53,8 @@ class Dependencies:
     connectors: ConnectorResults
     authentication: AuthenticatorChain
     access: Access
+    memberships: Memberships
+    """Callers' roles in organisations."""
     references: SecretAccess
     """Checks what callers may do with Secrets that their writes send elsewhere."""
     oauth_states: OAuthStateStore

@@ -16,7 +16,7 @@ from tieline_core.resources.kinds import GROUP
 _CACHED_ANSWERS = 50_000
 _REFUSED_SECONDS = 2.0
 # Whoever may not even list projects must not learn that the organisation exists.
-_MEMBERSHIP = Permission("list", "projects")
+MEMBERSHIP = Permission("list", "projects")
 
 
 class Access:
@@ -48,7 +48,7 @@ class Access:
         ]
         if not missing:
             return
-        if not await self.allowed(caller, organisation.namespace, _MEMBERSHIP):
+        if not await self.allowed(caller, organisation.namespace, MEMBERSHIP):
             raise errors.organisation_not_found(organisation.id)
         names = ", ".join(str(permission) for permission in missing)
         roles = roles_granting(missing)
@@ -62,12 +62,13 @@ class Access:
         """Whether RBAC lets ``caller`` do this in ``namespace``."""
 
         async def ask() -> tuple[bool, float]:
-            allowed = await self._review(caller, namespace, permission)
+            allowed = await self.review(caller, namespace, permission)
             return allowed, self._seconds if allowed else _REFUSED_SECONDS
 
         return await self._cache.get((caller.key(), namespace, permission), ask)
 
-    async def _review(self, caller: Caller, namespace: str, permission: Permission) -> bool:
+    async def review(self, caller: Caller, namespace: str, permission: Permission) -> bool:
+        """Asks Kubernetes whether ``caller`` may do this in ``namespace`` (empty: in all); no answer is kept."""
         attributes = {
             "namespace": namespace,
             "verb": permission.verb,

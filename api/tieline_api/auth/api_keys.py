@@ -107,6 +107,8 @@ class ApiKeys:
             username=f"{prefix}{data['user']}",
             groups=(*(f"{prefix}{name}" for name in groups), "system:authenticated"),
             organisations=frozenset({organisation}),
+            kind="apiKey",
+            display_name=data["user"],
         )
 
     def _expired(self, data: Mapping[str, str]) -> bool:

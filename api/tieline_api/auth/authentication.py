@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 from multidict import MultiMapping
 
@@ -28,6 +28,9 @@ class Caller:
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     organisations: frozenset[str] | None = None
     """The organisations that the token is good for; None where RBAC alone decides."""
+    kind: Literal["user", "serviceAccount", "apiKey"] = "user"
+    display_name: str = ""
+    """The name, for people; empty where the username is all that is known."""
 
     def key(self) -> tuple[object, ...]:
         """What tells callers apart for permissions."""

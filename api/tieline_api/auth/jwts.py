@@ -24,6 +24,7 @@ _CACHED_TOKENS = 10_000
 _LONGEST = 300.0
 _REFUSED_SECONDS = 5.0
 _MOST_GROUPS = 500
+_LONGEST_NAME = 200
 
 
 class JwtAuthenticator:
@@ -134,7 +135,14 @@ def caller_of(claims: Mapping[str, Any], issuer: Issuer) -> Caller | None:
         username=f"{prefix}{name}",
         groups=(*groups, "system:authenticated"),
         organisations=organisations,
+        display_name=_display_name(claims.get("name")) or name,
     )
+
+
+def _display_name(value: Any) -> str:
+    """The claim ``name`` as text to show: one line, of a bounded length, without control characters."""
+    text = "".join(letter for letter in value if letter.isprintable()) if isinstance(value, str) else ""
+    return text.strip()[:_LONGEST_NAME]
 
 
 def _texts(value: Any) -> list[str]:

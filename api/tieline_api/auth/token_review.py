@@ -12,6 +12,7 @@ from tieline_core.kubernetes.resources import TOKEN_REVIEWS
 
 _REFUSED_SECONDS = 5.0
 _CACHED_TOKENS = 10_000
+_ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
 class TokenReviewer:
@@ -57,9 +58,13 @@ class TokenReviewer:
         if self._audiences and not set(self._audiences) & set(status.get("audiences") or ()):
             return None
         user = status.get("user", {})
+        username = user.get("username", "")
+        account = username.startswith(_ACCOUNT_PREFIX)
         return Caller(
-            username=user.get("username", ""),
+            username=username,
             uid=user.get("uid", ""),
             groups=tuple(user.get("groups") or ()),
             extra={key: tuple(values) for key, values in (user.get("extra") or {}).items()},
+            kind="serviceAccount" if account else "user",
+            display_name=username.rpartition(":")[2] if account else "",
         )

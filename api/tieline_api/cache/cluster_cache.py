@@ -208,6 +208,12 @@ class ClusterCache:
         namespace = self.namespace_of(identifier)
         return Organisation(id=identifier, namespace=namespace) if namespace else None
 
+    def organisations(self) -> list[Organisation]:
+        """All organisations, by the names of their namespaces; ApiError 503 before the first sync."""
+        self.need_sync()
+        names = sorted(namespace["metadata"]["name"] for namespace in self.namespaces.list())
+        return [found for name in names if (found := self.organisation_of(name)) is not None]
+
     def organisations_of_project(self, identifier: str) -> list[Organisation]:
         """The organisations that have a project with this id, oldest namespace first; ApiError 503 before the first
         sync. Ids are unique, but Git may give one to two projects."""

@@ -15,6 +15,10 @@ class Organisation:
     namespace: str
 
 
+NO_ORGANISATION = Organisation(id="", namespace="")
+"""Where an operation is about no organisation."""
+
+
 def organisation_keys(namespace: Mapping[str, Any]) -> Iterable[str]:
     """The index of namespaces by the organisation's id."""
     label = labelled_id(namespace)

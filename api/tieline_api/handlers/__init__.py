@@ -14,6 +14,7 @@ from tieline_api.handlers import (
     environment_calls,
     environments,
     events,
+    me,
     notifications,
     project_logs,
     projects,
@@ -29,6 +30,7 @@ from tieline_api.http.operation import Operation
 from tieline_api.schemas import examples
 
 _ROWS = (
+    ("Callers", me.OPERATIONS),
     ("Systems", systems.OPERATIONS),
     ("Systems", authorisations.OPERATIONS),
     ("Connections", connections.OPERATIONS),

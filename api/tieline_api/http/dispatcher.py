@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from tieline_api import errors
 from tieline_api.auth.authentication import Caller
 from tieline_api.body_limits import MIB, BodyLimits
-from tieline_api.cache.organisations import Organisation, nowhere
+from tieline_api.cache.organisations import NO_ORGANISATION, Organisation, nowhere
 from tieline_api.dependencies import Dependencies
 from tieline_api.http.operation import Call, Operation, Reply
 from tieline_api.http.request_body import (
@@ -98,9 +98,14 @@ class Dispatcher:
     async def _organisation_of(
         self, caller: Caller, operation: Operation, path: Mapping[str, str]
     ) -> Organisation:
-        """The organisation that the path names, itself or by a project."""
+        """The organisation that the path names, itself or by a project; none for an operation on the caller itself."""
         if "organisation_id" in path:
             return await self._organisation(caller, operation, path["organisation_id"])
+        if "project_id" not in path:
+            if operation.permissions:
+                raise LookupError(f"The path of {operation.id} names nothing that its permissions are about")
+            self._platform.world.need_sync()
+            return NO_ORGANISATION
         return await self._organisation_by_project(caller, operation, path["project_id"])
 
     async def _organisation_by_project(
@@ -149,7 +154,7 @@ class Dispatcher:
     async def _catch_up(self, request: web.Request, organisation: Organisation) -> None:
         """Waits until this replica knows the writes that the client has made through another."""
         seen = request.headers.get(revisions.HEADER)
-        if seen:
+        if seen and organisation is not NO_ORGANISATION:
             platform = self._platform
             seconds = platform.settings.revision_seconds
             await revisions.wait(

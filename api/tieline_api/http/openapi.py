@@ -146,9 +146,12 @@ def _multipart(metadata: Json) -> Json:
 
 
 def _description(operation: Operation) -> str:
+    does = " ".join((operation.handler.__doc__ or "").split())
+    if not operation.permissions:
+        return f"{does} Requires no permission."
     needs = " and ".join(f"`{permission}`" for permission in operation.permissions)
     return (
-        f"{' '.join((operation.handler.__doc__ or '').split())} Requires the Kubernetes permission {needs} "
+        f"{does} Requires the Kubernetes permission {needs} "
         "(API group tieline.dev) in the organisation's namespace."
     )
 
@@ -216,6 +219,8 @@ def _responses(operation: Operation, references: References) -> Json:
         good["content"] = {"application/json": content}
     responses: Json = {str(operation.success): good}
     statuses = {*_ALWAYS, *operation.errors}
+    if not operation.permissions:
+        statuses -= {403, 404}
     if operation.body is not None:
         statuses |= {413, 415, 422}
     if operation.query is not None:

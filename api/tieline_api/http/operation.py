@@ -80,6 +80,7 @@ class Operation:
     handler: Handler
     """A function of one ``call: Call[Q, B]``."""
     permissions: tuple[Permission, ...]
+    """None where the path names no organisation: every caller may ask about itself."""
     tag: str = ""
     """What it is listed under; where the row does not say it, what the rows of its module are."""
     body_optional: bool = False

@@ -10,6 +10,7 @@ from tieline_api.schemas import (
     connections,
     connectors,
     environments,
+    me,
     notifications,
     project_logs,
     projects,
@@ -411,6 +412,15 @@ EXAMPLES: Mapping[type[BaseModel], Any] = {
     templates.TemplateUpdate: {"name": "shop-eu"},
     templates.ConnectionTemplate: TEMPLATE,
     templates.TemplatePage: page(TEMPLATE),
+    me.Me: {
+        "id": "login:ann",
+        "name": "Ann",
+        "kind": "user",
+        "groups": ["login:ops", "system:authenticated"],
+        "organisations": [
+            {"id": ORGANISATION_ID, "name": "acme", "namespace": "acme", "role": "editor"},
+        ],
+    },
     users.UserCreate: {"externalId": "customer-17", "displayName": "Ann"},
     users.EndUser: USER,
     users.UserPage: {"totalCount": 1, "users": [USER]},

@@ -561,7 +561,23 @@ class Notifications(Strict):
     prev: str | None = None
 
 
+class ReachedOrganisation(Strict):
+    id: Ulid
+    name: str
+    namespace: str
+    role: Literal["viewer", "editor", "admin", "custom"]
+
+
+class Me(Strict):
+    id: str
+    name: str
+    kind: Literal["user", "serviceAccount", "apiKey"]
+    groups: list[str] | None = None
+    organisations: list[ReachedOrganisation]
+
+
 ANSWERS: Mapping[str, Any] = {
+    "getMe": Me,
     "createNotificationChannel": NotificationChannel,
     "listNotificationChannels": NotificationChannels,
     "createNotification": Notification,

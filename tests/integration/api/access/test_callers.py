@@ -71,6 +71,30 @@ def test_a_token_of_a_configured_issuer_has_the_roles_of_its_groups(
     assert cluster("GET", "/projects").status == 200, "the cluster's own tokens go on"
 
 
+def test_a_token_of_a_configured_issuer_is_told_whose_it_is_and_what_it_reaches(
+    trusting: Server, kubectl: Kubectl, org: Organisation, other_org: Organisation
+) -> None:
+    for namespace in (org.namespace, other_org.namespace):
+        kubectl(
+            "create", "rolebinding", "readers", "--clusterrole=tieline-viewer", "--group=login:readers",
+            namespace=namespace,
+        )  # fmt: skip
+    token = _token(org, sub="ben", name="Ben\n B.", groups=["readers"])
+    ben = Client(trusting.url, token, org.id)
+    ben.until_known()
+    assert ben.at("/api/v2/me").json == {
+        "id": "login:ben",
+        "name": "Ben B.",
+        "kind": "user",
+        "groups": ["login:readers", "system:authenticated"],
+        "organisations": [
+            {"id": org.id, "name": org.namespace, "namespace": org.namespace, "role": "viewer"}
+        ],
+    }, "the token is good for this organisation, and not for the other"
+    outside = Client(trusting.url, _token(org, groups=["readers"], organisations=[new_id()]), org.id)
+    assert outside.at("/api/v2/me").json["organisations"] == []
+
+
 def _create_key(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "tieline_api.main", "create-key", *arguments],

@@ -41,6 +41,8 @@ def test_a_key_acts_as_its_user_in_its_organisation_only() -> None:
         username=f"{prefix}ci",
         groups=(f"{prefix}bots", "system:authenticated"),
         organisations=frozenset({ORGANISATION}),
+        kind="apiKey",
+        display_name="ci",
     )
 
 

@@ -159,6 +159,7 @@ ROWS = [
         "POST", f"{O}/environments/{{environment_id}}/events", 202, "", "task payload key id user delay",
         "task payload",
     ),
+    ("GET", "/api/v2/me", 200, "", "", ""),
     (
         "POST", "/api/connect/v1/o/{organisation_id}/connector/{connector_id}/http/import", 201, "",
         "format version", "format version",

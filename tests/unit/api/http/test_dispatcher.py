@@ -116,6 +116,13 @@ async def test_what_is_no_id_is_not_found(text: str) -> None:
     assert (await Api("eve").refused(text))[0] == 404
 
 
+async def test_an_operation_whose_path_names_no_organisation_runs_only_where_it_needs_no_permission() -> None:
+    """A row with a mistake in its path is an error, and never open to everybody."""
+    request = make_mocked_request("GET", "/")
+    with pytest.raises(LookupError, match="putSystem"):
+        await Api("root")._dispatcher.run(OPERATION, request)  # type: ignore[arg-type]
+
+
 async def test_the_time_is_that_of_the_same_questions() -> None:
     """Printed, not asserted: what is asserted is what is asked (above)."""
 

@@ -41,6 +41,9 @@ def test_no_two_rows_have_the_same_method_and_path() -> None:
 
 def test_every_answer_documents_its_errors(openapi: dict[str, Any]) -> None:
     for operation in _operations(openapi):
+        if operation["operationId"] == "getMe":  # whoever has a token may ask who it is
+            assert {"401", "429", "503"} <= operation["responses"].keys() - {"403", "404"}
+            continue
         assert {"401", "403", "404", "503"} <= operation["responses"].keys(), operation["operationId"]
         if "requestBody" in operation:
             assert {"400", "413", "415", "422"} <= operation["responses"].keys(), operation["operationId"]
@@ -88,7 +91,7 @@ def test_descriptions_speak_to_users(openapi: dict[str, Any]) -> None:
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
 def test_every_row_says_what_it_does(operation: Operation) -> None:
     assert operation.handler.__doc__
-    assert operation.permissions
+    assert operation.permissions or operation.id == "getMe", "whoever has a token may ask who it is"
     assert operation.method in {"GET", "POST", "PUT", "PATCH", "DELETE"}
 
 
