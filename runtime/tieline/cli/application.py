@@ -1,0 +1,83 @@
+"""All commands of ``tieline``."""
+
+from typing import Annotated
+
+import typer
+
+from tieline.cli.commands import (
+    connections,
+    connectors,
+    deploy,
+    desk,
+    environments,
+    events,
+    login,
+    logs,
+    new_project,
+    runs,
+    schedules,
+    state,
+    templates,
+    tools,
+)
+
+DESK = "On this machine"
+DEPLOY = "Deploy"
+OBSERVE = "Observe and repair"
+MANAGE = "Manage"
+PLATFORM = "Sign in"
+
+app = typer.Typer(
+    name="tieline",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Write, run, deploy and observe integrations.",
+)
+
+app.command("init", rich_help_panel=DESK)(new_project.init)
+app.command("run", rich_help_panel=DESK)(desk.run)
+app.command("check", rich_help_panel=DESK)(desk.check_folder)
+app.command("types", rich_help_panel=DESK)(desk.types)
+app.command("manifests", rich_help_panel=DESK)(new_project.manifests)
+
+app.command("login", rich_help_panel=PLATFORM)(login.login)
+app.command("logout", rich_help_panel=PLATFORM)(login.logout)
+app.command("whoami", rich_help_panel=PLATFORM)(login.whoami)
+app.add_typer(login.contexts, name="context", rich_help_panel=PLATFORM)
+
+app.command("deploy", rich_help_panel=DEPLOY)(deploy.deploy)
+app.command("promote", rich_help_panel=DEPLOY)(deploy.promote)
+app.command("rollback", rich_help_panel=DEPLOY)(deploy.rollback)
+app.command("versions", rich_help_panel=DEPLOY)(deploy.versions)
+app.command("suspend", rich_help_panel=DEPLOY)(deploy.suspend)
+
+app.command("logs", rich_help_panel=OBSERVE)(logs.logs)
+app.add_typer(runs.runs, name="runs", rich_help_panel=OBSERVE)
+app.command("replay", rich_help_panel=OBSERVE)(runs.replay)
+app.add_typer(runs.traces, name="traces", rich_help_panel=OBSERVE)
+app.command("call", rich_help_panel=OBSERVE)(events.call)
+app.add_typer(events.events, name="events", rich_help_panel=OBSERVE)
+app.add_typer(schedules.schedules, name="schedules", rich_help_panel=OBSERVE)
+app.add_typer(state.state, name="state", rich_help_panel=OBSERVE)
+app.command("open", rich_help_panel=OBSERVE)(tools.open_console)
+
+app.add_typer(environments.projects, name="projects", rich_help_panel=MANAGE)
+app.add_typer(environments.environments, name="env", rich_help_panel=MANAGE)
+app.add_typer(templates.templates, name="templates", rich_help_panel=MANAGE)
+app.add_typer(connections.systems, name="systems", rich_help_panel=MANAGE)
+app.add_typer(connections.connections, name="connections", rich_help_panel=MANAGE)
+app.add_typer(connectors.connectors, name="connectors", rich_help_panel=MANAGE)
+app.command("api", rich_help_panel=MANAGE)(tools.api)
+
+
+@app.callback()
+def _global(
+    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Show the version.")] = False,
+) -> None:
+    if version:
+        from importlib.metadata import version as of  # noqa: PLC0415
+
+        print(of("tieline"))
+        raise typer.Exit

@@ -1,0 +1,195 @@
+"""``tieline env`` and ``tieline projects``."""
+
+from typing import Annotated, Any
+
+import typer
+
+from tieline.cli.exit_codes import UsageError
+from tieline.cli.options import (
+    HERE,
+    ContextOption,
+    OrganisationOption,
+    OutputOption,
+    ProjectOption,
+    YesOption,
+    client,
+    confirm,
+)
+from tieline.cli.remote.lookup import environment_of, find_project, get_project, project_name
+from tieline.cli.terminal import Output, age, say, show, styled
+
+environments = typer.Typer(
+    no_args_is_help=True, help="List, create, clone, configure and delete environments."
+)
+projects = typer.Typer(no_args_is_help=True, help="List, create and delete projects.")
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The environment's name.")]
+_COLUMNS = ("environment", "status", "version", "deployed", "rollout", "webhooks", "message")
+
+
+@environments.command("list")
+def list_environments(
+    *,
+    project: ProjectOption = None,
+    context: ContextOption = None,
+    organisation: OrganisationOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List the environments of a project: what runs, since when, and how it is."""
+    remote = client(context, organisation)
+    found = find_project(remote, project_name(HERE, project))
+    show(
+        output,
+        found["environments"],
+        _COLUMNS,
+        lambda: [
+            (
+                item["name"],
+                styled(item["status"]),
+                (item.get("deployedVersion") or {}).get("name"),
+                age(item["lastDeployedAt"]) if item.get("deployedVersion") else "",
+                styled((item.get("rollout") or {}).get("state", "")),
+                item["publicUrl"],
+                item.get("message"),
+            )
+            for item in found["environments"]
+        ],
+    )
+
+
+@environments.command("create")
+def create_environment(
+    name: NameArgument,
+    *,
+    clone: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Copy the version and systems of this environment.")
+    ] = None,
+    copy_variables: Annotated[
+        bool, typer.Option(help="With --clone: copy the static variables, too.")
+    ] = False,
+    project: ProjectOption = None,
+    context: ContextOption = None,
+    organisation: OrganisationOption = None,
+) -> None:
+    """Create an environment, empty or as a copy of another one."""
+    remote = client(context, organisation)
+    found = find_project(remote, project_name(HERE, project))
+    path = f"projects/{found['id']}/environments"
+    if clone:
+        body: dict[str, Any] = {
+            "oldEnvName": environment_of(found, clone)["name"],
+            "newEnvName": name,
+            "cloneSystems": True,
+            "copyStaticUserVariables": copy_variables,
+        }
+        remote.request("POST", f"{path}/clone", body=body)
+    elif copy_variables:
+        raise UsageError("--copy-variables needs --clone")
+    else:
+        remote.request("POST", path, body={"name": name})
+    say(f"Created {name}; deploy to it with `tieline deploy --environment {name}`")
+
+
+@environments.command("config")
+def configure(
+    name: NameArgument,
+    *,
+    replicas: Annotated[int | None, typer.Option(min=0, help="How many pods run.")] = None,
+    cpu: Annotated[str | None, typer.Option(help="CPU limit of a pod, such as 500m.")] = None,
+    memory: Annotated[str | None, typer.Option(help="Memory limit of a pod, such as 256Mi.")] = None,
+    image: Annotated[
+        str | None, typer.Option(help="An image with packages of your own; empty for the platform's.")
+    ] = None,
+    project: ProjectOption = None,
+    context: ContextOption = None,
+    organisation: OrganisationOption = None,
+) -> None:
+    """Change how an environment runs. What is left out stays."""
+    remote = client(context, organisation)
+    found = environment_of(find_project(remote, project_name(HERE, project)), name)
+    limits = {key: value for key, value in (("cpu", cpu), ("memory", memory)) if value is not None}
+    spec = {
+        **({"replicas": replicas} if replicas is not None else {}),
+        **({"resources": {"limits": limits}} if limits else {}),
+    }
+    body = {**({"deploymentSpec": spec} if spec else {}), **({"image": image} if image is not None else {})}
+    if not body:
+        raise UsageError("Nothing is to be changed; name an option such as --replicas")
+    remote.request("PUT", f"environments/{found['id']}/config", body=body)
+    say(f"Changed {found['name']}")
+
+
+@environments.command("delete")
+def delete_environment(
+    name: NameArgument,
+    *,
+    project: ProjectOption = None,
+    yes: YesOption = False,
+    context: ContextOption = None,
+    organisation: OrganisationOption = None,
+) -> None:
+    """Delete an environment with its activations, events and state."""
+    remote = client(context, organisation)
+    found = find_project(remote, project_name(HERE, project))
+    chosen = environment_of(found, name)
+    confirm(f"Delete {chosen['name']} of {found['name']}, with its activations, events and state?", yes=yes)
+    remote.request("DELETE", f"projects/{found['id']}/environments/{chosen['id']}")
+    say(f"Deleted {chosen['name']}")
+
+
+@projects.command("list")
+def list_projects(
+    *,
+    context: ContextOption = None,
+    organisation: OrganisationOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List projects with their environments."""
+    items = client(context, organisation).get("projects")["projects"]
+    show(
+        output,
+        items,
+        ("project", *_COLUMNS[:-2], "id"),
+        lambda: [
+            (
+                item["name"],
+                environment["name"],
+                styled(environment["status"]),
+                (environment.get("deployedVersion") or {}).get("name"),
+                age(environment["lastDeployedAt"]) if environment.get("deployedVersion") else "",
+                styled((environment.get("rollout") or {}).get("state", "")),
+                item["id"],
+            )
+            for item in items
+            for environment in item["environments"]
+        ],
+        empty="There are no projects. Create one with `tieline init` and `tieline deploy --create`.",
+    )
+
+
+@projects.command("create")
+def create_project(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The project's name.")],
+    *,
+    context: ContextOption = None,
+    organisation: OrganisationOption = None,
+) -> None:
+    """Create a project with the environment production."""
+    created = client(context, organisation).request("POST", "projects", body={"name": name})
+    say(f"Created {created['name']} ({created['id']})")
+
+
+@projects.command("delete")
+def delete_project(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The project's name or id.")],
+    *,
+    yes: YesOption = False,
+    context: ContextOption = None,
+    organisation: OrganisationOption = None,
+) -> None:
+    """Delete a project with all that it runs."""
+    remote = client(context, organisation)
+    found = get_project(remote, name)
+    names = ", ".join(item["name"] for item in found["environments"])
+    confirm(f"Delete {found['name']} ({found['id']}) with its environments {names}?", yes=yes)
+    remote.request("DELETE", f"projects/{found['id']}")
+    say(f"Deleted {found['name']}")

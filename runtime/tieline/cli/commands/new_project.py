@@ -1,0 +1,98 @@
+"""``tieline init`` and ``tieline manifests``."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+
+from tieline.cli.exit_codes import CommandError, UsageError
+from tieline.cli.manifests import Wanted, manifests_of
+from tieline.cli.options import HERE, ContextOption, FolderArgument, OrganisationOption, ProjectOption, client
+from tieline.cli.remote.lookup import get_project, project_name
+from tieline.cli.scaffold import CI_FILES, scaffold
+from tieline.cli.terminal import note, say
+from tieline.configuration.project_folder import find
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}")
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The new project's folder.")],
+    *,
+    name: Annotated[
+        str | None, typer.Option(help="The project's name. Default: the folder's.", show_default=False)
+    ] = None,
+    ci: Annotated[
+        str, typer.Option("--ci", help="github, gitlab or none: the pipeline that tests and deploys.")
+    ] = "github",
+) -> None:
+    """Create a project with code, a test, connections for this machine, and a pipeline."""
+    chosen = name or folder.resolve().name
+    if not _NAME.fullmatch(chosen):
+        raise UsageError(
+            f"{chosen!r} is no project's name: letters, digits, ' ', '.', '_' and '-', at most 63; use --name"
+        )
+    if ci not in (*CI_FILES, "none"):
+        raise UsageError(f"--ci is {', '.join(CI_FILES)} or none")
+    files = scaffold(chosen, ci)
+    taken = [path for path in files if (folder / path).exists()]
+    if taken:
+        raise CommandError(f"{folder / taken[0]} exists already; nothing was written")
+    for path, content in files.items():
+        _write(folder / path, content)
+        note(f"Wrote {folder / path}")
+    say(f"Next: cd {folder} && tieline check && pytest")
+
+
+def manifests(
+    folder: FolderArgument = HERE,
+    *,
+    to: Annotated[
+        Path, typer.Option("--to", metavar="FOLDER", help="Where the manifests are written.")
+    ] = Path("deploy"),
+    project: ProjectOption = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Ask no platform: only what the folder says.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    context: ContextOption = None,
+    organisation: OrganisationOption = None,
+) -> None:
+    """Write a folder's project, and what the organisation has for it, as manifests for kubectl and GitOps.
+
+    Secrets are not written: the manifests name those that you have to create.
+    """
+    found = find(folder)
+    name = project_name(folder, project)
+    wanted = Wanted(name=name, folder=found, target=to.resolve())
+    if not offline:
+        remote = client(context, organisation)
+        target = get_project(remote, name)
+        wanted.project = target
+        for environment in target["environments"]:
+            page = remote.get(f"projects/{target['id']}/connection-templates", env_id=environment["id"])
+            static = remote.get(f"projects/{target['id']}/connections", env_id=environment["id"])
+            wanted.templates += [(environment["name"], item) for item in page["items"]]
+            wanted.connections += static["items"]
+        wanted.systems = list(remote.pages("systems", limit=10_000))
+    files, secrets = manifests_of(wanted)
+    taken = [path for path in files if (to / path).exists()]
+    if taken and not force:
+        raise CommandError(f"{to / taken[0]} exists already; use --force to replace it")
+    for path, documents in files.items():
+        text = yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True, width=120)
+        _write(to / path, text)
+        note(f"Wrote {to / path}")
+    for secret in secrets:
+        note(f"Create the Secret {secret.name} of type tieline.dev/credential ({secret.purpose})")
+    say(f"Check them with: kubectl kustomize {to} --load-restrictor=LoadRestrictionsNone")
+
+
+def _write(path: Path, content: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"{path} cannot be written: {error.strerror}") from None

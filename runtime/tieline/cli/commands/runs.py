@@ -1,0 +1,414 @@
+"""``tieline runs``, ``replay`` and ``traces``."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from tieline.cli.exit_codes import UsageError
+from tieline.cli.options import (
+    HERE,
+    ContextOption,
+    EnvironmentOption,
+    LimitOption,
+    OrganisationOption,
+    OutputOption,
+    ProjectOption,
+    YesOption,
+    client,
+    confirm,
+    json_value,
+    moment,
+)
+from tieline.cli.remote.client import Client, Json, segment
+from tieline.cli.remote.lookup import find_project, project_name
+from tieline.cli.terminal import (
+    Output,
+    age,
+    details,
+    duration,
+    local,
+    note,
+    out,
+    say,
+    show,
+    styled,
+    write,
+)
+from tieline.cli.waterfall import waterfall
+
+runs = typer.Typer(no_args_is_help=True, help="List, inspect, cancel and discard runs.")
+traces = typer.Typer(no_args_is_help=True, help="List traces, and show one as a waterfall.")
+
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")]
+StatusOption = Annotated[
+    str | None,
+    typer.Option("--status", help="queued, running, waiting, succeeded, failed, dead or cancelled."),
+]
+KindOption = Annotated[str | None, typer.Option("--kind", help="webhook, event, schedule or background.")]
+TaskOption = Annotated[str | None, typer.Option("--task", help="The webhook's, event's or schedule's name.")]
+UserOption = Annotated[str | None, typer.Option("--user", metavar="ID", help="The user's external id.")]
+VersionOption = Annotated[
+    str | None, typer.Option("--version", metavar="NAME", help="The version's name or id.")
+]
+SinceOption = Annotated[
+    str | None, typer.Option("--since", help="Queued from this time on, or this long ago: 10m, 2h.")
+]
+UntilOption = Annotated[
+    str | None, typer.Option("--until", help="Queued before this time, or this long ago.")
+]
+SearchOption = Annotated[str | None, typer.Option("--search", help="Text in errors.")]
+KeyOption = Annotated[str | None, typer.Option("--key", help="The event's key.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count the runs.")]
+
+
+@runs.command("list")
+def list_runs(
+    *,
+    project: ProjectOption = None,
+    everywhere: Annotated[bool, typer.Option("--all", "-A", help="Runs of all projects.")] = False,
+    environment: EnvironmentOption = None,
+    status: StatusOption = None,
+    kind: KindOption = None,
+    task: TaskOption = None,
+    user: UserOption = None,
+    version: VersionOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    search: SearchOption = None,
+    key: KeyOption = None,
+    limit: LimitOption = 20,
+    context: ContextOption = None,
+    organisation: OrganisationOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List runs, newest first."""
+    remote = client(context, organisation)
+    path = "runs" if everywhere else f"projects/{_project(remote, project)}/runs"
+    filters = _filters(environment, status, kind, task, user, version, since, until, search, key)
+    items = list(remote.pages(path, limit=limit, **filters))
+    show(
+        output,
+        items,
+        ("id", "status", "kind", "task", "user", "attempt", "age", "took", "error"),
+        lambda: [
+            (
+                item["id"],
+                styled(item["status"]),
+                item["kind"],
+                item["task"],
+                (item.get("user") or {}).get("externalId"),
+                f"{item['attempt']}/{item['attempts']}" if item.get("attempts") else item["attempt"],
+                age(item["queuedAt"]),
+                duration(item.get("startedAt"), item.get("endedAt")),
+                _first_line((item.get("error") or {}).get("message")),
+            )
+            for item in items
+        ],
+        empty="There are no such runs.",
+    )
+
+
+@runs.command("show")
+def show_run(
+    run: RunArgument,
+    *,
+    project: ProjectOption = None,
+    environment: EnvironmentOption = None,
+    context: ContextOption = None,
+    organisation: OrganisationOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show a run: attempts, steps, the error with the upstream's answer, and the input where it is kept."""
+    remote = client(context, organisation)
+    found = remote.get(f"projects/{_project(remote, project)}/runs/{segment(run)}", project_env=environment)
+    error = found.get("error") or {}
+    details(
+        output,
+        found,
+        {
+            "run": found["id"],
+            "status": styled(found["status"]),
+            "task": f"{found['kind']} {found['task']}",
+            "user": (found.get("user") or {}).get("externalId"),
+            "version": (found.get("version") or {}).get("name"),
+            "key": found.get("key"),
+            "queued": f"{local(found['queuedAt'])} ({age(found['queuedAt'])} ago)",
+            "next attempt": local(found.get("nextAttemptAt")),
+            "trace": found.get("traceId"),
+            "replay of": found.get("replayOf"),
+            "replayed by": found.get("replayedBy"),
+            "error": f"{error['type']}: {error['message']}" if error else None,
+        },
+    )
+    if output is not Output.TABLE:
+        return
+    if upstream := error.get("upstream"):
+        say(f"The other side answered {upstream['status']}:", style="bold")
+        say(f"  {upstream['body']}")
+    _show_attempts(output, found)
+    if "input" in found:
+        say("Input:", style="bold")
+        write(found["input"], Output.JSON)
+    elif found.get("inputBase64"):
+        say(f"Input: {found.get('inputContentType') or 'bytes'}; --output json has it", style="bold")
+
+
+@runs.command("cancel")
+def cancel_runs(
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="The run's id; or filters of many.")
+    ] = None,
+    *,
+    project: ProjectOption = None,
+    environment: EnvironmentOption = None,
+    status: StatusOption = None,
+    kind: KindOption = None,
+    task: TaskOption = None,
+    user: UserOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    search: SearchOption = None,
+    key: KeyOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    context: ContextOption = None,
+    organisation: OrganisationOption = None,
+) -> None:
+    """Cancel a run, or all that fit the filters."""
+    remote = client(context, organisation)
+    filters = _filters(environment, status, kind, task, user, None, since, until, search, key)
+    _act(remote, _project(remote, project), run, "cancel", filters, dry_run=dry_run, yes=yes)
+
+
+@runs.command("discard")
+def discard_runs(
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="The run's id; or filters of many.")
+    ] = None,
+    *,
+    project: ProjectOption = None,
+    environment: EnvironmentOption = None,
+    kind: KindOption = None,
+    task: TaskOption = None,
+    user: UserOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    search: SearchOption = None,
+    key: KeyOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    context: ContextOption = None,
+    organisation: OrganisationOption = None,
+) -> None:
+    """Delete the dead letter of a run, or of all that fit the filters."""
+    remote = client(context, organisation)
+    filters = _filters(environment, None, kind, task, user, None, since, until, search, key)
+    _act(remote, _project(remote, project), run, "discard", filters, dry_run=dry_run, yes=yes)
+
+
+def replay(
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="The run's id; or filters of many.")
+    ] = None,
+    *,
+    payload: Annotated[
+        str | None,
+        typer.Option("--payload", metavar="JSON", help="Another input: JSON, @FILE or - (standard input)."),
+    ] = None,
+    project: ProjectOption = None,
+    environment: EnvironmentOption = None,
+    status: StatusOption = None,
+    kind: KindOption = None,
+    task: TaskOption = None,
+    user: UserOption = None,
+    version: VersionOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    search: SearchOption = None,
+    key: KeyOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    context: ContextOption = None,
+    organisation: OrganisationOption = None,
+) -> None:
+    """Run a run again, or all that fit the filters, such as `--status dead`."""
+    remote = client(context, organisation)
+    filters = _filters(environment, status, kind, task, user, version, since, until, search, key)
+    body = None
+    if payload is not None:
+        if run is None:
+            raise UsageError("--payload needs the id of one run")
+        body = {"payload": json_value(payload)}
+    _act(remote, _project(remote, project), run, "replay", filters, dry_run=dry_run, yes=yes, body=body)
+
+
+@traces.command("list")
+def list_traces(
+    *,
+    project: ProjectOption = None,
+    environment: EnvironmentOption = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Only runs that failed.")] = False,
+    task: TaskOption = None,
+    where: Annotated[
+        str | None, typer.Option("--filter", help="Pairs attribute:value, separated by spaces.")
+    ] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    limit: LimitOption = 20,
+    context: ContextOption = None,
+    organisation: OrganisationOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List traces, newest first."""
+    remote = client(context, organisation)
+    page = remote.get(
+        f"projects/{_project(remote, project)}/traces",
+        project_env=environment,
+        error=True if failed else None,
+        task=task,
+        filter=where,
+        start=moment(since),
+        end=moment(until),
+        first=min(limit, 1000),
+    )
+    items = page["items"]
+    show(
+        output,
+        items,
+        ("trace", "name", "status", "age", "took", "run"),
+        lambda: [
+            (
+                item["traceId"],
+                item["name"],
+                styled("failed" if item["status"]["code"] == "ERROR" else "succeeded"),
+                age(item["startTime"]),
+                f"{item['duration']:.0f}ms",
+                item.get("executionId"),
+            )
+            for item in items
+        ],
+        empty="There are no such traces.",
+    )
+
+
+@traces.command("show")
+def show_trace(
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="The trace's id: 32 hexadecimal digits.")],
+    *,
+    project: ProjectOption = None,
+    context: ContextOption = None,
+    organisation: OrganisationOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show a trace as a waterfall."""
+    remote = client(context, organisation)
+    found = remote.get(f"projects/{_project(remote, project)}/traces/{segment(trace)}")
+    if output is not Output.TABLE:
+        write(found, output)
+        return
+    for line in waterfall(found["spans"]):
+        out().print(line)
+
+
+def _project(remote: Client, project: str | None) -> str:
+    identifier: str = find_project(remote, project_name(HERE, project))["id"]
+    return identifier
+
+
+def _filters(
+    environment: str | None,
+    status: str | None,
+    kind: str | None,
+    task: str | None,
+    user: str | None,
+    version: str | None,
+    since: str | None,
+    until: str | None,
+    search: str | None,
+    key: str | None,
+) -> dict[str, Any]:
+    return {
+        "project_env": environment,
+        "status": status,
+        "kind": kind,
+        "task": task,
+        "user": user,
+        "version": version,
+        "start": moment(since),
+        "end": moment(until),
+        "search": search,
+        "key": key,
+    }
+
+
+_PAST = {"replay": "Run again", "cancel": "Cancelled", "discard": "Discarded"}
+
+
+def _act(
+    remote: Client,
+    project: str,
+    run: str | None,
+    action: str,
+    filters: Mapping[str, Any],
+    *,
+    dry_run: bool,
+    yes: bool,
+    body: Json | None = None,
+) -> None:
+    given = {name: value for name, value in filters.items() if value is not None}
+    path = f"projects/{project}/runs"
+    if run is not None:
+        if dry_run:
+            raise UsageError("--dry-run is for filters, not for one run")
+        others = set(given) - {"project_env"}
+        if others:
+            raise UsageError("Name one run, or use filters, not both")
+        answer = remote.request("POST", f"{path}/{segment(run)}/{action}", query=given, body=body)
+        new = f" as {answer['id']}" if action == "replay" and answer else ""
+        say(f"{_PAST[action]}: {run}{new}")
+        return
+    if not given:
+        raise UsageError(f"Name a run, or filters such as --status dead; nothing would {action} every run")
+    counted = remote.request("POST", f"{path}/{action}", body={**given, "dryRun": True})
+    question = f"{action.capitalize()} {counted['count']}{'+' if counted.get('more') else ''} runs"
+    if dry_run or not counted["count"]:
+        say(f"{question} ({counted.get('skipped', 0)} others fit the filters and would be skipped)")
+        return
+    confirm(f"{question}?", yes=yes)
+    answer = remote.request("POST", f"{path}/{action}", body=given, read_seconds=300)
+    say(f"{_PAST[action]}: {answer['count']} runs ({answer.get('skipped', 0)} skipped)")
+    if answer.get("more"):
+        note("There are more runs than one request looks at: repeat the command with an earlier --until")
+
+
+def _show_attempts(output: Output, run: Json) -> None:
+    attempts = run.get("attemptHistory") or []
+    if len(attempts) > 1 or any(item.get("steps") for item in attempts):
+        say("Attempts:", style="bold")
+        show(
+            output,
+            attempts,
+            ("attempt", "status", "started", "took", "version", "steps", "error"),
+            lambda: [
+                (
+                    item["attempt"],
+                    styled(item["status"]),
+                    local(item.get("startedAt")),
+                    duration(item.get("startedAt"), item.get("endedAt")),
+                    (item.get("version") or {}).get("name"),
+                    ", ".join(map(_step, item.get("steps") or ())),
+                    _first_line((item.get("error") or {}).get("message")),
+                )
+                for item in attempts
+            ],
+        )
+
+
+def _first_line(text: str | None) -> str:
+    return (text or "").strip().partition("\n")[0][:200]
+
+
+def _step(step: Json) -> str:
+    recorded = " (recorded)" if step.get("recorded") else ""
+    return f"{step['name']}{recorded}{' failed' if step.get('error') else ''}"

@@ -1,0 +1,121 @@
+"""``tieline templates``: which system and connection a name in the code leads to."""
+
+from typing import Annotated
+
+import typer
+
+from tieline.cli.options import (
+    HERE,
+    ContextOption,
+    EnvironmentOption,
+    OrganisationOption,
+    OutputOption,
+    ProjectOption,
+    YesOption,
+    client,
+    confirm,
+)
+from tieline.cli.remote.client import Client, Json
+from tieline.cli.remote.lookup import environment_of, find_in_pages, find_project, named, project_name
+from tieline.cli.terminal import Output, say, show
+
+templates = typer.Typer(no_args_is_help=True, help="List, add and remove connection templates.")
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="The name that the code uses, such as shop.")
+]
+
+
+@templates.command("list")
+def list_templates(
+    *,
+    project: ProjectOption = None,
+    environment: EnvironmentOption = None,
+    context: ContextOption = None,
+    organisation: OrganisationOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List the connection templates of an environment, and where they lead."""
+    remote = client(context, organisation)
+    found, chosen = _chosen(remote, project, environment)
+    items = _templates(remote, found, chosen)
+    static = remote.get(f"projects/{found['id']}/connections", env_id=chosen["id"])["items"]
+    linked = {item.get("connectionTemplateId"): item["name"] for item in static}
+    show(
+        output,
+        items,
+        ("name", "system", "base URL", "connection"),
+        lambda: [
+            (
+                item["name"],
+                item["domain"],
+                item["templateBaseUrl"],
+                "each user's own"
+                if item["dynamic"]
+                else linked.get(item["connectionTemplateId"], "none yet"),
+            )
+            for item in items
+        ],
+        empty=f"{chosen['name']} has no connection templates. Add one with `tieline templates add`.",
+    )
+
+
+@templates.command("add")
+def add_template(
+    name: NameArgument,
+    *,
+    system: Annotated[str, typer.Option("--system", metavar="NAME", help="The system's name or id.")],
+    connection: Annotated[
+        str | None, typer.Option("--connection", metavar="NAME", help="The connection to use: name or id.")
+    ] = None,
+    dynamic: Annotated[bool, typer.Option("--dynamic", help="Each user brings a connection.")] = False,
+    project: ProjectOption = None,
+    environment: EnvironmentOption = None,
+    context: ContextOption = None,
+    organisation: OrganisationOption = None,
+) -> None:
+    """Add a system to an environment, under a name that the code uses."""
+    remote = client(context, organisation)
+    found, chosen = _chosen(remote, project, environment)
+    target = find_in_pages(remote, "system", "systems", system)
+    link = connection and find_in_pages(
+        remote, "connection", "connections", connection, system_id=target["id"]
+    )
+    body = {"systemId": target["id"], "name": name, "environmentId": chosen["id"], "dynamic": dynamic}
+    made = remote.request("POST", f"projects/{found['id']}/connection-templates", body=body)
+    if link:
+        body = {"connectionTemplateId": made["connectionTemplateId"]}
+        remote.request("POST", f"connections/{link['id']}/link", body=body)
+    say(
+        f"{name} in {chosen['name']} leads to {target['name']}" + (f" through {link['name']}" if link else "")
+    )
+
+
+@templates.command("remove")
+def remove_template(
+    name: NameArgument,
+    *,
+    project: ProjectOption = None,
+    environment: EnvironmentOption = None,
+    yes: YesOption = False,
+    context: ContextOption = None,
+    organisation: OrganisationOption = None,
+) -> None:
+    """Remove a connection template. Its system and connections stay."""
+    remote = client(context, organisation)
+    found, chosen = _chosen(remote, project, environment)
+    items = [{**item, "id": item["connectionTemplateId"]} for item in _templates(remote, found, chosen)]
+    template = named("connection template", items, name)
+    confirm(f"Remove {template['name']} from {chosen['name']}?", yes=yes)
+    remote.request("DELETE", f"projects/{found['id']}/connection-templates/{template['id']}")
+    say(f"Removed {template['name']}")
+
+
+def _chosen(remote: Client, project: str | None, environment: str | None) -> tuple[Json, Json]:
+    found = find_project(remote, project_name(HERE, project))
+    return found, environment_of(found, environment)
+
+
+def _templates(remote: Client, project: Json, environment: Json) -> list[Json]:
+    path = f"projects/{project['id']}/connection-templates"
+    items: list[Json] = remote.get(path, env_id=environment["id"])["items"]
+    return items

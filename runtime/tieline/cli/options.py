@@ -1,0 +1,126 @@
+"""Options that several commands have."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from tieline.cli.exit_codes import UsageError
+from tieline.cli.remote.client import Client
+from tieline.cli.remote.contexts import selected
+from tieline.cli.terminal import Output, is_interactive, safe
+
+ContextOption = Annotated[
+    str | None,
+    typer.Option(
+        "--context",
+        metavar="NAME",
+        help="The context to use, in place of the current one.",
+        show_default=False,
+    ),
+]
+OrganisationOption = Annotated[
+    str | None,
+    typer.Option(
+        "--organisation",
+        "-O",
+        metavar="ID",
+        help="The organisation, in place of the context's.",
+        show_default=False,
+    ),
+]
+OutputOption = Annotated[
+    Output, typer.Option("--output", "-o", help="A table for people, JSON or YAML for programs.")
+]
+ProjectOption = Annotated[
+    str | None,
+    typer.Option(
+        "--project",
+        "-p",
+        envvar="TIELINE_PROJECT",
+        metavar="NAME",
+        help="The project's name or id. Default: `project` in tieline.yaml, or the folder's name.",
+        show_default=False,
+    ),
+]
+EnvironmentOption = Annotated[
+    str | None,
+    typer.Option(
+        "--environment",
+        "-e",
+        envvar="TIELINE_ENVIRONMENT",
+        metavar="NAME",
+        help="The environment's name or id. Optional if the project has one.",
+        show_default=False,
+    ),
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most this many.")]
+HERE = Path()
+FolderArgument = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="The folder with main.py, or with integration/main.py.")
+]
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def client(context: str | None, organisation: str | None) -> Client:
+    """The client for the selected context. Raises CommandError."""
+    return Client(selected(context, organisation=organisation))
+
+
+def json_value(text: str) -> Any:
+    """JSON from an option: the text itself, ``@file``, or ``-`` for standard input. Raises UsageError."""
+    source = "the value"
+    content: bytes = text.encode()
+    if text == "-":
+        source, content = "standard input", typer.get_binary_stream("stdin").read()
+    elif text.startswith("@"):
+        source, content = text[1:], read_file(Path(text[1:]))
+    try:
+        return orjson.loads(content)
+    except ValueError as error:
+        raise UsageError(f"{source} is not JSON: {error}") from None
+
+
+def read_file(path: Path) -> bytes:
+    """A file's content. Raises UsageError."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def seconds_of(text: str) -> float:
+    """A duration such as ``30s``, ``10m``, ``2h`` or ``1d`` in seconds. Raises UsageError."""
+    number, unit = text[:-1], text[-1:]
+    try:
+        if unit in _UNITS:
+            return float(number) * _UNITS[unit]
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is no duration, such as 30s, 10m, 2h or 1d") from None
+
+
+def moment(text: str | None) -> str | None:
+    """A time in RFC 3339 from a time, or from how long ago it was (``10m``). Raises UsageError."""
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        time = datetime.now(UTC) - timedelta(seconds=seconds_of(text))
+    if time.tzinfo is None:
+        time = time.astimezone()
+    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Asks a person; without one, ``--yes`` is needed. Raises typer.Abort, or UsageError."""
+    if yes:
+        return
+    if not is_interactive():
+        raise UsageError(f"{question} Confirm with --yes.")
+    typer.confirm(safe(question), abort=True, err=True)

@@ -1,0 +1,1 @@
+"""How the command speaks with a platform: contexts, sign-in and the REST client."""
