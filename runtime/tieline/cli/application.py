@@ -19,6 +19,7 @@ from tieline.cli.commands import (
     state,
     templates,
     tools,
+    traces,
 )
 
 DESK = "On this machine"
@@ -56,7 +57,7 @@ app.command("suspend", rich_help_panel=DEPLOY)(deploy.suspend)
 app.command("logs", rich_help_panel=OBSERVE)(logs.logs)
 app.add_typer(runs.runs, name="runs", rich_help_panel=OBSERVE)
 app.command("replay", rich_help_panel=OBSERVE)(runs.replay)
-app.add_typer(runs.traces, name="traces", rich_help_panel=OBSERVE)
+app.add_typer(traces.traces, name="traces", rich_help_panel=OBSERVE)
 app.command("call", rich_help_panel=OBSERVE)(events.call)
 app.add_typer(events.events, name="events", rich_help_panel=OBSERVE)
 app.add_typer(schedules.schedules, name="schedules", rich_help_panel=OBSERVE)

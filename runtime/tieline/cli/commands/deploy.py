@@ -1,17 +1,14 @@
 """``tieline deploy``, ``promote``, ``rollback``, ``versions`` and ``suspend``."""
 
-import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated
 
-import orjson
 import typer
 from rich.text import Text
 
 from tieline.cli.check import check, shown
 from tieline.cli.exit_codes import CommandError, ExitCode, UsageError
 from tieline.cli.file_diff import FileChange, changes, patch
-from tieline.cli.log_format import readable
 from tieline.cli.options import (
     HERE,
     ContextOption,
@@ -27,11 +24,10 @@ from tieline.cli.options import (
 )
 from tieline.cli.remote.client import Client, Json
 from tieline.cli.remote.lookup import environment_of, find_project, get_project, project_name
-from tieline.cli.terminal import Output, age, details, err, note, progress, safe, say, show, styled
+from tieline.cli.rollout import deploy_version, follow, is_complete, show_result
+from tieline.cli.terminal import Output, age, err, note, safe, say, show, styled
 from tieline.configuration.project_folder import Folder, find
 
-_POLL_SECONDS = 1.0
-_LOG_LINES = 10
 _SIGNS = {"+": "green", "-": "red", "~": "yellow"}
 WaitOption = Annotated[
     int, typer.Option("--wait", min=0, max=3600, metavar="SECONDS", help="Wait for the rollout; 0 does not.")
@@ -88,9 +84,9 @@ def deploy(
     before = _deployed_files(remote, target, chosen)
     changed = changes(before, files)
     _show_changes(changed, before, files, whole=diff)
-    if not changed and labels is None and not force and chosen["status"] == "running" and _complete(chosen):
+    if not changed and labels is None and not force and chosen["status"] == "running" and is_complete(chosen):
         note(f"{chosen['name']} serves these files already ({chosen['deployedVersion']['name']})")
-        _result(output, target, chosen)
+        show_result(output, target, chosen)
         return
     if dry_run:
         note(f"Nothing was deployed to {chosen['name']} of {target['name']} (--dry-run)")
@@ -105,7 +101,7 @@ def deploy(
     answer = remote.request(
         "PUT", f"projects/{target['id']}/deploy", query={"env_id": chosen["id"]}, body=body
     )
-    _follow(remote, answer, chosen["id"], wait=wait, output=output)
+    follow(remote, answer, chosen["id"], wait=wait, output=output)
 
 
 def promote(
@@ -138,7 +134,7 @@ def promote(
         note(f"Nothing was deployed to {chosen['name']} (--dry-run)")
         return
     confirm(f"Deploy {version['name']} of {origin['name']} to {chosen['name']}?", yes=yes)
-    _deploy_version(remote, found, chosen, version, wait=wait, output=output)
+    deploy_version(remote, found, chosen, version, wait=wait, output=output)
 
 
 def rollback(
@@ -162,7 +158,7 @@ def rollback(
     versions = list(remote.pages(f"projects/{found['id']}/versions", limit=1000))
     version = _named(versions, to) if to else _before(versions, chosen)
     confirm(f"Deploy {version['name']} ({age(version['createdAt'])} old) to {chosen['name']}?", yes=yes)
-    _deploy_version(remote, found, chosen, version, wait=wait, output=output)
+    deploy_version(remote, found, chosen, version, wait=wait, output=output)
 
 
 def versions(
@@ -284,93 +280,6 @@ def _show_changes(
         if whole:
             for text in patch(change.name, before.get(change.name), after.get(change.name)):
                 console.print(Text(safe(text), style=_SIGNS.get(text[:1], "")))
-
-
-def _complete(environment: Json) -> bool:
-    return bool((environment.get("rollout") or {}).get("state") == "complete")
-
-
-def _deploy_version(
-    remote: Client, project: Json, environment: Json, version: Json, *, wait: int, output: Output
-) -> None:
-    answer = remote.request(
-        "PUT",
-        f"projects/{project['id']}/versions/{version['id']}/deploy",
-        query={"env_id": environment["id"]},
-    )
-    _follow(remote, answer, environment["id"], wait=wait, output=output)
-
-
-def _follow(remote: Client, project: Json, environment_id: str, *, wait: int, output: Output) -> None:
-    """Shows the rollout until it ends. Raises CommandError if it fails, or takes longer than ``wait`` seconds."""
-    environment = environment_of(project, environment_id)
-    version = environment["deployedVersion"]
-    until = time.monotonic() + wait
-    with progress(_state(environment)) as update:
-        while wait and time.monotonic() < until and _progressing(environment):
-            time.sleep(min(_POLL_SECONDS, wait))
-            project = remote.get(f"projects/{project['id']}")
-            environment = environment_of(project, environment_id)
-            update(_state(environment))
-            if (environment.get("deployedVersion") or {}).get("id") != version["id"]:
-                raise CommandError(f"Another deploy replaced {version['name']} before its rollout ended")
-    _result(output, project, environment)
-    rollout = environment.get("rollout") or {}
-    if rollout.get("state") == "failed":
-        _show_errors(remote, project, environment)
-        reason = environment.get("message") or rollout.get("reason") or "unknown"
-        raise CommandError(f"The rollout of {version['name']} failed: {reason}")
-    if wait and rollout.get("state") != "complete":
-        raise CommandError(
-            f"The rollout of {version['name']} has not ended within {wait} s: "
-            f"{environment.get('message') or 'it is under way'}"
-        )
-
-
-def _progressing(environment: Json) -> bool:
-    return bool((environment.get("rollout") or {}).get("state", "progressing") == "progressing")
-
-
-def _state(environment: Json) -> str:
-    rollout = (environment.get("rollout") or {}).get("state", "progressing")
-    text = f"{environment['name']}: {environment['deployedVersion']['name']} {rollout}"
-    message = environment.get("message")
-    return f"{text} - {message}" if message and rollout != "complete" else text
-
-
-def _result(output: Output, project: Json, environment: Json) -> None:
-    version = environment.get("deployedVersion") or {}
-    value = {
-        "project": {"id": project["id"], "name": project["name"]},
-        "environment": {
-            name: environment.get(name) for name in ("id", "name", "status", "publicUrl", "message")
-        },
-        "version": version,
-        "rollout": environment.get("rollout"),
-    }
-    details(
-        output,
-        value,
-        {
-            "project": project["name"],
-            "environment": environment["name"],
-            "version": version.get("name"),
-            "rollout": styled((environment.get("rollout") or {}).get("state", "")),
-            "webhooks": environment.get("publicUrl"),
-        },
-    )
-
-
-def _show_errors(remote: Client, project: Json, environment: Json) -> None:
-    page = remote.get(
-        f"projects/{project['id']}/logs",
-        project_env=environment["name"],
-        severity="ERROR",
-        latest=True,
-        first=_LOG_LINES,
-    )
-    for entry in reversed(page["logs"]):
-        note(readable(orjson.dumps(entry).decode(), colour=False))
 
 
 def _named(versions: Sequence[Json], name: str) -> Json:

@@ -5,9 +5,22 @@ from typing import Annotated, Any
 
 import typer
 
+from tieline.cli.commands.run_filters import (
+    KeyOption,
+    KindOption,
+    RunArgument,
+    SearchOption,
+    SinceOption,
+    StatusOption,
+    TaskOption,
+    UntilOption,
+    UserOption,
+    VersionOption,
+    filters_of,
+    project_id,
+)
 from tieline.cli.exit_codes import UsageError
 from tieline.cli.options import (
-    HERE,
     ContextOption,
     EnvironmentOption,
     LimitOption,
@@ -18,10 +31,8 @@ from tieline.cli.options import (
     client,
     confirm,
     json_value,
-    moment,
 )
 from tieline.cli.remote.client import Client, Json, segment
-from tieline.cli.remote.lookup import find_project, project_name
 from tieline.cli.terminal import (
     Output,
     age,
@@ -29,36 +40,14 @@ from tieline.cli.terminal import (
     duration,
     local,
     note,
-    out,
     say,
     show,
     styled,
     write,
 )
-from tieline.cli.waterfall import waterfall
 
 runs = typer.Typer(no_args_is_help=True, help="List, inspect, cancel and discard runs.")
-traces = typer.Typer(no_args_is_help=True, help="List traces, and show one as a waterfall.")
 
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")]
-StatusOption = Annotated[
-    str | None,
-    typer.Option("--status", help="queued, running, waiting, succeeded, failed, dead or cancelled."),
-]
-KindOption = Annotated[str | None, typer.Option("--kind", help="webhook, event, schedule or background.")]
-TaskOption = Annotated[str | None, typer.Option("--task", help="The webhook's, event's or schedule's name.")]
-UserOption = Annotated[str | None, typer.Option("--user", metavar="ID", help="The user's external id.")]
-VersionOption = Annotated[
-    str | None, typer.Option("--version", metavar="NAME", help="The version's name or id.")
-]
-SinceOption = Annotated[
-    str | None, typer.Option("--since", help="Queued from this time on, or this long ago: 10m, 2h.")
-]
-UntilOption = Annotated[
-    str | None, typer.Option("--until", help="Queued before this time, or this long ago.")
-]
-SearchOption = Annotated[str | None, typer.Option("--search", help="Text in errors.")]
-KeyOption = Annotated[str | None, typer.Option("--key", help="The event's key.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count the runs.")]
 
 
@@ -84,8 +73,8 @@ def list_runs(
 ) -> None:
     """List runs, newest first."""
     remote = client(context, organisation)
-    path = "runs" if everywhere else f"projects/{_project(remote, project)}/runs"
-    filters = _filters(environment, status, kind, task, user, version, since, until, search, key)
+    path = "runs" if everywhere else f"projects/{project_id(remote, project)}/runs"
+    filters = filters_of(environment, status, kind, task, user, version, since, until, search, key)
     items = list(remote.pages(path, limit=limit, **filters))
     show(
         output,
@@ -121,7 +110,7 @@ def show_run(
 ) -> None:
     """Show a run: attempts, steps, the error with the upstream's answer, and the input where it is kept."""
     remote = client(context, organisation)
-    found = remote.get(f"projects/{_project(remote, project)}/runs/{segment(run)}", project_env=environment)
+    found = remote.get(f"projects/{project_id(remote, project)}/runs/{segment(run)}", project_env=environment)
     error = found.get("error") or {}
     details(
         output,
@@ -177,8 +166,8 @@ def cancel_runs(
 ) -> None:
     """Cancel a run, or all that fit the filters."""
     remote = client(context, organisation)
-    filters = _filters(environment, status, kind, task, user, None, since, until, search, key)
-    _act(remote, _project(remote, project), run, "cancel", filters, dry_run=dry_run, yes=yes)
+    filters = filters_of(environment, status, kind, task, user, None, since, until, search, key)
+    _act(remote, project_id(remote, project), run, "cancel", filters, dry_run=dry_run, yes=yes)
 
 
 @runs.command("discard")
@@ -203,8 +192,8 @@ def discard_runs(
 ) -> None:
     """Delete the dead letter of a run, or of all that fit the filters."""
     remote = client(context, organisation)
-    filters = _filters(environment, None, kind, task, user, None, since, until, search, key)
-    _act(remote, _project(remote, project), run, "discard", filters, dry_run=dry_run, yes=yes)
+    filters = filters_of(environment, None, kind, task, user, None, since, until, search, key)
+    _act(remote, project_id(remote, project), run, "discard", filters, dry_run=dry_run, yes=yes)
 
 
 def replay(
@@ -234,112 +223,13 @@ def replay(
 ) -> None:
     """Run a run again, or all that fit the filters, such as `--status dead`."""
     remote = client(context, organisation)
-    filters = _filters(environment, status, kind, task, user, version, since, until, search, key)
+    filters = filters_of(environment, status, kind, task, user, version, since, until, search, key)
     body = None
     if payload is not None:
         if run is None:
             raise UsageError("--payload needs the id of one run")
         body = {"payload": json_value(payload)}
-    _act(remote, _project(remote, project), run, "replay", filters, dry_run=dry_run, yes=yes, body=body)
-
-
-@traces.command("list")
-def list_traces(
-    *,
-    project: ProjectOption = None,
-    environment: EnvironmentOption = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Only runs that failed.")] = False,
-    task: TaskOption = None,
-    where: Annotated[
-        str | None, typer.Option("--filter", help="Pairs attribute:value, separated by spaces.")
-    ] = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    limit: LimitOption = 20,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
-    output: OutputOption = Output.TABLE,
-) -> None:
-    """List traces, newest first."""
-    remote = client(context, organisation)
-    page = remote.get(
-        f"projects/{_project(remote, project)}/traces",
-        project_env=environment,
-        error=True if failed else None,
-        task=task,
-        filter=where,
-        start=moment(since),
-        end=moment(until),
-        first=min(limit, 1000),
-    )
-    items = page["items"]
-    show(
-        output,
-        items,
-        ("trace", "name", "status", "age", "took", "run"),
-        lambda: [
-            (
-                item["traceId"],
-                item["name"],
-                styled("failed" if item["status"]["code"] == "ERROR" else "succeeded"),
-                age(item["startTime"]),
-                f"{item['duration']:.0f}ms",
-                item.get("executionId"),
-            )
-            for item in items
-        ],
-        empty="There are no such traces.",
-    )
-
-
-@traces.command("show")
-def show_trace(
-    trace: Annotated[str, typer.Argument(metavar="TRACE", help="The trace's id: 32 hexadecimal digits.")],
-    *,
-    project: ProjectOption = None,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
-    output: OutputOption = Output.TABLE,
-) -> None:
-    """Show a trace as a waterfall."""
-    remote = client(context, organisation)
-    found = remote.get(f"projects/{_project(remote, project)}/traces/{segment(trace)}")
-    if output is not Output.TABLE:
-        write(found, output)
-        return
-    for line in waterfall(found["spans"]):
-        out().print(line)
-
-
-def _project(remote: Client, project: str | None) -> str:
-    identifier: str = find_project(remote, project_name(HERE, project))["id"]
-    return identifier
-
-
-def _filters(
-    environment: str | None,
-    status: str | None,
-    kind: str | None,
-    task: str | None,
-    user: str | None,
-    version: str | None,
-    since: str | None,
-    until: str | None,
-    search: str | None,
-    key: str | None,
-) -> dict[str, Any]:
-    return {
-        "project_env": environment,
-        "status": status,
-        "kind": kind,
-        "task": task,
-        "user": user,
-        "version": version,
-        "start": moment(since),
-        "end": moment(until),
-        "search": search,
-        "key": key,
-    }
+    _act(remote, project_id(remote, project), run, "replay", filters, dry_run=dry_run, yes=yes, body=body)
 
 
 _PAST = {"replay": "Run again", "cancel": "Cancelled", "discard": "Discarded"}
