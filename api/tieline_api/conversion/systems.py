@@ -72,10 +72,12 @@ def system_changes(body: SystemUpdate) -> dict[str, Any]:
     return {field: value for field, value in given.items() if value is not None}
 
 
-def template_to_rest(template: ObjectView, system: ObjectView, *, organisation: str) -> ConnectionTemplate:
+def template_to_rest(
+    template: ObjectView, system: ObjectView, *, organisation: str, connection: ObjectView | None = None
+) -> ConnectionTemplate:
     """The REST form of a ConnectionTemplate: its id is the *system's* id.
 
-    Its auth schemes are those of the system that it offers: all, where it names none.
+    ``connection`` is the one that it is linked to. Its auth schemes are those of the system that it offers: all, where it names none.
     """
     spec = template["spec"]
     offered = set(spec.get("authSchemeConfigIds") or ())
@@ -88,4 +90,5 @@ def template_to_rest(template: ObjectView, system: ObjectView, *, organisation: 
         auth_scheme_configs=[one for one in schemes if not offered or one.id in offered],
         template_base_url=system["spec"].get("templateBaseUrl") or "",
         connection_template_id=object_id(template),
+        connection_id=object_id(connection) if connection else None,
     )

@@ -151,8 +151,11 @@ async def _create(call: Call[None, rest.TemplateCreate]) -> tuple[Object, Object
 
 
 def _shown(call: Call[Any, Any], template: Object, system: Object) -> rest.ConnectionTemplate:
-    judged = system_with_findings(call.platform.world, system)
-    return template_to_rest(template, judged, organisation=call.organisation.id)
+    world = call.platform.world
+    judged = system_with_findings(world, system)
+    static = not template["spec"].get("dynamic")
+    linked = world.referred(world.connections, template, "connectionRef") if static else None
+    return template_to_rest(template, judged, organisation=call.organisation.id, connection=linked)
 
 
 def _refuse_unknown_schemes(world: ClusterCache, template: Object, offered: list[str]) -> None:

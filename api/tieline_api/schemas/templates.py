@@ -27,6 +27,8 @@ class ConnectionTemplate(Rest):
     """Base URL of the system's API."""
     connection_template_id: UlidOut | None = None
     """The template's id."""
+    connection_id: UlidOut | None = None
+    """The connection that a static template is linked to; absent while it is linked to none that exists."""
 
 
 class TemplatePage(Rest):

@@ -69,21 +69,18 @@ def manifests_of(wanted: Wanted) -> tuple[dict[str, list[Document]], list[Needed
     system_names = {item["id"]: names.of("system", item["id"], item["name"]) for item in systems}
     secrets: list[NeededSecret] = []
     connections = []
-    by_template = {}
     seen: dict[str, str] = {}
     for item in wanted.connections:
         if item["id"] not in seen and item.get("systemId") in system_names:
             seen[item["id"]] = names.of("connection", item["id"], item["name"])
             connections.append(_connection(item, seen[item["id"]], system_names, secrets))
-        if template := item.get("connectionTemplateId"):
-            by_template[template] = seen.get(item["id"])
     files = {
         "kustomization.yaml": [_kustomization(wanted, project, with_systems=bool(systems))],
         "names.yaml": [_NAMES],
         "project.yaml": [
             _project(wanted, project),
             *(
-                _template(item, environment, project, system_names, by_template)
+                _template(item, environment, project, system_names, seen)
                 for environment, item in wanted.templates
                 if item["id"] in system_names
             ),
@@ -165,7 +162,7 @@ def _template(
     environment: str,
     project: str,
     systems: dict[str, str],
-    connections: dict[str, str | None],
+    connections: dict[str, str],
 ) -> Document:
     spec: Document = {
         "name": item["name"],
@@ -175,7 +172,7 @@ def _template(
     }
     if item["dynamic"]:
         spec["dynamic"] = True
-    elif connection := connections.get(item["connectionTemplateId"]):
+    elif connection := connections.get(item.get("connectionId", "")):
         spec["connectionRef"] = {"name": connection}
     name = object_name(f"{project}-{environment}-{item['name']}")
     return {"apiVersion": _GROUP, "kind": "ConnectionTemplate", "metadata": {"name": name}, "spec": spec}

@@ -73,9 +73,11 @@ def manifests(
         wanted.project = target
         for environment in target["environments"]:
             page = remote.get(f"projects/{target['id']}/connection-templates", env_id=environment["id"])
-            static = remote.get(f"projects/{target['id']}/connections", env_id=environment["id"])
+            static = remote.pages(
+                f"projects/{target['id']}/connections", limit=10_000, env_id=environment["id"]
+            )
             wanted.templates += [(environment["name"], item) for item in page["items"]]
-            wanted.connections += static["items"]
+            wanted.connections += static
         wanted.systems = list(remote.pages("systems", limit=10_000))
     files, secrets = manifests_of(wanted)
     taken = [path for path in files if (to / path).exists()]

@@ -38,8 +38,8 @@ def list_templates(
     remote = client(context, organisation)
     found, chosen = _chosen(remote, project, environment)
     items = _templates(remote, found, chosen)
-    static = remote.get(f"projects/{found['id']}/connections", env_id=chosen["id"])["items"]
-    linked = {item.get("connectionTemplateId"): item["name"] for item in static}
+    static = remote.get(f"projects/{found['id']}/connections", env_id=chosen["id"], first=200)["items"]
+    linked = {item["id"]: item["name"] for item in static}
     show(
         output,
         items,
@@ -49,9 +49,7 @@ def list_templates(
                 item["name"],
                 item["domain"],
                 item["templateBaseUrl"],
-                "each user's own"
-                if item["dynamic"]
-                else linked.get(item["connectionTemplateId"], "none yet"),
+                "each user's own" if item["dynamic"] else linked.get(item.get("connectionId"), "none yet"),
             )
             for item in items
         ],
