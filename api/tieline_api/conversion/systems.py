@@ -77,7 +77,8 @@ def template_to_rest(
 ) -> ConnectionTemplate:
     """The REST form of a ConnectionTemplate: its id is the *system's* id.
 
-    ``connection`` is the one that it is linked to. Its auth schemes are those of the system that it offers: all, where it names none.
+    ``connection`` is the one that it is linked to. Its auth schemes are those of the system that it offers: all,
+    where it names none.
     """
     spec = template["spec"]
     offered = set(spec.get("authSchemeConfigIds") or ())

@@ -77,9 +77,16 @@ def test_a_second_connection_does_not_take_over_the_link(client: Client) -> None
     assert client.ok("POST", f"/connections/{second['id']}/link", body, status=201) == {}
     page = client.ok("GET", f"/projects/{project['id']}/connections")
     assert [item["id"] for item in page["items"]] == [second["id"]]
+    assert [item["connectionId"] for item in _templates(client, project)] == [second["id"]]
     assert client("DELETE", f"/connections/{first['id']}/link", body).status == 404
     assert client("DELETE", f"/connections/{second['id']}/link", body).status == 204
     assert client.ok("GET", f"/projects/{project['id']}/connections")["totalCount"] == 0
+    assert ["connectionId" in item for item in _templates(client, project)] == [False]
+
+
+def _templates(client: Client, project: dict[str, Any]) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = client.ok("GET", f"/projects/{project['id']}/connection-templates")["items"]
+    return items
 
 
 def test_only_static_templates_of_the_same_system_are_linked(client: Client) -> None:
