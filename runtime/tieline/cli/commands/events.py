@@ -1,8 +1,10 @@
 """``tieline events publish`` and ``tieline call``."""
 
+import base64
 import sys
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import parse_qs
 
 import typer
 
@@ -21,7 +23,7 @@ from tieline.cli.options import (
 )
 from tieline.cli.remote.client import Json
 from tieline.cli.remote.lookup import environment_of, find_project, project_name
-from tieline.cli.terminal import Output, is_interactive, note, safe, say, write
+from tieline.cli.terminal import Output, note, safe, say, write
 
 events = typer.Typer(no_args_is_help=True, help="Send events to an environment.")
 
@@ -109,13 +111,27 @@ def call(
     if include:
         note(f"HTTP {answer['status']}")
         for item, value in dict(answer["headers"]).items():
-            note(f"{item}: {value}")
-    text = answer["body"] if isinstance(answer["body"], str) else str(answer["body"])
-    sys.stdout.write("\n".join(map(safe, text.split("\n"))) if sys.stdout.isatty() else text)
-    if text and not text.endswith("\n") and is_interactive():
-        sys.stdout.write("\n")
+            for one in value if isinstance(value, list) else [value]:
+                note(f"{item}: {one}")
+    _write_body(answer)
     if answer["status"] >= 400:
         raise CommandError(f"The webhook answers {answer['status']}; `tieline logs` may say why")
+
+
+def _write_body(answer: Json) -> None:
+    """Writes the body: as it is into a file or a pipe, and as text that cannot control it to a terminal."""
+    if answer.get("bodyEncoding") == "base64":
+        content = base64.b64decode(answer["body"])
+        if sys.stdout.isatty():
+            note(f"The body is {len(content)} bytes that are no text; redirect them to a file")
+        else:
+            sys.stdout.buffer.write(content)
+        return
+    text = str(answer["body"])
+    if sys.stdout.isatty():
+        text = safe(text)
+        text += "" if text.endswith("\n") or not text else "\n"
+    sys.stdout.write(text)
 
 
 def _header(text: str) -> tuple[str, str]:
@@ -125,10 +141,8 @@ def _header(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _query(text: str) -> dict[str, str]:
-    from urllib.parse import parse_qsl  # noqa: PLC0415
-
-    return dict(parse_qsl(text, keep_blank_values=True))
+def _query(text: str) -> dict[str, list[str]]:
+    return parse_qs(text, keep_blank_values=True)
 
 
 def _text(data: str) -> str:

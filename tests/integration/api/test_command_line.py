@@ -1,0 +1,193 @@
+"""The command ``tieline`` against the real API: names lead to objects, and refusals say what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.session.waiting import eventually
+from tests.integration.api.conftest import Client
+
+MAIN = "from tieline import Integration\nintegration = Integration()\n"
+
+
+class Command:
+    """Runs ``tieline`` as CI does, with a context made of environment variables."""
+
+    def __init__(self, client: Client, folder: Path) -> None:
+        self._folder = folder
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("TIELINE_")},
+            "TIELINE_URL": client.url,
+            "TIELINE_ORGANISATION": client.organisation,
+            "TIELINE_TOKEN": str(client.token),
+            "TIELINE_CONFIG_FOLDER": str(folder / "configuration"),
+            "TIELINE_NO_KEYRING": "1",
+        }
+
+    def __call__(self, *arguments: str, code: int = 0, stdin: str | None = None, **more: str) -> str:
+        ended = subprocess.run(
+            [sys.executable, "-c", "from tieline.cli.main import main; main()", *arguments],
+            cwd=self._folder,
+            env={**self._environment, **more},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert ended.returncode == code, f"{arguments}: {ended.returncode}\n{ended.stdout}\n{ended.stderr}"
+        return ended.stdout if code == 0 else ended.stderr
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self(*arguments, "--output", "json"))
+
+
+@pytest.fixture
+def tieline(client: Client, tmp_path: Path) -> Command:
+    (tmp_path / "main.py").write_text(MAIN)
+    return Command(client, tmp_path)
+
+
+def test_a_project_goes_from_creation_to_promotion_and_deletion(tieline: Command) -> None:
+    tieline("projects", "create", "Cli one")
+    project = ("--project", "cli one")
+    deployed = json.loads(
+        tieline("deploy", *project, "--version-name", "v1", "--wait", "0", "--output", "json")
+    )
+    assert deployed["version"]["name"] == "v1"
+    tieline("env", "create", "staging", *project)
+    assert "several environments: production, staging" in tieline("deploy", *project, code=2)
+    promoted = json.loads(
+        tieline(
+            "promote",
+            "--from",
+            "production",
+            "--to",
+            "staging",
+            *project,
+            "--yes",
+            "--wait",
+            "0",
+            "--output",
+            "json",
+        )
+    )
+    assert promoted["version"] == deployed["version"]
+    versions = tieline("versions", *project)
+    assert "production, staging" in versions
+    assert [item["name"] for item in tieline.json("env", "list", *project)] == ["production", "staging"]
+    tieline("env", "create", "copy", "--clone", "staging", *project)
+    tieline("env", "delete", "staging", *project, code=2)
+    tieline("env", "delete", "staging", "--yes", *project)
+    assert [item["name"] for item in tieline.json("env", "list", *project)] == ["production", "copy"]
+    tieline("projects", "delete", "Cli one", "--yes")
+    assert "There is no project 'cli one'" in tieline("versions", *project, code=4)
+
+
+def test_findings_stop_a_deploy_before_anything_is_uploaded(
+    tieline: Command, tmp_path: Path, client: Client
+) -> None:
+    tieline("projects", "create", "Cli two")
+    (tmp_path / "main.py").write_text("import nowhere_to_be_found\ndef (:\n")
+    refused = tieline("deploy", "--project", "Cli two", code=1)
+    assert "main.py:2" in refused
+    assert "Nothing was deployed" in refused
+    assert tieline.json("versions", "--project", "Cli two") == []
+
+
+def test_names_that_several_objects_have_ask_for_an_id(tieline: Command) -> None:
+    tieline("projects", "create", "Twice")
+    tieline("projects", "create", "Twice")
+    ids = (
+        [item["id"] for item in tieline.json("projects", "list")["projects"] if item["name"] == "Twice"]
+        if isinstance(tieline.json("projects", "list"), dict)
+        else [item["id"] for item in tieline.json("projects", "list") if item["name"] == "Twice"]
+    )
+    refused = tieline("versions", "--project", "Twice", code=2)
+    assert all(identifier in refused for identifier in ids)
+    assert tieline.json("versions", "--project", ids[0].lower()) == []
+
+
+def test_systems_templates_and_connections_are_found_by_name(tieline: Command, client: Client) -> None:
+    scheme = {"type": "api-key", "apiKey": {"id": "key", "name": "X-Key", "in": "header"}}
+    system = {"name": "Cli shop", "domain": "shop.example", "templateBaseUrl": "https://shop.example"}
+    client.ok("POST", "/systems", {**system, "authSchemeConfigs": [scheme]}, status=201)
+    tieline("projects", "create", "Cli three")
+    project = ("--project", "Cli three")
+    tieline("templates", "add", "shop", "--system", "cli shop", *project)
+    assert "none yet" in tieline("templates", "list", *project)
+    (template,) = tieline.json("templates", "list", *project)
+    credential = {"credential": {"type": "string", "data": {"string": {"value": "s3cr3t"}}}}
+    body = {
+        "connectionTemplateId": template["connectionTemplateId"],
+        "connection": {"name": "Cli connection", "credentials": [{**credential, "authSchemeConfig": scheme}]},
+    }
+    client.ok("POST", "/connections", body, status=201)
+    assert "Cli connection" in tieline("templates", "list", *project)
+    shown = tieline("connections", "show", "Cli connection")
+    assert "string" in shown
+    assert "s3cr3t" not in shown + tieline("connections", "list") + tieline(
+        "connections", "list", "-o", "yaml"
+    )
+    assert "no OAuth 2.0 credential" in tieline("connections", "connect", "Cli connection", code=2)
+    tieline("manifests", *project)
+    tieline("templates", "remove", "shop", "--yes", *project)
+    assert tieline.json("templates", "list", *project) == []
+    assert "There is no connection 'nobody'" in tieline("connections", "show", "nobody", code=4)
+
+
+def test_a_description_becomes_a_connector(tieline: Command, tmp_path: Path) -> None:
+    description = {
+        "openapi": "3.0.3",
+        "info": {"title": "Cli API", "version": "1"},
+        "servers": [{"url": "https://api.example"}],
+        "paths": {
+            "/things": {"get": {"operationId": "listThings", "responses": {"200": {"description": "All"}}}}
+        },
+    }
+    (tmp_path / "api.json").write_text(json.dumps(description))
+    imported = tieline("connectors", "import", "api.json", "--version", "v1")
+    assert "operations: 1" in " ".join(imported.split())
+    assert "Cli API" in tieline("connectors", "list")
+    (tmp_path / "broken.json").write_text("{")
+    assert "tieline:" in tieline("connectors", "import", "broken.json", "--version", "v1", code=1)
+
+
+def test_an_event_to_a_draft_is_refused_with_what_to_do(tieline: Command) -> None:
+    tieline("projects", "create", "Cli four")
+    project = ("--project", "Cli four")
+    assert "not JSON" in tieline("events", "publish", "order.created", "{", *project, code=2)
+    assert "deploy" in tieline("events", "publish", "order.created", '{"id": 1}', *project, code=1)
+    assert tieline.json("runs", "list", *project) == []
+    assert "Name a run, or filters" in tieline("replay", *project, code=2)
+    assert "Replay 0 runs" in tieline("replay", "--status", "dead", *project)
+
+
+def test_a_sign_in_with_the_only_organisation_needs_no_id(tieline: Command, client: Client) -> None:
+    clean = {"TIELINE_URL": "", "TIELINE_ORGANISATION": "", "TIELINE_TOKEN": ""}
+    signed_in = tieline("login", client.url, "--token-stdin", stdin=str(client.token), **clean)
+    assert client.organisation in signed_in
+    assert client.organisation in tieline("whoami", **clean)
+    assert "127.0.0.1" in tieline("context", "list", **clean)
+    other = "01JD3Y000000000000000000RG"
+    refused = tieline("projects", "list", "--organisation", other, code=4, **clean)
+    assert other in refused
+    refused = tieline("login", client.url, "--token-stdin", stdin="wrong-key", code=3, **clean)
+    assert "wrong-key" not in refused
+    assert client.organisation in tieline("whoami", **clean), "a sign-in that failed leaves the one before"
+
+
+def test_any_operation_can_be_called(tieline: Command, client: Client) -> None:
+    made = json.loads(tieline("api", "projects", "-X", "POST", "--data", '{"name": "Cli five"}'))
+    assert json.loads(tieline("api", f"projects/{made['id']}"))["name"] == "Cli five"
+    listed = json.loads(tieline("api", f"/api/v2/o/{client.organisation}/systems", "--query", "first=1"))
+    assert len(listed["items"]) <= 1
+    assert "must be" in tieline("api", "systems", "-q", "first=0", code=1)
+    assert eventually("gone", lambda: tieline("api", f"projects/{made['id']}", "-X", "DELETE") == "")
