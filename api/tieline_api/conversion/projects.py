@@ -158,6 +158,8 @@ def _config(project: ObjectView, item: ObjectView) -> rest.EnvironmentConfig:
             replicas=1 if replicas is None else replicas, resources=runtime.get("resources") or {}
         ),
         image=runtime.get("image"),
+        env=[rest.EnvVariable(name=one["name"], value=one["value"]) for one in runtime.get("env") or ()]
+        or None,
     )
 
 

@@ -3,11 +3,14 @@
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StringConstraints, WithJsonSchema
 
 from tieline_api.schemas.base import MaybeId, Query, Rest
-from tieline_api.schemas.projects import MAX_WAIT_SECONDS, EnvironmentId
+from tieline_api.schemas.projects import MAX_WAIT_SECONDS, EnvironmentId, EnvVariable
+from tieline_core.resources.projects import MAX_ENV, MAX_REPLICAS
 
+_QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?")
+_MAX_QUANTITY = 32
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
@@ -68,6 +71,66 @@ class WaitQuery(Query):
     wait: Annotated[float, Field(ge=0, le=MAX_WAIT_SECONDS, allow_inf_nan=False)] = 0
     """Seconds to wait for the end of the rollout, at most 300. The environment's ``rollout`` has the outcome, or says
     that it is under way still."""
+
+
+def _quantity(value: object) -> str:
+    """An amount as Kubernetes writes it; clients also send numbers."""
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    if len(text) > _MAX_QUANTITY or not _QUANTITY.fullmatch(text):
+        raise ValueError("must be a quantity such as 500m, 2 or 256Mi")
+    return text
+
+
+Quantity = Annotated[
+    str,
+    BeforeValidator(_quantity),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": f"^{_QUANTITY.pattern}$", "maxLength": _MAX_QUANTITY},
+                {"type": "number", "minimum": 0},
+            ]
+        }
+    ),
+]
+
+
+class Amounts(Rest):
+    """Amounts of compute resources, in Kubernetes' notation."""
+
+    cpu: Quantity | None = None
+    """CPU, such as 500m."""
+    memory: Quantity | None = None
+    """Memory, such as 256Mi."""
+
+
+class Resources(Rest):
+    """What a pod is given."""
+
+    requests: Amounts | None = None
+    """What is reserved."""
+    limits: Amounts | None = None
+    """What may be used at most."""
+
+
+class DeploymentSpecUpdate(Rest):
+    """Changes of the pods; what is left out stays."""
+
+    replicas: Annotated[int, Field(ge=0, le=MAX_REPLICAS)] | None = None
+    """Number of pods."""
+    resources: Resources | None = None
+    """Compute resources of each pod. They replace those that the environment had of its own; empty for none."""
+
+
+class EnvironmentConfigUpdate(Rest):
+    """Changes of how an environment runs its code; what is left out stays."""
+
+    deployment_spec: DeploymentSpecUpdate = DeploymentSpecUpdate()
+    """Its pods."""
+    image: Annotated[str, StringConstraints(max_length=512)] | None = None
+    """An image of your own, based on Tieline's runtime image; empty for the project's or the platform's."""
+    env: Annotated[list[EnvVariable], Field(max_length=MAX_ENV)] | None = None
+    """Environment variables of the environment. They replace those that it had of its own; the project's stay."""
 
 
 HeaderValues = str | list[str]

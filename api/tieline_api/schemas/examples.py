@@ -394,6 +394,10 @@ EXAMPLES: Mapping[type[BaseModel], Any] = {
         "cloneSystems": True,
         "copyStaticUserVariables": True,
     },
+    environments.EnvironmentConfigUpdate: {
+        "deploymentSpec": {"replicas": 2, "resources": {"limits": {"memory": "512Mi"}}},
+        "env": [{"name": "LOG_LEVEL", "value": "debug"}],
+    },
     environments.WebhookCall: {
         "urlPath": "/hello",
         "method": "POST",

@@ -1,11 +1,12 @@
 """Names in requests: what people read must not look like something else."""
 
+import re
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
 from tieline_core.identity.display_names import ECMA_PATTERN, unreadable
-from tieline_core.resources import connection_templates, connectors, end_users, fields
+from tieline_core.resources import connection_templates, connectors, end_users, fields, projects
 
 
 def _readable(name: str) -> str:
@@ -32,6 +33,14 @@ def check_new_external_id(name: str) -> str:
     return _is_no_step(_not_blank(_readable(name)))
 
 
+def _env_name(name: str) -> str:
+    if not re.fullmatch(projects.ENV_NAME_PATTERN, name):
+        raise ValueError("must consist of letters, digits and underscores, and not begin with a digit")
+    if name.startswith(projects.RESERVED_ENV):
+        raise ValueError(f"must not begin with {projects.RESERVED_ENV}: such names are the platform's")
+    return name
+
+
 _CHARACTER = ECMA_PATTERN.removeprefix("^").removesuffix("*$")
 _NOT_BLANK_PATTERN = rf"^{_CHARACTER}*{_CHARACTER.removesuffix(']')}\s]{_CHARACTER}*$"
 _NAMED = (
@@ -51,6 +60,12 @@ UserName = Annotated[end_users.UserName, *_READABLE]
 """The name of a user, which may be empty."""
 VersionName = Annotated[connectors.VersionName, *_NAMED, AfterValidator(_is_no_step)]
 """The name of a connector's version, a step of paths."""
+EnvName = Annotated[
+    str,
+    Field(min_length=1, max_length=256, json_schema_extra={"pattern": projects.ENV_NAME_PATTERN}),
+    AfterValidator(_env_name),
+]
+"""The name of an environment variable."""
 NewExternalId = Annotated[
     str,
     Field(min_length=1, max_length=256, json_schema_extra={"pattern": _NOT_BLANK_PATTERN}),

@@ -16,7 +16,7 @@ from tieline_api.schemas.base import (
     UlidIn,
     UlidOut,
 )
-from tieline_api.schemas.names import DisplayName, ShortName
+from tieline_api.schemas.names import DisplayName, EnvName, ShortName
 from tieline_core.resources.fields import Text
 from tieline_core.resources.projects import EnvironmentState
 
@@ -54,6 +54,15 @@ class DeploymentSpec(Rest):
     """Requests and limits in Kubernetes' notation; what is absent is the platform's default."""
 
 
+class EnvVariable(Rest):
+    """An environment variable of the pods."""
+
+    name: EnvName
+    """Its name. Names that begin with TIELINE_ are the platform's."""
+    value: Annotated[str, StringConstraints(max_length=4096)]
+    """Its value, which everybody who may read the project can read."""
+
+
 class EnvironmentConfig(Rest):
     """How an environment runs its code."""
 
@@ -61,6 +70,8 @@ class EnvironmentConfig(Rest):
     """Its pods."""
     image: str | None = None
     """The image, where it is not the platform's own."""
+    env: list[EnvVariable] | None = None
+    """Environment variables of the code, where there are any."""
 
 
 class Rollout(Rest):

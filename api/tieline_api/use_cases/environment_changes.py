@@ -1,11 +1,13 @@
 """Adding environments to a project, and removing them: changes of what the API owns of it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tieline_api import errors
 from tieline_api.conversion import projects as convert
+from tieline_api.store.field_managers import Step
 from tieline_api.store.writer import refuse_removal, set_or_drop
+from tieline_api.use_cases.project_lookup import set_environment
 from tieline_core.objects import Object, ObjectView
 from tieline_core.resources.projects import MAX_ENVIRONMENTS
 
@@ -28,6 +30,42 @@ def add_environment(live: Object, mine: Object, name: str, runtime: Mapping[str,
     if not live["spec"].get("environments"):
         items += [{"name": item["name"]} for item in convert.environment_items(live)]
     items.append({"name": name, **({"runtime": dict(runtime)} if runtime else {})})
+
+
+def set_runtime(live: Object, mine: Object, name: str, changes: Mapping[str, Any]) -> None:
+    """Sets fields of an environment's runtime; an empty value leaves a field out. 409 for what others own of it."""
+    set_environment(live, mine, name)
+    item = next(one for one in mine["spec"]["environments"] if one["name"] == name)
+    there = next((one for one in convert.environment_items(live) if one["name"] == name), {})
+    for path in _removed(there.get("runtime") or {}, changes):
+        shown = ".".join(step if isinstance(step, str) else step["name"] for step in path)
+        refuse_removal(
+            live,
+            ("environments", {"name": name}, "runtime", *path),
+            what=f'environments["{name}"].runtime.{shown}',
+        )
+    runtime = item.get("runtime") or {}
+    for field, value in changes.items():
+        if field == "replicas":
+            runtime[field] = value
+        else:
+            set_or_drop(runtime, field, value)
+    set_or_drop(item, "runtime", runtime)
+
+
+def _removed(before: Mapping[str, Any], changes: Mapping[str, Any]) -> Iterator[tuple[Step, ...]]:
+    """What the changes leave out of a runtime."""
+    if "image" in changes and not changes["image"] and before.get("image"):
+        yield ("image",)
+    if "env" in changes:
+        kept = {one["name"] for one in changes["env"]}
+        yield from (
+            ("env", {"name": one["name"]}) for one in before.get("env") or () if one["name"] not in kept
+        )
+    if "resources" in changes:
+        for part, amounts in (before.get("resources") or {}).items():
+            new = changes["resources"].get(part) or {}
+            yield from (("resources", part, one) for one in amounts or () if one not in new)
 
 
 def remove_environment(live: Object, mine: Object, name: str) -> None:

@@ -20,6 +20,7 @@ from tieline_core.resources.fields import (
     Timestamp,
     Ulid,
     list_map,
+    rules,
 )
 from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind
 
@@ -27,6 +28,9 @@ LATEST = "latest"
 DEFAULT_ENVIRONMENT = "production"
 MAX_ENVIRONMENTS = 20
 MAX_REPLICAS = 50
+MAX_ENV = 64
+ENV_NAME_PATTERN = "^[A-Za-z_][A-Za-z0-9_]*$"
+RESERVED_ENV = "TIELINE_"
 
 ConfigMapKey = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
 
@@ -105,6 +109,15 @@ class ImagePullSecret(Shape):
     """Name of a Secret of type kubernetes.io/dockerconfigjson in the project's namespace."""
 
 
+class EnvVar(Shape):
+    """An environment variable of the pods."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=ENV_NAME_PATTERN)]
+    """The name that code reads, such as LOG_LEVEL. Names that begin with TIELINE_ are the platform's."""
+    value: Annotated[str, StringConstraints(max_length=4096)]
+    """The value, as it is. Everybody who may read the project can read it: put secrets into connections."""
+
+
 class Runtime(Shape):
     """How the code is run."""
 
@@ -118,13 +131,39 @@ class Runtime(Shape):
         Annotated[list[ImagePullSecret], Field(max_length=16, json_schema_extra=list_map("name"))] | None
     ) = None
     """Secrets to pull the image with, beside those that the platform is configured with."""
+    env: (
+        Annotated[
+            list[EnvVar],
+            Field(
+                max_length=MAX_ENV,
+                json_schema_extra={
+                    **list_map("name"),
+                    **rules(
+                        (
+                            f"self.all(one, !one.name.startsWith('{RESERVED_ENV}'))",
+                            f"names that begin with {RESERVED_ENV} are the platform's; choose another name",
+                        )
+                    ),
+                },
+            ),
+        ]
+        | None
+    ) = None
+    """Environment variables for the code. Those of an environment are merged with the project's by name."""
 
 
 def merged_fields(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """A runtime as plain data with what an environment sets over it, field by field."""
+    """A runtime as plain data with what an environment sets over it, field by field, and ``env`` by name.
+
+    >>> merged_fields({"env": [{"name": "A", "value": "1"}]}, {"env": [{"name": "A", "value": "2"}], "replicas": 2})
+    {'env': [{'name': 'A', 'value': '2'}], 'replicas': 2}
+    """
     result = dict(base)
     for key, value in over.items():
         below = base.get(key)
+        if key == "env":
+            result[key] = list({item["name"]: item for item in [*(below or ()), *(value or ())]}.values())
+            continue
         nested = isinstance(value, Mapping) and isinstance(below, Mapping)
         result[key] = merged_fields(below, value) if nested and isinstance(below, Mapping) else value
     return result
@@ -256,9 +295,13 @@ class Project(CustomResource):
 
 __all__ = [
     "DEFAULT_ENVIRONMENT",
+    "ENV_NAME_PATTERN",
     "LATEST",
+    "MAX_ENV",
     "MAX_ENVIRONMENTS",
     "MAX_REPLICAS",
+    "RESERVED_ENV",
+    "EnvVar",
     "EnvironmentSpec",
     "EnvironmentState",
     "EnvironmentStatus",

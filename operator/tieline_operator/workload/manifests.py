@@ -284,7 +284,10 @@ def _pull_secrets(workload: Workload) -> list[Manifest]:
 
 
 def _environment(workload: Workload, version: str) -> dict[str, str]:
+    """The environment variables. Kubernetes would put variables into values with "$(NAME)": the people's stay as they
+    are. Of one name, the platform's counts."""
     return {
+        **{one.name: one.value.replace("$", "$$") for one in workload.runtime.env or ()},
         "TIELINE_CODE_DIR": CODE_DIR,
         "TIELINE_API_URL": workload.api_url,
         "TIELINE_TOKEN_FILE": f"{TOKEN_DIR}/token",

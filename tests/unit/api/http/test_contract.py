@@ -66,6 +66,7 @@ ROWS = [
         "POST", f"{O}/projects/{{project_id}}/environments/sync", 200, "wait",
         "sourceEnvName targetEnvName", "sourceEnvName targetEnvName",
     ),
+    ("PUT", f"{O}/environments/{{environment_id}}/config", 204, "", "deploymentSpec image env", ""),
     (
         "POST", f"{O}/projects/{{project_id}}/environments/call", 200, "env_id",
         "urlPath method headers query body", "urlPath method",

@@ -117,6 +117,34 @@ def test_images_are_pulled_with_the_projects_secrets_and_the_platforms() -> None
     assert spec["imagePullSecrets"] == [{"name": "own"}, {"name": "shared"}, {"name": "registry"}]
 
 
+def test_variables_reach_the_pods_as_they_are_and_never_in_place_of_the_platforms() -> None:
+    given = {
+        "LOG_LEVEL": "debug",
+        "PRICE": "5$",
+        "TEXT": "$(LOG_LEVEL) $$ $",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://a",
+    }
+    own = Runtime.model_validate({"env": [{"name": name, "value": value} for name, value in given.items()]})
+    (container,) = pod_template(runtime=own, otlp_endpoint="http://collector")["spec"]["containers"]
+    names = [one["name"] for one in container["env"]]
+    assert len(names) == len(set(names))
+    env = {one["name"]: one["value"] for one in container["env"]}
+    # What Kubernetes makes of it: https://kubernetes.io/docs/reference/kubernetes-api (EnvVar).
+    assert {name: env[name] for name in ("LOG_LEVEL", "PRICE", "TEXT")} == {
+        "LOG_LEVEL": "debug",
+        "PRICE": "5$$",
+        "TEXT": "$$(LOG_LEVEL) $$$$ $$",
+    }
+    assert env["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://collector"
+
+
+def test_variables_of_an_environment_are_merged_by_name() -> None:
+    base = Runtime.model_validate({"env": [{"name": "A", "value": "1"}, {"name": "B", "value": "1"}]})
+    over = Runtime.model_validate({"env": [{"name": "B", "value": "2"}, {"name": "C", "value": "3"}]})
+    merged = merged_runtime(base, over)
+    assert [(one.name, one.value) for one in merged.env or ()] == [("A", "1"), ("B", "2"), ("C", "3")]
+
+
 def test_an_environment_overrides_the_runtime_field_by_field() -> None:
     base = Runtime.model_validate(
         {"replicas": 3, "image": "a", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}
