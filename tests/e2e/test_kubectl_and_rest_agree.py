@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
-from tests.harness.cluster.deployed_platform import Rest, World, answering, project, says
+from tests.harness.cluster.deployed_platform import Answer, Rest, World, answering, project, says
 from tests.harness.session.waiting import eventually
+from tieline_api.schemas import examples
+from tieline_api.schemas.environments import WebhookCall
+from tieline_core.identity.names import ENVIRONMENT_LABEL
 
 pytestmark = pytest.mark.e2e
 
@@ -52,6 +58,89 @@ def test_a_project_made_and_deployed_by_rest_runs_and_kubectl_sees_it(world: Wor
     assert rest("DELETE", path).status == 204
     assert rest("GET", path).status == 404
     eventually("everything gone", lambda: not world.get("deployments,projectversions,projects")["items"])
+
+
+ECHO = """import os
+
+from tieline import Context, Integration, Request
+
+integration = Integration()
+
+
+@integration.webhook("hello", methods=["POST"])
+async def hello(ctx: Context, request: Request) -> dict[str, object]:
+    return {
+        "environment": ctx.environment.name,
+        "price": os.environ.get("PRICE"),
+        "authorization": request.headers.get("Authorization"),
+        "language": request.query.get("language"),
+        "body": await request.json(),
+    }
+"""
+
+
+def test_an_environment_is_created_promoted_called_scaled_and_deleted(world: World, rest: Rest):
+    created = rest("POST", "/projects", {"name": "Promoted"}).json
+    name, path = created["id"].lower(), f"/projects/{created['id']}"
+
+    def environments(answer: Answer) -> dict[str, Any]:
+        assert answer.status == 200, answer
+        return {one["name"]: one for one in answer.json["environments"]}
+
+    def called(environment: dict[str, Any], body: dict[str, Any]) -> Any:
+        answer = rest("POST", f"{path}/environments/call?env_id={environment['id']}", body)
+        assert (answer.status, answer.json.get("status")) == (200, 200), answer
+        assert answer.json["headers"]["content-type"].startswith("application/json")
+        return json.loads(answer.json["body"])
+
+    staging = environments(rest("POST", f"{path}/environments", {"name": "staging"}))["staging"]
+    price = {"env": [{"name": "PRICE", "value": "5$ $(HOME) $$"}]}
+    assert rest("PUT", f"/environments/{staging['id']}/config", price).status == 204
+    files = {"files": [{"filename": "main.py", "content": ECHO}]}
+    deployed = environments(rest("PUT", f"{path}/deploy?project_env=staging&wait=180", files))["staging"]
+    assert deployed["rollout"] == {"state": "complete"}
+    example = examples.EXAMPLES[WebhookCall]
+    assert called(staging, example) == {
+        "environment": "staging",
+        "price": "5$ $(HOME) $$",
+        "authorization": None,
+        "language": "en",
+        "body": {"name": "Ann"},
+    }
+    unknown = rest("POST", f"{path}/environments/call?env_id={staging['id']}", {**example, "urlPath": "/no"})
+    assert (unknown.status, unknown.json["status"]) == (200, 404), "the webhook's own answer"
+
+    sync = {"sourceEnvName": "staging", "targetEnvName": "production"}
+    promoted = environments(rest("POST", f"{path}/environments/sync?wait=180", sync))["production"]
+    assert promoted["rollout"] == {"state": "complete"}
+    assert promoted["deployedVersion"] == deployed["deployedVersion"]
+    given = {**example, "headers": {"Authorization": "Bearer mine"}}
+    answer = called(promoted, given)
+    assert (answer["environment"], answer["price"], answer["authorization"]) == (
+        "production",
+        None,
+        "Bearer mine",
+    )
+
+    two = {"deploymentSpec": {"replicas": 2, "resources": {"requests": {"cpu": "10m"}}}}
+    assert rest("PUT", f"/environments/{promoted['id']}/config", two).status == 204
+    eventually("two pods", lambda: world.environment(name).get("readyReplicas") == 2)
+    pods = [one for one in world.pods(name) if one["metadata"]["labels"][ENVIRONMENT_LABEL] == "production"]
+    requests = [pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] for pod in pods]
+    assert "10m" in requests
+
+    left = environments(rest("POST", f"{path}/environments/{staging['id']}"))
+    assert list(left) == ["production"]
+
+    def workloads() -> bool:
+        found = world.get("deployments")["items"]
+        return [one["metadata"]["labels"][ENVIRONMENT_LABEL] for one in found] == ["production"]
+
+    eventually("staging gone", workloads)
+    assert called(promoted, example)["environment"] == "production"
+    gone = rest("POST", f"{path}/environments/call?env_id={staging['id']}", example)
+    assert gone.status == 404
+    assert rest("DELETE", path).status == 204
 
 
 def triggers_of(rest: Rest, project_id: str) -> list[str]:

@@ -1,10 +1,11 @@
 """Operations on projects as records."""
 
-from tieline_api.auth.permissions import permission
+from tieline_api.auth.permissions import Permission, permission
 from tieline_api.conversion import projects as convert
 from tieline_api.conversion.lists import readable
 from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.schemas import projects as rest
+from tieline_api.use_cases.project_copy import copy_project
 from tieline_api.use_cases.project_lookup import change_project, need_project, project_reply, versions_of
 from tieline_core.identity.ids import new_id
 from tieline_core.objects import Object
@@ -66,6 +67,14 @@ async def delete_project(call: Call[None, None]) -> Reply:
     return Reply()
 
 
+async def clone_project(call: Call[None, rest.ProjectClone]) -> Reply:
+    """Copies a project: its files, labels, settings, variables schema, environments and connection templates, with the
+    connections that static ones are linked to. Nothing is deployed in the copy, users are not activated, and variables
+    are not copied."""
+    obj = await copy_project(call, need_project(call), call.body.name)
+    return await project_reply(call.platform, obj)
+
+
 OPERATIONS = (
     Operation(
         id="createProject",
@@ -104,6 +113,21 @@ OPERATIONS = (
         permissions=permission("patch", "projects"),
         response=rest.Project,
         conditional=True,
+    ),
+    Operation(
+        id="cloneProject",
+        method="POST",
+        path=f"{PROJECT}/clone",
+        summary="Copy project",
+        handler=clone_project,
+        permissions=(
+            Permission("get", "projects"),
+            Permission("create", "projects"),
+            Permission("create", "connectiontemplates"),
+        ),
+        body_optional=True,
+        link_sources={"project_id": "/id", "environment_id": "/environments/0/id"},
+        response=rest.Project,
     ),
     Operation(
         id="deleteProject",

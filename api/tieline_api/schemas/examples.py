@@ -369,6 +369,7 @@ EXAMPLES: Mapping[type[BaseModel], Any] = {
     connections.Connection: CONNECTION,
     connections.ConnectionPage: page(CONNECTION),
     projects.ProjectCreate: {"name": "Order sync"},
+    projects.ProjectClone: {"name": "Order sync of the EU"},
     projects.ProjectUpdate: {"name": "Order sync", "settings": {"acceptCodeChangesAutomatically": True}},
     projects.Project: PROJECT,
     projects.ProjectList: {"projects": [PROJECT_ITEM]},

@@ -202,6 +202,13 @@ class ProjectUpdate(Rest):
     """How it behaves."""
 
 
+class ProjectClone(Rest):
+    """A copy of a project."""
+
+    name: DisplayName | None = None
+    """The name of the copy; "Copy of …" when left out."""
+
+
 class FilesBody(Rest):
     """New current files."""
 

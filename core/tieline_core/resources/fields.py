@@ -72,7 +72,10 @@ ObjectName = Annotated[
 EnvironmentName = Annotated[
     str, StringConstraints(min_length=1, max_length=40, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 ]
-DisplayName = Annotated[str, StringConstraints(min_length=1, max_length=200), Field(json_schema_extra=NAMED)]
+MAX_DISPLAY_NAME = 200
+DisplayName = Annotated[
+    str, StringConstraints(min_length=1, max_length=MAX_DISPLAY_NAME), Field(json_schema_extra=NAMED)
+]
 ItemId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Text = Annotated[str, StringConstraints(max_length=2048)]
 ShortText = Annotated[str, StringConstraints(max_length=256)]

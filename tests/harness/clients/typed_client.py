@@ -228,6 +228,58 @@ class Version(Strict):
     labels: dict[str, str]
 
 
+class VersionRef(Strict):
+    id: Ulid
+    name: str
+
+
+class FileDiff(Strict):
+    filename: str
+    change: Literal["added", "removed", "changed"]
+    binary: bool
+    truncated: bool
+    diff: str | None = None
+
+
+class VersionDiff(Strict):
+    model_config = ConfigDict(alias_generator=lambda name: name.removesuffix("_version"))
+
+    from_version: VersionRef | None = None
+    to: VersionRef
+    files: list[FileDiff]
+    labels: list[Json]
+
+
+class Outcome(Strict):
+    success: bool
+    error: str
+    output: str
+    duration: int
+    timestamp: Time
+
+
+class Finding(Strict):
+    filename: str | None = None
+    line: int | None = None
+    severity: Literal["info", "warning", "error"]
+    message: str
+
+
+class Validation(Strict):
+    model_config = ConfigDict(alias_generator=None)
+
+    project_id: Ulid
+    environment: str
+    validation: Outcome
+    findings: list[Finding]
+
+
+class WebhookAnswer(Strict):
+    status: int
+    headers: dict[str, str]
+    body: str
+
+
 class EndUser(Strict):
     id: Ulid
     external_id: str
@@ -603,6 +655,16 @@ ANSWERS: Mapping[str, Any] = {
     "suspendProject": Project,
     "listVersions": Versions,
     "getVersionFiles": Files,
+    "createVersion": Version,
+    "diffVersions": VersionDiff,
+    "validateProject": Validation,
+    "cloneProject": Project,
+    "createEnvironment": Project,
+    "cloneEnvironment": Project,
+    "syncEnvironments": Project,
+    "deleteEnvironment": Project,
+    "deleteEnvironmentByPost": Project,
+    "callEnvironment": WebhookAnswer,
     "deployVersion": Project,
     "listStaticConnections": Connections,
     "createConnectionTemplate": Template,

@@ -19,7 +19,7 @@ ROLES = ("none", "viewer", "editor", "admin")
 MAY = {
     "viewer": """
         listSystems getSystem listConnections getConnection listProjects getProject getFiles listVersions
-        getVersionFiles getProjectLogs getVariablesSchema listStaticConnections listConnectionTemplates
+        getVersionFiles diffVersions getProjectLogs getVariablesSchema listStaticConnections listConnectionTemplates
         listEnvironmentSystems listUsers getUser listActivations getActivation listUserActivations
         getActivationConnection listConnectors getConnector listConnectorVersions getConnectorVersion
         listActions listTriggers listDefinitions getDefinition listProjectTraces getTrace
@@ -36,6 +36,8 @@ MAY = {
         replayRun cancelRun discardRun replayRuns cancelRuns discardRuns publishEvent
         createNotificationChannel deleteNotificationChannel createNotification deleteNotification
         createNotificationOfProject deleteNotificationOfProject
+        cloneProject patchFiles validateProject createVersion createEnvironment cloneEnvironment
+        syncEnvironments deleteEnvironment deleteEnvironmentByPost updateEnvironmentConfig callEnvironment
     """,
     "admin": """
         createSystem createSystemFromConnector updateSystem deleteSystem putAuthSchemeConfig

@@ -11,7 +11,7 @@ from tests.harness.processes.nats_server import NatsServer
 from tests.integration.api.conftest import Answer, Client
 from tests.integration.api.contract.all_resources import make_everything
 from tests.integration.api.contract.test_openapi_links import Document
-from tests.integration.api.objects import make_project, make_system, make_template
+from tests.integration.api.objects import MAIN, make_project, make_system, make_template
 from tests.integration.api.resources.test_connectors import import_into, shop
 from tests.unit.oauth.oauth1_provider import OAuth1Provider
 from tieline_api.handlers import OPERATIONS
@@ -22,8 +22,9 @@ pytestmark = pytest.mark.cluster
 
 Json = dict[str, Any]
 WITH_BODY = [one.id for one in OPERATIONS if one.body is not None]
-# They ask a provider of OAuth 1.0 for temporary credentials, or upload a file: sent below in their own way.
-OTHERWISE = {"initialiseOAuth1", "importConnector"}
+# They ask a provider of OAuth 1.0 for temporary credentials, or upload a file: sent below in their own way. A call of a
+# webhook needs pods: tests/e2e/test_kubectl_and_rest_agree.py sends that one.
+OTHERWISE = {"initialiseOAuth1", "importConnector", "callEnvironment"}
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +50,10 @@ def test_an_example_does_what_it_shows(
     if operation.startswith("removeSystem"):
         project = {"id": paths["project_id"]}
         make_template(client, project=project, system=paths["system_id"], name=example["name"])
+    if operation == "syncEnvironments":
+        at = f"/projects/{paths['project_id']}"
+        client.ok("POST", f"{at}/environments", {"name": example["sourceEnvName"]})
+        client.ok("PUT", f"{at}/deploy?project_env={example['sourceEnvName']}", {"files": [MAIN]})
     answer = client.at(template.format_map(paths), method=method, body=_with_ids(example, paths))
     status, _ = document.good(operation)
     assert answer.status == status, answer.raw

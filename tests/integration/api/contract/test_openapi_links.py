@@ -33,6 +33,12 @@ ALREADY = {
     "removeSystemFromEnvironmentByPut": {404},
     "createConnection": {409},
     "publishEvent": {409},
+    "cloneEnvironment": {409},
+    "createEnvironment": {409},
+    "syncEnvironments": {404, 409},
+    "deleteEnvironment": {404, 409},
+    "deleteEnvironmentByPost": {409},
+    "callEnvironment": {409},
     "createSystemFromConnector": {404},
 }
 
@@ -56,9 +62,10 @@ class Document:
         """Those that lead on; deletions last, those of parts before those of the whole."""
         found = self.good(identifier)[1].get("links", {})
 
-        def last(identifier: str) -> tuple[bool, int]:
+        def last(identifier: str) -> tuple[bool, bool, int]:
             method, path, _ = self.operations[identifier]
-            return method == "DELETE", -len(path)
+            # Once there are two environments, operations ask which one is meant.
+            return method == "DELETE", identifier in ("createEnvironment", "cloneEnvironment"), -len(path)
 
         return {identifier: found[identifier] for identifier in sorted(found, key=last)}
 

@@ -309,3 +309,21 @@ def test_what_cannot_be_promoted_is_refused(client: Client, kubectl: Kubectl, or
     assert "environments" in owned.fields[0]
     spec = stored(kubectl, org, "project", project["id"])["spec"]
     assert {one["name"]: one["version"] for one in spec["environments"]}["staging"] == "latest"
+
+
+def test_a_deploy_that_waits_ends_when_its_environment_is_deleted(client: Client) -> None:
+    project = make_project(client)
+    at = f"/projects/{project['id']}"
+    staging = create(client, project, "staging")
+    with ThreadPoolExecutor(1) as pool:
+        # Nothing rolls it out here, and the client waits for less than the five minutes.
+        deploy = f"{at}/deploy?project_env=staging&wait=300"
+        waiting = pool.submit(client.ok, "PUT", deploy, {"files": [MAIN]})
+
+        def deployed() -> bool:
+            return "deployedVersion" in environments(client.ok("GET", at))["staging"]
+
+        eventually("the deploy", deployed)
+        client.ok("DELETE", f"{path(project)}/{staging['id']}")
+        assert list(environments(waiting.result())) == ["production"]
+    assert list(environments(client.ok("GET", at))) == ["production"]

@@ -48,6 +48,7 @@ ROWS = [
     ("PATCH", f"{O}/projects/{{project_id}}/variables", 200, "", "op path value", "op path"),
     ("GET", f"{O}/projects/{{project_id}}", 200, "", "", ""),
     ("DELETE", f"{O}/projects/{{project_id}}", 204, "", "", ""),
+    ("POST", f"{O}/projects/{{project_id}}/clone", 200, "", "", ""),
     ("GET", f"{O}/projects/{{project_id}}/files", 200, "", "", ""),
     ("PUT", f"{O}/projects/{{project_id}}/files", 200, "", "files labels", "files labels"),
     ("PATCH", f"{O}/projects/{{project_id}}/files", 204, "", "files labels", ""),

@@ -1,0 +1,61 @@
+"""A copy of a project: a draft with the same files, settings, environments and connection templates."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+from tieline_api.conversion import projects as convert
+from tieline_api.http.operation import Call
+from tieline_api.use_cases.template_copies import copy_templates, new_objects
+from tieline_core.identity.ids import new_id
+from tieline_core.objects import Object, ObjectView
+from tieline_core.resources.fields import MAX_DISPLAY_NAME
+
+_COPIED = ("labels", "settings", "dynamicVariablesSchema", "runtime")
+
+
+async def copy_project(call: Call[Any, Any], project: ObjectView, name: str | None) -> Object:
+    """The new project. When something cannot be copied, all of it is taken back.
+
+    ApiError 403 where the caller may not use an image pull Secret that the project refers to.
+    """
+    platform = call.platform
+    world = platform.world
+    spec = _draft(project, name or f"Copy of {project['spec']['name']}"[:MAX_DISPLAY_NAME])
+    await platform.references.check(call.caller, project, _pull_secrets(spec))
+    files = dict(await platform.files.current(project))
+    async with new_objects(platform) as made:
+        new = await platform.writer.create(world.projects, call.namespace, new_id(), spec)
+        made.add(world.projects, new)
+        if files:
+            references = await platform.files.store(new, files)
+
+            def change(_live: Object, mine: Object) -> None:
+                mine["spec"]["source"] = {"configMaps": references}
+
+            new = await platform.writer.change(
+                world.projects, call.namespace, new["metadata"]["name"], change
+            )
+        for item in spec["environments"]:
+            place = (call.namespace, project["metadata"]["name"], item["name"])
+            templates = world.referring(world.templates, "environment", *place)
+            await copy_templates(platform, templates, project=new, environment=item["name"], made=made)
+    return new
+
+
+def _draft(project: ObjectView, name: str) -> Object:
+    """The spec of the copy, without files and without anything that runs."""
+    spec: Object = {
+        field: copy.deepcopy(project["spec"][field]) for field in _COPIED if project["spec"].get(field)
+    }
+    spec["name"] = name
+    spec["environments"] = [
+        {"name": item["name"], **({"runtime": copy.deepcopy(item["runtime"])} if item.get("runtime") else {})}
+        for item in convert.environment_items(project)
+    ]
+    return spec
+
+
+def _pull_secrets(spec: ObjectView) -> Iterator[str]:
+    for part in (spec, *spec["environments"]):
+        yield from (one["name"] for one in (part.get("runtime") or {}).get("imagePullSecrets") or ())
