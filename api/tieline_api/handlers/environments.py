@@ -1,5 +1,6 @@
 """Environments of a project: creating, copying, promoting and deleting them."""
 
+from dataclasses import replace
 from typing import Any
 
 from tieline_api import errors
@@ -42,7 +43,8 @@ async def create_environment(call: Call[None, rest.EnvironmentCreate]) -> Reply:
 
 async def delete_environment(call: Call[None, None]) -> Reply:
     """Stops what an environment runs and deletes it, with the templates, activations and notifications that REST
-    created for it. Its queued events are deleted too. The answer is 409 for the only environment of a project."""
+    created for it. Its queued events are deleted an hour later. The answer is 409 for the only environment of a
+    project."""
     platform = call.platform
     obj = need_project(call)
     name = need_environment(obj, identifier=call.path["environment_id"])
@@ -85,10 +87,10 @@ async def clone_environment(call: Call[None, rest.EnvironmentClone]) -> Reply:
     async with new_objects(platform) as made:
         changed = await change_project(call, obj, add)
         made.on_failure(lambda: _remove(call, changed, new))
-        await copy_templates(platform, templates, project=changed, environment=new, made=made)
+        kept = await copy_templates(platform, templates, project=changed, environment=new, made=made)
         if variables:
             await _set_variables(call, changed, new, variables)
-    return await project_reply(platform, changed)
+    return replace(await project_reply(platform, changed), warnings=kept)
 
 
 async def sync_environments(call: Call[rest.WaitQuery, rest.EnvironmentSync]) -> Reply:

@@ -59,19 +59,24 @@ async def copy_templates(
     project: ObjectView,
     environment: str,
     made: NewObjects,
-) -> None:
+) -> tuple[str, ...]:
     """Gives an environment templates with the same names, systems, auth schemes and static connections.
 
-    A name that the environment has a template for already, such as one from Git, is left out.
+    A name that the environment has a template for already, such as one from Git, is left out. Returns a warning for
+    each of them.
     """
     world, metadata = platform.world, project["metadata"]
     there = world.referring(
         world.templates, "environment", metadata["namespace"], metadata["name"], environment
     )
+    left_out: list[str] = []
     taken = {template["spec"]["name"] for template in there}
     for template in templates:
         spec = {field: template["spec"][field] for field in _COPIED if field in template["spec"]}
         if spec["name"] in taken:
+            left_out.append(
+                f'The environment "{environment}" has a template named "{spec["name"]}" already: it was kept'
+            )
             continue
         taken.add(spec["name"])
         spec |= {"projectRef": {"name": metadata["name"]}, "environment": environment}
@@ -79,3 +84,4 @@ async def copy_templates(
             world.templates,
             await platform.writer.create(world.templates, metadata["namespace"], new_id(), spec),
         )
+    return tuple(left_out)

@@ -327,3 +327,30 @@ def test_a_deploy_that_waits_ends_when_its_environment_is_deleted(client: Client
         client.ok("DELETE", f"{path(project)}/{staging['id']}")
         assert list(environments(waiting.result())) == ["production"]
     assert list(environments(client.ok("GET", at))) == ["production"]
+
+
+def test_a_template_of_git_is_kept_in_a_copy(client: Client, kubectl: Kubectl, org: Organisation) -> None:
+    project, _ = make_template(client)
+    system, name = make_system(client)["id"], f"of-git-{project['id'].lower()}"
+    manifest = {
+        "apiVersion": "tieline.dev/v1alpha1",
+        "kind": "ConnectionTemplate",
+        "metadata": {"name": name, "namespace": org.namespace},
+        "spec": {
+            "name": "shop",
+            "projectRef": {"name": project["id"].lower()},
+            "environment": "staging",
+            "systemRef": {"name": system.lower()},
+        },
+    }
+    kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
+    listed = f"/projects/{project['id']}/connection-templates"
+    eventually("the template in REST", lambda: client.ok("GET", listed)["totalCount"] == 2)
+    clone = {"oldEnvName": "production", "newEnvName": "staging", "cloneSystems": True}
+    answer = client("POST", f"{path(project)}/clone", clone)
+    assert answer.status == 200
+    assert "shop" in answer.headers["Warning"]
+    staging = environments(answer.json)["staging"]
+    assert [one["id"] for one in templates(client, project, staging)] == [system]
+    client.ok("DELETE", f"{path(project)}/{staging['id']}")
+    stored(kubectl, org, "connectiontemplate", name)
