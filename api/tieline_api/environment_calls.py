@@ -7,7 +7,7 @@ the caller's own request to the API is passed on.
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, urlencode
@@ -18,6 +18,7 @@ from multidict import CIMultiDictProxy
 from yarl import URL
 
 from tieline_api import errors
+from tieline_common.backoff import exponential, jitter
 
 MAX_ANSWER = 1024 * 1024
 """Bytes of an answer's body."""
@@ -30,6 +31,9 @@ MOST_EACH = 16
 """Of one organisation."""
 _RETRY_SECONDS = 5.0
 _SERVICE_PORT = 80
+# A node learns of an environment's first pod within a second or so, and refuses connections until then.
+_TRIES = 8
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
 _HOP_BY_HOP = frozenset(
     {
@@ -131,9 +135,16 @@ def sendable_headers(given: Mapping[str, list[str]]) -> list[tuple[str, str]]:
 class EnvironmentCalls:
     """Calls webhooks. Call it where an event loop runs."""
 
-    def __init__(self, *, resolver: AbstractResolver | None = None, port: int = _SERVICE_PORT) -> None:
+    def __init__(
+        self,
+        *,
+        resolver: AbstractResolver | None = None,
+        port: int = _SERVICE_PORT,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         """``resolver`` and ``port`` say where Services are found; by default the cluster's own DNS, and port 80."""
         self._port = port
+        self._pause = pause
         self._session = aiohttp.ClientSession(
             # A pod may end while a connection to it is idle: each call has its own.
             connector=aiohttp.TCPConnector(limit=MOST, resolver=resolver, force_close=True),
@@ -172,6 +183,17 @@ class EnvironmentCalls:
                 raise _unreachable(error) from None
 
     async def _answer(self, url: URL, request: WebhookRequest) -> WebhookAnswer:
+        """The answer. A connection that is refused is tried again, for a few seconds: nothing was sent by then."""
+        for attempt in range(1, _TRIES):
+            try:
+                return await self._sent(url, request)
+            except aiohttp.ClientConnectorDNSError:
+                raise
+            except aiohttp.ClientConnectorError:
+                await self._pause(jitter(exponential(attempt, first=_FIRST_PAUSE, cap=_LONGEST_PAUSE)))
+        return await self._sent(url, request)
+
+    async def _sent(self, url: URL, request: WebhookRequest) -> WebhookAnswer:
         async with self._session.request(
             request.method,
             url,

@@ -153,7 +153,7 @@ async def test_a_webhook_that_does_not_answer_is_a_time_out() -> None:
 
 
 async def test_an_environment_without_pods_is_told_as_such() -> None:
-    calls = EnvironmentCalls(resolver=ClusterDns(), port=1)
+    calls = EnvironmentCalls(resolver=ClusterDns(), port=1, pause=lambda _: asyncio.sleep(0))
     try:
         for workload in ("orders-production-0123456789abcdef", "unknown"):
             with pytest.raises(ApiError) as refused:
@@ -161,6 +161,38 @@ async def test_an_environment_without_pods_is_told_as_such() -> None:
             assert (refused.value.status, refused.value.code) == (502, "environment_unreachable")
     finally:
         await calls.close()
+
+
+async def test_a_connection_that_is_refused_is_tried_again() -> None:
+    """A node takes a moment to learn of an environment's first pod."""
+    served: list[str] = []
+
+    async def handler(got: web.Request) -> web.Response:
+        served.append(await got.text())
+        return web.Response(text="here")
+
+    app = web.Application()
+    app.router.add_post("/orders", handler)
+    server = TestServer(app)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            await server.start_server(port=port)
+
+    server.port = port
+    calls = EnvironmentCalls(resolver=ClusterDns(), port=port, pause=pause)
+    try:
+        assert (await send(calls, request(body=b"once"))).body == b"here"
+    finally:
+        await calls.close()
+        await server.close()
+    assert (served, len(pauses)) == (["once"], 3)
+    assert pauses[0] < pauses[2]
 
 
 async def test_an_organisation_has_a_bounded_number_of_calls_under_way(
