@@ -17,6 +17,7 @@ MAX_INLINE = 1024 * 1024
 _MAX_DEPTH = 64
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = 1000
+_MAX_INT = 2**63 - 1
 _BINARY = "application/octet-stream"
 
 Find = Callable[[str], Mapping[str, Any] | None]
@@ -27,6 +28,12 @@ def time_to_rest(nanoseconds: int) -> str:
     """RFC 3339 in UTC, to the microsecond."""
     moment = _EPOCH + timedelta(microseconds=nanoseconds // _MICROSECOND)
     return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+
+
+def nanoseconds(text: str) -> int:
+    """The nanoseconds since 1970 of a time with nine digits after the point."""
+    moment = datetime.fromisoformat(text[:26]).replace(tzinfo=UTC) - _EPOCH
+    return max(-_MAX_INT, min(_MAX_INT, moment // timedelta(microseconds=1) * _MICROSECOND))
 
 
 def maybe_time(nanoseconds: int | None) -> str | None:

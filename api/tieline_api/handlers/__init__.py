@@ -16,6 +16,7 @@ from tieline_api.handlers import (
     environments,
     events,
     me,
+    metrics_summary,
     notifications,
     project_logs,
     projects,
@@ -53,6 +54,7 @@ _ROWS = (
     ("Traces", traces.OPERATIONS),
     ("Runs and events", runs.OPERATIONS),
     ("Runs and events", events.OPERATIONS),
+    ("Runs and events", metrics_summary.OPERATIONS),
     ("Notifications", notifications.OPERATIONS),
 )
 """The rows of each module, and the tag of those that have none of their own."""

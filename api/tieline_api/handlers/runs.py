@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tieline_api import errors
@@ -30,9 +29,7 @@ RUN = f"{RUNS}/{{run_id}}"
 _COPIED = (
     "Another environment of the project has a run with this id: name the one that is meant (project_env)"
 )
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_INT = 2**63 - 1
-_NANOSECONDS = 1_000_000_000
 
 
 async def list_runs(call: Call[rest.RunsQuery, None]) -> Reply:
@@ -281,8 +278,8 @@ def _filter(
         task=query.task,
         user=query.user,
         versions=_versions(call, query.version, projects) if query.version else None,
-        start=_nanoseconds(query.start) if query.start else None,
-        end=_nanoseconds(query.end) if query.end else None,
+        start=convert.nanoseconds(query.start) if query.start else None,
+        end=convert.nanoseconds(query.end) if query.end else None,
         search=query.search or None,
         key=query.key,
         event_id=query.event_id,
@@ -325,12 +322,6 @@ async def _need_run(call: Call[rest.RunQuery, Any]) -> tuple[Run, list[str]]:
     if not found:
         raise errors.not_found("run", text)
     return found[0], [_COPIED] if len(found) > 1 else []
-
-
-def _nanoseconds(text: str) -> int:
-    """The nanoseconds of a time with nine digits after the point."""
-    moment = datetime.fromisoformat(text[:26]).replace(tzinfo=UTC) - _EPOCH
-    return max(-_MAX_INT, min(_MAX_INT, moment // timedelta(microseconds=1) * 1000))
 
 
 def _encode(scope: str, position: Position) -> str:

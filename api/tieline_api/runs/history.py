@@ -16,8 +16,10 @@ from tieline_api.errors import ApiError
 from tieline_api.runs.index import RunIndex
 from tieline_api.runs.model import Attempt, AttemptPage, PageRequest, Run, RunFilter
 from tieline_api.runs.roots import root_query, run_of_root
+from tieline_api.runs.tally import Tally, Windows
 from tieline_api.sqlite_files import TooSlowError
 from tieline_api.traces.backends import Traces
+from tieline_api.traces.root_runs import RootOutcome
 from tieline_protocol.event_streams import MAX_EVENT_BYTES, EventStreams, history_stream
 from tieline_protocol.events import EventMetadata, InvalidEventError, WebhookRequest
 from tieline_protocol.run_records import InvalidRecordsError, RunRecord, decode, encode
@@ -224,6 +226,24 @@ class RunHistory:
             pairs = await self._traces.root_ids(query)
             total += len(pairs) - len(await self._known(wanted.organisation, pairs))
         return min(total, COUNTED)
+
+    async def tally(self, organisation: str, windows: Windows) -> Tally:
+        """How many runs were queued in each window, and how many of these failed or are dead letters: each run once,
+        and all of them, unlike in lists."""
+        await self._followers.need(organisation)
+        found = await self._read(lambda: self._index.tally(organisation, windows))
+
+        def add(roots: Sequence[RootOutcome]) -> None:
+            known = self._index.known(organisation, [(root.environment, root.run_id) for root in roots])
+            for root in roots:
+                if (root.environment, root.run_id) not in known:
+                    found.add(windows.bucket(root.start), 1, int(root.failed))
+
+        wanted = RunFilter(organisation=organisation, start=windows.before, end=windows.end)
+        query = root_query(wanted, PageRequest(first=1), 1)
+        if query is not None:
+            await self._traces.each_root(query, add)
+        return found
 
     async def _known(self, organisation: str, pairs: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
         return await self._read(lambda: self._index.known(organisation, pairs)) if pairs else set()

@@ -19,6 +19,7 @@ from tieline_api import sqlite_files
 from tieline_api.runs import query
 from tieline_api.runs.model import AttemptPage, PageRequest, Run, RunFilter
 from tieline_api.runs.records import CheckedRecord, error_to_json, nanoseconds
+from tieline_api.runs.tally import Tally, Windows
 from tieline_api.sqlite_files import UNREADABLE, execute_all, reading, transaction, used_bytes, version
 
 T = TypeVar("T")
@@ -239,6 +240,10 @@ class RunIndex:
     def count(self, wanted: RunFilter, most: int) -> int:
         """How many runs there are, counted up to ``most``."""
         return self._read(lambda connection: query.count(connection, wanted, most), empty=0)
+
+    def tally(self, organisation: str, windows: Windows) -> Tally:
+        """How many of an organisation's runs were queued in each window, and how many of these failed."""
+        return self._read(lambda connection: query.tally(connection, organisation, windows), empty=Tally())
 
     def get(self, organisation: str, environments: Sequence[str], run: str) -> Run | None:
         """A run of one of the environments: of several that have reported this id, that of the first."""

@@ -9,6 +9,7 @@ import orjson
 
 from tieline_api.runs.model import Attempt, AttemptPage, PageRequest, Run, RunFilter
 from tieline_api.runs.records import error_from_json, steps_from_json
+from tieline_api.runs.tally import BEFORE, Tally, Windows
 
 _COLUMNS = (
     "id, environment, kind, task, status, attempt, queued, attempts, user, activation_id, version, key, event_id, "
@@ -42,6 +43,22 @@ def count(connection: sqlite3.Connection, wanted: RunFilter, most: int) -> int:
             [*values, most - total],
         ).fetchone()[0]
     return total
+
+
+def tally(connection: sqlite3.Connection, organisation: str, windows: Windows) -> Tally:
+    """Counts the organisation's runs by when they were queued, without a limit."""
+    found = Tally()
+    rows = connection.execute(
+        "select case when queued < ? then ? else (queued - ?) / ? end, count(*), sum(status in ('failed', 'dead')) "
+        "from runs where organisation = ? and queued >= ? and queued < ? group by 1",
+        (
+            windows.start, BEFORE, windows.start, windows.width,
+            organisation, windows.before, windows.end,
+        ),
+    )  # fmt: skip
+    for bucket, executions, errors in rows:
+        found.add(bucket, executions, errors)
+    return found
 
 
 def find(
@@ -111,7 +128,7 @@ def known(
 ) -> set[tuple[str, str]]:
     """Which of the runs, by environment and id, are in the index."""
     rows = connection.execute(
-        "select r.environment, r.id from json_each(?) j join runs r on r.organisation = ? "
+        "select r.environment, r.id from json_each(?) j cross join runs r on r.organisation = ? "
         "and r.environment = json_extract(j.value, '$[0]') and r.id = json_extract(j.value, '$[1]')",
         (orjson.dumps(list(runs)).decode(), organisation),
     )

@@ -11,6 +11,7 @@ from tieline_api.schemas import (
     connectors,
     environments,
     me,
+    metrics_summary,
     notifications,
     project_logs,
     projects,
@@ -417,6 +418,12 @@ EXAMPLES: Mapping[type[BaseModel], Any] = {
     templates.TemplateUpdate: {"name": "shop-eu"},
     templates.ConnectionTemplate: TEMPLATE,
     templates.TemplatePage: page(TEMPLATE),
+    metrics_summary.MetricsSummary: {
+        "deployedProjects": {"current": 12, "past": 11},
+        "totalExecutions": {"current": 48211, "past": 45960},
+        "totalErrors": {"current": 17, "past": 40},
+        "series": [{"start": "2026-11-21T10:00:00.000000Z", "executions": 48211, "errors": 17}],
+    },
     me.Me: {
         "id": "login:ann",
         "name": "Ann",

@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -20,7 +20,7 @@ from tieline_api.traces.origins import Origin, with_origin
 from tieline_api.traces.otlp_batch import Batch
 from tieline_api.traces.query import Page, RunQuery
 from tieline_api.traces.remote import RemoteStoreError, Source
-from tieline_api.traces.root_runs import RootQuery, RootRun
+from tieline_api.traces.root_runs import RootOutcome, RootQuery, RootRun
 from tieline_api.traces.span_stream import SpanStream
 from tieline_api.traces.spans import Span
 from tieline_api.traces.store import Limits, TraceStore
@@ -121,6 +121,11 @@ class EmbeddedTraces:
         await self._settle(wanted.organisation)
         return await self._read(lambda: self.store.roots(wanted))
 
+    async def each_root(self, wanted: RootQuery, take: Callable[[Sequence[RootOutcome]], None]) -> None:
+        """Hands over all direct runs, some at a time and in another thread; raises ApiError."""
+        await self._settle(wanted.organisation)
+        await self._read(lambda: self.store.each_root(wanted, take))
+
     async def root_ids(self, wanted: RootQuery) -> list[tuple[str, str]]:
         """Environment and id of direct runs; raises ApiError."""
         return await self._read(lambda: self.store.root_ids(wanted))
@@ -185,6 +190,9 @@ class RemoteTraces:
     async def roots(self, wanted: RootQuery) -> list[RootRun]:
         """None: stores elsewhere cannot be asked for them in order."""
         return []
+
+    async def each_root(self, wanted: RootQuery, take: Callable[[Sequence[RootOutcome]], None]) -> None:
+        """None, as roots."""
 
     async def root_ids(self, wanted: RootQuery) -> list[tuple[str, str]]:
         """None, as roots."""

@@ -2,7 +2,7 @@
 
 import heapq
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,9 @@ from tieline_api.traces.query import COLUMNS, span_of_row
 from tieline_api.traces.spans import EXCEPTION_TYPE, USER, DirectKind, Span
 
 _SINCE_VERSION = 3
+_EACH_AT_ONCE = 2000
+_ALL = -1
+"""As a limit of SQLite: none."""
 
 RootPosition = tuple[int, str, str]
 """Where a run stands: its start (nanoseconds), its id, its environment."""
@@ -53,6 +56,16 @@ class RootRun:
         return (self.span.start, self.span.run_id, self.environment)
 
 
+@dataclass(frozen=True, slots=True)
+class RootOutcome:
+    """When a run that a span tells began (nanoseconds), and whether it failed."""
+
+    environment: str
+    run_id: str
+    start: int
+    failed: bool
+
+
 def roots(connection: sqlite3.Connection, wanted: RootQuery) -> list[RootRun]:
     """The first ``limit`` runs in the order that is asked for."""
     found: list[RootRun] = []
@@ -76,6 +89,16 @@ def ids(connection: sqlite3.Connection, wanted: RootQuery) -> list[tuple[str, st
     return found
 
 
+def each(
+    connection: sqlite3.Connection, wanted: RootQuery, take: Callable[[Sequence[RootOutcome]], None]
+) -> None:
+    """Hands over all runs, whatever the ``limit``, some at a time and in no order."""
+    for owner, environment in _owners(connection, wanted):
+        rows = _of_owner(connection, owner, environment, replace(wanted, limit=_ALL), "run_id, start, status")
+        while some := rows.fetchmany(_EACH_AT_ONCE):
+            take([RootOutcome(environment, run, start, status == "ERROR") for run, start, status in some])
+
+
 def _owners(connection: sqlite3.Connection, wanted: RootQuery) -> list[tuple[int, str]]:
     """The environments to look at, each of which an index answers for."""
     if version(connection) < _SINCE_VERSION:
@@ -90,7 +113,7 @@ def _owners(connection: sqlite3.Connection, wanted: RootQuery) -> list[tuple[int
 
 def _of_owner(
     connection: sqlite3.Connection, owner: int, environment: str, wanted: RootQuery, columns: str
-) -> list[Sequence[Any]]:
+) -> sqlite3.Cursor:
     # A run has one root. Where there are more (attempts whose history is gone), the last one tells how it ended.
     conditions = [
         "e.owner = ? and e.run <> ''",
@@ -137,7 +160,7 @@ def _of_owner(
         f"select {columns} from spans e where {' and '.join(conditions)} "  # noqa: S608  (constants; values are bound)
         f"order by e.start {order}, e.run_id {order} limit ?",
         [*values, wanted.limit],
-    ).fetchall()
+    )
 
 
 def _folded(text: str) -> str:

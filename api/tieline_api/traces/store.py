@@ -162,6 +162,12 @@ class TraceStore:
         """Roots of direct runs. Raises TooSlowError and sqlite3.Error."""
         return self._read(lambda found: root_runs.roots(found, wanted), empty=[])
 
+    def each_root(
+        self, wanted: root_runs.RootQuery, take: Callable[[Sequence[root_runs.RootOutcome]], None]
+    ) -> None:
+        """Hands over all direct runs, some at a time. Raises TooSlowError and sqlite3.Error."""
+        self._read(lambda found: root_runs.each(found, wanted, take), empty=None)
+
     def root_ids(self, wanted: root_runs.RootQuery) -> list[tuple[str, str]]:
         """Environment and id of direct runs. Raises TooSlowError and sqlite3.Error."""
         return self._read(lambda found: root_runs.ids(found, wanted), empty=[])

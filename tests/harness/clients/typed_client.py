@@ -628,8 +628,28 @@ class Me(Strict):
     organisations: list[ReachedOrganisation]
 
 
+class Comparison(Strict):
+    current: int
+    past: int
+
+
+class MetricsBucket(Strict):
+    start: Time
+    executions: int
+    errors: int
+
+
+class MetricsSummary(Strict):
+    deployed_projects: Comparison
+    total_executions: Comparison
+    total_errors: Comparison
+    series: list[MetricsBucket] | None = None
+
+
 ANSWERS: Mapping[str, Any] = {
     "getMe": Me,
+    "getMetricsSummary": MetricsSummary,
+    "getProjectsMetricsSummary": MetricsSummary,
     "createNotificationChannel": NotificationChannel,
     "listNotificationChannels": NotificationChannels,
     "createNotification": Notification,

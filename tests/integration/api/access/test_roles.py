@@ -23,7 +23,7 @@ MAY = {
         listEnvironmentSystems listUsers getUser listActivations getActivation listUserActivations
         getActivationConnection listConnectors getConnector listConnectorVersions getConnectorVersion
         listActions listTriggers listDefinitions getDefinition listProjectTraces getTrace
-        listRuns listProjectRuns getRun
+        listRuns listProjectRuns getRun getMetricsSummary getProjectsMetricsSummary
         listNotificationChannels listNotifications listNotificationsOfProject
     """,
     "editor": """

@@ -161,6 +161,8 @@ ROWS = [
         "POST", f"{O}/environments/{{environment_id}}/events", 202, "", "task payload key id user delay",
         "task payload",
     ),
+    ("GET", f"{O}/metricssummary", 200, "start end buckets", "", ""),
+    ("GET", f"{O}/projects/metricssummary", 200, "start end buckets", "", ""),
     ("GET", "/api/v2/me", 200, "", "", ""),
     (
         "POST", "/api/connect/v1/o/{organisation_id}/connector/{connector_id}/http/import", 201, "",

@@ -1,0 +1,172 @@
+"""How many runs there were: each is counted once, whichever of its sources know it, and none is left out."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.api.runs.run_records import NOW, record
+from tests.unit.api.traces.otlp_requests import make
+from tieline_api.errors import ApiError
+from tieline_api.runs.history import COUNTED, RunHistory
+from tieline_api.runs.index import IndexedMessage, RunIndex
+from tieline_api.runs.records import read_records
+from tieline_api.runs.tally import BEFORE, Windows, current
+from tieline_api.traces.backends import EmbeddedTraces
+from tieline_api.traces.spans import Owner, Span
+from tieline_api.traces.store import Limits
+from tieline_core.identity.ids import new_id
+from tieline_protocol.run_records import RunRecord, encode
+
+ORGANISATION = new_id()
+ENVIRONMENTS = (new_id(), new_id())
+SECOND = 1_000_000_000
+EPOCH = int(NOW)
+WINDOWS = Windows(start=(EPOCH + 100) * SECOND, end=(EPOCH + 200) * SECOND, buckets=7)
+ERRORS = ("failed", "dead")
+
+
+class Platform:
+    """The history of runs with its two sources, without an engine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.index = RunIndex(folder / "runs.db", max_bytes=64 << 20)
+        self.index.begin(ORGANISATION, "then")
+        self.traces = EmbeddedTraces(folder / "traces.db", Limits())
+        self.traces.store.start()
+        self._position = 0
+
+        async def need(_organisation: str) -> None:
+            pass
+
+        self.history = RunHistory(
+            SimpleNamespace(), SimpleNamespace(), self.index, SimpleNamespace(need=need), self.traces  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def report(self, *records: RunRecord, environment: str = ENVIRONMENTS[0]) -> None:
+        self._position += 1
+        message = IndexedMessage(self._position, environment, read_records(encode(list(records)))[0])
+        self.index.apply(ORGANISATION, [message], position=self._position)
+
+    def send(self, *spans: Span, environment: str = ENVIRONMENTS[0]) -> None:
+        owner = Owner(organisation=ORGANISATION, project=ORGANISATION, environment=environment)
+        assert self.traces.store.offer(owner, spans)
+        assert self.traces.store.flush()
+
+
+@contextmanager
+def running() -> Iterator[Platform]:
+    with tempfile.TemporaryDirectory() as folder:
+        platform = Platform(Path(folder))
+        try:
+            yield platform
+        finally:
+            platform.traces.store.stop()
+            platform.index.close()
+
+
+@pytest.fixture
+def platform() -> Iterator[Platform]:
+    with running() as made:
+        yield made
+
+
+def span(number: int, run: str, at: float, *, failed: bool = False) -> Span:
+    start = round((EPOCH + at) * SECOND)
+    attributes = [("executionId", run), ("task", "orders"), ("http.request.method", "POST")]
+    return make(number, start=start, end=start + 1, attributes=attributes, status=2 if failed else 1)
+
+
+_SECONDS = st.integers(-10, 210)
+_RUNS = st.lists(
+    st.tuples(
+        _SECONDS,
+        st.sampled_from(["queued", "running", "succeeded", "failed", "dead", "cancelled"]),
+        st.sampled_from(["history", "span", "both"]),
+        st.sampled_from(ENVIRONMENTS),
+    ),
+    max_size=30,
+)
+
+
+@given(_RUNS)
+@settings(deadline=None, max_examples=30)
+async def test_every_run_is_counted_once_in_the_window_in_which_it_was_queued(runs: list[Any]) -> None:
+    with running() as platform:
+        executions: Counter[int] = Counter()
+        failures: Counter[int] = Counter()
+        for number, (at, status, source, environment) in enumerate(runs, 1):
+            run = new_id()
+            if source != "span":
+                platform.report(record(run, status, attempt=1, queued_at=NOW + at), environment=environment)
+            if source != "history":
+                # A run that the history knows is told by it, whatever its span says.
+                failed = (status in ERRORS) if source == "span" else True
+                platform.send(span(number, run, at, failed=failed), environment=environment)
+            if 0 <= at < 200:
+                bucket = BEFORE if at < 100 else (at - 100) * SECOND // WINDOWS.width
+                executions[bucket] += 1
+                failures[bucket] += status in ERRORS
+        found = await platform.history.tally(ORGANISATION, WINDOWS)
+        assert +found.executions == +executions
+        assert +found.errors == +failures
+        assert current(found.executions) + found.executions[BEFORE] == executions.total()
+
+
+async def test_more_runs_than_a_list_counts_are_all_counted(platform: Platform) -> None:
+    most, at_once = COUNTED + 300, 1500
+    for start in range(0, most, at_once):
+        count = min(at_once, most - start)
+        platform.report(*(record(status="dead", attempt=1, queued_at=NOW + 150) for _ in range(count)))
+    for start in range(0, 4500, 1500):
+        platform.send(*(span(start + number + 1, new_id(), 150) for number in range(1500)))
+    found = await platform.history.tally(ORGANISATION, WINDOWS)
+    assert (current(found.executions), current(found.errors)) == (most + 4500, most)
+
+
+async def test_a_run_of_several_spans_counts_once(platform: Platform) -> None:
+    run = new_id()
+    platform.send(span(1, run, 120, failed=True), span(2, run, 130))
+    found = await platform.history.tally(ORGANISATION, WINDOWS)
+    assert (current(found.executions), current(found.errors)) == (1, 0)
+
+
+async def test_a_run_that_was_queued_before_the_windows_is_not_counted_for_its_span_within(
+    platform: Platform,
+) -> None:
+    run = new_id()
+    platform.report(record(run, queued_at=NOW - 1000))
+    platform.send(span(1, run, 150))
+    assert not +(await platform.history.tally(ORGANISATION, WINDOWS)).executions
+
+
+async def test_runs_of_another_organisation_do_not_count(platform: Platform) -> None:
+    platform.report(record(queued_at=NOW + 150))
+    platform.send(span(1, new_id(), 150))
+    assert not +(await platform.history.tally(new_id(), WINDOWS)).executions
+
+
+async def test_a_count_that_takes_too_long_says_what_to_do(platform: Platform, tmp_path: Path) -> None:
+    platform.report(*(record(queued_at=NOW + 150) for _ in range(2000)))
+    platform.index._read_seconds = -1
+    with pytest.raises(ApiError) as refused:
+        await platform.history.tally(ORGANISATION, WINDOWS)
+    assert refused.value.status == 503
+    assert "narrow it down" in refused.value.message
+
+
+@given(st.integers(0, 2**62), st.integers(1, 2**62), st.integers(1, 500))
+def test_every_moment_of_the_window_is_in_a_bucket(start: int, length: int, buckets: int) -> None:
+    windows = Windows(start=start, end=start + length, buckets=buckets)
+    assert windows.bucket(start) == 0
+    assert 0 <= windows.bucket(windows.end - 1) < buckets
+    assert windows.before == max(start - length, 0)
