@@ -19,8 +19,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.unit.operator.fake_cluster import FakeCluster
 from tests.unit.operator.objects import system
 from tests.unit.operator.reconcile_loop import ReconcileLoop
+from tieline.events.engine.connection import EngineConnection
+from tieline.events.engine.queue import EngineQueue
+from tieline.server.event_server import EventServer
 from tieline.server.wiring import gauges_of
-from tieline.telemetry.metrics import RunMetrics
+from tieline.telemetry.metrics import Gauges, RunMetrics
 from tieline_api.handlers import OPERATIONS
 from tieline_api.http.metrics import Metrics as ApiMetrics
 from tieline_api.internal import environment, tokens
@@ -34,6 +37,7 @@ from tieline_operator.engine.metrics import EngineCollector
 from tieline_operator.engine.stream_reconciler import EnvironmentReading, Survey
 from tieline_operator.metrics import Metrics as OperatorMetrics
 from tieline_operator.workload.manifests import HEALTH_PORT
+from tieline_protocol.event_streams import EventStreams
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "monitoring"
 RUNBOOKS = FOLDER.parents[1] / "docs" / "runbooks"
@@ -76,7 +80,17 @@ def _pods() -> str:
     idle = SimpleNamespace(active=0, waiting=0, pending=0, sent=0, dropped=0)
     runner: Any = SimpleNamespace(turns=idle, background=idle)
     exporter: Any = idle
-    return counts.text(gauges_of(runner, exporter))
+    return counts.text({**gauges_of(runner, exporter), **_events()})
+
+
+def _events() -> Gauges:
+    """Of a pod whose code has events."""
+    streams = EventStreams("organisation", "environment")
+    connection = EngineConnection(urls=[], credentials_file=Path("none"), streams=streams)
+    tasks: Any = SimpleNamespace(has_events=True, events={})
+    server = EventServer(tasks, EngineQueue(connection), connection=connection)
+    server.runs = SimpleNamespace(retries=0, dead=0)  # type: ignore[assignment]
+    return server.gauges()
 
 
 def _names(name: str, sort: str) -> list[str]:
@@ -247,6 +261,20 @@ def test_no_runbook_looks_for_the_reason_of_a_condition_in_a_table() -> None:
 def test_alerts_about_runs_and_environments_name_the_project_and_the_environment() -> None:
     for name in ("TielineRunsFail", "TielineRunsRefused", "TielineEnvironmentsInError"):
         assert {"project", "environment"} <= asked(alerts()[name]["expr"]).grouped, name
+
+
+@pytest.mark.parametrize(
+    ("what", "metric", "alert"),
+    [
+        ("how much is queued", "tieline_operator_engine_fill_ratio", "TielineEventsNearlyFull"),
+        ("how long it waits", "tieline_operator_engine_oldest_seconds", "TielineEventsWait"),
+        ("what was given up", "tieline_operator_engine_dead_letters", "TielineDeadLetters"),
+        ("what is tried again", "tieline_events_retried_total", "TielineEventsRetried"),
+        ("what people are not told", "tieline_operator_notifications_total", "TielineNotificationsFail"),
+    ],
+)
+def test_what_can_go_wrong_with_events_has_a_metric_and_an_alert(what: str, metric: str, alert: str) -> None:
+    assert metric in asked(alerts()[alert]["expr"]).labels, what
 
 
 def test_the_prometheus_operator_gets_the_same_rules() -> None:

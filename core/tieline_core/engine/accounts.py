@@ -12,6 +12,7 @@ from nats.aio.client import Client
 from nats.errors import NoRespondersError
 
 from tieline_core.engine.streams import SETTINGS, StreamOwner
+from tieline_protocol.event_streams import MAX_BYTES
 
 REQUEST_SECONDS = 10.0
 _STRAGGLER_SECONDS = 2.0
@@ -39,6 +40,8 @@ class StreamFacts:
     consumers: int
     oldest: datetime | None
     """When the first message that it still has was stored."""
+    fill: float = 0.0
+    """The share of the bytes it may take that it takes; 0 without a limit."""
 
     @property
     def revision(self) -> tuple[int, int]:
@@ -181,7 +184,17 @@ def _facts(account: str, stream: Mapping[str, Any]) -> StreamFacts:
         last_sequence=int(state["last_seq"]),
         consumers=int(state.get("consumer_count", 0)),
         oldest=_time(state["first_ts"]) if messages else None,
+        fill=_fill(config, int(state.get("bytes", 0))),
     )
+
+
+def _fill(config: Mapping[str, Any], stored: int) -> float:
+    """How full a stream is, by JetStream's own limit or by the one that publishers keep."""
+    limit = int(config.get("max_bytes", 0))
+    if limit <= 0:
+        told = str((config.get("metadata") or {}).get(MAX_BYTES, ""))
+        limit = int(told) if told.isdecimal() else 0
+    return stored / limit if limit > 0 else 0.0
 
 
 def _time(text: str) -> datetime:

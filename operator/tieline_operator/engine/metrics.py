@@ -75,7 +75,7 @@ class EngineCollector(Collector):
 
     def _readings(self, survey: Survey) -> Iterable[GaugeMetricFamily]:
         labels = ("object_namespace", "project", "environment") if self._names else ()
-        queued, waiting, dead, oldest = (
+        queued, waiting, dead, oldest, fill = (
             GaugeMetricFamily(name, documentation, labels=labels)
             for name, documentation in (
                 (
@@ -85,6 +85,10 @@ class EngineCollector(Collector):
                 ("tieline_operator_engine_waiting", "Events that wait for a time"),
                 ("tieline_operator_engine_dead_letters", "Dead letters"),
                 ("tieline_operator_engine_oldest_seconds", "Age of the oldest message in a queue"),
+                (
+                    "tieline_operator_engine_fill_ratio",
+                    "How full the fullest stream of an environment is: 1 is full",
+                ),
             )
         )
         readings = list(survey.environments.items())
@@ -94,6 +98,7 @@ class EngineCollector(Collector):
             waiting.add_metric((), sum(one.waiting for one in values))
             dead.add_metric((), sum(one.dead_letters for one in values))
             oldest.add_metric((), max((age(one.oldest) for one in values), default=0.0))
+            fill.add_metric((), max((one.fill for one in values), default=0.0))
         for key, reading in sorted(readings, key=_most_first)[:MAX_NAMED] if self._names else ():
             secret = self._listers[ENGINE_SECRETS].get(key.namespace, key.secret) or {}
             told = secret.get("metadata", {}).get("labels", {})
@@ -102,7 +107,8 @@ class EngineCollector(Collector):
             waiting.add_metric(named, reading.waiting)
             dead.add_metric(named, reading.dead_letters)
             oldest.add_metric(named, age(reading.oldest))
-        yield from (queued, waiting, dead, oldest)
+            fill.add_metric(named, reading.fill)
+        yield from (queued, waiting, dead, oldest, fill)
 
 
 def _most_first(item: tuple[StreamKey, EnvironmentReading]) -> tuple[int, StreamKey]:

@@ -71,6 +71,8 @@ class EnvironmentReading:
     dead_letters: int
     oldest: datetime | None
     """When the first message in its queue was stored."""
+    fill: float = 0.0
+    """How full the fullest of its streams is: 1 is full."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -329,6 +331,7 @@ class StreamReconciler:
                 waiting=ours[streams.later].messages,
                 dead_letters=ours[streams.dead_letters].messages,
                 oldest=ours[streams.queue].oldest,
+                fill=max(ours[name].fill for name in streams.names),
             )
             for key, streams in environments(self._listers).items()
             if all(name in ours for name in streams.names)

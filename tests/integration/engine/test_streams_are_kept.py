@@ -451,10 +451,15 @@ async def test_the_survey_counts_what_waits_and_what_is_dead(engine: NatsServer)
         await operator.streams.survey()
         reading = operator.streams.survey_result.environments[SECRET]
         assert (reading.queued, reading.waiting, reading.dead_letters) == (3, 0, 2)
+        assert 0 < reading.fill < 0.1
+        await jetstream.publish(streams.dead("large"), bytes(900_000))
+        await operator.streams.survey()
+        fullest = operator.streams.survey_result.environments[SECRET].fill
+        assert fullest > reading.fill, "the fullest of the streams counts"
         assert reading.oldest is not None
         await jetstream.purge_stream(streams.dead_letters, subject=streams.dead("run0"))
         await operator.streams.survey()
-        assert operator.streams.survey_result.environments[SECRET].dead_letters == 1
+        assert operator.streams.survey_result.environments[SECRET].dead_letters == 2
         await admin.close()
 
 

@@ -28,7 +28,7 @@ class State:
 
 def reading(queued: int, dead: int, seconds: float) -> EnvironmentReading:
     oldest = datetime.now(UTC) - timedelta(seconds=seconds)
-    return EnvironmentReading(queued=queued, waiting=1, dead_letters=dead, oldest=oldest)
+    return EnvironmentReading(queued=queued, waiting=1, dead_letters=dead, oldest=oldest, fill=queued / 10)
 
 
 def scraped(*, names: bool) -> str:
@@ -57,6 +57,7 @@ def test_without_names_there_are_totals_and_the_oldest() -> None:
         "tieline_operator_engine_waiting 2.0",
         "tieline_operator_engine_dead_letters 4.0",
         "tieline_operator_engine_oldest_seconds 100.",
+        "tieline_operator_engine_fill_ratio 0.5",
     ):
         assert line in text
     assert "orders" not in text
@@ -67,6 +68,7 @@ def test_with_names_each_environment_has_its_own() -> None:
     text = scraped(names=True)
     labels = f'environment="production",object_namespace="{NAMESPACE}",project="stock"'
     assert f"tieline_operator_engine_dead_letters{{{labels}}} 3.0" in text
+    assert f"tieline_operator_engine_fill_ratio{{{labels}}} 0.2" in text
     assert f"tieline_operator_engine_queued{{{labels}}} 2.0" in text
 
 
