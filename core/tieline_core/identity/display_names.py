@@ -36,3 +36,12 @@ def unreadable(text: str) -> str | None:
 def cleaned(text: str) -> str:
     """A name from elsewhere, with a space in place of each such character."""
     return _FOUND.sub(" ", text).strip()
+
+
+def cleaned_lines(text: str) -> list[str]:
+    """The lines of a text, with a space in place of each such character; indents stay.
+
+    >>> cleaned_lines("a\\n  b\\x1b[31m\\r\\nc")
+    ['a', '  b [31m', 'c']
+    """
+    return [_FOUND.sub(" ", line).rstrip() for line in text.split("\n")]

@@ -38,7 +38,9 @@ class SmtpSecurity(StrEnum):
 
 
 HOST_PATTERN = r"^[A-Za-z0-9_]([-A-Za-z0-9_.]*[A-Za-z0-9_])?$"
-EMAIL_PATTERN = r"^[^\s@<>,;:]{1,64}@[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?$"
+# What RFC 5321 has before the @ without quotes, and without the ? of encoded words (RFC 2047): nothing that ends a
+# header, hides, or turns the direction of text.
+EMAIL_PATTERN = r"^[A-Za-z0-9.!#$%&'*+/=^_`{|}~-]{1,64}@[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?$"
 
 HostName = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=HOST_PATTERN)]
 EmailAddress = Annotated[str, StringConstraints(min_length=3, max_length=254, pattern=EMAIL_PATTERN)]

@@ -7,7 +7,7 @@ from tieline_operator.notifications.errors import DeliveryError
 from tieline_operator.notifications.http_post import post
 from tieline_operator.reconcilers.notification.messages import Message, Phase
 
-_ICONS = {Phase.STARTED: ":red_circle:", Phase.RESOLVED: ":large_green_circle:"}
+_ICONS = {Phase.STARTED: "\N{LARGE RED CIRCLE}", Phase.RESOLVED: "\N{LARGE GREEN CIRCLE}"}
 _MAX_TEXT = 3000
 
 
@@ -21,10 +21,11 @@ async def send(session: aiohttp.ClientSession, url: str, message: Message) -> No
 
 
 def payload(message: Message) -> dict[str, object]:
-    """The body: ``text`` alone, which every client shows, and which cannot be too long for a block."""
+    """The body: ``text``, which every client shows, and which cannot be too long for a block. Nothing of it is markup:
+    names and errors are not ours."""
     title, _, rest = message.text.partition("\n")
-    text = f"{_ICONS[message.phase]} *{_escaped(title)}*\n{_escaped(rest.strip())}"
-    return {"text": text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…"}
+    text = f"{_ICONS[message.phase]} {_escaped(title)}\n{_escaped(rest.strip())}"
+    return {"text": text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…", "mrkdwn": False}
 
 
 def _escaped(text: str) -> str:

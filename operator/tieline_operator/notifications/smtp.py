@@ -1,6 +1,7 @@
 """E-mail by SMTP."""
 
 import asyncio
+import re
 import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -17,7 +18,18 @@ from tieline_protocol.egress import Egress, EgressRefusedError
 _CONNECT_SECONDS = 10.0
 _COMMAND_SECONDS = 15.0
 _TOTAL_SECONDS = 60.0
-_MAX_ANSWER = 200
+_ENHANCED = re.compile(r"\s*([245]\.\d{1,3}\.\d{1,3})(?=\s|$)")
+"""RFC 3463: the status code that an answer begins with."""
+_SUBJECTS = {
+    "1": "an address is wrong",
+    "2": "a mailbox takes no mail",
+    "3": "the server, or the one behind it, has no room or does not take such mail",
+    "4": "the mail cannot be routed",
+    "5": "it does not speak SMTP as expected",
+    "6": "the content cannot be converted",
+    "7": "sender or content break its policy",
+}
+"""RFC 3463, 3: what the second number is about."""
 
 
 async def send(
@@ -42,8 +54,7 @@ async def send(
     except aiosmtplib.SMTPRecipientsRefused:
         raise DeliveryError("Refused", f"{channel.host} refuses all recipients; correct to") from None
     except aiosmtplib.SMTPResponseException as error:
-        answer = " ".join(error.message.split())[:_MAX_ANSWER]
-        raise DeliveryError("Refused", f"{channel.host} answered {error.code}: {answer}") from None
+        raise DeliveryError("Refused", _refusal(channel, error)) from None
     except ssl.SSLCertVerificationError:
         raise DeliveryError("CertificateRefused", _certificate_refused(channel)) from None
     except (TimeoutError, aiosmtplib.SMTPTimeoutError):
@@ -103,6 +114,15 @@ def email_of(channel: EmailChannel, message: Message) -> EmailMessage:
     email["Auto-Submitted"] = "auto-generated"
     email.set_content(message.text)
     return email
+
+
+def _refusal(channel: EmailChannel, error: aiosmtplib.SMTPResponseException) -> str:
+    """What the codes of an answer say. Its text may repeat what was sent, or hold control characters."""
+    found = _ENHANCED.match(error.message)
+    if found is None:
+        return f"{channel.host} answered {error.code}; its log says why"
+    meaning = _SUBJECTS.get(found[1].split(".")[1], "the reason is another one")
+    return f"{channel.host} answered {error.code} {found[1]}: {meaning}; its log says more"
 
 
 def _unreachable(channel: EmailChannel) -> str:

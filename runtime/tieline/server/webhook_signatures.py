@@ -114,12 +114,24 @@ def _carried(scheme: SignatureScheme, request: web.Request) -> str:
         case "header":
             return _header(request, scheme.name)
         case "query":
-            found = request.query.get(scheme.name)
+            place, found = "query parameter", request.query.getall(scheme.name, [])
         case _:
-            found = request.cookies.get(scheme.name)
-    if not found:
-        raise SignatureError(f"it has no {scheme.location} {scheme.name}")
-    return found
+            place, found = "cookie", _cookies(request, scheme.name)
+    if not found or not found[0]:
+        raise SignatureError(f"it has no {place} {scheme.name}")
+    if len(found) > 1:
+        # Others on the way may have read another one.
+        raise SignatureError(f"it has several {place}s {scheme.name}")
+    return found[0]
+
+
+def _cookies(request: web.Request, name: str) -> list[str]:
+    """The values of all cookies of this name. (aiohttp keeps the last one, of the first header alone.)"""
+    pairs = (
+        pair.partition("=") for header in request.headers.getall("Cookie", []) for pair in header.split(";")
+    )
+    sent = [value.strip() for one, _, value in pairs if one.strip() == name]
+    return sent if len(sent) != 1 else [request.cookies.get(name, "")]
 
 
 def _header(request: web.Request, name: str) -> str:

@@ -14,6 +14,7 @@ from tests.harness.processes.event_pods import EventEnvironment, event_environme
 from tests.harness.processes.nats_server import NatsServer
 from tests.harness.session.waiting import eventually_async
 from tieline_core.engine.publisher import publish_event
+from tieline_core.engine.streams import StreamLimits
 from tieline_core.identity.ids import new_id
 from tieline_protocol.events import EventMetadata, WebhookRequest
 
@@ -122,3 +123,48 @@ async def test_a_replay_at_another_pod_is_a_duplicate(environment: EventEnvironm
 async def _subjects(environment: EventEnvironment) -> list[str]:
     info = await environment.admin.jetstream().stream_info(environment.streams.runs, subjects_filter=">")
     return list(info.state.subjects or {})
+
+
+async def test_remembered_requests_leave_room_for_the_results_of_steps(
+    engine: NatsServer, tmp_path: Path
+) -> None:
+    admin = await engine.admin()
+    limits = StreamLimits(runs_bytes=1 << 20)
+    environment = await event_environment(engine, admin, tmp_path, CODE, limits=limits)
+    environment.connections = CONNECTIONS
+    jetstream, streams = environment.admin.jetstream(), environment.streams
+    await jetstream.publish(streams.run_state(new_id()), b"x" * 600_000)
+    first, second = environment.pod(), environment.pod()
+
+    async def remembered() -> int:
+        return len([one for one in await _subjects(environment) if ".~delivery." in one])
+
+    async with aiohttp.ClientSession() as http:
+
+        async def is_duplicate(url: str, headers: dict[str, str]) -> bool:
+            async with http.post(f"{url}/balance", headers=headers) as response:
+                assert response.status == 200
+                return bool((await response.json())["duplicate"])
+
+        for number in range(5):
+            headers = signed(b"", at=time.time() - number)
+            assert not await is_duplicate(first.url, headers), "accepted nevertheless"
+            assert await is_duplicate(first.url, headers), "the pod itself knows"
+            assert not await is_duplicate(second.url, headers), "as the documentation says"
+        assert await remembered() == 0
+        assert first.log.read_text().count("Requests are remembered by this pod alone") == 1
+        await jetstream.publish(streams.step(new_id(), "fetch", 0), b"x" * 300_000)  # there is room for steps
+
+        await jetstream.purge_stream(streams.runs)
+        sent = 10
+
+        async def remembered_again() -> bool:
+            nonlocal sent
+            sent += 1
+            await is_duplicate(first.url, signed(b"", at=time.time() - sent))
+            return await remembered() > 0
+
+        await eventually_async("remembered again", remembered_again, within=30)
+    environment.stop()
+    await environment.admin.close()
+    await admin.close()

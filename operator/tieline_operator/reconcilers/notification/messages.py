@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from tieline_core.identity.display_names import cleaned, cleaned_lines
 from tieline_core.identity.ids import format_time
 from tieline_core.resources.notifications import Incident, NotificationEvent
 from tieline_operator.apply.plan import Key
@@ -61,7 +62,7 @@ class Message:
         subject = f' "{self.subject}"' if self.subject else ""
         what = f"{TITLES[self.event]}{subject}: {self.place.project_title} / {self.place.environment}"
         line = f"Resolved: {what}" if self.phase is Phase.RESOLVED else what
-        return " ".join(line.split())
+        return " ".join(cleaned(line).split())
 
     @property
     def text(self) -> str:
@@ -79,7 +80,7 @@ class Message:
         lines += ["", self.detail]
         if self.phase is Phase.STARTED:
             lines += ["", f"Next: {self.next_step}", f"  {self.command}"]
-        return "\n".join(lines)
+        return "\n".join(cleaned_lines("\n".join(lines)))
 
     @property
     def next_step(self) -> str:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from nats.aio.msg import Msg
 
 from tieline.events.engine.connection import EngineConnection, RefusedByEngineError, parsed
+from tieline.events.engine.delivery_room import DeliveryRoom
 from tieline.events.queue import EventsUnavailableError, MessageTooLargeError, QueueFullError
 from tieline_protocol.event_streams import EventStreams
 from tieline_protocol.events import (
@@ -53,6 +54,7 @@ class EngineStorage:
         self.connection = connection
         self.clock = clock
         self.streams: EventStreams = connection.streams
+        self._delivery_room = DeliveryRoom(connection)
 
     async def store(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> bool:
         """Store a message; False when it is there already. Raises QueueFullError and MessageTooLargeError, too."""
@@ -206,8 +208,9 @@ class EngineStorage:
         return await self.connection.get(f"{self.streams.runs}.{self.streams.delivery(key_hash)}") is not None
 
     async def remember_delivery(self, key_hash: str, seconds: float) -> None:
-        """See EventQueue."""
-        await self.store(self.streams.delivery(key_hash), b"", {_TTL: f"{max(round(seconds), 1)}s"})
+        """See EventQueue. Nothing is stored while runs take much of the room."""
+        if await self._delivery_room.left():
+            await self.store(self.streams.delivery(key_hash), b"", {_TTL: f"{max(round(seconds), 1)}s"})
 
     async def state(self, run: str) -> tuple[EventMetadata, float] | None:
         """What ``save_state`` kept. Raises InvalidEventError, too."""

@@ -158,11 +158,28 @@ async def test_slack_gets_text_that_mentions_nobody(
     await slack.send(session, url, message(place=hostile, detail="<http://evil|click> " + "x" * 2000))
     ((_, body),) = there.requests
     shown: dict[str, Any] = json.loads(body)
-    assert list(shown) == ["text"]
-    assert shown["text"].startswith(":red_circle: *Deploy failed: &lt;!channel&gt; &amp; co / production*")
+    assert shown.keys() == {"text", "mrkdwn"}
+    assert shown["text"].startswith(
+        "\N{LARGE RED CIRCLE} Deploy failed: &lt;!channel&gt; &amp; co / production\n"
+    )
     assert "<" not in shown["text"]
     long = replace(message(), detail="&" * 2000)
     assert len(str(slack.payload(long)["text"])) <= 3000
+
+
+async def test_slack_shows_names_and_errors_as_they_are(
+    receiver: tuple[Receiver, str], session: aiohttp.ClientSession
+) -> None:
+    """Markup in them would make a part of a message look like one of ours, or hide it."""
+    there, url = receiver
+    hostile = replace(PLACE, project_title="*_`~bold~`_*", project="my_order_sync")
+    await slack.send(session, url, message(place=hostile, detail="```\n<!here> <@U1> <#C1>"))
+    ((_, body),) = there.requests
+    shown: dict[str, Any] = json.loads(body)
+    assert shown["mrkdwn"] is False, "Slack reads no markup"
+    assert "*_`~bold~`_*" in shown["text"]
+    assert "my_order_sync" in shown["text"], "commands can be copied"
+    assert "<" not in shown["text"]
 
 
 async def test_a_message_says_what_where_since_when_and_what_next() -> None:

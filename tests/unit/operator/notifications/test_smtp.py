@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from email.header import decode_header, make_header
 from email.message import Message as Received
 from functools import partial
 from pathlib import Path
@@ -16,10 +17,12 @@ from typing import Any
 import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
+from pydantic import ValidationError
 
 from tests.harness.identity.certificate_authority import Authority, pem
 from tests.harness.processes.ports import free_port
 from tests.unit.operator.notifications.messages_made import PLACE, message
+from tieline_core.identity.display_names import unreadable
 from tieline_core.resources.notification_channels import EmailChannel
 from tieline_operator.notifications import smtp
 from tieline_operator.notifications.errors import DeliveryError
@@ -134,11 +137,64 @@ async def test_a_name_with_line_breaks_makes_no_header(mailbox: Mailbox) -> None
 
 
 async def test_a_server_that_refuses_is_a_failure(mailbox: Mailbox) -> None:
-    mailbox.answer = "554 no spam"
+    mailbox.answer = "554 5.7.1 no spam"
     with server(mailbox) as port, pytest.raises(DeliveryError) as caught:
         await smtp.send(LOOPBACK, channel(port), None, message())
     assert caught.value.reason == "Refused"
-    assert "554: no spam" in caught.value.message
+    assert "answered 554 5.7.1: sender or content break its policy" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"550 you sent {PASSWORD}",
+        f"550 5.7.1 you sent {PASSWORD}",
+        f"550 {PASSWORD} 5.7.1",
+        f"451 4.7.1{PASSWORD}",
+        f"550 5.9999.1 {PASSWORD}",
+        f"550 \x1b[31m{PASSWORD}",
+    ],
+)
+async def test_what_a_server_says_is_not_repeated(mailbox: Mailbox, answer: str) -> None:
+    """A status and a log are read by more people than the server's answer is for."""
+    mailbox.answer = answer
+    with server(mailbox) as port, pytest.raises(DeliveryError) as caught:
+        await smtp.send(LOOPBACK, channel(port), None, message())
+    assert caught.value.reason == "Refused"
+    assert PASSWORD not in caught.value.message
+    assert caught.value.message.isprintable()
+    assert answer[:3] in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "ops\r\nBcc:all@acme.example", "ops\x00@acme.example", "ops\x1b[31m@acme.example", "\u202eops@acme.example",
+        "ops\u200e@acme.example", '"ops"@acme.example', "ops(all)@acme.example", "ops\\@acme.example",
+        "=?utf-8?q?a=0d=0aBcc=3A_all?=@acme.example", "ops@acme.example\n", "ops@acme\u200e.example", "@acme.example",
+    ],
+)  # fmt: skip
+def test_addresses_hold_nothing_that_hides_or_begins_a_header(address: str) -> None:
+    for field in ({"from": address}, {"to": [address]}):
+        with pytest.raises(ValidationError):
+            channel(25, **field)
+    channel(25, **{"from": "tie.line+o'neill_!#$%&*/=^`{|}~-@acme.example"})
+
+
+async def test_a_name_that_hides_or_turns_text_is_shown_without_that(mailbox: Mailbox) -> None:
+    hostile = replace(PLACE, project_title="\u202eorder\x1b[31m\x00 sync\u2028Bcc: x", environment="prod\x85")
+    with server(mailbox) as port:
+        await smtp.send(
+            LOOPBACK, channel(port), None, message(place=hostile, detail="It failed:\x1b]0;title\x07\u2066")
+        )
+    ((_, mail),) = mailbox.received
+    subject, body = str(make_header(decode_header(mail["Subject"]))), mail.get_payload(decode=True)
+    assert subject == "Deploy failed: order [31m sync Bcc: x / prod"
+    assert isinstance(body, bytes)
+    text = body.decode()
+    assert all(unreadable(line) is None for line in text.replace("\r\n", "\n").split("\n"))
+    assert mail["Bcc"] is None
+    assert "It failed: ]0;title" in text
 
 
 async def test_recipients_that_are_all_refused_are_a_failure(mailbox: Mailbox) -> None:

@@ -42,6 +42,15 @@ STRIPE_KEY, STRIPE_BODY = "whsec_test_secret", b'{"id": "evt_1", "object": "even
 STRIPE = hmac.new(STRIPE_KEY.encode(), b"1492774577." + STRIPE_BODY, "sha256").hexdigest()
 SHOPIFY = base64.b64encode(hmac.new(b"hush", b'{"id":1}', "sha256").digest()).decode()
 
+# Where these come from:
+# - Slack: docs.slack.dev, "Verifying requests from Slack" (all of secret, time, body and signature).
+# - GitHub: docs.github.com, "Validating webhook deliveries", "Testing the webhook payload validation".
+# - Standard Webhooks: test_sign_function in libraries/python/tests/test_webhooks.py of
+#   github.com/standard-webhooks/standard-webhooks, and the same in its other libraries.
+# - Stripe: docs.stripe.com, "Resolve webhook signature verification errors", has the form of the header and what is
+#   signed, and no secret to its example: the signature is computed here.
+# - Shopify: shopify.dev, "Verify webhooks", says base64 of HMAC-SHA256 over the raw body, without an example.
+# - Meta: developers.facebook.com, "Getting started with webhooks", says the same of X-Hub-Signature-256 as GitHub.
 # preset, secret, headers, body, the time of it, and the id by which a repeated request is noticed
 EXAMPLES: dict[str, tuple[str, str, Headers, bytes, int, str | None]] = {
     "slack's documentation": (
@@ -257,6 +266,55 @@ async def test_hostile_headers_are_refused(preset: str, value: str, words: str, 
     assert words in message
     assert STRIPE not in message
     assert STRIPE_KEY not in message
+
+
+OWN = {"name": "sig", "algorithm": "sha256", "digestInputs": ["body"]}
+RIGHT, WRONG = hmac.new(b"k3y", b"x", "sha256").hexdigest(), "0" * 64
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"sig={RIGHT}&sig={WRONG}",
+        f"sig={WRONG}&sig={RIGHT}",
+        f"sig={RIGHT}&sig={RIGHT}",
+        f"sig={RIGHT}&%73ig=1",
+    ],
+)
+async def test_a_signature_that_is_twice_in_the_query_is_refused(query: str) -> None:
+    signer = credential(**OWN, **{"in": "query"})
+    await verified(signer, [], b"x", path=f"/hook?a=1&sig={RIGHT}")
+    with pytest.raises(SignatureError, match="it has several query parameters sig"):
+        await verified(signer, [], b"x", path=f"/hook?{query}")
+
+
+@pytest.mark.parametrize(
+    "cookies",
+    [
+        [f"sig={RIGHT}; sig={WRONG}"],
+        [f"sig={WRONG};sig={RIGHT}"],
+        [f"a=1; sig={RIGHT}; sig = {RIGHT}"],
+        [f"sig={RIGHT}", f"sig={WRONG}"],
+        [f"sig={WRONG}", f"sig={RIGHT}"],
+        [f'sig={RIGHT}; b="; sig={WRONG}"'],
+    ],
+)
+async def test_a_signature_that_is_twice_in_cookies_is_refused(cookies: list[str]) -> None:
+    signer = credential(**OWN, **{"in": "cookie"})
+    await verified(signer, [("Cookie", f"a=1; sig={RIGHT}; b=2")], b"x")
+    await verified(signer, [("Cookie", f'sig="{RIGHT}"')], b"x")
+    with pytest.raises(SignatureError, match="it has several cookies sig"):
+        await verified(signer, [("Cookie", one) for one in cookies], b"x")
+
+
+@pytest.mark.parametrize(
+    ("place", "words"), [("query", "it has no query parameter sig"), ("cookie", "it has no cookie sig")]
+)
+async def test_a_signature_that_is_not_there_is_refused(place: str, words: str) -> None:
+    signer = credential(**OWN, **{"in": place})
+    for headers, path in (([], "/hook"), ([("Cookie", "sig=; a=1")], "/hook?sig=")):
+        with pytest.raises(SignatureError, match=words):
+            await verified(signer, headers, b"x", path=path)
 
 
 async def test_own_schemes_sign_headers_literals_and_urls_in_their_order(clock: Any) -> None:
