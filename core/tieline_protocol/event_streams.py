@@ -16,6 +16,9 @@ request names, and checks no permission for it, so permissions alone do not keep
   that had any of these, and ``run.<env>.~delivery.<hash>`` for a sender's id of a request that was accepted;
 - ``dead_<env>`` holds dead letters: subject ``dead.<env>.<run>``.
 
+An environment has these once somebody who needs them is connected to its account (``EventStreams.is_needed_by``): a pod
+whose code has events, or the API, which publishes one.
+
 Each organisation has the stream ``history_<organisation>`` in the platform's account. Pods add what became of runs, at
 ``history.<organisation>.<environment>``, which their account imports and which is all that leaves it.
 """
@@ -36,6 +39,8 @@ MAX_BYTES = "tieline.dev/max-bytes"
 MAX_EVENT_BYTES = 4 * 1024 * 1024
 """Of a payload. The run history keeps it in base64 in one message."""
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
+API_CLIENT = "tieline-api"
+"""The name of the API's clients."""
 
 
 def history_stream(organisation: str) -> str:
@@ -78,6 +83,13 @@ class EventStreams:
     def names(self) -> tuple[str, str, str, str]:
         """All streams of the environment."""
         return self.queue, self.later, self.runs, self.dead_letters
+
+    def is_needed_by(self, client: str) -> bool:
+        """Whether a client of the environment's account needs its streams, by the client's name.
+
+        Those of pods have the environment's id as their name. A backup or an administrator has another one.
+        """
+        return client in (self.environment, API_CLIENT)
 
     @property
     def queue_subjects(self) -> list[str]:

@@ -22,6 +22,7 @@ from tieline_api.engine.errors import EngineNotConfiguredError, EngineUnavailabl
 from tieline_api.engine.requests import TIMEOUT, EngineRequests, answer_of, described
 from tieline_common.backoff import exponential, jitter
 from tieline_common.cancellation import cancel_and_wait
+from tieline_protocol.event_streams import API_CLIENT
 
 T = TypeVar("T")
 
@@ -47,7 +48,7 @@ async def connect(
     async with asyncio.timeout(_CONNECT_SECONDS * 2):
         await client.connect(
             servers=list(servers),
-            name="tieline-api",
+            name=API_CLIENT,
             connect_timeout=_CONNECT_SECONDS,
             ping_interval=_PING_SECONDS,
             **options,

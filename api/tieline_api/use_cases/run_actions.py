@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 
 from tieline_api import errors
 from tieline_api.dependencies import Dependencies
-from tieline_api.engine.errors import EngineUnavailableError, NoStreamError
+from tieline_api.engine.new_streams import with_streams
 from tieline_api.engine.requests import TIMEOUT, EngineRequests, StoredMessage
-from tieline_api.engine.stream_reader import stream_state
 from tieline_api.errors import ApiError
 from tieline_api.runs.history import RunInput, input_of
 from tieline_api.runs.model import Run, RunFilter
@@ -54,8 +53,9 @@ async def publish(
         raise errors.too_large("The payload of an event", limit=MAX_EVENT_BYTES)
     await platform.waiting_limits.need_room(streams)
     environment = platform.environments.of(streams)
-    try:
-        stored = await environment.ask(
+
+    def store() -> Awaitable[Published]:
+        return environment.ask(
             lambda jetstream: publish_event(
                 jetstream,
                 streams,
@@ -67,10 +67,8 @@ async def publish(
             ),
             seconds=2 * TIMEOUT,
         )
-    except NoStreamError:
-        if await stream_state(environment, streams.queue) is None:
-            raise
-        raise EngineUnavailableError from None
+
+    stored = await with_streams(environment, streams, store)
     record = RunRecord(
         id=metadata.run,
         kind=metadata.kind,

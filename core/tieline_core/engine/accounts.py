@@ -1,7 +1,6 @@
 """Accounts of the engine's servers, through their system account, and what the streams of all accounts hold."""
 
 import base64
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,20 +8,14 @@ from typing import Any
 
 import orjson
 from nats.aio.client import Client
-from nats.errors import NoRespondersError
 
 from tieline_core.engine.streams import SETTINGS, StreamOwner
+from tieline_core.engine.system_requests import REQUEST_SECONDS, ask, ask_all
 from tieline_protocol.event_streams import MAX_BYTES
 
-REQUEST_SECONDS = 10.0
-_STRAGGLER_SECONDS = 2.0
 _PAGE = 128
 """Accounts in an answer: some 5 KiB each."""
 _MAX_PAGES = 1000
-
-
-class EngineAnswerError(Exception):
-    """The engine refuses a request."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +44,7 @@ class StreamFacts:
 
 async def push_account(system: Client, jwt: str) -> None:
     """Gives the servers an account, or a new version of it. Raises EngineAnswerError and the errors of nats-py."""
-    await _request(system, "$SYS.REQ.CLAIMS.UPDATE", jwt.encode())
+    await ask(system, "$SYS.REQ.CLAIMS.UPDATE", jwt.encode())
 
 
 async def ensure_account(system: Client, account: str, jwt: str) -> bool:
@@ -75,7 +68,7 @@ async def delete_accounts(system: Client, jwt: str) -> None:
 
     Raises as ``push_account``.
     """
-    await _request(system, "$SYS.REQ.CLAIMS.DELETE", jwt.encode())
+    await ask(system, "$SYS.REQ.CLAIMS.DELETE", jwt.encode())
 
 
 async def account_claims_of(system: Client, account: str) -> Mapping[str, Any] | None:
@@ -89,7 +82,7 @@ async def account_claims_of(system: Client, account: str) -> Mapping[str, Any] |
 
 async def list_accounts(system: Client) -> Sequence[str]:
     """The public keys of all accounts. Raises as ``push_account``."""
-    return [str(one) for one in (await _request(system, "$SYS.REQ.CLAIMS.LIST", b"")) or ()]
+    return [str(one) for one in (await ask(system, "$SYS.REQ.CLAIMS.LIST", b"")) or ()]
 
 
 async def list_streams(system: Client) -> Sequence[StreamFacts]:
@@ -108,7 +101,7 @@ async def list_streams(system: Client) -> Sequence[StreamFacts]:
             "offset": offset,
             "limit": _PAGE,
         }
-        answers = await _ask_all(system, "$SYS.REQ.SERVER.PING.JSZ", wanted)
+        answers = await ask_all(system, "$SYS.REQ.SERVER.PING.JSZ", wanted)
         for answer in answers:
             for one in _streams(answer):
                 found[one.account, one.name] = one
@@ -116,45 +109,6 @@ async def list_streams(system: Client) -> Sequence[StreamFacts]:
         if all(offset >= int(answer.get("total") or 0) for answer in answers):
             break
     return list(found.values())
-
-
-async def _ask_all(system: Client, subject: str, body: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The answers of all servers, or of those that are there."""
-    inbox = system.new_inbox()
-    subscription = await system.subscribe(inbox)
-    answers: dict[str, Mapping[str, Any]] = {}
-    try:
-        await system.publish(subject, orjson.dumps(body), reply=inbox)
-        until = time.monotonic() + REQUEST_SECONDS
-        while True:
-            try:
-                message = await subscription.next_msg(timeout=max(until - time.monotonic(), 0.001))
-            except TimeoutError:
-                if not answers:
-                    raise
-                return list(answers.values())
-            if (message.headers or {}).get("Status") == "503":
-                raise NoRespondersError
-            answer = _data(message.data)
-            answers[str(answer.get("server_id"))] = answer
-            servers = int((answer.get("meta_cluster") or {}).get("cluster_size") or 1)
-            if len(answers) >= servers:
-                return list(answers.values())
-            until = min(until, time.monotonic() + _STRAGGLER_SECONDS)
-    finally:
-        await subscription.unsubscribe()
-
-
-async def _request(system: Client, subject: str, body: bytes) -> Any:
-    answer = await system.request(subject, body, timeout=REQUEST_SECONDS)
-    return _data(answer.data)
-
-
-def _data(content: bytes) -> Any:
-    found = orjson.loads(content)
-    if error := found.get("error"):
-        raise EngineAnswerError(str(error.get("description") or "the engine refuses"))
-    return found.get("data")
 
 
 def _claims(jwt: bytes) -> Mapping[str, Any] | None:

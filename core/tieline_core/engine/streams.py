@@ -180,7 +180,8 @@ async def ensure_environment(
     environment's id before, are deleted first. ``settings`` is their fingerprint.
     Raises ForeignStreamError and the errors of nats-py.
     """
-    for config in environment_streams(streams, limits):
+    # The queue comes last: what accepts events has where their retries, steps and dead letters go.
+    for config in reversed(environment_streams(streams, limits)):
         numbered = config.retention is RetentionPolicy.WORK_QUEUE
         first = await _first_number(jetstream, str(config.name)) if numbered else None
         await ensure_stream(jetstream, replace(config, first_seq=first), limits, owner, settings=settings)

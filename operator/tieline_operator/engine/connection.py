@@ -9,8 +9,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 
 from tieline_common.backoff import exponential, jitter
+from tieline_core.engine.account_clients import CONNECT_EVENTS, connected_client
 from tieline_core.engine.trust import AccountSigner
 from tieline_protocol.engine_credentials import Credentials
 
@@ -75,13 +77,18 @@ class EngineConnection:
         signer: Callable[[], AccountSigner | None],
         connected: Callable[[], None],
         *,
+        client_connected: Callable[[str, str], None] = lambda _account, _client: None,
         first_backoff: float = _FIRST_BACKOFF,
         longest_backoff: float = _LONGEST_BACKOFF,
     ) -> None:
-        """``connected`` is called each time that there is a new connection."""
+        """``connected`` is called each time that there is a new connection.
+
+        ``client_connected`` is called with account and name of each client that connects to an account of the engine.
+        """
         self._urls = list(urls)
         self._signer = signer
         self._connected = connected
+        self._client_connected = client_connected
         self._first_backoff = first_backoff
         self._longest_backoff = longest_backoff
         self._error: Exception | None = None
@@ -121,6 +128,9 @@ class EngineConnection:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await _connect(client, self._urls, signer, closed_cb=on_closed, error_cb=self._on_error)
+                await client.subscribe(CONNECT_EVENTS, cb=self._on_client)
+                # What connects from now on is told of: whoever is connected already is found by a survey.
+                await client.flush()
             logger.info("Connected to the event engine")
             self.client = client
             self._connected()
@@ -133,6 +143,10 @@ class EngineConnection:
             self.client = None
             await _close(client)
         return self._reason("the connection was closed")
+
+    async def _on_client(self, event: Msg) -> None:
+        if (found := connected_client(event)) is not None:
+            self._client_connected(*found)
 
     async def _on_error(self, error: Exception) -> None:
         self._error = error

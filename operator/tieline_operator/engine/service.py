@@ -56,7 +56,6 @@ class EngineService:
             changed=self._on_keys_changed,
         )
         self._keys_changed = keys_changed
-        self._connection = EngineConnection(config.engine_url, self._system_users, self._on_connected)
         self._streams = StreamReconciler(
             cache,
             config.stream_limits,
@@ -65,6 +64,12 @@ class EngineService:
             open_account=lambda signer: account_client(config.engine_url, signer),
             namespaces=config.namespaces,
             healthy=lambda: not cache.dead(config.watch_timeout),
+        )
+        self._connection = EngineConnection(
+            config.engine_url,
+            self._system_users,
+            self._on_connected,
+            client_connected=self._streams.client_connected,
         )
         self._cache = cache
         self._levels = QueueLevels()

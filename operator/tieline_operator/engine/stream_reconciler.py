@@ -1,9 +1,12 @@
-"""Keeps accounts and streams of the event engine: makes those that are missing, and deletes those of what is gone."""
+"""Keeps accounts and streams of the event engine: makes those that are missing, and deletes those of what is gone.
+
+Each environment has an account. It has streams once they are needed (``stream_demand``).
+"""
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -45,6 +48,7 @@ from tieline_operator.engine.desired_streams import (
     streams_of,
 )
 from tieline_operator.engine.keys import EngineKeys
+from tieline_operator.engine.stream_demand import StreamDemand
 from tieline_operator.queues.clock import Clock
 from tieline_operator.queues.workqueue import WorkQueue
 from tieline_protocol.event_streams import EventStreams, history_stream
@@ -73,6 +77,9 @@ class EnvironmentReading:
     """When the first message in its queue was stored."""
     fill: float = 0.0
     """How full the fullest of its streams is: 1 is full."""
+
+
+NOTHING = EnvironmentReading(queued=0, waiting=0, dead_letters=0, oldest=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +124,10 @@ class StreamReconciler:
         self._healthy = healthy
         self._now = now
         self.queue: WorkQueue[StreamKey] = WorkQueue(self._reconcile, workers=WORKERS, clock=clock)
+        self._demand = StreamDemand(listers)
+        self._pushed: dict[StreamKey, str] = {}
+        """The fingerprints with which the servers were found to have environments' accounts, or were given them."""
+        self._surveyed: Client | None = None
         self._failures: dict[StreamKey, str] = {}
         self._gone: dict[str, float] = {}
         """When a stream was first seen without an environment, by name."""
@@ -134,6 +145,13 @@ class StreamReconciler:
             namespace = namespace_of(change.new)
             self.queue.add(StreamKey(namespace))
             self.queue.add(StreamKey(namespace, change.new["metadata"]["name"]))
+
+    def client_connected(self, account: str, client: str) -> None:
+        """A client has connected to an account of the engine: a public key, and the client's name."""
+        keys = self._keys()
+        key = self._demand.client_connected(keys.signer, account, client) if keys is not None else None
+        if key is not None:
+            self.queue.add(key)
 
     # --- making -----------------------------------------------------------------------------------------
 
@@ -169,6 +187,9 @@ class StreamReconciler:
             if not is_said(claims, jwt):
                 await push_account(system, jwt)
             settings = keys.environment_settings(streams, limits)
+            self._pushed[key] = settings
+            if streams not in self._demand:
+                return
             async with self._open(account) as client:
                 await ensure_environment(_jetstream(client, keys), streams, limits, owner, settings=settings)
 
@@ -188,10 +209,16 @@ class StreamReconciler:
             return
         try:
             await ensure_account(system, keys.signer.account, keys.platform_jwt(datetime.now(UTC)))
+            if system is not self._surveyed:
+                # Another engine, or one that has lost accounts or has old ones.
+                self._pushed.clear()
+                self._surveyed = system
             found = await list_streams(system)
+            accounts = frozenset(await list_accounts(system))
             ours = {one.name: one for one in found if _is_ours(one, keys)}
-            missing = self._repair(keys, ours)
-            self._forget_failures()
+            await self._demand.survey(system, keys.signer, ours)
+            missing = self._repair(keys, ours, accounts)
+            self._forget_gone()
         except Exception as error:
             problem = str(error) or type(error).__name__
             level = logging.DEBUG if problem == self._survey_problem else logging.WARNING
@@ -206,45 +233,50 @@ class StreamReconciler:
             foreign=len(found) - len(ours),
         )
         try:
-            await self._collect_garbage(system, keys, ours)
+            await self._collect_garbage(system, keys, ours, accounts)
         except Exception as error:
             logger.warning(
                 "The accounts of the event engine cannot be listed: %s", str(error) or type(error).__name__
             )
 
-    def _repair(self, keys: EngineKeys, ours: Mapping[str, StreamFacts]) -> int:
+    def _repair(self, keys: EngineKeys, ours: Mapping[str, StreamFacts], accounts: Set[str]) -> int:
+        """Has made what is missing or different. How many streams are missing."""
         missing = 0
         for key in stream_keys(self._listers):
             organisation = organisation_of(self._listers, key.namespace)
             if organisation is None:
                 continue
             streams = streams_of(self._listers, key) if key.secret else None
-            names: Sequence[str]
             if streams is not None:
-                names, settings = streams.names, keys.environment_settings(streams, self._limits)
+                settings = keys.environment_settings(streams, self._limits)
+                account = keys.signer.of_environment(streams).account
+                names: Sequence[str] = streams.names if streams in self._demand else ()
+                right = account in accounts and (bool(names) or self._pushed.get(key) == settings)
+                consumed: Sequence[str] = (streams.queue, streams.later) if names else ()
             elif key.secret:
                 continue
             else:
-                names = (history_stream(organisation),)
+                names, consumed, right = (history_stream(organisation),), (), True
                 settings = _history_settings(organisation, self._limits)
             lost = [name for name in names if name not in ours]
             missing += len(lost)
-            consumed = (streams.queue, streams.later) if streams else ()
             if (
                 lost
+                or not right
                 or any(ours[name].settings != settings for name in names)
                 or any(ours[name].consumers == 0 for name in consumed)
             ):
                 self.queue.add(key)
         return missing
 
-    def _forget_failures(self) -> None:
+    def _forget_gone(self) -> None:
         present = set(stream_keys(self._listers))
-        for key in self._failures.keys() - present:
-            del self._failures[key]
+        for known in (self._failures, self._pushed):
+            for key in known.keys() - present:
+                del known[key]
 
     async def _collect_garbage(
-        self, system: Client, keys: EngineKeys, ours: Mapping[str, StreamFacts]
+        self, system: Client, keys: EngineKeys, ours: Mapping[str, StreamFacts], listed: Set[str]
     ) -> None:
         """Deletes what environments and organisations have left that have been gone for an hour."""
         if not self._healthy():
@@ -260,7 +292,7 @@ class StreamReconciler:
         }
         accounts = {
             account: (streams, namespace)
-            for account, (streams, namespace) in (await self._unwanted_accounts(system, keys)).items()
+            for account, (streams, namespace) in (await self._unwanted_accounts(system, keys, listed)).items()
             if self._serves(namespace) and not known.has_environment(streams)
         }
         gone = {*histories, *accounts}
@@ -283,15 +315,13 @@ class StreamReconciler:
         return not self._namespaces or namespace in self._namespaces
 
     async def _unwanted_accounts(
-        self, system: Client, keys: EngineKeys
+        self, system: Client, keys: EngineKeys, listed: Set[str]
     ) -> Mapping[str, tuple[EventStreams, str]]:
         """Accounts of this installation whose environments have no credentials, with environment and namespace."""
         wanted = {keys.signer.of_environment(one).account for one in environments(self._listers).values()}
         wanted |= {keys.signer.account, keys.trust.system.public_key}
         found = {}
-        for account in await list_accounts(system):
-            if account in wanted:
-                continue
+        for account in sorted(listed - wanted):
             claims = await account_claims_of(system, account)
             if claims is not None and (owned := keys.owned_environment(account, claims)):
                 found[account] = owned
@@ -326,16 +356,23 @@ class StreamReconciler:
 
     def _readings(self, ours: Mapping[str, StreamFacts]) -> dict[StreamKey, EnvironmentReading]:
         return {
-            key: EnvironmentReading(
-                queued=ours[streams.queue].messages,
-                waiting=ours[streams.later].messages,
-                dead_letters=ours[streams.dead_letters].messages,
-                oldest=ours[streams.queue].oldest,
-                fill=max(ours[name].fill for name in streams.names),
-            )
+            key: reading
             for key, streams in environments(self._listers).items()
-            if all(name in ours for name in streams.names)
+            if (reading := self._reading(streams, ours)) is not None
         }
+
+    def _reading(self, streams: EventStreams, ours: Mapping[str, StreamFacts]) -> EnvironmentReading | None:
+        if streams not in self._demand:
+            return NOTHING
+        if any(name not in ours for name in streams.names):
+            return None
+        return EnvironmentReading(
+            queued=ours[streams.queue].messages,
+            waiting=ours[streams.later].messages,
+            dead_letters=ours[streams.dead_letters].messages,
+            oldest=ours[streams.queue].oldest,
+            fill=max(ours[name].fill for name in streams.names),
+        )
 
 
 def _is_ours(stream: StreamFacts, keys: EngineKeys) -> bool:

@@ -21,6 +21,7 @@ from tieline_api.engine.connection import Engine
 from tieline_api.engine.credentials import EnvironmentSigner
 from tieline_api.engine.environments import MOST_CONNECTIONS, EnvironmentEngines
 from tieline_api.engine.errors import EngineFullError, EngineUnavailableError, NoStreamError
+from tieline_api.engine.new_streams import with_streams
 from tieline_api.engine.waiting_limits import WaitingLimits
 from tieline_core.engine.accounts import push_account
 from tieline_core.engine.publisher import publish_event
@@ -360,3 +361,35 @@ async def test_how_much_waits_is_asked_once_for_many_events(engine: NatsServer) 
     with pytest.raises(TimeoutError):
         await asked.next_msg(timeout=0.3)
     await watching.close()
+
+
+@pytest.mark.parametrize("delay", [0, 60])
+async def test_the_first_event_of_an_environment_is_stored_once_its_streams_are_made(
+    engine: NatsServer, delay: float
+) -> None:
+    streams = new_environment()
+    await engine.make_account(streams, LIMITS)
+    async with engines(engine) as found:
+        storing = asyncio.create_task(
+            with_streams(found.of(streams), streams, lambda: publish(found, streams, delay=delay))
+        )
+        await until(lambda: bool(connections_of(engine, [engine.trust.environment_account(streams)])))
+        await engine.make_environment(streams, LIMITS)
+        run = await storing
+        stream = streams.later if delay else streams.queue
+        subject = streams.waiting(run) if delay else streams.event("t", run)
+        assert await found.of(streams).first_at(stream, subject) is not None
+
+
+async def test_whoever_publishes_is_told_to_come_again_where_no_operator_makes_streams(
+    engine: NatsServer,
+) -> None:
+    streams = new_environment()
+    await engine.make_account(streams, LIMITS)
+    async with engines(engine) as found:
+        with pytest.raises(EngineUnavailableError) as refused:
+            await with_streams(found.of(streams), streams, lambda: publish(found, streams), seconds=0.3)
+        assert (refused.value.status, refused.value.headers["Retry-After"]) == (503, "2")
+        unknown = new_environment()
+        with pytest.raises(NoStreamError):
+            await with_streams(found.of(unknown), unknown, lambda: publish(found, unknown))

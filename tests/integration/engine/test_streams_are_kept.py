@@ -16,11 +16,14 @@ from typing import Any
 import nats.errors
 import pytest
 from nats.js.api import StreamConfig
+from nats.js.errors import NoStreamResponseError
 
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
+from tests.integration.engine.test_environment_engines import engines, publish
 from tests.unit.operator.fake_cluster import FakeCluster
 from tests.unit.operator.objects import NAMESPACE, ORGANISATION, namespace, project
-from tieline_core.engine.accounts import list_accounts, list_streams
+from tieline_api.engine.new_streams import with_streams
+from tieline_core.engine.accounts import account_claims_of, list_accounts, list_streams
 from tieline_core.engine.streams import StreamLimits, StreamOwner, account_limits
 from tieline_core.engine.trust import EngineTrust
 from tieline_core.identity.ids import environment_id, new_id, object_id
@@ -31,7 +34,7 @@ from tieline_operator.engine.connection import EngineConnection, account_client
 from tieline_operator.engine.desired_streams import StreamKey
 from tieline_operator.engine.keys import EngineKeys
 from tieline_operator.engine.stream_reconciler import GONE_SECONDS, StreamReconciler
-from tieline_protocol.event_streams import PODS, EventStreams, history_stream
+from tieline_protocol.event_streams import API_CLIENT, PODS, EventStreams, history_stream
 
 LIMITS = StreamLimits(queue_bytes=16 << 20, runs_bytes=16 << 20, history_bytes=16 << 20)
 PROJECT = "order-sync"
@@ -56,13 +59,6 @@ class Operator:
         self.release = release
         self.healthy = healthy
         self.surveys: set[asyncio.Task[None]] = set()
-        self.connection = EngineConnection(
-            [engine.url],
-            lambda: self.trust.system_users if self.trust else None,
-            self._connected,
-            first_backoff=0.05,
-            longest_backoff=0.2,
-        )
         self.streams = StreamReconciler(
             self.cluster,
             LIMITS,
@@ -73,6 +69,14 @@ class Operator:
             healthy=lambda: self.healthy,
             now=lambda: self.now,
         )
+        self.connection = EngineConnection(
+            [engine.url],
+            lambda: self.trust.system_users if self.trust else None,
+            self._connected,
+            client_connected=self.streams.client_connected,
+            first_backoff=0.05,
+            longest_backoff=0.2,
+        )
 
     def _keys(self) -> EngineKeys | None:
         if self.trust is None:
@@ -82,6 +86,10 @@ class Operator:
 
     def _connected(self) -> None:
         self.surveys.add(asyncio.create_task(self.streams.survey()))
+
+    def idle(self) -> bool:
+        """Whether it has looked at the engine, and has nothing to do."""
+        return all(survey.done() for survey in self.surveys) and self.streams.queue.idle
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[Operator]:
@@ -95,8 +103,8 @@ class Operator:
             with suppress(asyncio.CancelledError):
                 await running
 
-    def deploy(self, name: str = PROJECT) -> EventStreams:
-        """An environment gets its credentials."""
+    def deploy(self, name: str = PROJECT, *, has_events: bool = True) -> EventStreams:
+        """An environment gets its credentials, and as the engine tells it a pod connects if its code has events."""
         made = project(name=name)
         self.cluster.put(PROJECTS, made)
         environment = environment_id(object_id(made), "production")
@@ -114,7 +122,10 @@ class Operator:
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
         self.cluster.put(ENGINE_SECRETS, secret)
         self.streams.changed(Change(old=None, new=secret))
-        return EventStreams(ORGANISATION, environment)
+        streams = EventStreams(ORGANISATION, environment)
+        if has_events and self.trust is not None:
+            self.streams.client_connected(self.trust.environment_account(streams), environment)
+        return streams
 
     def delete(self, name: str = PROJECT) -> None:
         self.cluster.remove(PROJECTS, name)
@@ -157,7 +168,7 @@ async def test_a_new_environment_has_its_streams_within_a_second(engine: NatsSer
             return {*streams.names, history_stream(ORGANISATION)} <= await names(engine)
 
         await until("its streams", there, within=1)
-        await until("nothing to do", lambda: operator.streams.queue.idle)
+        await until("nothing to do", operator.idle)
         pod = await engine.pod(streams)
         await pod.jetstream().publish(streams.event("orders", "run1"), b"x")
         admin = await engine.environment(streams)
@@ -167,11 +178,160 @@ async def test_a_new_environment_has_its_streams_within_a_second(engine: NatsSer
         await admin.close()
 
 
+async def accounts(operator: Operator) -> set[str]:
+    """What the engine has besides the system's and the platform's account."""
+    assert operator.connection.client is not None
+    assert operator.trust is not None
+    fixed = {operator.trust.account.public_key, operator.trust.system.public_key}
+    return set(await list_accounts(operator.connection.client)) - fixed
+
+
+async def test_an_environment_to_which_no_pod_connects_has_an_account_and_no_streams(
+    engine: NatsServer,
+) -> None:
+    async with Operator(engine).at_work() as operator:
+        await until("connected", lambda: operator.connection.client)
+        streams = operator.deploy(has_events=False)
+        await until("its account", operator.idle)
+        await operator.streams.survey()
+        assert await accounts(operator) == {engine.trust.environment_account(streams)}
+        assert await names(engine) == {history_stream(ORGANISATION)}
+        assert operator.idle(), "nothing is made twice"
+        survey = operator.streams.survey_result
+        assert survey.missing == 0
+        assert (survey.environments[SECRET].queued, survey.environments[SECRET].oldest) == (0, None)
+
+
+async def test_the_first_pod_that_connects_gets_the_streams_at_once(engine: NatsServer) -> None:
+    async with Operator(engine).at_work() as operator:
+        await until("connected", lambda: operator.connection.client)
+        streams = operator.deploy(has_events=False)
+        await until("its account", operator.idle)
+        pod = await engine.pod(streams, name=streams.environment)
+
+        async def accepted() -> bool:
+            try:
+                await pod.jetstream().publish(streams.event("orders", "run1"), b"x")
+            except NoStreamResponseError:
+                return False
+            return True
+
+        await until("its queue", accepted)
+        # What accepts events has all that an accepted event may need.
+        assert set(streams.names) <= await names(engine)
+        await pod.close()
+
+
+async def test_a_pod_that_connected_while_no_operator_was_there_gets_streams_when_there_is_one(
+    engine: NatsServer,
+) -> None:
+    async with Operator(engine).at_work() as operator:
+        await until("connected", lambda: operator.connection.client)
+        streams = operator.deploy(has_events=False)
+        await until("its account", operator.idle)
+    pod = await engine.pod(streams, name=streams.environment)
+    async with Operator(engine).at_work() as successor:
+        assert successor.deploy(has_events=False) == streams
+
+        async def there() -> bool:
+            return set(streams.names) <= await names(engine)
+
+        await until("its streams", there)
+    await pod.close()
+
+
+async def test_the_api_gets_streams_for_what_it_publishes_and_other_clients_get_none(
+    engine: NatsServer,
+) -> None:
+    async with Operator(engine).at_work() as operator:
+        await until("connected", lambda: operator.connection.client)
+        backed_up, published = (operator.deploy(name, has_events=False) for name in ("one", "two"))
+        await until("the accounts", operator.idle)
+        # Credentials for a backup are for each account, and a backup must not make all streams.
+        backup = await engine.environment(backed_up, name="NATS CLI Version 0.5.1")
+        api = await engine.environment(published, name=API_CLIENT)
+
+        async def there() -> bool:
+            return set(published.names) <= await names(engine)
+
+        await until("the API's", there)
+        await operator.streams.survey()
+        await until("nothing to do", operator.idle)
+        assert await names(engine) == {*published.names, history_stream(ORGANISATION)}
+        await backup.close()
+        await api.close()
+
+
+async def test_the_first_event_by_rest_is_stored_although_no_pod_ever_connected(engine: NatsServer) -> None:
+    async with Operator(engine).at_work() as operator, engines(engine) as api:
+        await until("connected", lambda: operator.connection.client)
+        streams = operator.deploy(has_events=False)
+        await until("its account", operator.idle)
+        run = await with_streams(api.of(streams), streams, lambda: publish(api, streams))
+        assert await api.of(streams).first_at(streams.queue, streams.event("t", run)) is not None
+
+
+async def test_streams_that_exist_are_kept_whole_although_nobody_is_connected(engine: NatsServer) -> None:
+    """As those of an earlier release, which made streams for all, and those of a suspended environment."""
+    async with Operator(engine).at_work() as operator:
+        streams = operator.deploy()
+        await until("connected", lambda: operator.connection.client)
+        await until("made", operator.idle)
+        admin = await engine.environment(streams)
+        await admin.jetstream().publish(streams.event("orders", "run1"), b"x")
+        await admin.jetstream().delete_stream(streams.dead_letters)
+        await admin.close()
+    async with Operator(engine).at_work() as successor:
+        successor.deploy(has_events=False)
+
+        async def there() -> bool:
+            return set(streams.names) <= await names(engine)
+
+        await until("all of them", there)
+        await successor.streams.survey()
+        assert successor.streams.survey_result.environments[SECRET].queued == 1
+
+
+async def test_lost_accounts_of_environments_without_streams_are_given_to_the_engine_again(
+    engine: NatsServer,
+) -> None:
+    async with Operator(engine).at_work() as operator:
+        deployed = {operator.deploy(f"shop-{number}", has_events=False) for number in range(5)}
+        expected = {engine.trust.environment_account(streams) for streams in deployed}
+        await until("connected", lambda: operator.connection.client)
+        await until("the accounts", operator.idle)
+        await asyncio.to_thread(engine.kill)
+        shutil.rmtree(engine.folder / "data")
+        await until("it is away", lambda: operator.connection.client is None)
+        await asyncio.to_thread(engine.start)
+
+        async def there() -> bool:
+            return operator.connection.client is not None and await accounts(operator) == expected
+
+        await until("all accounts are back", there)
+
+
+async def test_other_limits_are_given_to_accounts_without_streams(engine: NatsServer) -> None:
+    async with Operator(engine).at_work() as operator:
+        streams = operator.deploy(has_events=False)
+        await until("connected", lambda: operator.connection.client)
+        await until("its account", operator.idle)
+        operator.streams._limits = replace(LIMITS, queue_bytes=32 << 20)
+        await operator.streams.survey()
+        await until("given", operator.idle)
+        assert operator.connection.client is not None
+        account = engine.trust.environment_account(streams)
+        claims = await account_claims_of(operator.connection.client, account)
+        assert claims is not None
+        expected = account_limits(operator.streams._limits).disk_bytes
+        assert claims["nats"]["limits"]["disk_storage"] == expected
+
+
 async def test_a_lost_volume_is_made_good_as_soon_as_the_engine_is_back(engine: NatsServer) -> None:
     async with Operator(engine).at_work() as operator:
         deployed = [operator.deploy(f"shop-{number}") for number in range(20)]
         await until("connected", lambda: operator.connection.client)
-        await until("all are made", lambda: operator.streams.queue.idle)
+        await until("all are made", operator.idle)
         await asyncio.to_thread(engine.kill)
         shutil.rmtree(engine.folder / "data")
         await until("it is away", lambda: operator.connection.client is None)
@@ -192,7 +352,7 @@ async def test_an_engine_that_is_away_is_waited_for_and_told_of(
         async with Operator(engine).at_work() as operator:
             streams = operator.deploy()
             await operator.streams.survey()
-            await until("nothing waits for it", lambda: operator.streams.queue.idle, within=1)
+            await until("nothing waits for it", operator.idle, within=1)
             await until("told", lambda: "The event engine is away" in caplog.text, within=15)
             assert operator.streams.failed == 0
             await asyncio.to_thread(engine.start)
@@ -233,13 +393,13 @@ async def test_a_stream_that_somebody_deleted_is_back_after_the_next_survey(engi
     async with Operator(engine).at_work() as operator:
         streams = operator.deploy()
         await until("connected", lambda: operator.connection.client)
-        await until("made", lambda: operator.streams.queue.idle)
+        await until("made", operator.idle)
         admin = await engine.environment(streams)
         await admin.jetstream().delete_stream(streams.later)
         await admin.jetstream().delete_consumer(streams.queue, PODS)
         await operator.streams.survey()
         assert operator.streams.survey_result.missing == 1
-        await until("made again", lambda: operator.streams.queue.idle)
+        await until("made again", operator.idle)
         assert streams.later in await names(engine)
         assert await admin.jetstream().consumer_info(streams.queue, PODS)
         await admin.close()
@@ -249,7 +409,7 @@ async def test_streams_of_a_deleted_project_go_an_hour_later_and_no_earlier(engi
     async with Operator(engine).at_work() as operator:
         gone, kept = operator.deploy("gone"), operator.deploy("kept")
         await until("connected", lambda: operator.connection.client)
-        await until("made", lambda: operator.streams.queue.idle)
+        await until("made", operator.idle)
         operator.delete("gone")
         for later in (0.0, GONE_SECONDS - 1):
             operator.now = later
@@ -266,7 +426,7 @@ async def test_streams_of_a_deleted_project_go_an_hour_later_and_no_earlier(engi
         with pytest.raises(nats.errors.Error):
             await engine.pod(gone, allow_reconnect=False)
         operator.deploy("gone")
-        await until("made again", lambda: operator.streams.queue.idle)
+        await until("made again", operator.idle)
         pod = await engine.pod(gone, allow_reconnect=False)
         await pod.jetstream().publish(gone.event("orders", "run1"), b"x")
         await pod.close()
@@ -281,7 +441,7 @@ async def test_pods_of_a_deleted_environment_cannot_keep_it_nor_stop_that_others
     async with Operator(engine).at_work() as operator:
         hostile, gone = operator.deploy("hostile"), operator.deploy("gone")
         await until("connected", lambda: operator.connection.client)
-        await until("made", lambda: operator.streams.queue.idle)
+        await until("made", operator.idle)
         pods = [await engine.pod(hostile, allow_reconnect=False) for _ in range(4)]
         # Streams without an owner, as code with all rights could leave them.
         admin = await engine.environment(gone)
@@ -305,7 +465,7 @@ async def test_a_project_that_comes_back_within_the_hour_has_its_events(engine: 
     async with Operator(engine).at_work() as operator:
         streams = operator.deploy()
         await until("connected", lambda: operator.connection.client)
-        await until("made", lambda: operator.streams.queue.idle)
+        await until("made", operator.idle)
         admin = await engine.environment(streams)
         await admin.jetstream().publish(streams.event("orders", "run1"), b"x")
         operator.delete()
@@ -326,7 +486,7 @@ async def test_nothing_is_deleted_while_the_cache_is_blind_nor_in_namespaces_of_
     async with Operator(engine).at_work() as operator:
         streams = operator.deploy()
         await until("connected", lambda: operator.connection.client)
-        await until("made", lambda: operator.streams.queue.idle)
+        await until("made", operator.idle)
     for other in (
         Operator(engine, healthy=False),
         Operator(engine, namespaces=("elsewhere",)),
@@ -344,7 +504,7 @@ async def test_a_namespace_without_its_label_keeps_its_events(engine: NatsServer
     async with Operator(engine).at_work() as operator:
         streams = operator.deploy()
         await until("connected", lambda: operator.connection.client)
-        await until("made", lambda: operator.streams.queue.idle)
+        await until("made", operator.idle)
         operator.cluster.put(NAMESPACES, namespace(organisation=None))
         for later in (0.0, 2 * GONE_SECONDS):
             operator.now = later
@@ -360,7 +520,7 @@ async def test_streams_of_others_in_the_account_are_never_touched(
     async with Operator(engine).at_work() as operator:
         await until("connected", lambda: operator.connection.client)
         streams = EventStreams(ORGANISATION, operator.deploy().environment)
-        await until("made", lambda: operator.streams.queue.idle)
+        await until("made", operator.idle)
         async with Operator(engine, release="another").at_work() as another:
             another.deploy()
             await until("refused", lambda: another.streams.failed == 2)
@@ -386,7 +546,7 @@ async def test_an_id_that_another_organisation_had_before_brings_none_of_its_eve
         admin = await engine.environment(before)
         await admin.jetstream().publish(before.event("orders", "run1"), b"secret of the other")
         streams = operator.deploy()
-        await until("made", lambda: operator.streams.queue.idle)
+        await until("made", operator.idle)
         own = await engine.environment(streams)
         info = await own.jetstream().stream_info(streams.queue)
         assert info.state.messages == 0
@@ -404,7 +564,7 @@ async def test_a_pod_cannot_have_its_own_stream_taken_for_that_of_another_enviro
     async with Operator(engine).at_work() as operator:
         hostile, other = operator.deploy("hostile"), operator.deploy("other")
         await until("connected", lambda: operator.connection.client)
-        await until("made", lambda: operator.streams.queue.idle)
+        await until("made", operator.idle)
         admin = await engine.environment(hostile)
         await admin.jetstream().delete_stream(hostile.dead_letters)
         owner = StreamOwner(release="ours", organisation=ORGANISATION, namespace=NAMESPACE)
@@ -423,12 +583,12 @@ async def test_other_limits_are_given_to_environments_that_are_there(engine: Nat
     async with Operator(engine).at_work() as operator:
         streams = operator.deploy()
         await until("connected", lambda: operator.connection.client)
-        await until("made", lambda: operator.streams.queue.idle)
+        await until("made", operator.idle)
         await operator.streams.survey()
-        assert operator.streams.queue.idle, "nothing is made twice"
+        assert operator.idle(), "nothing is made twice"
         operator.streams._limits = replace(LIMITS, queue_bytes=32 << 20)
         await operator.streams.survey()
-        await until("made anew", lambda: operator.streams.queue.idle)
+        await until("made anew", operator.idle)
         admin = await engine.environment(streams)
         assert (await admin.jetstream().stream_info(streams.queue)).config.max_bytes == 32 << 20
         account = await admin.jetstream().account_info()
@@ -440,7 +600,7 @@ async def test_the_survey_counts_what_waits_and_what_is_dead(engine: NatsServer)
     async with Operator(engine).at_work() as operator:
         streams = operator.deploy()
         await until("connected", lambda: operator.connection.client)
-        await until("made", lambda: operator.streams.queue.idle)
+        await until("made", operator.idle)
         admin = await engine.environment(streams)
         jetstream = admin.jetstream()
         for number in range(3):
@@ -471,7 +631,7 @@ async def test_more_streams_than_fit_one_answer_are_all_seen(engine: NatsServer)
         for number in range(130):
             operator.deploy(f"shop-{number}")
         await until("connected", lambda: operator.connection.client)
-        await until("all are made", lambda: operator.streams.queue.idle, within=60)
+        await until("all are made", operator.idle, within=60)
         await operator.streams.survey()
         assert operator.streams.survey_result.streams == 4 * 130 + 1
         assert operator.streams.survey_result.missing == 0

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nats.errors
 import pytest
 
 import nats
@@ -108,7 +109,22 @@ def streams_in(engine: NatsServer) -> set[str]:
     return asyncio.run(names())
 
 
-def test_a_deployed_environment_gets_credentials_that_its_pods_mount_and_streams(
+def streams_for_a_pod(engine: NatsServer, streams: EventStreams) -> None:
+    """Returns once the environment has its streams, after a pod has connected as those do whose code has events."""
+
+    async def connect() -> bool:
+        try:
+            pod = await engine.pod(streams, name=streams.environment, allow_reconnect=False)
+        except nats.errors.Error:
+            return False
+        await pod.close()
+        return True
+
+    eventually("a pod is let in", lambda: asyncio.run(connect()), within=60)
+    eventually("its streams", lambda: set(streams.names) <= streams_in(engine))
+
+
+def test_a_deployed_environment_gets_credentials_that_its_pods_mount_and_streams_for_code_with_events(
     with_engine: tuple[NamespacedKubectl, RunningOperator], engine: NatsServer
 ) -> None:
     acting, _ = with_engine
@@ -121,9 +137,10 @@ def test_a_deployed_environment_gets_credentials_that_its_pods_mount_and_streams
     ]
     assert volume["secret"]["secretName"] == secret["metadata"]["name"]
     environment = secret["metadata"]["labels"]["tieline.dev/environment-id"]
-    names = set(streams_of(acting, environment).names)
-    eventually("its streams", lambda: names <= streams_in(engine), within=5)
-    assert any(name.startswith("history_") for name in streams_in(engine))
+    streams = streams_of(acting, environment)
+    eventually("the history", lambda: history_stream(streams.organisation) in streams_in(engine))
+    assert not set(streams.names) & streams_in(engine)
+    streams_for_a_pod(engine, streams)
     for name in ("tieline-engine-config", "tieline-engine-api"):
         assert acting.get("secret", name)["data"]
 
@@ -177,7 +194,7 @@ def test_an_administrator_gets_credentials_for_each_account_for_a_backup(
     acting.apply("Project", "saved", project_spec())
     environment = credentials(acting, "saved")["metadata"]["labels"]["tieline.dev/environment-id"]
     streams = streams_of(acting, environment)
-    eventually("its streams", lambda: set(streams.names) <= streams_in(engine))
+    streams_for_a_pod(engine, streams)
     start = "from tieline_operator.command import main; raise SystemExit(main())"
     arguments = ["engine-credentials", "--directory", str(tmp_path / "credentials")]
     done = subprocess.run(
@@ -217,7 +234,7 @@ def test_a_dead_letter_is_seen_in_metrics_and_in_the_status_of_the_project(
     acting.apply("Project", "failing", project_spec())
     environment = credentials(acting, "failing")["metadata"]["labels"]["tieline.dev/environment-id"]
     streams = streams_of(acting, environment)
-    eventually("its streams", lambda: set(streams.names) <= streams_in(engine))
+    streams_for_a_pod(engine, streams)
 
     async def bury() -> None:
         client = await engine.environment(streams)
@@ -256,9 +273,7 @@ def test_an_engine_that_is_away_delays_no_deploy(
     finally:
         engine.start()
     environment = secret["metadata"]["labels"]["tieline.dev/environment-id"]
-    eventually(
-        "its streams", lambda: set(streams_of(acting, environment).names) <= streams_in(engine), within=60
-    )
+    streams_for_a_pod(engine, streams_of(acting, environment))
     assert "tieline_operator_engine_connected 1.0" in operator.metrics()
 
 
