@@ -22,7 +22,7 @@ from tieline.server import wiring
 from tieline.server.applications import health_application, webhook_application
 from tieline.server.code_loader import Tasks, load
 from tieline.server.event_runs import EventRuns, EventTasks
-from tieline.server.event_server import event_server
+from tieline.server.event_server import EventServer, event_server
 from tieline.server.scheduled_runs import ScheduledRuns
 from tieline.server.settings import Settings
 from tieline.server.webhook_runs import Runner
@@ -134,7 +134,8 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
         gauges = {**wiring.gauges_of(runner, exporter), **events.gauges()}
         health_server = await _listen(
             health_application(
-                ready=lambda: _not_ready(runner, configuration), metrics=lambda: runner.counts.text(gauges)
+                ready=lambda: _not_ready(runner, configuration, events),
+                metrics=lambda: runner.counts.text(gauges),
             ),
             host=settings.host,
             port=settings.health_port,
@@ -212,11 +213,13 @@ async def _until_stopped(stop: asyncio.Event, feed: "asyncio.Task[None] | None")
         task.result()
 
 
-def _not_ready(runner: Runner, configuration: Configuration) -> str | None:
+def _not_ready(runner: Runner, configuration: Configuration, events: EventServer) -> str | None:
     if runner.leaving.closed:
         return "stopping"
     if not configuration.obtained:
         return "waiting for the configuration from the API"
+    if events.waits_for_streams:
+        return "waiting for the environment's streams in the event engine"
     return None
 
 

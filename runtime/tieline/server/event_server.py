@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from tieline.errors import ConfigurationError
+from tieline.events.deferred import DeferredQueue
 from tieline.events.history import HistoryWriter
 from tieline.events.memory import MemoryQueue
 from tieline.events.publisher import Publisher
@@ -17,11 +18,11 @@ from tieline_common.cancellation import cancel_and_wait
 from tieline_protocol.event_streams import EventStreams
 
 if TYPE_CHECKING:
-    from tieline.events.engine.connection import EngineConnection
+    from tieline.events.engine.new_streams import NewStreams
     from tieline.events.engine.queue import EngineQueue
 
 _FLUSH_SECONDS = 3.0
-_SETTINGS_SECONDS = 2.0
+_FIRST_SETTINGS_SECONDS, _SETTINGS_SECONDS = 0.1, 2.0
 
 
 @dataclass
@@ -31,47 +32,70 @@ class EventServer:
     tasks: Tasks
     queue: EventQueue
     version: str = ""
-    connection: "EngineConnection | None" = None
+    load_engine: "Callable[[], tuple[EngineQueue, NewStreams]] | None" = None
+    """Loads the client of the event engine; None where there is no engine. The queue is a DeferredQueue then."""
 
     def __post_init__(self) -> None:
         self.history = HistoryWriter(self.queue.add_history)
         self.publisher = Publisher(self.queue, self.tasks.events, history=self.history, version=self.version)
         self.runs: EventRuns | None = None
+        self._engine: EngineQueue | None = None
+        self._streams: NewStreams | None = None
+        self._loaded = asyncio.Event()
         self._connecting: asyncio.Task[None] | None = None
+        self._awaiting: asyncio.Task[None] | None = None
         self._delivering: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None
 
     @property
-    def _engine_queue(self) -> "EngineQueue | None":
-        """The queue where it is that of the engine: then there is a connection."""
-        return cast("EngineQueue", self.queue) if self.connection is not None else None
+    def waits_for_streams(self) -> bool:
+        """Whether the pod's code has events, and the engine is about to have the streams for them."""
+        return self._streams is not None and self.tasks.has_events and not self._streams.over.is_set()
 
     def connect(self, *, keeps_inputs: Callable[[], bool] = lambda: False) -> None:
         """Begin to connect, and to write the run history.
 
         A pod connects only where its code has events, or once inputs are kept: they may be run again. A connection
-        takes some 10 MiB.
+        takes some 10 MiB, and the engine's client 3 MiB.
         """
-        if self.connection is not None:
-            self._connecting = asyncio.create_task(self._connect(self.connection, keeps_inputs))
+        if self.load_engine is not None:
+            if self.tasks.has_events:
+                self._load(self.load_engine)
+            self._connecting = asyncio.create_task(self._connect(self.load_engine, keeps_inputs))
         self._writing = asyncio.create_task(self.history.run())
 
-    async def _connect(self, connection: "EngineConnection", keeps_inputs: Callable[[], bool]) -> None:
-        while not (self.tasks.has_events or keeps_inputs()):  # noqa: ASYNC110  (the configuration tells nobody)
-            await asyncio.sleep(_SETTINGS_SECONDS)
-        await connection.run()
+    async def _connect(
+        self,
+        load: "Callable[[], tuple[EngineQueue, NewStreams]]",
+        keeps_inputs: Callable[[], bool],
+    ) -> None:
+        pause = _FIRST_SETTINGS_SECONDS
+        while not (self._engine or keeps_inputs()):  # the configuration tells nobody
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _SETTINGS_SECONDS)
+        await (self._engine or self._load(load)).connection.run()
+
+    def _load(self, load: "Callable[[], tuple[EngineQueue, NewStreams]]") -> "EngineQueue":
+        self._engine, self._streams = load()
+        cast("DeferredQueue", self.queue).open(self._engine)
+        self._awaiting = asyncio.create_task(self._streams.wait())
+        self._loaded.set()
+        return self._engine
 
     def start(self, runs: EventRuns, *, capacity: int) -> None:
         """Begin to run events, ``capacity`` at once. Of every code there may be runs that are to be run again."""
         self.runs = runs
-        if (engine := self._engine_queue) is not None:
-            engine.keys.wanted = self.tasks.has_events
-            delivering = engine.run(runs.run, capacity=capacity, cancel=runs.cancel)
+        if self.load_engine is not None:
+            self._delivering = asyncio.create_task(self._deliver(runs, capacity))
         elif isinstance(self.queue, MemoryQueue):
-            delivering = self.queue.run(runs.run, capacity=capacity)
-        else:
-            return
-        self._delivering = asyncio.create_task(delivering)
+            self._delivering = asyncio.create_task(self.queue.run(runs.run, capacity=capacity))
+
+    async def _deliver(self, runs: EventRuns, capacity: int) -> None:
+        await self._loaded.wait()
+        engine, streams = cast("EngineQueue", self._engine), cast("NewStreams", self._streams)
+        await streams.over.wait()
+        engine.keys.wanted = self.tasks.has_events
+        await engine.run(runs.run, capacity=capacity, cancel=runs.cancel)
 
     async def stop(self) -> None:
         """Begin with no more events."""
@@ -79,8 +103,8 @@ class EventServer:
 
     async def drain(self, seconds: float) -> None:
         """Wait for those under way, for ``seconds`` at most; what is not done then comes again."""
-        if (queue := self._engine_queue) is not None:
-            await queue.drain(seconds)
+        if self._engine is not None:
+            await self._engine.drain(seconds)
         elif isinstance(self.queue, MemoryQueue):
             await self.queue.drain(seconds)
 
@@ -88,18 +112,17 @@ class EventServer:
         """Write the rest of the run history, and disconnect."""
         if self._writing is not None:
             await self.history.flush(_FLUSH_SECONDS)
-        await cancel_and_wait(self._writing)
-        await cancel_and_wait(self._connecting)
-        if self.connection is not None:
-            await self.connection.close()
+        await cancel_and_wait(self._writing, self._connecting, self._awaiting)
+        if self._engine is not None:
+            await self._engine.connection.close()
         if isinstance(self.queue, MemoryQueue):
             self.queue.close()
 
     def gauges(self) -> dict[str, tuple[str, Callable[[], float]]]:
         """What ``/metrics`` tells of events."""
-        queue, runs = self._engine_queue, self.runs
-        if queue is None:
+        if self.load_engine is None:
             return {}
+        runs = self.runs
         dropped = {
             "tieline_run_records_dropped_total": (
                 "Records of the run history that were not written, since the event engine was away for long.",
@@ -110,16 +133,19 @@ class EventServer:
             return dropped
         return {
             **dropped,
-            "tieline_events_active": ("Events that this pod holds.", lambda: queue.in_flight),
+            "tieline_events_active": (
+                "Events that this pod holds.",
+                lambda: self._engine.in_flight if self._engine else 0,
+            ),
             "tieline_events_redelivered_total": (
                 "Events that came again since a pod did not end them.",
-                lambda: queue.leases.redelivered,
+                lambda: self._engine.leases.redelivered if self._engine else 0,
             ),
             "tieline_events_retried_total": ("Failed attempts that are tried again.", lambda: runs.retries),
             "tieline_events_dead_total": ("Events that became dead letters.", lambda: runs.dead),
             "tieline_engine_connected": (
                 "Whether the pod is connected to the event engine.",
-                lambda: float(queue.connection.connected.is_set()),
+                lambda: float(self._engine is not None and self._engine.connection.connected.is_set()),
             ),
         }
 
@@ -127,20 +153,23 @@ class EventServer:
 def event_server(settings: Settings, tasks: Tasks) -> EventServer:
     """With the engine in a pod that has one, and with memory on one's own desk."""
     if settings.engine_urls:
-        # NATS' client takes a tenth of a start: pods without an event engine do without it.
-        from tieline.events.engine.connection import EngineConnection  # noqa: PLC0415
-        from tieline.events.engine.queue import EngineQueue  # noqa: PLC0415
-
-        streams = EventStreams(settings.organisation_id, settings.environment_id)
-        connection = EngineConnection(
-            urls=settings.engine_urls, credentials_file=settings.engine_credentials_file, streams=streams
-        )
-        return EventServer(
-            tasks, EngineQueue(connection, lease=settings.event_lease), settings.version, connection
-        )
+        return EventServer(tasks, DeferredQueue(), settings.version, lambda: _loaded_engine(settings))
     if settings.connections_file is not None or settings.api_url is None:
         return EventServer(tasks, _desk_queue(settings, tasks), settings.version)
     return EventServer(tasks, NoEvents(), settings.version)
+
+
+def _loaded_engine(settings: Settings) -> "tuple[EngineQueue, NewStreams]":
+    # NATS' client takes a tenth of a start, and 3 MiB: pods that do not use the event engine do without it.
+    from tieline.events.engine.connection import EngineConnection  # noqa: PLC0415
+    from tieline.events.engine.new_streams import NewStreams  # noqa: PLC0415
+    from tieline.events.engine.queue import EngineQueue  # noqa: PLC0415
+
+    streams = EventStreams(settings.organisation_id, settings.environment_id)
+    connection = EngineConnection(
+        urls=settings.engine_urls, credentials_file=settings.engine_credentials_file, streams=streams
+    )
+    return EngineQueue(connection, lease=settings.event_lease), NewStreams(connection)
 
 
 def _desk_queue(settings: Settings, tasks: Tasks) -> MemoryQueue:

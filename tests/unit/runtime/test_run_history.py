@@ -10,14 +10,12 @@ import pytest
 
 from tests.unit.api.runs.run_records import record
 from tieline.configuration.snapshot import parse
-from tieline.events.engine.connection import EngineConnection
-from tieline.events.engine.queue import EngineQueue
 from tieline.events.history import HistoryWriter
 from tieline.events.queue import EventsUnavailableError, NoEvents
 from tieline.server.code_loader import Tasks
-from tieline.server.event_server import EventServer
+from tieline.server.event_server import EventServer, event_server
 from tieline.server.run_history import due_of, schedule_input
-from tieline_protocol.event_streams import EventStreams
+from tieline.server.settings import Settings
 from tieline_protocol.run_records import RunRecord, decode
 
 MIB = 1024 * 1024
@@ -45,11 +43,17 @@ async def test_while_the_engine_is_away_inputs_and_then_records_are_given_up() -
     assert history.dropped == 10
 
 
-def test_what_was_given_up_is_in_the_metrics() -> None:
-    connection = EngineConnection(
-        urls=[], credentials_file=Path("none"), streams=EventStreams("organisation", "environment")
+def test_what_was_given_up_is_in_the_metrics(tmp_path: Path) -> None:
+    settings = Settings.from_environment(
+        {
+            "TIELINE_ENGINE_URL": "nats://127.0.0.1:1",
+            "TIELINE_ENGINE_CREDENTIALS_FILE": str(tmp_path / "none"),
+            "TIELINE_CONNECTIONS_FILE": str(tmp_path / "none"),
+            "TIELINE_ORGANISATION_ID": "organisation",
+            "TIELINE_ENVIRONMENT_ID": "environment",
+        }
     )
-    server = EventServer(Tasks(), EngineQueue(connection), connection=connection)
+    server = event_server(settings, Tasks())
     server.history.dropped = 3
     _, read = server.gauges()["tieline_run_records_dropped_total"]
     assert read() == 3
