@@ -64,6 +64,7 @@ from tieline_api.store.credential_secrets import CachingSecretClient, Credential
 from tieline_api.store.expiry_gc import ExpiredCredentialCollector
 from tieline_api.store.project_files import ProjectFiles
 from tieline_api.store.secret_gc import SecretCollector
+from tieline_api.store.stored_documents import make_documents
 from tieline_api.store.writer import Writer
 from tieline_api.traces.backends import make_traces
 from tieline_api.use_cases.status_overlay import evict_deleted
@@ -124,6 +125,7 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         environment_calls=EnvironmentCalls(),
         engine=engine,
         environments=environments,
+        documents=make_documents(kube, engine),
         waiting_limits=WaitingLimits(environments),
         histories=histories,
         run_reader=run_reader,

@@ -24,6 +24,7 @@ from tieline_api.runs.reading import RunReader
 from tieline_api.settings import Settings
 from tieline_api.store.connector_results import ConnectorResults
 from tieline_api.store.credential_secrets import CredentialStore
+from tieline_api.store.documents import Documents
 from tieline_api.store.project_files import ProjectFiles
 from tieline_api.store.secret_gc import SecretCollector
 from tieline_api.store.writer import Writer
@@ -73,9 +74,11 @@ class Dependencies:
     environment_calls: EnvironmentCalls
     """For requests to the webhooks of environments."""
     engine: Engine
-    """The platform's account: run histories and spans."""
+    """The platform's account: run histories, spans, state and schedules."""
     environments: EnvironmentEngines
     """The accounts of environments: their events, steps and dead letters."""
+    documents: Documents
+    """What integrations keep between runs."""
     waiting_limits: WaitingLimits
     histories: Followers
     """Read the run histories from the engine into this replica's index."""

@@ -3,12 +3,15 @@
     GET, PUT, DELETE  schedules/{key}                    how far a schedule is
     GET, PUT, DELETE  state/{key}                        the state of the environment's own activation
     GET, PUT, DELETE  users/{externalId}/state/{key}     the state of a user's activation
+    GET               state?prefix=…                     the keys of a state, and users/{externalId}/state
     GET               users?after=…&limit=…              the users with an activation, page by page
 
 A PUT has ``{"value": …}`` and, where it is to be a compare-and-swap, the ``version`` that must be there (null:
-nothing may be). As with all of the internal endpoint, the pod's token says which environment it is.
+nothing may be). ``expires`` are the seconds after which the value is deleted. As with all of the internal endpoint, the
+pod's token says which environment it is.
 """
 
+import math
 import re
 from itertools import islice
 from typing import Any
@@ -30,42 +33,52 @@ from tieline_api.internal.environment import (
     endpoint,
     workload_environment,
 )
-from tieline_api.store.documents import DocumentKey, DocumentLimits, Documents
-from tieline_core.identity.ids import object_id
-from tieline_core.identity.names import schedules_name, state_name
-from tieline_core.identity.owner_references import owner_reference
+from tieline_api.store.documents import (
+    MAX_EXPIRY_SECONDS,
+    DocumentKey,
+    DocumentScope,
+    check_key,
+)
+from tieline_api.store.state_scopes import schedules_scope, state_scope
+from tieline_core.identity.ids import format_time
+from tieline_core.objects import ObjectView
 
-SCHEDULES = DocumentLimits(keys=120, value_bytes=64 * 1024, total_bytes=768 * 1024, forgets=True)
-STATE = DocumentLimits(keys=64, value_bytes=16 * 1024, total_bytes=72 * 1024)
-"""The total allows for the version of each value, so that authors may keep 64 KiB."""
 MOST_USERS = 500
-_BODY_LIMIT = 128 * 1024
-_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_BODY_LIMIT = 1024 * 1024
+_SCHEDULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _ENVIRONMENT = "/internal/v1/environment"
 
 
 def add_documents(app: web.Application, platform: Dependencies) -> None:
     """Adds the endpoints."""
-    documents = Documents(platform.kube)
+    documents = platform.documents
 
     async def get(request: web.Request, _platform: Dependencies) -> web.Response:
         found = await documents.get(await _document_key(request, platform))
         if found is None:
             raise errors.ApiError(404, "no_value", f'Nothing is kept under "{request.match_info["key"]}"')
-        return _json({"value": found.value, "version": found.version})
+        answer = {"value": orjson.Fragment(found.text), "version": found.version}
+        if found.expires_at is not None:
+            answer["expiresAt"] = format_time(found.expires_at)
+        return _json(answer)
 
     async def put(request: web.Request, _platform: Dependencies) -> web.Response:
         where = await _document_key(request, platform)
         body = await _body(request)
         if "value" not in body:
             raise errors.invalid("value", "is required")
-        version = await documents.put(where, body["value"], **_condition(body))
+        version = await documents.put(where, body["value"], expires=_expires(body), **_condition(body))
         return _json({"version": version})
 
     async def delete(request: web.Request, _platform: Dependencies) -> web.Response:
         where = await _document_key(request, platform)
         await documents.delete(where, **_condition(await _body(request)))
         return web.Response(status=204)
+
+    async def keys(request: web.Request, _platform: Dependencies) -> web.Response:
+        found = await documents.keys(await _scope(request, platform))
+        prefix = request.query.get("prefix", "")
+        return _json({"keys": [key for key in found if key.startswith(prefix)]})
 
     def served(operation: str, respond: Respond) -> Handler:
         return endpoint(operation, respond, platform)
@@ -78,39 +91,49 @@ def add_documents(app: web.Application, platform: Dependencies) -> None:
         app.router.add_get(_ENVIRONMENT + path, served(f"internalGet{name}", get), allow_head=False)
         app.router.add_put(_ENVIRONMENT + path, served(f"internalPut{name}", put))
         app.router.add_delete(_ENVIRONMENT + path, served(f"internalDelete{name}", delete))
+    for path, name in (("/state", "StateKeys"), ("/users/{external_id}/state", "UserStateKeys")):
+        app.router.add_get(_ENVIRONMENT + path, served(f"internal{name}", keys), allow_head=False)
     app.router.add_get(f"{_ENVIRONMENT}/users", served("internalUsers", _users), allow_head=False)
 
 
 async def _document_key(request: web.Request, platform: Dependencies) -> DocumentKey:
     """Where the document is: always within the pod's own environment. ApiError 401, 403, 404, 422 or 429."""
-    namespace, workload = await authenticated_workload(request, platform)
-    platform.rates.hit(Caller(username=request[USER], uid=request[ACCOUNT_UID]))
-    _, project, environment = workload_environment(request, platform, namespace, workload)
-    document = request.match_info["key"]
-    if not _KEY.fullmatch(document):
+    scope, key = await _scope(request, platform), request.match_info["key"]
+    if not _is_schedule(request):
+        check_key(key)
+    elif not _SCHEDULE.fullmatch(key):
         raise errors.invalid(
             "key", "must be 1 to 100 letters, digits, '-', '_' or '.', not starting with a mark"
         )
+    return scope.document(key)
+
+
+async def _scope(request: web.Request, platform: Dependencies) -> DocumentScope:
+    namespace, workload = await authenticated_workload(request, platform)
+    platform.rates.hit(Caller(username=request[USER], uid=request[ACCOUNT_UID]))
+    organisation, project, environment = workload_environment(request, platform, namespace, workload)
     account = {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
         "name": workload,
         "uid": request[ACCOUNT_UID],
     }
+    place = (organisation.id, project, environment, workload)
+    if _is_schedule(request):
+        return schedules_scope(*place, account=account)
     external_id = request.match_info.get("external_id")
+    activation: ObjectView | None = None
     if external_id is not None:
-        found = platform.world.user_activation(
+        activation = platform.world.user_activation(
             namespace, project["metadata"]["name"], environment, external_id
         )
-        if found is None:
+        if activation is None:
             raise errors.not_found("activation of the user", external_id)
-        name, owner = state_name(workload, object_id(found)), owner_reference(found)
-        return DocumentKey(namespace=namespace, name=name, owner=owner, key=document, bounds=STATE)
-    if request.path.startswith(f"{_ENVIRONMENT}/schedules/"):
-        name, bounds = schedules_name(workload), SCHEDULES
-    else:
-        name, bounds = state_name(workload, None), STATE
-    return DocumentKey(namespace=namespace, name=name, owner=account, key=document, bounds=bounds)
+    return state_scope(*place, account=account, activation=activation)
+
+
+def _is_schedule(request: web.Request) -> bool:
+    return request.path.startswith(f"{_ENVIRONMENT}/schedules/")
 
 
 async def _body(request: web.Request) -> dict[str, Any]:
@@ -126,6 +149,22 @@ def _condition(body: dict[str, Any]) -> dict[str, Any]:
     if version is not None and not isinstance(version, str):
         raise errors.invalid("version", "must be a text, or null where nothing may be there")
     return {"anyway": "version" not in body, "expected": version}
+
+
+def _expires(body: dict[str, Any]) -> int | None:
+    """Whole seconds, rounded up: the engine tells no smaller ones."""
+    expires = body.get("expires")
+    if expires is None:
+        return None
+    if (
+        not isinstance(expires, int | float)
+        or isinstance(expires, bool)
+        or not 0 < expires <= MAX_EXPIRY_SECONDS
+    ):
+        raise errors.invalid(
+            "expires", f"must be a number of seconds above 0, at most {MAX_EXPIRY_SECONDS:,}"
+        )
+    return math.ceil(expires)
 
 
 async def _users(request: web.Request, platform: Dependencies) -> web.Response:

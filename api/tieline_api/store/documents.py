@@ -1,186 +1,127 @@
-"""Small JSON documents that pods keep: keys of a ConfigMap, each changed by compare-and-swap.
+"""JSON values that integrations keep between runs, each changed by compare-and-swap: what all stores of them share."""
 
-A ConfigMap belongs to (and goes with) what its documents are about: the ServiceAccount of an environment, or a
-user's Activation. The API keeps no copy: each reading asks Kubernetes, so that replicas never disagree.
-"""
-
-import asyncio
-import secrets
-from collections.abc import Mapping
+import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
+from typing import Any, Protocol
 
 import orjson
 
 from tieline_api import errors
-from tieline_api.store.field_managers import MANAGER
-from tieline_common.backoff import jitter
-from tieline_core.identity.ids import format_time
-from tieline_core.identity.names import STATE_LABEL
-from tieline_core.identity.owner_references import controller_of, is_owned
-from tieline_core.kubernetes import AlreadyExists, Conflict, Kube, NotFound
-from tieline_core.kubernetes.reading import find
-from tieline_core.kubernetes.resources import CONFIG_MAPS, PROJECTS
+from tieline_core.engine.state_streams import StatePlace
 from tieline_core.objects import ObjectView
 
-_TRIES = 8
-_PAUSE = 0.03
-_LOCKS = 64
+MAX_KEY_BYTES = 512
+MAX_EXPIRY_SECONDS = 10 * 366 * 24 * 3600
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentLimits:
-    """What one ConfigMap may hold."""
+    """What one place may hold."""
 
     keys: int
     value_bytes: int
     total_bytes: int
+    """Of all values of a ConfigMap. The engine bounds what an organisation has in all."""
     forgets: bool = False
     """Whether the document that was written longest ago makes room for one too many."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class DocumentKey:
-    """A document's ConfigMap and key."""
+class DocumentScope:
+    """Where documents with keys of their own are: an activation's state, or an environment's schedules."""
 
+    place: StatePlace
+    """In the event engine."""
     namespace: str
     name: str
+    """The ConfigMap that has them where there is no event engine, and had them in earlier releases."""
     owner: ObjectView
     """The owner reference of the ConfigMap."""
-    key: str
     bounds: DocumentLimits
+
+    def document(self, key: str) -> "DocumentKey":
+        """One of them."""
+        return DocumentKey(
+            place=self.place,
+            namespace=self.namespace,
+            name=self.name,
+            owner=self.owner,
+            bounds=self.bounds,
+            key=key,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentKey(DocumentScope):
+    """A document's place and key."""
+
+    key: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
     """A value and its version."""
 
-    value: Any
+    text: bytes
+    """The value as JSON."""
     version: str
+    written_at: datetime | None = None
+    expires_at: datetime | None = None
+
+    @property
+    def value(self) -> Any:
+        """The value."""
+        return orjson.loads(self.text)
 
 
-class Documents:
-    """Reads and writes them."""
-
-    def __init__(self, kube: Kube) -> None:
-        self._kube = kube
-        # Those of one replica take turns at a ConfigMap, and so rarely have to look at it again.
-        self._locks = [asyncio.Lock() for _ in range(_LOCKS)]
+class Documents(Protocol):
+    """Reads and writes them. All of it raises ApiError, 503 where the store is away."""
 
     async def get(self, ref: DocumentKey) -> Document | None:
         """The document, if there is one."""
-        return _document(await self._config_map(ref), ref.key)
 
-    async def put(self, ref: DocumentKey, value: Any, *, anyway: bool, expected: str | None) -> str:
+    async def put(
+        self, ref: DocumentKey, value: Any, *, anyway: bool, expected: str | None, expires: int | None = None
+    ) -> str:
         """Write ``value``, if what is there has the version ``expected`` (None: is nothing), or ``anyway``.
 
-        Returns the new version. ApiError 409 when it has another one, 413 and 422 for what is out of bounds.
+        It is deleted after ``expires`` seconds. ``value`` is what orjson writes, ``orjson.Fragment`` included.
+        Returns the new version. ApiError 409 when there is another one, 413 and 422 for what is out of bounds.
         """
-        size = len(orjson.dumps(value))
-        if size > ref.bounds.value_bytes:
-            raise errors.too_large(f'The value of "{ref.key}"', limit=ref.bounds.value_bytes)
-        version = secrets.token_hex(8)
-        text = orjson.dumps(
-            {"version": version, "at": format_time(datetime.now(UTC)), "value": value}
-        ).decode()
-        await self._change(ref, text, anyway=anyway, expected=expected)
-        return version
 
     async def delete(self, ref: DocumentKey, *, anyway: bool, expected: str | None) -> None:
         """Forget a document, by the same rules."""
-        await self._change(ref, None, anyway=anyway, expected=expected)
 
-    async def _change(
-        self, ref: DocumentKey, text: str | None, *, anyway: bool, expected: str | None
-    ) -> None:
-        """Other documents of the ConfigMap may change at the same time: then it is looked at again."""
-        async with self._locks[hash((ref.namespace, ref.name)) % _LOCKS]:
-            for number in range(1, _TRIES + 1):
-                there = await self._config_map(ref)
-                document = _document(there, ref.key)
-                if not anyway and expected != (document.version if document else None):
-                    raise errors.conflict("It has another version: read it again, and decide anew")
-                if text is None and document is None:
-                    return
-                try:
-                    await self._write(ref, there, text)
-                except (AlreadyExists, Conflict, NotFound):
-                    await asyncio.sleep(jitter(_PAUSE * number, 0.0, 1.0))
-                    continue
-                return
-        raise errors.unavailable("Too many change this at once: try again in a moment")
-
-    async def _write(self, ref: DocumentKey, there: ObjectView | None, text: str | None) -> None:
-        if there is None:
-            if text is not None:
-                await self._kube.create(CONFIG_MAPS, _config_map(ref, text), field_manager=MANAGER)
-            return
-        changed: dict[str, str | None] = {ref.key: text}
-        if text is not None:
-            changed |= dict.fromkeys(_forgotten(ref, there, text))
-        metadata: dict[str, Any] = {"resourceVersion": there["metadata"]["resourceVersion"]}
-        if not is_owned(there, ref.owner["uid"]):
-            # After a restore the Project holds it, until the environment's new ServiceAccount does.
-            metadata["ownerReferences"] = [dict(ref.owner)]
-        patch = {"metadata": metadata, "data": changed}
-        await self._kube.patch(CONFIG_MAPS, ref.name, ref.namespace, patch, field_manager=MANAGER)
-
-    async def _config_map(self, ref: DocumentKey) -> ObjectView | None:
-        found = await find(self._kube, CONFIG_MAPS, ref.name, ref.namespace)
-        if found is None:
-            return None
-        controller = controller_of(found)
-        restored = controller is None or controller.get("kind") == PROJECTS.kind
-        if STATE_LABEL not in (found["metadata"].get("labels") or {}) or not restored:
-            raise errors.conflict(f"A ConfigMap {ref.name} that is not Tieline's is in the way: rename it")
-        return found
+    async def keys(self, scope: DocumentScope) -> list[str]:
+        """The keys of all documents of a scope, in order."""
 
 
-def _config_map(ref: DocumentKey, text: str) -> dict[str, Any]:
-    return {
-        "apiVersion": CONFIG_MAPS.api_version,
-        "kind": CONFIG_MAPS.kind,
-        "metadata": {
-            "name": ref.name,
-            "namespace": ref.namespace,
-            "labels": {STATE_LABEL: "true"},
-            "ownerReferences": [dict(ref.owner)],
-        },
-        "data": {ref.key: text},
-    }
-
-
-def _document(config_map: ObjectView | None, key: str) -> Document | None:
-    found = _parsed((config_map or {}).get("data") or {}, key)
-    return Document(value=found.get("value"), version=str(found.get("version"))) if found else None
-
-
-def _parsed(data: Mapping[str, str], key: str) -> dict[str, Any]:
-    """A key's document; empty for what is none."""
-    try:
-        found = orjson.loads(data.get(key, ""))
-    except orjson.JSONDecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _forgotten(ref: DocumentKey, there: ObjectView, text: str) -> list[str]:
-    """The keys that make room for ``text``; ApiError 422 when there is none."""
-    bounds = ref.bounds
-    data = {key: value for key, value in (there.get("data") or {}).items() if key != ref.key}
-    oldest_first = sorted(data, key=lambda key: str(_parsed(data, key).get("at")))
-    forgotten: list[str] = []
-    while (
-        len(data) + 1 > bounds.keys
-        or sum(len(value.encode()) for value in data.values()) + len(text.encode()) > bounds.total_bytes
+def check_key(key: str) -> str:
+    """The key of a value of state, if it may be one. ApiError 422."""
+    size = len(key.encode("utf-8", "surrogatepass"))
+    parts = key.split("/")
+    if (
+        not 1 <= size <= MAX_KEY_BYTES
+        or _CONTROL.search(key)
+        or not key.isprintable()
+        or any(part in ("", ".", "..") for part in parts)
     ):
-        if not bounds.forgets or not oldest_first:
-            raise errors.invalid(
-                "value",
-                f"there is no room for it: at most {bounds.keys} values and {bounds.total_bytes:,} bytes in all are "
-                "kept; delete some first",
-            )
-        forgotten.append(oldest_first.pop(0))
-        del data[forgotten[-1]]
-    return forgotten
+        raise errors.invalid(
+            "key",
+            f"must be printable text of 1 to {MAX_KEY_BYTES} bytes, whose parts between slashes are not empty, "
+            '"." or ".."',
+        )
+    return key
+
+
+def check_size(ref: DocumentKey, text: bytes) -> None:
+    """ApiError 413 for a value that is too large."""
+    if len(text) > ref.bounds.value_bytes:
+        raise errors.too_large(f'The value of "{ref.key}"', limit=ref.bounds.value_bytes)
+
+
+def changed() -> errors.ApiError:
+    """409: there is another version than the expected one."""
+    return errors.conflict("It has another version: read it again, and decide anew")

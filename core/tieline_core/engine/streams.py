@@ -15,7 +15,7 @@ from tieline_core.engine.claims import AccountLimits
 from tieline_protocol.event_streams import LEASE_SECONDS, MAX_BYTES, PODS, EventStreams, history_stream
 
 _DUPLICATES = timedelta(minutes=2)
-_NO_DUPLICATES = timedelta(seconds=1)
+NO_DUPLICATES = timedelta(seconds=1)
 """Where nothing is deduplicated: JetStream keeps ids in memory for this long, beyond all limits of an account."""
 _MAX_ACK_PENDING = 10_000
 _METADATA = "tieline.dev/"
@@ -32,7 +32,8 @@ _LATER_MARGIN = 4
 
 @dataclass(frozen=True, kw_only=True)
 class StreamLimits:
-    """What streams may take. At its bytes a queue refuses events, and a history drops its oldest records."""
+    """What streams may take. At its bytes a queue refuses events, a store of state refuses values, and a
+    history drops its oldest records."""
 
     queue_bytes: int = 256 << 20
     """Of the events that an environment has queued."""
@@ -46,6 +47,10 @@ class StreamLimits:
     history_bytes: int = 256 << 20
     """Of the run history of an organisation."""
     history_age: timedelta = timedelta(days=30)
+    state_bytes: int = 256 << 20
+    """Of the state of all integrations of an organisation; a full one refuses what is new."""
+    schedules_bytes: int = 64 << 20
+    """Of the records of an organisation's schedules."""
     replicas: int = 1
     lease: timedelta = timedelta(seconds=LEASE_SECONDS)
     """After this long without a sign of life, a pod's events are handed to another one."""
@@ -125,7 +130,7 @@ def environment_streams(streams: EventStreams, limits: StreamLimits) -> Sequence
             discard=DiscardPolicy.NEW,
             max_msgs_per_subject=1,
             max_bytes=limits.runs_bytes,
-            duplicate_window=_NO_DUPLICATES.total_seconds(),
+            duplicate_window=NO_DUPLICATES.total_seconds(),
             allow_msg_ttl=True,
         ),
         StreamConfig(
@@ -135,7 +140,7 @@ def environment_streams(streams: EventStreams, limits: StreamLimits) -> Sequence
             discard=DiscardPolicy.NEW,
             max_msgs_per_subject=1,
             max_bytes=limits.dead_letters_bytes,
-            duplicate_window=_NO_DUPLICATES.total_seconds(),
+            duplicate_window=NO_DUPLICATES.total_seconds(),
             max_age=limits.dead_letters_age.total_seconds(),
         ),
     )
@@ -150,7 +155,7 @@ def history_streams(organisation: str, limits: StreamLimits) -> Sequence[StreamC
             retention=RetentionPolicy.LIMITS,
             discard=DiscardPolicy.OLD,
             max_bytes=limits.history_bytes,
-            duplicate_window=_NO_DUPLICATES.total_seconds(),
+            duplicate_window=NO_DUPLICATES.total_seconds(),
             max_age=limits.history_age.total_seconds(),
         ),
     )
@@ -183,7 +188,7 @@ async def ensure_environment(
     # The queue comes last: what accepts events has where their retries, steps and dead letters go.
     for config in reversed(environment_streams(streams, limits)):
         numbered = config.retention is RetentionPolicy.WORK_QUEUE
-        first = await _first_number(jetstream, str(config.name)) if numbered else None
+        first = await first_number(jetstream, str(config.name)) if numbered else None
         await ensure_stream(jetstream, replace(config, first_seq=first), limits, owner, settings=settings)
     await jetstream.add_consumer(streams.queue, _consumer(streams.queue_subjects[0], limits))
     await jetstream.add_consumer(streams.later, _consumer(streams.later_subjects[0], limits))
@@ -243,13 +248,13 @@ async def ensure_stream(
             raise ForeignStreamError(f"The stream {config.name} belongs to another installation") from None
         if owner and before and before.organisation != owner.organisation:
             await jetstream.delete_stream(str(config.name))
-            fresh = await _first_number(jetstream, str(config.name)) if wanted.first_seq else None
+            fresh = await first_number(jetstream, str(config.name)) if wanted.first_seq else None
             await jetstream.add_stream(replace(wanted, first_seq=fresh))
             return
         await jetstream.update_stream(wanted)
 
 
-async def _first_number(jetstream: JetStreamContext, stream: str) -> int | None:
+async def first_number(jetstream: JetStreamContext, stream: str) -> int | None:
     """The number of a stream's first message, which no message of an earlier stream of this name had.
 
     Pods acknowledge by number, also what they got before a volume was lost or a stream was deleted.

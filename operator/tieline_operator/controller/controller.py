@@ -26,7 +26,13 @@ from tieline_operator.reconcilers.connections import ConnectionReconciler, Token
 from tieline_operator.reconcilers.connector_imports import DescriptionImports
 from tieline_operator.reconcilers.connectors import ConnectorReconciler
 from tieline_operator.reconcilers.notification.channels import ChannelReconciler
-from tieline_operator.reconcilers.notification.deliveries import NO_DELIVERIES, NO_RUNS, Deliveries, Runs
+from tieline_operator.reconcilers.notification.deliveries import (
+    NO_DELIVERIES,
+    NO_RUNS,
+    Deliveries,
+    Runs,
+    Schedules,
+)
 from tieline_operator.reconcilers.notification.reconciler import NotificationReconciler
 from tieline_operator.reconcilers.project.files import ProjectFiles
 from tieline_operator.reconcilers.project.reconciler import NO_ENGINE, Engine, ProjectReconciler
@@ -53,13 +59,14 @@ def reconcilers(
     engine: Engine = NO_ENGINE,
     deliveries: Deliveries = NO_DELIVERIES,
     runs: Runs = NO_RUNS,
+    schedules: Schedules | None = None,
 ) -> Mapping[str, Reconcile]:
     """One reconciler a kind.
 
     ``token_problems`` returns why a connection's provider cannot be asked for tokens; ``imported`` is called with the
     outcome of each import. ``checker`` checks variables. ``enqueue`` reconciles an object again once a slow check of
     variables or files is done. ``engine`` signs credentials for the event engine. ``deliveries`` delivers
-    notifications, and ``runs`` knows what becomes of runs.
+    notifications, ``runs`` knows what becomes of runs, and ``schedules`` how far schedules are.
     """
     checker = checker or VariablesChecker()
     imports = DescriptionImports(ended=imported)
@@ -76,7 +83,7 @@ def reconcilers(
         r.CONNECTOR_VERSIONS.kind: connectors.reconcile_version,
         r.CREDENTIAL_GRANTS.kind: credential_grants.reconcile,
         r.NOTIFICATION_CHANNELS.kind: ChannelReconciler(config.egress, deliveries).reconcile,
-        r.NOTIFICATIONS.kind: NotificationReconciler(deliveries, runs).reconcile,
+        r.NOTIFICATIONS.kind: NotificationReconciler(deliveries, runs, schedules).reconcile,
     }
 
 

@@ -42,6 +42,7 @@ from tieline_operator.engine.connection import account_client
 from tieline_operator.engine.service import EngineService
 from tieline_operator.metrics import Metrics
 from tieline_operator.notifications.run_counts import RunHistoryCounts
+from tieline_operator.notifications.schedule_records import ScheduleRecords
 from tieline_operator.notifications.service import NotificationService
 from tieline_operator.queues.workqueue import WorkQueue
 from tieline_operator.reconcilers.notification.deliveries import NO_RUNS
@@ -88,6 +89,7 @@ class Manager:
             else None
         )
         counts = _run_counts(config, self.cache, self._engine) if self._engine else None
+        schedules = _schedule_records(config, self.cache, self._engine) if self._engine else None
         self._notifications = NotificationService(
             kube,
             self.cache,
@@ -96,6 +98,7 @@ class Manager:
             enqueue=self._enqueue,
             leads=lambda: self._remaining_lease() > 0,
             counts=counts,
+            schedules=schedules,
         )
         self._controller = Controller(
             self.cache,
@@ -111,6 +114,7 @@ class Manager:
                 engine=self._engine or NO_ENGINE,
                 deliveries=self._notifications.dispatcher,
                 runs=counts or NO_RUNS,
+                schedules=schedules,
             ),
         )
         self.queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=config.workers)
@@ -302,6 +306,14 @@ def _run_counts(config: Config, cache: ClusterCache, engine: EngineService) -> R
     return RunHistoryCounts(
         cache,
         trust=lambda: engine.trust,
+        open_account=lambda signer: account_client(config.engine_url, signer),
+    )
+
+
+def _schedule_records(config: Config, cache: ClusterCache, engine: EngineService) -> ScheduleRecords:
+    return ScheduleRecords(
+        cache,
+        signer=lambda: engine.signer,
         open_account=lambda signer: account_client(config.engine_url, signer),
     )
 

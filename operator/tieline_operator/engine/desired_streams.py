@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from tieline_core.engine.accounts import StreamFacts
+from tieline_core.engine.state_streams import state_stream_names
 from tieline_core.engine.streams import StreamOwner
 from tieline_core.identity.ids import environment_id, object_id
 from tieline_core.identity.names import ENVIRONMENT_ID_LABEL
@@ -18,11 +19,11 @@ from tieline_protocol.event_streams import EventStreams, environment_of, history
 
 
 class StreamKey(NamedTuple):
-    """Streams that are made together: an environment's, or the run history of an organisation."""
+    """Streams that are made together: an environment's, or those of an organisation."""
 
     namespace: str
     secret: str = ""
-    """The name of the Secret with the environment's credentials; empty for the run history."""
+    """The name of the Secret with the environment's credentials; empty for the organisation's streams."""
 
 
 def stream_keys(listers: Listers) -> Iterator[StreamKey]:
@@ -67,6 +68,11 @@ def environment_by_name(stream: str) -> EventStreams | None:
     return None
 
 
+def organisation_stream_names(organisation: str) -> tuple[str, ...]:
+    """The streams of an organisation in the platform's account: its run history, state and schedules."""
+    return history_stream(organisation), *state_stream_names(organisation)
+
+
 class KnownStreams:
     """Tells streams of environments and organisations that exist from those of which nothing is left.
 
@@ -76,7 +82,9 @@ class KnownStreams:
     def __init__(self, listers: Listers) -> None:
         labels = {one["metadata"]["name"]: labelled_id(one) for one in listers[NAMESPACES].list()}
         self._unlabelled = {name for name, identifier in labels.items() if identifier is None}
-        self._histories = {history_stream(one) for one in labels.values() if one is not None}
+        self._of_organisations = {
+            name for one in labels.values() if one is not None for name in organisation_stream_names(one)
+        }
         self._environments: dict[str, set[str | None]] = {}
         for project in listers[PROJECTS].list():
             for identifier in _environment_ids(project):
@@ -87,8 +95,8 @@ class KnownStreams:
         owner: StreamOwner | None = stream.owner
         if owner is None:
             return True
-        if stream.name == history_stream(owner.organisation):
-            return stream.name in self._histories or owner.namespace in self._unlabelled
+        if stream.name in organisation_stream_names(owner.organisation):
+            return stream.name in self._of_organisations or owner.namespace in self._unlabelled
         return self._has(owner.organisation, environment_of(stream.name))
 
     def has_environment(self, streams: EventStreams) -> bool:

@@ -18,6 +18,7 @@ from tieline_operator.engine.connection import EngineConnection, account_client
 from tieline_operator.engine.key_manager import KeyManager
 from tieline_operator.engine.metrics import EngineCollector
 from tieline_operator.engine.queue_levels import QueueLevel, QueueLevels
+from tieline_operator.engine.state_sweep import StateSweep
 from tieline_operator.engine.stream_reconciler import StreamReconciler, Survey
 from tieline_operator.metrics import Metrics
 
@@ -70,6 +71,12 @@ class EngineService:
             self._system_users,
             self._on_connected,
             client_connected=self._streams.client_connected,
+        )
+        self._sweep = StateSweep(
+            cache,
+            signer=lambda: self._keys.signer,
+            open_account=lambda signer: account_client(config.engine_url, signer),
+            healthy=lambda: not cache.dead(config.watch_timeout),
         )
         self._cache = cache
         self._levels = QueueLevels()
@@ -133,6 +140,7 @@ class EngineService:
                 ("keys", self._keys.run()),
                 ("connection", self._connection.run()),
                 ("surveys", self._survey()),
+                ("state sweep", self._sweep.run()),
             )
         ]
 

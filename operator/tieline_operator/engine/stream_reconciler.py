@@ -25,6 +25,7 @@ from tieline_core.engine.accounts import (
     list_streams,
     push_account,
 )
+from tieline_core.engine.state_streams import ensure_state, state_streams
 from tieline_core.engine.streams import (
     ForeignStreamError,
     StreamLimits,
@@ -44,6 +45,7 @@ from tieline_operator.engine.desired_streams import (
     environment_by_name,
     environments,
     organisation_of,
+    organisation_stream_names,
     stream_keys,
     streams_of,
 )
@@ -51,7 +53,7 @@ from tieline_operator.engine.keys import EngineKeys
 from tieline_operator.engine.stream_demand import StreamDemand
 from tieline_operator.queues.clock import Clock
 from tieline_operator.queues.workqueue import WorkQueue
-from tieline_protocol.event_streams import EventStreams, history_stream
+from tieline_protocol.event_streams import EventStreams
 
 logger = logging.getLogger(__name__)
 
@@ -175,9 +177,11 @@ class StreamReconciler:
         owner = StreamOwner(release=keys.release, organisation=organisation, namespace=key.namespace)
         limits = self._limits
         if not key.secret:
-            settings = _history_settings(organisation, limits)
+            settings = _organisation_settings(organisation, limits)
             async with self._open(keys.signer) as client:
-                await ensure_history(_jetstream(client, keys), organisation, limits, owner, settings=settings)
+                jetstream = _jetstream(client, keys)
+                await ensure_history(jetstream, organisation, limits, owner, settings=settings)
+                await ensure_state(jetstream, organisation, limits, owner, settings=settings)
         elif (streams := streams_of(self._listers, key)) is not None:
             account = keys.signer.of_environment(streams)
             jwt = keys.environment_jwt(streams, limits, key.namespace, datetime.now(UTC))
@@ -256,8 +260,8 @@ class StreamReconciler:
             elif key.secret:
                 continue
             else:
-                names, consumed, right = (history_stream(organisation),), (), True
-                settings = _history_settings(organisation, self._limits)
+                names, consumed, right = organisation_stream_names(organisation), (), True
+                settings = _organisation_settings(organisation, self._limits)
             lost = [name for name in names if name not in ours]
             missing += len(lost)
             if (
@@ -384,8 +388,9 @@ def _is_ours(stream: StreamFacts, keys: EngineKeys) -> bool:
     return stream.account == signer.account
 
 
-def _history_settings(organisation: str, limits: StreamLimits) -> str:
-    return fingerprint(history_streams(organisation, limits), limits)
+def _organisation_settings(organisation: str, limits: StreamLimits) -> str:
+    configs = (*history_streams(organisation, limits), *state_streams(organisation, limits))
+    return fingerprint(configs, limits)
 
 
 def _jetstream(client: Client, keys: EngineKeys) -> JetStreamContext:

@@ -14,6 +14,7 @@ from tieline_operator.notifications import slack, smtp, webhook
 from tieline_operator.notifications.dispatcher import Dispatcher
 from tieline_operator.notifications.errors import DeliveryError
 from tieline_operator.notifications.run_counts import RunHistoryCounts
+from tieline_operator.notifications.schedule_records import ScheduleRecords
 from tieline_operator.reconcilers.notification.messages import Message
 from tieline_protocol.egress import Egress
 
@@ -31,10 +32,11 @@ class NotificationService:
         enqueue: Callable[[Key], None],
         leads: Callable[[], bool],
         counts: RunHistoryCounts | None = None,
+        schedules: ScheduleRecords | None = None,
     ) -> None:
-        """``counts`` are kept while this replica leads."""
-        self._counts = counts
-        self._counting: asyncio.Task[None] | None = None
+        """``counts`` and ``schedules`` are kept while this replica leads."""
+        self._polled = [one for one in (counts, schedules) if one is not None]
+        self._polling: list[asyncio.Task[None]] = []
         self._egress = egress
         self._session: aiohttp.ClientSession | None = None
         self.dispatcher = Dispatcher(
@@ -48,14 +50,15 @@ class NotificationService:
             connector=self._egress.connector(), cookie_jar=aiohttp.DummyCookieJar()
         )
         self.dispatcher.start()
-        if self._counts:
-            self._counting = asyncio.create_task(self._counts.run(), name="count runs")
+        self._polling = [
+            asyncio.create_task(one.run(), name=f"poll {type(one).__name__}") for one in self._polled
+        ]
 
     async def stop(self) -> None:
         """Ends the deliveries, and closes the connections."""
-        if self._counting:
-            self._counting.cancel()
-            await asyncio.gather(self._counting, return_exceptions=True)
+        for polling in self._polling:
+            polling.cancel()
+        await asyncio.gather(*self._polling, return_exceptions=True)
         await self.dispatcher.stop()
         if self._session:
             await self._session.close()

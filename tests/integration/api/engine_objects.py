@@ -11,6 +11,7 @@ from nats.aio.client import Client as Nats
 from nats.aio.msg import Msg
 
 from tests.harness.processes.nats_server import NatsServer
+from tieline_core.engine.state_streams import ensure_state
 from tieline_core.engine.streams import StreamLimits, ensure_history
 from tieline_protocol.event_streams import PODS, EventStreams
 from tieline_protocol.run_records import RunRecord, encode
@@ -60,6 +61,15 @@ def make_streams(
 
     with_engine(engine, make)
     return streams
+
+
+def make_state_streams(engine: NatsServer, organisation: str, limits: StreamLimits = LIMITS) -> None:
+    """The streams of an organisation's state and schedules, as the operator makes them."""
+
+    async def make(client: Nats) -> None:
+        await ensure_state(client.jetstream(), organisation, limits)
+
+    with_engine(engine, make)
 
 
 def report(engine: NatsServer, organisation: str, environment: str, *records: RunRecord) -> None:

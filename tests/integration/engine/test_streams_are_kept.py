@@ -31,7 +31,7 @@ from tieline_core.identity.names import ENVIRONMENT_ID_LABEL
 from tieline_core.kubernetes import Change
 from tieline_core.kubernetes.resources import ENGINE_SECRETS, NAMESPACES, PROJECTS
 from tieline_operator.engine.connection import EngineConnection, account_client
-from tieline_operator.engine.desired_streams import StreamKey
+from tieline_operator.engine.desired_streams import StreamKey, organisation_stream_names
 from tieline_operator.engine.keys import EngineKeys
 from tieline_operator.engine.stream_reconciler import GONE_SECONDS, StreamReconciler
 from tieline_protocol.event_streams import API_CLIENT, PODS, EventStreams, history_stream
@@ -165,7 +165,7 @@ async def test_a_new_environment_has_its_streams_within_a_second(engine: NatsSer
         streams = operator.deploy()
 
         async def there() -> bool:
-            return {*streams.names, history_stream(ORGANISATION)} <= await names(engine)
+            return {*streams.names, *organisation_stream_names(ORGANISATION)} <= await names(engine)
 
         await until("its streams", there, within=1)
         await until("nothing to do", operator.idle)
@@ -418,7 +418,7 @@ async def test_streams_of_a_deleted_project_go_an_hour_later_and_no_earlier(engi
         operator.now = GONE_SECONDS
         await operator.streams.survey()
         left = await names(engine)
-        assert left == {*kept.names, history_stream(ORGANISATION)}
+        assert left == {*kept.names, *organisation_stream_names(ORGANISATION)}
         accounts = await list_accounts(operator.connection.client)
         assert engine.trust.environment_account(kept) in accounts
         assert engine.trust.environment_account(gone) not in accounts
@@ -455,7 +455,7 @@ async def test_pods_of_a_deleted_environment_cannot_keep_it_nor_stop_that_others
         for later in (0.0, GONE_SECONDS):
             operator.now = later
             await operator.streams.survey()
-        assert await names(engine) == {history_stream(ORGANISATION)}
+        assert await names(engine) == set(organisation_stream_names(ORGANISATION))
         accounts = await list_accounts(operator.connection.client)
         assert set(accounts) == {engine.trust.account.public_key, engine.trust.system.public_key}
         await until("they are cut off", lambda: not any(pod.is_connected for pod in pods))
@@ -509,7 +509,7 @@ async def test_a_namespace_without_its_label_keeps_its_events(engine: NatsServer
         for later in (0.0, 2 * GONE_SECONDS):
             operator.now = later
             await operator.streams.survey()
-        assert {*streams.names, history_stream(ORGANISATION)} <= await names(engine)
+        assert {*streams.names, *organisation_stream_names(ORGANISATION)} <= await names(engine)
 
 
 async def test_streams_of_others_in_the_account_are_never_touched(

@@ -29,7 +29,13 @@ from tieline_operator.controller.controller import Controller, reconcilers
 from tieline_operator.engine.queue_levels import QueueLevel
 from tieline_operator.metrics import Metrics
 from tieline_operator.reconcilers.connections import TokenProblems
-from tieline_operator.reconcilers.notification.deliveries import NO_DELIVERIES, NO_RUNS, Deliveries, Runs
+from tieline_operator.reconcilers.notification.deliveries import (
+    NO_DELIVERIES,
+    NO_RUNS,
+    Deliveries,
+    Runs,
+    Schedules,
+)
 from tieline_operator.reconcilers.project.files import ProjectFiles
 
 CONFIG = Config(runtime_image="runtime:1", api_url="http://api", versions_kept=2)
@@ -80,6 +86,7 @@ class ReconcileLoop:
         engine_signer: AccountSigner | None = None,
         deliveries: Deliveries = NO_DELIVERIES,
         runs: Runs = NO_RUNS,
+        schedules: Schedules | None = None,
     ) -> None:
         self.world = world
         self.now: datetime = NOW
@@ -99,6 +106,7 @@ class ReconcileLoop:
                 engine=self,
                 deliveries=deliveries,
                 runs=runs,
+                schedules=schedules,
             ),
             now=lambda: self.now,
         )

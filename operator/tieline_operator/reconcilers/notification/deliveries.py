@@ -45,6 +45,13 @@ class Runs(Protocol):
         """Of an environment; None while nothing is known."""
 
 
+class Schedules(Protocol):
+    """Knows what pods have written down about schedules."""
+
+    def records(self, namespace: str, environment_id: str) -> Mapping[str, bytes] | None:
+        """The records of an environment as JSON, by the names of its schedules; None while nothing is known."""
+
+
 class _None:
     def deliver(self, owner: Key, messages: Sequence[Message], *, known: Collection[str]) -> None:
         pass

@@ -25,11 +25,17 @@ from tieline_operator.apply.plan import Key, Object, Outcome, Plan, PlannedEvent
 from tieline_operator.cache.cluster_cache import ClusterCache
 from tieline_operator.cache.indexers import joined, key_of, ref
 from tieline_operator.cache.organisations import organisation
-from tieline_operator.reconcilers.notification.deliveries import NO_DELIVERIES, NO_RUNS, Deliveries, Runs
+from tieline_operator.reconcilers.notification.deliveries import (
+    NO_DELIVERIES,
+    NO_RUNS,
+    Deliveries,
+    Runs,
+    Schedules,
+)
 from tieline_operator.reconcilers.notification.detection import ObservedTarget, detect
 from tieline_operator.reconcilers.notification.incidents import Followed, follow, message_ids
 from tieline_operator.reconcilers.notification.messages import REASONS, Message, Place, message_of
-from tieline_operator.reconcilers.notification.schedules import missed_schedules
+from tieline_operator.reconcilers.notification.schedules import missed_schedules, records_in
 from tieline_operator.reconcilers.references import not_found
 from tieline_operator.reconcilers.uniqueness import id_conflict
 
@@ -57,6 +63,8 @@ class NotificationReconciler:
 
     deliveries: Deliveries = NO_DELIVERIES
     runs: Runs = NO_RUNS
+    schedules: Schedules | None = None
+    """None where there is no event engine: then records are in ConfigMaps."""
 
     async def reconcile(self, cache: ClusterCache, obj: Object, now: datetime) -> Plan:
         """Observes the Notification, plans, and has delivered what is due."""
@@ -96,8 +104,24 @@ class NotificationReconciler:
             status=status,
             connections=_connections(cache, project, environment),
             runs=self.runs.counts(project.namespace, environment_id(project.id, environment)),
-            missed=await _missed(cache, project.namespace, status, now) if with_schedules else None,
+            missed=await self._missed(cache, project, status, now) if with_schedules else None,
         )
+
+    async def _missed(
+        self, cache: ClusterCache, project: Project, status: EnvironmentStatus, now: datetime
+    ) -> Mapping[str, datetime] | None:
+        """The schedules of an environment that did not run when they were due. One that is stopped misses none."""
+        stopped = status.status in (EnvironmentState.SUSPENDED, EnvironmentState.DRAFT)
+        if stopped or status.workload is None or status.deployed_at is None:
+            return {}
+        # With an event engine only what was not carried over to it yet is in a ConfigMap.
+        records = await _records(cache, project.namespace, status.workload)
+        if self.schedules is not None:
+            known = self.schedules.records(project.namespace, environment_id(project.id, status.name))
+            if known is None:
+                return None
+            records |= known
+        return missed_schedules(records, deployed_at=status.deployed_at, now=now)
 
 
 def followed_incidents(observed: ObservedNotification, now: datetime) -> Followed:
@@ -207,20 +231,14 @@ def _over(incident: Incident) -> str:
     return f"Over: {incident.message}"
 
 
-async def _missed(
-    cache: ClusterCache, namespace: str, status: EnvironmentStatus, now: datetime
-) -> Mapping[str, datetime]:
-    """The schedules of an environment that did not run when they were due. One that is stopped misses none."""
-    stopped = status.status in (EnvironmentState.SUSPENDED, EnvironmentState.DRAFT)
-    if stopped or status.workload is None or status.deployed_at is None:
-        return {}
-    name = schedules_name(status.workload)
+async def _records(cache: ClusterCache, namespace: str, workload: str) -> dict[str, str | bytes]:
+    """The records of schedules that are in a ConfigMap."""
+    name = schedules_name(workload)
     # Its contents are in no cache; most environments have none.
     if cache[CONFIG_MAPS].get(namespace, name) is None:
         return {}
     found = await cache.config_map(namespace, name)
-    documents = (found or {}).get("data") or {}
-    return missed_schedules(documents, deployed_at=status.deployed_at, now=now)
+    return records_in((found or {}).get("data") or {})
 
 
 def _connections(cache: ClusterCache, project: Project, environment: str) -> Sequence[Object]:

@@ -5,6 +5,7 @@ stay as they are.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,30 +16,39 @@ from tieline_protocol.cron import CronError, parse_cron
 
 GRACE = timedelta(minutes=5)
 """How late a run may begin until its schedule counts as missed."""
-_MAX_SCHEDULES = 120
+MAX_SCHEDULES = 120
 _MAX_TEXT = 256
 
 
 def missed_schedules(
-    documents: Mapping[str, str], *, deployed_at: datetime, now: datetime
+    records: Mapping[str, str | bytes], *, deployed_at: datetime, now: datetime
 ) -> dict[str, datetime]:
     """The schedules that should have begun, with the first time that was missed.
 
-    ``documents`` are the data of the ConfigMap in which pods keep how far schedules are. Users' code runs beside what
-    writes it, so what cannot be read is left out.
+    ``records`` are what pods have written, as JSON. Users' code runs beside what writes it, so what cannot be read is
+    left out.
     """
     missed = {}
-    for name, text in sorted(documents.items())[:_MAX_SCHEDULES]:
+    for name, text in sorted(records.items())[:MAX_SCHEDULES]:
         due = _due(text, deployed_at)
         if due is not None and due + GRACE < now:
             missed[name] = due
     return missed
 
 
-def _due(text: str, deployed_at: datetime) -> datetime | None:
+def records_in(config_map: Mapping[str, str]) -> dict[str, str | bytes]:
+    """The records in the data of a ConfigMap, where an environment without an event engine has them."""
+    records: dict[str, str | bytes] = {}
+    for name, text in config_map.items():
+        with suppress(KeyError, TypeError, ValueError):
+            records[name] = orjson.dumps(orjson.loads(text)["value"])
+    return records
+
+
+def _due(text: str | bytes, deployed_at: datetime) -> datetime | None:
     """When a schedule is due next; None where a pod works on it, and where nothing can be said."""
     try:
-        value: Any = orjson.loads(text)["value"]
+        value: Any = orjson.loads(text)
         settled = _moment(value["settled"])
         sweep = value.get("sweep")
         if settled < deployed_at:

@@ -1,27 +1,32 @@
 """What pods keep between runs: documents with compare-and-swap, each environment's and each user's own."""
 
-import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from tests.harness.cluster.kubectl import Kubectl, Organisation
+from tests.harness.processes.nats_server import NatsServer
+from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Answer, Client
+from tests.integration.api.engine_objects import make_state_streams
 from tests.integration.api.objects import activate, make_template
 from tests.integration.api.pods import ENVIRONMENT, account_token
-from tieline_core.identity.names import schedules_name, state_name, workload_name
+from tieline_api.store.state_scopes import SCHEDULES, STATE
 
 pytestmark = pytest.mark.cluster
 
 
+@pytest.fixture(scope="module", autouse=True)
+def state_streams(engine: NatsServer, org: Organisation) -> None:
+    """The organisation's place in the event engine."""
+    make_state_streams(engine, org.id)
+
+
 def _send(client: Client, token: str | None, method: str, path: str, body: Any = None) -> Answer:
     return Client(client.url, token, "").at(ENVIRONMENT + path, method=method, body=body)
-
-
-def _workload(project: dict[str, Any]) -> str:
-    return workload_name(project["id"].lower(), "production")
 
 
 def test_a_value_is_kept_and_only_its_latest_version_can_be_replaced(
@@ -92,7 +97,7 @@ def test_users_and_environments_have_values_of_their_own(
     client: Client, kubectl: Kubectl, org: Organisation
 ) -> None:
     project, template = make_template(client, dynamic=True)
-    ann, activation = activate(client, project, template, "s3cr3t-ann")
+    ann, _ = activate(client, project, template, "s3cr3t-ann")
     ben, _ = activate(client, project, template, "s3cr3t-ben")
     other, _ = make_template(client)
     own, others = account_token(kubectl, org, project), account_token(kubectl, org, other)
@@ -110,72 +115,111 @@ def test_users_and_environments_have_values_of_their_own(
     assert _send(client, str(client.token), "GET", "/state/cursor").status == 401
     assert _send(client, None, "PUT", "/state/cursor", {"value": 1}).status == 401
 
-    # What is kept goes with what it is about.
-    workload = _workload(project)
-    name = state_name(workload, activation["id"])
-    owners = kubectl(
-        "get",
-        "configmap",
-        name,
-        "-o",
-        "jsonpath={.metadata.ownerReferences[*].kind}",
-        namespace=org.namespace,
-    )
-    assert owners.stdout == "Activation"
-    owners = kubectl(
-        "get",
-        "configmap",
-        state_name(workload, None),
-        "-o",
-        "jsonpath={.metadata.ownerReferences[*].kind}",
-        namespace=org.namespace,
-    )
-    assert owners.stdout == "ServiceAccount"
 
-    # A restore gives it to the project, since the ServiceAccount is made again: the next write gives it back.
-    found = json.loads(
-        kubectl("get", "project", project["id"].lower(), "-ojson", namespace=org.namespace).stdout
-    )
-    reference = {key: found["metadata"][key] for key in ("name", "uid")}
-    patch = {
-        "metadata": {
-            "ownerReferences": [
-                {"apiVersion": found["apiVersion"], "kind": "Project", "controller": True, **reference}
-            ]
-        }
-    }
-    static = state_name(workload, None)
-    kubectl("patch", "configmap", static, "--type=merge", "-p", json.dumps(patch), namespace=org.namespace)
-    assert _send(client, own, "GET", "/state/cursor").json["value"] == "static"
-    assert _send(client, own, "PUT", "/state/cursor", {"value": "again"}).status == 200
-    shown = json.loads(kubectl("get", "configmap", static, "-ojson", namespace=org.namespace).stdout)
-    assert [one["kind"] for one in shown["metadata"]["ownerReferences"]] == ["ServiceAccount"]
-
-
-def test_values_are_bounded_in_size_and_number(client: Client, kubectl: Kubectl, org: Organisation) -> None:
-    project, _ = make_template(client)
-    token = account_token(kubectl, org, project)
-    assert _send(client, token, "PUT", "/state/big", {"value": "x" * 16_000}).status == 200
-    assert _send(client, token, "PUT", "/state/big", {"value": "x" * 17_000}).status == 413
-    for number in range(4):
-        status = _send(client, token, "PUT", f"/state/big{number}", {"value": "x" * 16_000}).status
-        assert status == (200 if number < 3 else 422)
-    assert _send(client, token, "PUT", "/state/small", {"value": 1}).status == 200
-    assert _send(client, token, "PUT", "/state/a%2Fb", {"value": 1}).status == 422
-    assert _send(client, token, "PUT", "/state/small", {"value": 1, "version": 7}).status == 422
-    assert _send(client, token, "PUT", "/state/small", {}).status == 422
-
-
-def test_a_config_map_of_somebody_else_is_not_touched(
+def test_values_are_bounded_in_size_and_keys_are_checked(
     client: Client, kubectl: Kubectl, org: Organisation
 ) -> None:
     project, _ = make_template(client)
-    name = schedules_name(_workload(project))
-    kubectl("create", "configmap", name, "--from-literal=sync=mine", namespace=org.namespace)
     token = account_token(kubectl, org, project)
-    answer = _send(client, token, "PUT", "/schedules/sync", {"value": 1})
-    assert answer.status == 409
-    assert name in answer.json["message"]
+    largest = "x" * (256 * 1024 - 2)
+    assert _send(client, token, "PUT", "/state/big", {"value": largest}).status == 200
+    assert _send(client, token, "GET", "/state/big").json["value"] == largest
+    refused = _send(client, token, "PUT", "/state/big", {"value": largest + "x"})
+    assert (refused.status, refused.json["code"]) == (413, "too_large")
+    for key in ("a%2F%2Fb", "%2E%2E%2Fx", "a%00b", "x" * 513):
+        assert _send(client, token, "PUT", f"/state/{key}", {"value": 1}).fields == ["key"]
+    assert _send(client, token, "PUT", "/schedules/a%2Fb", {"value": 1}).fields == ["key"]
+    assert _send(client, token, "PUT", "/state/small", {"value": 1, "version": 7}).fields == ["version"]
+    for expires in (0, -1, "1", True, 10**12):
+        body = {"value": 1, "expires": expires}
+        assert _send(client, token, "PUT", "/state/small", body).fields == ["expires"]
+    assert _send(client, token, "PUT", "/state/small", {}).fields == ["value"]
+
+
+def test_any_text_is_a_key_and_keys_are_listed_by_prefix(
+    client: Client, kubectl: Kubectl, org: Organisation
+) -> None:
+    project, template = make_template(client, dynamic=True)
+    ann, _ = activate(client, project, template, "s3cr3t-ann")
+    token = account_token(kubectl, org, project)
+    hostile = ["*", ">", "orders/*", "orders/2.5", "orders/a b", "~own", "=2F", "größe", "a.>", "$JS.API"]
+    for number, key in enumerate(hostile):
+        assert _send(client, token, "PUT", f"/state/{quote(key, safe='')}", {"value": number}).status == 200
+    for number, key in enumerate(hostile):
+        assert _send(client, token, "GET", f"/state/{quote(key, safe='')}").json["value"] == number
+    assert _send(client, token, "GET", "/state").json == {"keys": sorted(hostile)}
+    orders = [key for key in sorted(hostile) if key.startswith("orders/")]
+    assert _send(client, token, "GET", "/state?prefix=orders%2F").json == {"keys": orders}
+    assert _send(client, token, "DELETE", f"/state/{quote('*', safe='')}").status == 204
+    assert _send(client, token, "GET", "/state").json == {"keys": sorted(set(hostile) - {"*"})}
+    users = f"/users/{quote(ann['externalId'], safe='')}/state"
+    assert _send(client, token, "GET", users).json == {"keys": []}
+
+
+def test_a_value_expires_and_a_later_one_does_not(
+    client: Client, kubectl: Kubectl, org: Organisation
+) -> None:
+    project, _ = make_template(client)
+    token = account_token(kubectl, org, project)
+    assert _send(client, token, "PUT", "/state/soon", {"value": 1, "expires": 0.5}).status == 200
+    assert _send(client, token, "PUT", "/state/kept", {"value": 1, "expires": 1}).status == 200
+    assert _send(client, token, "PUT", "/state/kept", {"value": 2}).status == 200
+    eventually("the value to expire", lambda: _send(client, token, "GET", "/state/soon").status == 404)
+    assert _send(client, token, "PUT", "/state/soon", {"value": 2, "version": None}).status == 200
+    kept = _send(client, token, "GET", "/state/kept").json
+    assert kept["value"] == 2
+    assert "expiresAt" not in kept
+    assert _send(client, token, "PUT", "/state/later", {"value": 1, "expires": 3600}).status == 200
+    assert "expiresAt" in _send(client, token, "GET", "/state/later").json
+
+
+def test_a_version_of_another_key_deletes_and_replaces_nothing(
+    client: Client, kubectl: Kubectl, org: Organisation
+) -> None:
+    project, _ = make_template(client)
+    token = account_token(kubectl, org, project)
+    one = _send(client, token, "PUT", "/state/one", {"value": 1}).json["version"]
+    _send(client, token, "PUT", "/state/two", {"value": 2})
+    for version in (one, "0" * 20, "f" * 20, "zz", "-" + "1" * 19, ""):
+        assert _send(client, token, "DELETE", "/state/two", {"version": version}).status == 409
+        assert _send(client, token, "PUT", "/state/two", {"value": 3, "version": version}).status == 409
+    assert _send(client, token, "GET", "/state/one").json["value"] == 1
+    assert _send(client, token, "GET", "/state/two").json["value"] == 2
+
+
+def test_of_too_many_schedules_the_one_that_ran_longest_ago_is_forgotten(
+    client: Client, kubectl: Kubectl, org: Organisation
+) -> None:
+    project, _ = make_template(client)
+    token = account_token(kubectl, org, project)
+    for number in range(SCHEDULES.keys):
+        assert _send(client, token, "PUT", f"/schedules/s{number}", {"value": number}).status == 200
+    assert _send(client, token, "PUT", "/schedules/s0", {"value": "again"}).status == 200
+    assert _send(client, token, "PUT", "/schedules/new", {"value": 1}).status == 200
+    assert _send(client, token, "GET", "/schedules/s0").json["value"] == "again"
+    assert _send(client, token, "GET", "/schedules/s1").status == 404
+    assert _send(client, token, "GET", "/schedules/s2").status == 200
+
+
+def test_too_many_values_are_refused_and_others_can_still_be_changed(
+    client: Client, kubectl: Kubectl, org: Organisation
+) -> None:
+    project, _ = make_template(client)
+    token = account_token(kubectl, org, project)
+
+    def keep(first: int) -> None:
+        for number in range(first, STATE.keys, 8):
+            assert _send(client, token, "PUT", f"/state/k{number}", {"value": number}).status == 200
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(keep, range(8)))
+    refused = _send(client, token, "PUT", "/state/more", {"value": 1})
+    assert (refused.status, refused.fields) == (422, ["key"])
+    assert "1,000" in refused.json["message"]
+    assert _send(client, token, "PUT", "/state/k7", {"value": 1}).status == 200
+    assert _send(client, token, "DELETE", "/state/k8").status == 204
+    assert _send(client, token, "PUT", "/state/more", {"value": 1}).status == 200
+    assert len(_send(client, token, "GET", "/state").json["keys"]) == STATE.keys
 
 
 def test_users_are_listed_page_by_page(client: Client, kubectl: Kubectl, org: Organisation) -> None:

@@ -19,7 +19,7 @@ from tieline_operator.apply.plan import Key
 from tieline_operator.metrics import Metrics
 from tieline_operator.notifications.dispatcher import Dispatcher
 from tieline_operator.notifications.errors import DeliveryError
-from tieline_operator.reconcilers.notification.deliveries import NO_RUNS, Runs
+from tieline_operator.reconcilers.notification.deliveries import NO_RUNS, Runs, Schedules
 from tieline_operator.reconcilers.notification.messages import Message
 
 SECRET = "whsec_c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0"
@@ -34,7 +34,9 @@ def signing_secret(value: str = SECRET, *, version: str = "1") -> dict[str, Any]
 class NotifiedWorld:
     """``restart`` is another leader: it has nothing but what the cluster holds."""
 
-    def __init__(self, *objects: dict[str, Any], runs: Runs = NO_RUNS) -> None:
+    def __init__(
+        self, *objects: dict[str, Any], runs: Runs = NO_RUNS, schedules: Schedules | None = None
+    ) -> None:
         there = {(one["kind"], one["metadata"]["name"]): one for one in (*standard(), *objects)}
         self.world = FakeCluster(*there.values())
         self.world.put(r.NAMESPACES, o.namespace())
@@ -45,6 +47,7 @@ class NotifiedWorld:
         self.leads = True
         self.metrics = Metrics()
         self._runs = runs
+        self._schedules = schedules
         self.loop = ReconcileLoop(self.world)
         self.restart()
 
@@ -63,7 +66,9 @@ class NotifiedWorld:
             now=lambda: self.loop.now,
         )
         self.dispatcher.start()
-        self.loop = ReconcileLoop(self.world, deliveries=self.dispatcher, runs=self._runs)
+        self.loop = ReconcileLoop(
+            self.world, deliveries=self.dispatcher, runs=self._runs, schedules=self._schedules
+        )
         self.loop.now = now
 
     async def _send(self, spec: NotificationChannelSpec, secret: str | None, message: Message) -> None:

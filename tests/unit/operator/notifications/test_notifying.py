@@ -232,8 +232,38 @@ async def test_a_missed_schedule_is_told_by_its_name() -> None:
 def test_what_pods_have_written_about_a_schedule(changes: dict[str, Any], missed: bool) -> None:
     value = {"settled": "2026-11-21T12:10:00+00:00", "times": "*/10 * * * * UTC", **changes}
     now = o.NOW + timedelta(minutes=30)
-    documents = {"nightly": json.dumps({"value": value}), "torn": "{", "odd": "[]"}
-    assert list(missed_schedules(documents, deployed_at=o.NOW, now=now)) == (["nightly"] if missed else [])
+    records = {"nightly": json.dumps(value), "torn": "{", "odd": "[]"}
+    assert list(missed_schedules(records, deployed_at=o.NOW, now=now)) == (["nightly"] if missed else [])
+
+
+class Records:
+    """What the engine has of schedules."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, bytes] | None = None
+
+    def records(self, namespace: str, environment_id: str) -> dict[str, bytes] | None:
+        return self.found
+
+
+async def test_a_missed_schedule_is_told_by_what_the_engine_has() -> None:
+    records = Records()
+    there = await running(schedules=records)
+    late = {"settled": "2026-11-21T12:10:00+00:00", "times": "*/10 * * * * UTC"}
+    schedules(there, nightly=late)
+    await there.settle(26 * 60)
+    assert there.told == [], "nothing is known until the engine has answered"
+    # What was not carried over yet counts, and what the engine has replaces it.
+    records.found = {}
+    await there.settle(60)
+    assert there.told == ["schedule_missed.started"]
+    records.found = None
+    await there.settle(600)
+    assert there.told == ["schedule_missed.started"], "not known is not over"
+    records.found = {"nightly": json.dumps({**late, "settled": "2026-11-21T12:50:00+00:00"}).encode()}
+    await there.settle(60)
+    await there.settle(RECOVERY_SECONDS)
+    assert there.told == ["schedule_missed.started", "schedule_missed.resolved"]
 
 
 async def test_a_suspended_environment_misses_nothing() -> None:

@@ -1,0 +1,126 @@
+"""Deletes state and schedules of environments and activations that are gone, from the engine."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+
+from nats.aio.client import Client
+
+from tieline_core.engine.state_reading import purge, subjects_of
+from tieline_core.engine.state_streams import (
+    OWN,
+    activation_of_subject,
+    environment_of_subject,
+    state_stream_names,
+)
+from tieline_core.engine.trust import AccountSigner
+from tieline_core.identity.ids import object_id
+from tieline_core.kubernetes.resources import ACTIVATIONS, NAMESPACES
+from tieline_operator.cache.cluster_cache import Listers
+from tieline_operator.cache.organisations import organisation
+from tieline_operator.engine.desired_streams import KnownStreams
+from tieline_protocol.event_streams import EventStreams
+
+logger = logging.getLogger(__name__)
+
+SWEEP_SECONDS = 300.0
+GRACE_SECONDS = 3600.0
+"""How long somebody must have been gone until what was kept for it is deleted."""
+_TOTAL_SECONDS = 240.0
+
+Left = tuple[str, str]
+"""A stream, and what the subjects of one environment's schedules or of one activation's state begin with."""
+
+
+class StateSweep:
+    """Sweeps now and then. How long somebody is gone is counted from when this process first found it so."""
+
+    def __init__(
+        self,
+        listers: Listers,
+        *,
+        signer: Callable[[], AccountSigner | None],
+        open_account: Callable[[AccountSigner], AbstractAsyncContextManager[Client]],
+        healthy: Callable[[], bool] = lambda: True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``signer`` is of the platform's account. While the caches are not ``healthy``, nothing is deleted."""
+        self._listers = listers
+        self._signer = signer
+        self._open = open_account
+        self._healthy = healthy
+        self._clock = clock
+        self._gone: dict[Left, float] = {}
+        self._problem = ""
+
+    async def run(self) -> None:
+        """Sweeps, for ever."""
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            await self.sweep()
+
+    async def sweep(self) -> None:
+        """Looks at all organisations, and deletes what is due."""
+        signer = self._signer()
+        if signer is None or not self._healthy():
+            return
+        try:
+            async with asyncio.timeout(_TOTAL_SECONDS), self._open(signer) as client:
+                await self._sweep(client)
+        except Exception as error:
+            problem = str(error) or type(error).__name__
+            level = logging.DEBUG if problem == self._problem else logging.WARNING
+            logger.log(level, "State of what is gone cannot be deleted, trying again: %s", problem)
+            self._problem = problem
+        else:
+            self._problem = ""
+
+    async def _sweep(self, client: Client) -> None:
+        now = self._clock()
+        found = {left async for left in self._left(client)}
+        self._gone = {left: self._gone.get(left, now) for left in found}
+        for stream, prefix in sorted(
+            left for left, since in self._gone.items() if now - since >= GRACE_SECONDS
+        ):
+            values = await purge(client, stream, f"{prefix}.>")
+            logger.info(
+                "Deleted what was kept for an environment or activation that is gone",
+                extra={"stream": stream, "values": values},
+            )
+
+    async def _left(self, client: Client) -> AsyncIterator[Left]:
+        known = _Known(self._listers)
+        for identifier in known.organisations:
+            for stream in state_stream_names(identifier):
+                prefixes = {
+                    prefix
+                    for subject in await subjects_of(client, stream)
+                    if (prefix := known.left(identifier, subject)) is not None
+                }
+                for prefix in prefixes:
+                    yield stream, prefix
+
+
+class _Known:
+    """Which environments and activations there are."""
+
+    def __init__(self, listers: Listers) -> None:
+        self._streams = KnownStreams(listers)
+        self._activations = {object_id(one) for one in listers[ACTIVATIONS].list()}
+        names = (one["metadata"]["name"] for one in listers[NAMESPACES].list())
+        claims = (organisation(listers[NAMESPACES], name) for name in names)
+        self.organisations = sorted({claim.id for claim in claims if claim and not claim.older})
+
+    def left(self, organisation: str, subject: str) -> str | None:
+        """What the subjects of all that goes with this one begin with, if nobody needs it any more."""
+        environment = environment_of_subject(subject)
+        if environment is None:
+            return None
+        if not self._streams.has_environment(EventStreams(organisation, environment)):
+            return ".".join(subject.split(".")[:3])
+        of = activation_of_subject(subject)
+        if of is None or of[1] == OWN or of[1] in self._activations:
+            return None
+        return ".".join(subject.split(".")[:4])

@@ -1,0 +1,104 @@
+"""Reads how far schedules are from the engine, once a minute, for environments that have notifications about them."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+from nats.aio.client import Client
+
+from tieline_core.engine.state_reading import values_at
+from tieline_core.engine.state_streams import StatePlace
+from tieline_core.engine.trust import AccountSigner
+from tieline_core.identity.ids import environment_id, object_id
+from tieline_core.kubernetes.resources import NAMESPACES, NOTIFICATIONS, PROJECTS
+from tieline_core.resources.notifications import NotificationEvent
+from tieline_operator.apply.plan import Object
+from tieline_operator.cache.cluster_cache import Listers
+from tieline_operator.cache.indexers import namespace_of, ref
+from tieline_operator.cache.organisations import organisation
+from tieline_operator.reconcilers.notification.schedules import MAX_SCHEDULES
+
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS = 60.0
+STALE_SECONDS = 240.0
+"""After this long without an answer of the engine, nothing is known."""
+_TOTAL_SECONDS = 45.0
+
+Environment = tuple[str, str]
+"""Namespace and id of an environment."""
+
+
+@dataclass(frozen=True)
+class _Reading:
+    at: float
+    records: Mapping[str, bytes]
+
+
+class ScheduleRecords:
+    """The ``Schedules`` of the leader."""
+
+    def __init__(
+        self,
+        listers: Listers,
+        *,
+        signer: Callable[[], AccountSigner | None],
+        open_account: Callable[[AccountSigner], AbstractAsyncContextManager[Client]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``signer`` is of the platform's account, None while it is not known."""
+        self._listers = listers
+        self._signer = signer
+        self._open = open_account
+        self._clock = clock
+        self._readings: dict[Environment, _Reading] = {}
+        self._problem = ""
+
+    def records(self, namespace: str, environment_id: str) -> Mapping[str, bytes] | None:
+        """See ``Schedules``."""
+        found = self._readings.get((namespace, environment_id))
+        return None if found is None or self._clock() - found.at > STALE_SECONDS else found.records
+
+    async def run(self) -> None:
+        """Polls, for ever."""
+        while True:
+            await self.poll()
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def poll(self) -> None:
+        """Reads the records of all environments that have notifications about missed schedules."""
+        wanted = {
+            environment: place
+            for notification in self._listers[NOTIFICATIONS].list()
+            for environment, place in self._wanted(notification)
+        }
+        self._readings = {one: reading for one, reading in self._readings.items() if one in wanted}
+        signer = self._signer()
+        if not wanted or signer is None:
+            return
+        try:
+            async with asyncio.timeout(_TOTAL_SECONDS), self._open(signer) as client:
+                for environment, place in wanted.items():
+                    records = await values_at(client, place, limit=MAX_SCHEDULES)
+                    self._readings[environment] = _Reading(self._clock(), records)
+        except Exception as error:
+            problem = str(error) or type(error).__name__
+            level = logging.DEBUG if problem == self._problem else logging.WARNING
+            logger.log(level, "Records of schedules cannot be read, trying again: %s", problem)
+            self._problem = problem
+        else:
+            self._problem = ""
+
+    def _wanted(self, notification: Object) -> list[tuple[Environment, StatePlace]]:
+        spec, namespace = notification["spec"], namespace_of(notification)
+        project = ref(notification, "projectRef")
+        found = self._listers[PROJECTS].get(namespace, project) if project else None
+        claim = organisation(self._listers[NAMESPACES], namespace)
+        events = spec.get("events") or NotificationEvent
+        if NotificationEvent.SCHEDULE_MISSED not in events or found is None or claim is None or claim.older:
+            return []
+        identifier = environment_id(object_id(found), spec["environment"])
+        return [((namespace, identifier), StatePlace.of_schedules(claim.id, identifier))]
