@@ -34,7 +34,7 @@ from tieline_operator.engine.connection import EngineConnection, account_client
 from tieline_operator.engine.desired_streams import StreamKey, organisation_stream_names
 from tieline_operator.engine.keys import EngineKeys
 from tieline_operator.engine.stream_reconciler import GONE_SECONDS, StreamReconciler
-from tieline_protocol.event_streams import API_CLIENT, PODS, EventStreams, history_stream
+from tieline_protocol.event_streams import API_CLIENT, PODS, EventStreams
 
 LIMITS = StreamLimits(queue_bytes=16 << 20, runs_bytes=16 << 20, history_bytes=16 << 20)
 PROJECT = "order-sync"
@@ -195,7 +195,7 @@ async def test_an_environment_to_which_no_pod_connects_has_an_account_and_no_str
         await until("its account", operator.idle)
         await operator.streams.survey()
         assert await accounts(operator) == {engine.trust.environment_account(streams)}
-        assert await names(engine) == {history_stream(ORGANISATION)}
+        assert await names(engine) == {*organisation_stream_names(ORGANISATION)}
         assert operator.idle(), "nothing is made twice"
         survey = operator.streams.survey_result
         assert survey.missing == 0
@@ -257,7 +257,7 @@ async def test_the_api_gets_streams_for_what_it_publishes_and_other_clients_get_
         await until("the API's", there)
         await operator.streams.survey()
         await until("nothing to do", operator.idle)
-        assert await names(engine) == {*published.names, history_stream(ORGANISATION)}
+        assert await names(engine) == {*published.names, *organisation_stream_names(ORGANISATION)}
         await backup.close()
         await api.close()
 
@@ -633,5 +633,5 @@ async def test_more_streams_than_fit_one_answer_are_all_seen(engine: NatsServer)
         await until("connected", lambda: operator.connection.client)
         await until("all are made", operator.idle, within=60)
         await operator.streams.survey()
-        assert operator.streams.survey_result.streams == 4 * 130 + 1
+        assert operator.streams.survey_result.streams == 4 * 130 + 3
         assert operator.streams.survey_result.missing == 0
