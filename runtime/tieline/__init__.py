@@ -39,6 +39,15 @@ from tieline.events.steps import StepsNotAvailableError, TooManyStepsError
 from tieline.execution.background import TooMuchBackgroundWorkError
 from tieline.http_client.session import Session
 from tieline.integration import Integration
+from tieline.patterns.bulk import BulkError, BulkResult
+from tieline.patterns.incremental import IncrementalSync
+from tieline.patterns.pagination import (
+    CursorPages,
+    LinkPages,
+    NumberedPages,
+    OffsetPages,
+    PaginationError,
+)
 from tieline.scheduling.schedules import ScheduledRun
 from tieline.state.activation_state import State, StateChangedError, StateEntry
 from tieline.state.documents import StateRefusedError, StateUnavailableError
@@ -51,8 +60,11 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Activation",
+    "BulkError",
+    "BulkResult",
     "Context",
     "CredentialError",
+    "CursorPages",
     "DynamicTemplateError",
     "EndUser",
     "Event",
@@ -60,10 +72,15 @@ __all__ = [
     "EventsUnavailableError",
     "ForeignOriginError",
     "ForeignRedirectError",
+    "IncrementalSync",
     "Integration",
     "InvalidPathError",
+    "LinkPages",
     "Log",
     "NoConnectionOfUserError",
+    "NumberedPages",
+    "OffsetPages",
+    "PaginationError",
     "Reject",
     "Request",
     "RequestTimeoutError",

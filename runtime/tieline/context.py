@@ -1,6 +1,6 @@
 """What a run is given: its log, its variables, and the way to external systems."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,9 +15,12 @@ from tieline.configuration.snapshot import Activation
 from tieline.events.publisher import Publisher
 from tieline.events.queue import NoEvents
 from tieline.events.run_events import RunEvents
-from tieline.events.steps import RunSteps
+from tieline.events.steps import RunSteps, StepsNotAvailableError
 from tieline.execution.background import BackgroundWork, Work
 from tieline.http_client.session import Session, fetch
+from tieline.patterns.bulk import BulkResult, bulk
+from tieline.patterns.incremental import IncrementalSync
+from tieline.patterns.pagination import MAX_PAGES, Pager, Pages
 from tieline.state.activation_state import State
 from tieline.state.documents import Documents, MemoryDocuments
 from tieline.telemetry.logs import Log
@@ -26,6 +29,7 @@ from tieline.variables import Variables, with_defaults
 
 V = TypeVar("V", default=Variables)
 """What describes the variables: a class that `tieline types` writes, or else Variables."""
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,3 +335,83 @@ class Context(Generic[V]):
         'GET /orders?state=open'
         """
         return await fetch(self.session(template), url, method=method, **options)
+
+    def paginate(
+        self,
+        template: str,
+        url: str = "",
+        *,
+        pages: Pages,
+        items: str = "",
+        max_pages: int = MAX_PAGES,
+        **options: Any,
+    ) -> AsyncIterator[Any]:
+        """The items of a list that comes in pages, one after the other; the next page is read when it is needed.
+
+        ``pages`` says how pages follow each other: CursorPages, NumberedPages, OffsetPages or LinkPages. ``items`` is
+        where answers have the list, such as ``"data.orders"``; empty: the answer is the list. ``options`` are those of
+        ``fetch``.
+
+        Raises PaginationError for an answer without the list, and for pages without an end (``max_pages``, 10,000);
+        UpstreamError for a status of 400 and above; and the errors of ``fetch``.
+
+        >>> async def orders(ctx: Context) -> list[str]:
+        ...     pages = CursorPages(parameter="after", next="meta.next")
+        ...     return [order["id"] async for order in ctx.paginate("shop", "/orders", pages=pages, items="orders")]
+        >>> run(orders)
+        ['A-1', 'A-2']
+        """
+        pager = Pager(
+            self.fetch, template, url, pages=pages, items=items, max_pages=max_pages, options=options
+        )
+        return pager.all()
+
+    def incremental(self, name: str, *, start: Any = None) -> IncrementalSync:
+        """Read only what is new: a cursor for this activation, which is kept at the end of an ``async with`` block.
+
+        See IncrementalSync. ``start`` is the cursor of the first run.
+
+        >>> async def orders(ctx: Context) -> int:
+        ...     async with ctx.incremental("orders", start=0) as sync:
+        ...         sync.advance(7)
+        ...     async with ctx.incremental("orders") as sync:
+        ...         return sync.cursor
+        >>> run(orders)
+        7
+        """
+        return IncrementalSync(self.state, name, start=start)
+
+    async def bulk(
+        self,
+        name: str,
+        items: Iterable[Any],
+        work: Callable[[Any], Awaitable[R]],
+        *,
+        key: Callable[[Any], object],
+        concurrency: int = 10,
+    ) -> BulkResult[R]:
+        """Await ``work(item)`` for each item, ``concurrency`` at once; an item that fails does not stop the others.
+
+        ``key`` tells items apart. In events and queued webhooks each item is a step: a retry does not repeat items that
+        are done, and ``ctx.idempotency_key`` within ``work`` is the item's. There are at most 1,000 steps in a run.
+        ``raise_for_failures()`` of the result fails the run, which is then tried again.
+
+        Raises ValueError for two items with the same key.
+
+        >>> async def send(order: dict[str, str]) -> str:
+        ...     return order["id"].lower()
+        >>> async def orders(ctx: Context) -> dict[str, str]:
+        ...     result = await ctx.bulk("send", [{"id": "A-1"}], send, key=lambda order: order["id"])
+        ...     result.raise_for_failures()
+        ...     return result.results
+        >>> run(orders)
+        {'A-1': 'a-1'}
+        """
+        return await bulk(name, items, work, key=key, step=self._step_or_call, concurrency=concurrency)
+
+    async def _step_or_call(self, name: str, work: Callable[[], Awaitable[Any]]) -> Any:
+        try:
+            _ = self._events.steps
+        except StepsNotAvailableError:
+            return await work()
+        return await self._events.step(name, work)

@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
@@ -13,7 +13,11 @@ from multidict import MultiDictProxy
 from yarl import URL
 
 from tieline.context import Context, V
+from tieline.events.steps import StepsNotAvailableError
 from tieline.execution.background import Work
+from tieline.patterns.bulk import BulkResult
+from tieline.patterns.incremental import IncrementalSync
+from tieline.patterns.pagination import MAX_PAGES, Pager, Pages
 from tieline.state.activation_state import State, StateEntry
 from tieline.state.documents import ANY_VERSION, Expected
 from tieline.telemetry.spans import Span, Value
@@ -292,6 +296,62 @@ class SyncContext(Generic[V]):
     ) -> SyncResponse:
         response = await self._context.fetch(template, url, method=method, **options)
         return SyncResponse(response, await response.read())
+
+    def paginate(
+        self,
+        template: str,
+        url: str = "",
+        *,
+        pages: Pages,
+        items: str = "",
+        max_pages: int = MAX_PAGES,
+        **options: Any,
+    ) -> Iterator[Any]:
+        """The items of a list that comes in pages; see Context.paginate."""
+        pager = Pager(
+            self._context.fetch, template, url, pages=pages, items=items, max_pages=max_pages, options=options
+        )
+        while (found := _wait(pager.next_page(), self._loop)) is not None:
+            yield from found
+
+    @contextmanager
+    def incremental(self, name: str, *, start: Any = None) -> Iterator[IncrementalSync]:
+        """Read only what is new; see Context.incremental. Of its ``checkpoint``, use ``checkpoint`` of the context."""
+        sync = self._context.incremental(name, start=start)
+        _wait(sync.__aenter__(), self._loop)
+        try:
+            yield sync
+        except BaseException as error:
+            _wait(sync.__aexit__(type(error), error, error.__traceback__), self._loop)
+            raise
+        _wait(sync.__aexit__(None, None, None), self._loop)
+
+    def checkpoint(self, sync: IncrementalSync) -> None:
+        """Keep the cursor of an incremental sync now; see IncrementalSync.checkpoint."""
+        _wait(sync.checkpoint(), self._loop)
+
+    def bulk(
+        self, name: str, items: Iterable[Any], work: Callable[[Any], T], *, key: Callable[[Any], object]
+    ) -> BulkResult[T]:
+        """Call ``work(item)`` for each item, one after the other; see Context.bulk."""
+        result: BulkResult[T] = BulkResult()
+        for item in items:
+            identity = str(key(item))
+            if identity in result.results or identity in result.failures:
+                raise ValueError(f"Two items of {name!r} have the key {identity!r}: keys tell items apart")
+            try:
+                result.results[identity] = self._step_or_call(f"{name}/{identity}", work, item)
+            except Exception as error:
+                result.failures[identity] = error
+        return result
+
+    def _step_or_call(self, name: str, work: Callable[[Any], T], item: Any) -> T:
+        try:
+            _ = self._context.steps
+        except StepsNotAvailableError:
+            return work(item)
+        done: T = self.step(name, work, item)
+        return done
 
 
 def _wait(call: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:

@@ -56,6 +56,7 @@ def by_marker() -> dict[str, Callable[..., None]]:
         "async def changes": test_changes_are_taken_from_the_storefront_only,
         "async def export": test_an_export_is_streamed,
         "async def products": test_products_are_read_since_the_last_run,
+        "async def catalogue": test_only_changed_customers_are_read_and_only_failed_products_repeated,
         "async def visits": test_visits_are_counted_for_each_user,
         "async def forward": test_an_event_is_forwarded_after_the_answer,
         "async def limits": test_variables_have_their_defaults_and_types,
@@ -101,6 +102,25 @@ def test_rows_are_counted_in_a_span(serve: Serve) -> None:
     project = serve(example("async def rows"))
     assert project.post("/rows", data="a\nb").json() == {"rows": 2}
     assert project.spans[0].attributes["rows"] == 2
+
+
+def test_only_changed_customers_are_read_and_only_failed_products_repeated(serve: Serve) -> None:
+    project = serve(example("async def catalogue"))
+    shop = project.connection("shop")
+    ann = {"id": "ann", "updatedAt": "2026-01-02T00:00:00Z"}
+    shop.on("GET", "/customers").answer(json={"data": [ann], "meta": {"next": "c2"}})
+    shop.on("GET", "/customers", query={"after": "c2"}).answer(json={"data": [], "meta": {}})
+    project.connection("crm").on("PUT", "/contacts/ann")
+    project.run_schedule("customers")
+    assert project.connection("crm").requests[0].json() == ann
+    assert project.state.get("sync.customers")["cursor"] == "2026-01-02T00:00:00Z"
+    shop.on("PUT", "/products/a").answer(200)
+    shop.on("PUT", "/products/b").answer(422).answer(200)
+    project.publish("prices.changed", [{"sku": "a"}, {"sku": "b"}])
+    project.advance(timedelta(minutes=5))
+    put = [request.path for request in shop.requests if request.method == "PUT"]
+    assert put.count("/products/a") == 1
+    assert put.count("/products/b") == 2
 
 
 def test_products_are_read_since_the_last_run(serve: Serve) -> None:
