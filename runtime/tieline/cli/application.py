@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from tieline.cli.commands import (
+    connect,
     connections,
     connectors,
     deploy,
@@ -69,6 +70,7 @@ app.add_typer(environments.environments, name="env", rich_help_panel=MANAGE)
 app.add_typer(templates.templates, name="templates", rich_help_panel=MANAGE)
 app.add_typer(connections.systems, name="systems", rich_help_panel=MANAGE)
 app.add_typer(connections.connections, name="connections", rich_help_panel=MANAGE)
+connections.connections.command("connect")(connect.connect)
 app.add_typer(connectors.connectors, name="connectors", rich_help_panel=MANAGE)
 app.command("api", rich_help_panel=MANAGE)(tools.api)
 

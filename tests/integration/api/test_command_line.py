@@ -6,13 +6,17 @@ import json
 import os
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
 from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client
+from tests.integration.api.oauth_provider import Provider
+from tests.integration.api.objects import make_system
 
 MAIN = "from tieline import Integration\nintegration = Integration()\n"
 
@@ -44,6 +48,29 @@ class Command:
         )
         assert ended.returncode == code, f"{arguments}: {ended.returncode}\n{ended.stdout}\n{ended.stderr}"
         return ended.stdout if code == 0 else ended.stderr
+
+    def signing_in(self, login: Provider, *arguments: str) -> tuple[int, str]:
+        """Runs a command that waits for a user, who agrees after somebody has sent wrong answers."""
+        process = subprocess.Popen(
+            [sys.executable, "-c", "from tieline.cli.main import main; main()", *arguments],
+            cwd=self._folder,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stderr is not None
+        lines = iter(process.stderr)
+        assert "Sign in at this address" in next(lines)
+        url = next(lines).strip()
+        back = parse_qs(urlsplit(url).query)["redirect_uri"][0]
+        agreed = login.agree(url)
+        for query in ({"code": "x", "state": "another"}, {"code": "x"}, agreed):
+            with urllib.request.urlopen(f"{back}?{urlencode(query)}", timeout=30) as answer:
+                assert answer.status == 200
+        output, errors = process.communicate(timeout=60)
+        assert agreed["code"] not in output + errors
+        return process.returncode, output
 
     def json(self, *arguments: str) -> Any:
         return json.loads(self(*arguments, "--output", "json"))
@@ -105,11 +132,8 @@ def test_findings_stop_a_deploy_before_anything_is_uploaded(
 def test_names_that_several_objects_have_ask_for_an_id(tieline: Command) -> None:
     tieline("projects", "create", "Twice")
     tieline("projects", "create", "Twice")
-    ids = (
-        [item["id"] for item in tieline.json("projects", "list")["projects"] if item["name"] == "Twice"]
-        if isinstance(tieline.json("projects", "list"), dict)
-        else [item["id"] for item in tieline.json("projects", "list") if item["name"] == "Twice"]
-    )
+    ids = [item["id"] for item in tieline.json("projects", "list") if item["name"] == "Twice"]
+    assert len(ids) == 2
     refused = tieline("versions", "--project", "Twice", code=2)
     assert all(identifier in refused for identifier in ids)
     assert tieline.json("versions", "--project", ids[0].lower()) == []
@@ -141,6 +165,25 @@ def test_systems_templates_and_connections_are_found_by_name(tieline: Command, c
     tieline("templates", "remove", "shop", "--yes", *project)
     assert tieline.json("templates", "list", *project) == []
     assert "There is no connection 'nobody'" in tieline("connections", "show", "nobody", code=4)
+
+
+def test_a_connection_is_made_and_connected_by_signing_in_at_the_system(
+    first: Client, login: Provider, tmp_path: Path
+) -> None:
+    (tmp_path / "main.py").write_text(MAIN)
+    tieline = Command(first, tmp_path)
+    system = make_system(first, [login.scheme()])
+    tieline("projects", "create", "Cli login")
+    project = ("--project", "Cli login")
+    tieline("templates", "add", "crm", "--system", system["id"], *project)
+    connect = ("connections", "connect", f"Of {system['id']}", "--template", "crm", "--no-browser", *project)
+    assert tieline.signing_in(login, *connect) == (0, f"Connected Of {system['id']}\n")
+    (made,) = [item for item in tieline.json("connections", "list") if item["name"] == f"Of {system['id']}"]
+    assert made["credentials"][0]["credential"]["type"] == "oauth2-token"
+    assert tieline.signing_in(login, *connect)[0] == 0, "again: the connection is there now"
+    (again,) = [item for item in tieline.json("connections", "list") if item["name"] == f"Of {system['id']}"]
+    assert again["id"] == made["id"]
+    assert len(login.requests) == 2
 
 
 def test_a_description_becomes_a_connector(tieline: Command, tmp_path: Path) -> None:

@@ -1,27 +1,18 @@
 """``tieline connections`` and ``tieline systems``."""
 
-import webbrowser
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Annotated, Any
-from urllib.parse import parse_qs, urlsplit
+from typing import Annotated
 
 import typer
 
-from tieline.cli.exit_codes import CommandError, ExitCode, UsageError
+from tieline.cli.exit_codes import CommandError
 from tieline.cli.options import ContextOption, LimitOption, OrganisationOption, OutputOption, client
 from tieline.cli.remote.client import Json
 from tieline.cli.remote.lookup import find_in_pages
-from tieline.cli.terminal import Output, age, details, note, progress, say, show, styled
+from tieline.cli.terminal import Output, age, details, say, show, styled
 
 connections = typer.Typer(no_args_is_help=True, help="List, test and connect connections.")
 systems = typer.Typer(no_args_is_help=True, help="List systems.")
 NameArgument = Annotated[str, typer.Argument(metavar="CONNECTION", help="The connection's name or id.")]
-_CONSENT_SECONDS = 600
-_OAUTH = ("oauth2-code", "oauth2-token")
-_PAGE = (
-    b"<!doctype html><meta charset=utf-8><title>Tieline</title>"
-    b"<p>You can close this window and return to the terminal."
-)
 
 
 @connections.command("list")
@@ -110,48 +101,6 @@ def send_test_request(
         raise CommandError(f"{found['name']} does not work")
 
 
-@connections.command("connect")
-def connect(
-    name: NameArgument,
-    *,
-    client_id: Annotated[
-        str | None, typer.Option(help="The client's id at the system, if its auth scheme does not name it.")
-    ] = None,
-    browser: Annotated[
-        bool, typer.Option(help="Open the page in a browser; --no-browser only shows its address.")
-    ] = True,
-    context: ContextOption = None,
-    organisation: OrganisationOption = None,
-) -> None:
-    """Connect an OAuth 2.0 connection again: you sign in at the system in a browser."""
-    remote = client(context, organisation)
-    found = find_in_pages(remote, "connection", "connections", name)
-    item = _oauth_credential(found)
-    scheme = (item.get("authSchemeConfig") or {}).get("oauth2") or {}
-    with _Redirect() as redirect:
-        body = {
-            "credential": {"id": item["credential"]["id"], "organisationId": remote.context.organisation},
-            "authorizeUrl": _needed(scheme, "authorizeUrl"),
-            "clientId": client_id or _needed(_grant_client(scheme), "clientId"),
-            "scopes": scheme.get("defaultScopes") or [],
-            "redirectUrl": redirect.url,
-            "authSchemeConfigId": scheme["id"],
-        }
-        url = remote.request("POST", f"systems/{found['systemId']}/oauth2/initialise", body=body)["url"]
-        state = parse_qs(urlsplit(url).query)["state"][0]
-        note(f"Sign in at this address:\n{url}")
-        if browser and url.startswith(("https://", "http://")):
-            webbrowser.open(url)
-        with progress("Waiting for the system's answer"):
-            code = redirect.code(state)
-    item = {**item, "credential": {**item["credential"], "type": "oauth2-code"}}
-    item["credential"]["data"] = {"oauth2Code": {"code": code, "state": state}}
-    others = [_kept(other) for other in found["credentials"]]
-    credentials = [item if other["id"] == item["id"] else other for other in others]
-    remote.request("PUT", f"connections/{found['id']}", body={"credentials": credentials})
-    say(f"Connected {found['name']}")
-
-
 @systems.command("list")
 def list_systems(
     *,
@@ -180,86 +129,6 @@ def list_systems(
         ],
         empty="There are no systems.",
     )
-
-
-class _Redirect:
-    """Receives the system's redirect on this machine (RFC 8252)."""
-
-    def __enter__(self) -> "_Redirect":
-        received: list[dict[str, list[str]]] = []
-
-        class Handler(BaseHTTPRequestHandler):
-            timeout = 10
-
-            def do_GET(self) -> None:
-                parts = urlsplit(self.path)
-                known = parts.path == "/callback"
-                self.send_response(200 if known else 404)
-                self.send_header("Content-Type", "text/html; charset=utf-8")
-                self.send_header("Referrer-Policy", "no-referrer")
-                self.end_headers()
-                if known:
-                    self.wfile.write(_PAGE)
-                    received.append(parse_qs(parts.query))
-
-            def log_message(self, *_: Any) -> None:
-                """The code must not reach the terminal."""
-
-        self._received = received
-        self._server = HTTPServer(("127.0.0.1", 0), Handler)
-        self._server.timeout = 1
-        self.url = f"http://127.0.0.1:{self._server.server_port}/callback"
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.server_close()
-
-    def code(self, state: str) -> str:
-        """The code that came with this state. Raises CommandError."""
-        for _ in range(_CONSENT_SECONDS):
-            self._server.handle_request()
-            while self._received:
-                query = self._received.pop(0)
-                if query.get("state") != [state]:
-                    continue
-                if error := query.get("error"):
-                    reason = query.get("error_description", error)[0]
-                    raise CommandError(f"The system refuses: {reason}")
-                if code := query.get("code"):
-                    return code[0]
-        raise CommandError("Nobody signed in within ten minutes; run the command again")
-
-
-def _oauth_credential(connection: Json) -> Json:
-    for item in connection["credentials"]:
-        credential = item.get("credential") or {}
-        scheme = item.get("authSchemeConfig") or {}
-        if credential.get("type") in _OAUTH or scheme.get("type") == "oauth2":
-            found: Json = item
-            return found
-    raise CommandError(
-        f"{connection['name']} has no OAuth 2.0 credential. Set its values with kubectl or REST.",
-        ExitCode.USAGE,
-    )
-
-
-def _grant_client(scheme: Json) -> Json:
-    grant = scheme.get("grant") or {}
-    found: Json = grant.get("authorizationCode") or {}
-    return found
-
-
-def _needed(scheme: Json, name: str) -> str:
-    if not (value := scheme.get(name)):
-        hint = " or --client-id" if name == "clientId" else ""
-        raise UsageError(f"The system's auth scheme has no {name}; add it{hint}")
-    return str(value)
-
-
-def _kept(item: Json) -> Json:
-    """A credential of which nothing changes: without values, those that are stored stay."""
-    credential = {name: value for name, value in item["credential"].items() if name in ("id", "type", "name")}
-    return {**item, "credential": credential}
 
 
 def _types(connection: Json) -> list[str]:
