@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 from nats.aio.client import Client
 
-from tieline_core.engine.accounts import EngineAnswerError
 from tieline_core.engine.state_streams import StatePlace
+from tieline_core.engine.system_requests import EngineAnswerError
 
 _REQUEST_SECONDS = 20.0
 _MAX_PAGES = 100
