@@ -1,13 +1,21 @@
 """What the console's requests work with."""
 
+import logging
+
 from aiohttp import web
 
 from tieline_api.auth.rate_limits import FailureLimiter
 from tieline_api.client_address import origin
 from tieline_api.console import cookies
+from tieline_api.console.cookies import TooLargeError
+from tieline_api.console.provider import Provider
+from tieline_api.console.refresh_notes import RefreshNotes
+from tieline_api.console.refreshing import Refresher
 from tieline_api.console.session_keys import SessionKeys
 from tieline_api.console.sessions import Opened, Session, Sessions
 from tieline_api.dependencies import Dependencies
+
+logger = logging.getLogger(__name__)
 
 
 class Console:
@@ -24,13 +32,35 @@ class Console:
             idle_seconds=settings.console_idle_minutes * 60,
         )
 
+        self.provider = Provider(settings) if settings.console_oidc_issuer else None
+        namespace = settings.console_keys_namespace
+        self.notes = RefreshNotes(platform.kube, namespace) if self.provider and namespace else None
+        self._refresher = (
+            Refresher(self.provider, self.notes, now=self.sessions.now) if self.provider else None
+        )
+
     def methods(self) -> list[dict[str, str]]:
         """The ways to sign in, the best first."""
-        return [{"type": "token"}] if self.settings.console_tokens else []
+        oidc = [{"type": "oidc", "name": self.provider.name}] if self.provider else []
+        return oidc + ([{"type": "token"}] if self.settings.console_tokens else [])
 
     async def open(self, request: web.Request) -> Opened | None:
-        """The session of a request; None where there is none that is good."""
-        return await self.sessions.open(cookies_of(request))
+        """The session of a request, its tokens fresh; None where there is none that is good.
+
+        ApiError 503 where that cannot be told.
+        """
+        sent = cookies_of(request)
+        opened = await self.sessions.open(sent)
+        if opened is None or opened.session.kind != "oidc":
+            return opened
+        session = await self._refresher.fresh(opened.session) if self._refresher else None
+        if session is None or session is opened.session:
+            return opened if session else None
+        try:
+            return Opened(session, tuple(await self.sessions.begin(session, sent)))
+        except TooLargeError as error:
+            logger.error("The new token of a session does not fit into cookies: %s", error)
+            return None
 
     async def begin(self, request: web.Request, session: Session) -> list[str]:
         """The headers ``Set-Cookie`` for a new session. Raises TooLargeError."""

@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Literal, Protocol
 
 import jwt
 import orjson
@@ -26,6 +26,19 @@ _SEEN_SHARE = 20
 Kind = Literal["token", "key", "oidc"]
 
 
+class Grant(Protocol):
+    """What an issuer has granted (``provider.Granted``)."""
+
+    @property
+    def token(self) -> str: ...
+    @property
+    def expires(self) -> int | None: ...
+    @property
+    def subject(self) -> str: ...
+    @property
+    def refresh_token(self) -> str: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Session:
     """What a signed-in browser calls the API with. Times are seconds since 1970."""
@@ -36,7 +49,11 @@ class Session:
     began: int
     token_expires: int | None = None
     """When the token ends; None where it does not say."""
+    token_began: int = 0
+    """When it was issued, of tokens that can be refreshed."""
     refresh_token: str = field(default="", repr=False)
+    subject: str = ""
+    """Whom the issuer takes the person for."""
 
     def headers(self) -> Mapping[str, str]:
         """The headers that the API knows callers by."""
@@ -49,6 +66,34 @@ def of_pasted(text: str, *, now: float) -> Session:
     """The session of a token or an API key that somebody has pasted."""
     kind: Kind = "key" if KEY.fullmatch(text) else "token"
     return Session(id=new_id(), kind=kind, token=text, began=int(now), token_expires=expiry_of(text))
+
+
+def of_issuer(granted: Grant, *, now: float) -> Session:
+    """The session of somebody whom an issuer has signed in."""
+    return Session(
+        id=new_id(),
+        kind="oidc",
+        token=granted.token,
+        began=int(now),
+        token_began=int(now),
+        token_expires=granted.expires,
+        refresh_token=granted.refresh_token,
+        subject=granted.subject,
+    )
+
+
+def encoded(session: Session) -> bytes:
+    """A session as it is sealed."""
+    return orjson.dumps(asdict(session))
+
+
+def decoded(content: bytes) -> Session | None:
+    """The session again; None for one of another release."""
+    try:
+        found = orjson.loads(content)
+        return Session(**found) if isinstance(found, dict) else None
+    except (orjson.JSONDecodeError, TypeError):
+        return None
 
 
 def new_id() -> str:
@@ -98,7 +143,7 @@ class Sessions:
 
     async def begin(self, session: Session, sent: Mapping[str, str]) -> list[str]:
         """The headers ``Set-Cookie`` that keep a session, in place of what ``sent`` has. Raises TooLargeError."""
-        sealed = await self._keys.seal(_SESSION, orjson.dumps(asdict(session)))
+        sealed = await self._keys.seal(_SESSION, encoded(session))
         left = self._left(session)
         return [*cookies.replacing(sealed, sent, seconds=left), await self._seen(session)]
 
@@ -114,25 +159,21 @@ class Sessions:
         return Opened(session, (await self._seen(session),) if due else ())
 
     async def _session(self, sent: Mapping[str, str]) -> Session | None:
-        found = await self._content(_SESSION, cookies.joined(sent))
-        try:
-            return Session(**found) if isinstance(found, dict) else None
-        except TypeError:
-            return None  # of another release
+        content = await self._content(_SESSION, cookies.joined(sent))
+        return None if content is None else decoded(content)
 
     async def _unused(self, session: Session, sent: Mapping[str, str]) -> float | None:
         """Seconds since the session was used; None where the cookie does not say, or is of another session."""
-        match await self._content(_SEEN, sent.get(cookies.SEEN)):
+        content = await self._content(_SEEN, sent.get(cookies.SEEN))
+        match None if content is None else orjson.loads(content):
             case [str(identifier), int(at)] if identifier == session.id:
                 return self.now() - at
         return None
 
-    async def _content(self, purpose: str, sealed: str | None) -> Any:
-        if not sealed:
-            return None
+    async def _content(self, purpose: str, sealed: str | None) -> bytes | None:
         try:
-            return orjson.loads(await self._keys.unseal(purpose, sealed))
-        except (UnsealError, orjson.JSONDecodeError):
+            return await self._keys.unseal(purpose, sealed) if sealed else None
+        except UnsealError:
             return None
 
     async def _seen(self, session: Session) -> str:

@@ -68,7 +68,14 @@ def add_session(app: web.Application, console: Console) -> None:
     async def sign_out(request: web.Request) -> web.Response:
         request[OPERATION] = "consoleSignOut"
         refuse_others(request, public_url=console.settings.public_api_url)
-        return _response(204, tuple(cookies.removing(cookies_of(request))))
+        sent = cookies_of(request)
+        removed, url = list(cookies.removing(sent)), ""
+        opened = await console.sessions.open(sent)
+        if opened and opened.session.kind == "oidc" and console.provider:
+            if opened.session.refresh_token:
+                await console.provider.revoke(opened.session.refresh_token)
+            url = await console.provider.logout_url()
+        return _response(200, removed, {"logoutUrl": url}) if url else _response(204, removed)
 
     app.router.add_get(PATH, show)
     app.router.add_post(PATH, sign_in)

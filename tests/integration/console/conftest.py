@@ -14,6 +14,7 @@ import pytest
 
 from tests.harness.cluster.kubectl import Kubectl, Organisation, an_organisation
 from tests.harness.identity.browser import Browser, chromium
+from tests.harness.processes.running_api import RunningApi
 from tests.integration.api.conftest import Answer, Server
 
 OURS = {"X-Tieline-Console": "1"}
@@ -141,3 +142,25 @@ async def browser() -> AsyncIterator[Browser]:
     """A real one."""
     async with chromium() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def start_api(
+    api_kubeconfig: Path, console_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., RunningApi]]:
+    """Starts an API as a process with these variables."""
+    running: list[RunningApi] = []
+
+    def start(**variables: str) -> RunningApi:
+        made = RunningApi(
+            kubeconfig=api_kubeconfig,
+            log=tmp_path_factory.mktemp("console-api") / "log",
+            variables={"TIELINE_CONSOLE_FOLDER": str(console_folder), **variables},
+        )
+        made.start()
+        running.append(made)
+        return made
+
+    yield start
+    for one in running:
+        one.stop()
