@@ -106,14 +106,18 @@ class LimitState:
         self.paused_until = max(self.paused_until, other.paused_until)
 
     def decide(self, limits: RequestLimits, question: SlotQuestion, now: float) -> SlotAnswer:
-        """Answer a pod. ``now`` is in seconds since 1970; the answer's ``clock`` and ``now`` are for the caller to say."""
+        """Answer a pod, ``now`` in seconds since 1970. The answer's ``clock`` and ``now`` are for the caller to say."""
         self._advance(now)
         pod = self._pod(question)
         self._take_back(question)
         if question.pause_seconds:
             self._pause(question.pause_seconds)
         permits = self._permits(limits, question, pod) if limits.concurrent is not None else None
-        wanted = question.slots if permits is None else min(question.slots, permits - question.in_use)
+        wanted = question.slots
+        if permits is not None:
+            # Slots that wait for a permit would pass unused. Requests that follow from others need none.
+            needing_none = max(0, question.slots - question.waiting)
+            wanted = min(wanted, max(0, permits - question.in_use) + needing_none)
         pod.wants_slots = wanted > 0
         slots = self._slots(limits, pod, wanted) if limits.requests is not None else []
         return SlotAnswer(
@@ -287,7 +291,7 @@ class LimitState:
             due = pod.slot_until if slots else max(self.next_slot, pod.slot_until) - AHEAD_SECONDS
             waits.append((due - self.time) / (2 if slots else 1))
         if waits and self.paused_until > self.time:
-            return min(self.paused_until - self.time, _PAUSED_AGAIN)
+            return max(_SOONEST, min(self.paused_until - self.time, _PAUSED_AGAIN))
         return min(max(min(waits), _SOONEST), _LATEST) if waits else None
 
 

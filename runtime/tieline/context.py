@@ -196,6 +196,7 @@ class Context(Generic[V]):
             self._tracer,
             self._configuration.tokens,
             self._configuration.redactor,
+            self._configuration.gate,
         )
 
     def trace(self, name: str, **attributes: Value) -> AbstractContextManager[Span]:

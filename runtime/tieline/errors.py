@@ -283,6 +283,39 @@ class RequestTimeoutError(TielineError, TimeoutError):
         )
 
 
+class LimitReachedError(TielineError):
+    """The request was not sent: the limits of its connection left no room for it in the run's time.
+
+    The run of an event or a queued webhook that ends with it is run again later, and its attempt does not count as
+    failed.
+
+    >>> async def orders(ctx: Context) -> str:
+    ...     try:
+    ...         return await (await ctx.fetch("shop", "/orders")).text()
+    ...     except LimitReachedError as error:
+    ...         return f"come again in {error.retry_after:g} seconds"
+    >>> run(orders).startswith("come again")
+    False
+    """
+
+    def __init__(
+        self, *, template: str, limits: str, waited: float, paused: float, retry_after: float
+    ) -> None:
+        why = (
+            f"the system has asked for a pause, which lasts {paused:.0f} seconds more"
+            if paused
+            else "others use all of it; send less, give the run more time, or raise the connection's limits"
+        )
+        super().__init__(
+            f"The limits of template {template!r} ({limits}) left no room for a request in the run's time, after it "
+            f"waited {waited:.1f} seconds: {why}. The request was not sent"
+        )
+        self.template = template
+        """The connection template that the request was to go through."""
+        self.retry_after = retry_after
+        """Seconds after which another attempt is worth it."""
+
+
 def without_ssl_default(text: str) -> str:
     """``text`` without the option ``ssl`` that aiohttp adds to its connection errors, those of plain HTTP too.
 

@@ -25,7 +25,7 @@ from tieline.server.run_now import run_now, settled
 from tieline.server.scheduled_runs import ScheduledRuns
 from tieline.server.settings import Settings
 from tieline.server.webhook_runs import Runner
-from tieline.server.wiring import limits_of, run_metadata_of, tokens_of
+from tieline.server.wiring import gate_of, limits_of, run_metadata_of, tokens_of
 from tieline.server.write_watcher import WHAT_TO_DO, is_visible, watch_writes
 from tieline.state.documents import Documents, MemoryDocuments
 from tieline.state.file_documents import FileDocuments
@@ -81,6 +81,7 @@ async def _once(
     events = EventServer(tasks, queue, settings.version)
     async with new_client(settings.egress) as client:
         configuration.tokens = tokens_of(settings, redactor, client, client)
+        configuration.gate = gate_of(settings, client)
         runner = Runner(
             limits=limits_of(settings),
             configuration=configuration,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from tieline.configuration.api_tokens import AccessTokens
+from tieline.configuration.request_gates import RequestGate
 from tieline.configuration.snapshot import Snapshot, learn_secrets
 from tieline.telemetry.redaction import Redactor
 
@@ -36,6 +37,8 @@ class Configuration:
             self.arrived.set()
         self.tokens: AccessTokens | None = None
         """Where other access tokens come from after a 401; None where nobody can be asked."""
+        self.gate: RequestGate | None = None
+        """Where requests through connections with limits wait; None: nobody keeps to limits."""
         self.redactor = redactor
         """Knows the secrets of the environment's connections."""
 

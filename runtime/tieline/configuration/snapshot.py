@@ -19,6 +19,7 @@ from tieline.errors import (
 )
 from tieline.telemetry.redaction import Redactor
 from tieline_protocol import signatures
+from tieline_protocol.request_limits import RequestLimits
 from tieline_protocol.signatures import InvalidSignatureSchemeError, SignatureScheme
 
 # What a credential's data may hold that is no secret; anything else is taken for one.
@@ -110,6 +111,8 @@ class Connection:
     template: str
     base_url: str
     credentials: tuple[Credential, ...]
+    limits: RequestLimits | None = None
+    """What the system allows; None: requests are sent at once."""
 
     def secrets(self) -> Iterator[str | bytes]:
         """The values that must never be written anywhere: the credentials', and a password in the URL."""
@@ -301,11 +304,21 @@ def _connection(template: str, body: dict[str, Any]) -> Connection:
         name=str(body.get("name", "")),
         template=template,
         base_url=str(body.get("baseUrl") or ""),
+        limits=_limits(where, body.get("limits")),
         credentials=tuple(
             parse_credential(_as_mapping(item, f"{where}.credentials[{index}]"))
             for index, item in enumerate(credentials)
         ),
     )
+
+
+def _limits(where: str, content: Any) -> RequestLimits | None:
+    if not content:
+        return None
+    try:
+        return RequestLimits.parse(_as_mapping(content, f"{where}.limits"))
+    except ValueError as error:
+        raise ConfigurationError(f"{where}.limits: {error}") from None
 
 
 def parse_credential(body: Mapping[str, Any]) -> Credential:

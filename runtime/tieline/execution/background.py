@@ -12,6 +12,7 @@ from typing import Any
 from tieline.errors import TielineError, reason
 from tieline.execution.fair_limiter import FairLimiter, Slot
 from tieline.execution.ulids import new_ulid
+from tieline.run_deadline import begin_deadline
 from tieline.telemetry.logs import end_run
 from tieline.telemetry.metrics import Outcome, RunMetrics
 from tieline.telemetry.spans import Span, Tracer, Value
@@ -119,6 +120,7 @@ class BackgroundWork:
 
     async def _limited(self, name: str, span: Span, work: Awaitable[Any]) -> Outcome:
         try:
+            begin_deadline(asyncio.get_running_loop().time(), self._timeout)
             async with asyncio.timeout(self._timeout) as deadline:
                 await work
         except asyncio.CancelledError:

@@ -7,6 +7,8 @@ one timer is set for all: who began first is due first, and nearly all have ende
 import asyncio
 from types import TracebackType
 
+from tieline.run_deadline import begin_deadline
+
 
 class Deadlines:
     """Stops blocks that take longer than ``seconds`` (0: none is stopped)."""
@@ -19,7 +21,9 @@ class Deadlines:
 
     def begin(self) -> "Deadline":
         """What a block of the current task is to be put into: ``with deadlines.begin() as deadline``."""
-        return Deadline(self, asyncio.get_running_loop().time() + self._seconds)
+        now = asyncio.get_running_loop().time()
+        begin_deadline(now, self._seconds)
+        return Deadline(self, now + self._seconds)
 
     def add(self, deadline: "Deadline") -> None:
         """Watch a block that begins."""

@@ -11,6 +11,7 @@ from tieline.auth.prepared_request import InvalidCredentialError, PreparedReques
 from tieline.auth.schemes import authenticate
 from tieline.auth.urls import origin, shown
 from tieline.configuration.api_tokens import AccessTokens
+from tieline.configuration.request_gates import RequestGate
 from tieline.configuration.snapshot import Connection
 from tieline.errors import ForeignRedirectError
 from tieline.http_client.responses import Response
@@ -36,6 +37,9 @@ class AuthMiddleware:
     tracer: Tracer | None
     tokens: AccessTokens | None
     redact: Redactor
+    gate: RequestGate | None = None
+    """Where each further request of it waits; the first has waited already."""
+    _sent: bool = False
     _given: BytesPayload | None = None
     _repeated: bool = False
 
@@ -62,6 +66,9 @@ class AuthMiddleware:
                 origin=shown(request.url),
                 base_origin=shown(self.target),
             )
+        if self._sent:
+            await self._wait()
+        self._sent = True
         if self.tokens is None:
             await self._apply(request, self.connection)
             return await send(request)
@@ -84,8 +91,14 @@ class AuthMiddleware:
         request.url = url
         request.headers.clear()
         request.headers.extend(headers)
+        await self._wait()
         await self._apply(request, other)
         return await send(request)
+
+    async def _wait(self) -> None:
+        """Wait until the connection's limits allow a further request; the permit of the first one is its, too."""
+        if self.gate is not None:
+            await self.gate.enter(self.connection, is_hop=True)
 
     async def _apply(self, request: ClientRequest, connection: Connection) -> None:
         if self._given is not None and request.body:

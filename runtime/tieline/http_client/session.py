@@ -1,5 +1,6 @@
 """Requests through a connection: base URL and credentials are applied to each, and nowhere else."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -12,11 +13,12 @@ from yarl import URL
 from tieline.auth.schemes import check
 from tieline.auth.urls import join
 from tieline.configuration.api_tokens import AccessTokens
+from tieline.configuration.request_gates import RequestGate
 from tieline.configuration.snapshot import Connection
 from tieline.errors import RequestTimeoutError
 from tieline.http_client.auth_middleware import AuthMiddleware
 from tieline.http_client.responses import Response
-from tieline.http_client.retries import RETRIES, send_again
+from tieline.http_client.retries import PAUSING, RETRIES, retry_after, send_again
 from tieline.telemetry.client_spans import shown
 from tieline.telemetry.redaction import Redactor
 from tieline.telemetry.spans import Tracer
@@ -58,7 +60,7 @@ class Session:
     ['A-1', 'A-2', 'A-1', 'A-2']
     """
 
-    __slots__ = ("_client", "_look_up", "_redact", "_tokens", "_tracer")
+    __slots__ = ("_client", "_gate", "_look_up", "_redact", "_tokens", "_tracer")
 
     def __init__(
         self,
@@ -67,12 +69,14 @@ class Session:
         tracer: Tracer | None = None,
         tokens: AccessTokens | None = None,
         redact: Redactor | None = None,
+        gate: RequestGate | None = None,
     ) -> None:
         self._client = client
         self._look_up = look_up
         self._tracer = tracer
         self._tokens = tokens
         self._redact = redact or Redactor()
+        self._gate = gate
 
     async def __aenter__(self) -> "Session":
         return self
@@ -87,7 +91,8 @@ class Session:
 
         Raises the errors of tieline.errors about templates, credentials and URLs, and aiohttp's.
         """
-        check(self._look_up())
+        connection = self._look_up()
+        check(connection)
         if options.get("raise_for_status") is True:
             options["raise_for_status"] = _raise_with_body
 
@@ -95,16 +100,42 @@ class Session:
             with self._timed(method, url, options):
                 return await self._once(method, url, options)
 
-        return _RequestContextManager(send_again(send, method=method, options=options, retries=retries))
+        waits = self._waits(connection)
+        return _RequestContextManager(
+            send_again(send, method=method, options=options, retries=retries, is_held=waits)
+        )
 
-    def _once(self, method: str, url: str | URL, options: Mapping[str, Any]) -> _RequestContextManager:
-        """The same, sent a single time."""
+    async def _once(self, method: str, url: str | URL, options: Mapping[str, Any]) -> ClientResponse:
+        """The same, sent a single time, once the connection's limits allow it."""
         connection = self._look_up()
         check(connection)
         target = join(base=connection.base_url, path=url, template=connection.template)
         applying = AuthMiddleware(connection, target, self._tracer, self._tokens, self._redact)
         middlewares = (*(options.get("middlewares") or ()), applying)
-        return self._client.request(method, target, **{**options, "middlewares": middlewares})
+        options = {**options, "middlewares": middlewares}
+        gate = self._gate
+        if gate is None or connection.limits is None:
+            return await self._client.request(method, target, **options)
+        applying.gate = gate
+        # Here, and not in a middleware: the time-out of the request does not count the waiting.
+        ended = await gate.enter(connection)
+        try:
+            response = await self._client.request(method, target, **options)
+        except BaseException as error:
+            ended()
+            if isinstance(error, aiohttp.ClientResponseError):
+                _heed(gate, connection, error.status, error.headers)
+            raise
+        _heed(gate, connection, response.status, response.headers)
+        if response.connection is None:
+            ended()
+        else:
+            response.connection.add_callback(ended)
+        return response
+
+    def _waits(self, connection: Connection) -> bool:
+        """Whether requests wait for limits, and so for pauses that the system asks for."""
+        return self._gate is not None and connection.limits is not None
 
     @contextmanager
     def _timed(self, method: str, url: str | URL, options: Mapping[str, Any]) -> Iterator[None]:
@@ -153,6 +184,13 @@ class Session:
         return self.request("OPTIONS", url, **options)
 
 
+def _heed(gate: RequestGate, connection: Connection, status: int, headers: Mapping[str, str] | None) -> None:
+    """Have everybody wait where the system asks for it."""
+    asked = (headers or {}).get("Retry-After")
+    if status in PAUSING and asked is not None and (seconds := retry_after(asked)) < math.inf:
+        gate.pause(connection, seconds)
+
+
 async def _raise_with_body(response: ClientResponse) -> None:
     if isinstance(response, Response):
         await response.raise_with_body()
@@ -184,4 +222,5 @@ async def fetch(
         # Its connection went back to the pool at the body's end; a released response could not be read again.
         return response
 
-    return await send_again(send, method=method, options=options, retries=retries)
+    waits = session._waits(session._look_up())
+    return await send_again(send, method=method, options=options, retries=retries, is_held=waits)

@@ -82,6 +82,7 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
     # The API is inside of the cluster, where connections may not go.
     async with new_client(settings.egress) as client, new_client() as to_api:
         configuration.tokens = wiring.tokens_of(settings, redactor, client, to_api)
+        configuration.gate = gate = wiring.gate_of(settings, to_api)
         users = wiring.users_of(settings, configuration, to_api)
         documents = wiring.documents_of(settings, to_api)
         events = event_server(settings, tasks)
@@ -131,11 +132,11 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
             grace=settings.grace,
         )
         events.runs = event_runs
-        gauges = {**wiring.gauges_of(runner, exporter), **events.gauges()}
+        gauges = {**wiring.gauges_of(runner, exporter, gate), **events.gauges()}
         health_server = await _listen(
             health_application(
                 ready=lambda: _not_ready(runner, configuration, events),
-                metrics=lambda: runner.counts.text(gauges),
+                metrics=lambda: runner.counts.text(gauges) + gate.metrics.text(),
             ),
             host=settings.host,
             port=settings.health_port,

@@ -27,6 +27,7 @@ from tieline.events.run_events import RunEvents
 from tieline.events.steps import RunSteps, RunTakenOver, SuspendedRun
 from tieline.execution.fair_limiter import Slot
 from tieline.integration import Webhook
+from tieline.run_deadline import begin_deadline
 from tieline.scheduling.schedules import Schedule, ScheduledRun
 from tieline.server.event_attempt import Attempt
 from tieline.server.event_settlement import EventSettlement, KeptFailureError
@@ -335,6 +336,7 @@ class EventRuns:
         usual = self._tasks.schedule_timeout if isinstance(task, Schedule) else self._timeout
         seconds = usual if task is None or task.timeout is None else task.timeout
         try:
+            begin_deadline(asyncio.get_running_loop().time(), seconds)
             async with asyncio.timeout(seconds or None) as deadline:
                 await self._call(attempt, task, slot)
         except EventsUnavailableError as error:

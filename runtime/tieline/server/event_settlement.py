@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from tieline.errors import TielineError, own_frames, reason
+from tieline.errors import LimitReachedError, TielineError, own_frames, reason
 from tieline.events.history import HistoryWriter
 from tieline.events.queue import (
     EventQueue,
@@ -99,6 +99,8 @@ class EventSettlement:
         """The code raised, or was stopped by its limit."""
         attempt.decided = True
         metadata, what = attempt.metadata, attempt.what
+        if isinstance(error, LimitReachedError):
+            error = RetryLater(str(error), after=jitter(error.retry_after, 1.0, 1.5))
         if isinstance(error, RetryLater) and self._clock() - metadata.queued_at > _MAX_DEFERRAL_SECONDS:
             error = Reject(f"It was put off for {_MAX_DEFERRAL_SECONDS // 86400} days: {error}")
         if isinstance(error, RetryLater):

@@ -10,6 +10,7 @@ from tieline.context import activation_key
 from tieline.errors import reason
 from tieline.execution.fair_limiter import Slot
 from tieline.execution.ulids import new_ulid
+from tieline.run_deadline import begin_deadline
 from tieline.scheduling.records import STATIC
 from tieline.scheduling.schedules import Schedule, ScheduledRun
 from tieline.server.invoker import Invoker
@@ -132,6 +133,7 @@ class ScheduledRuns:
         seconds = self._timeout if schedule.timeout is None else schedule.timeout
         whose = {"fields": _of_user(activation_key(activation))}
         try:
+            begin_deadline(asyncio.get_running_loop().time(), seconds)
             async with asyncio.timeout(seconds or None) as deadline:
                 await self._call(schedule, run, activation, execution_id, slot)
         except Exception as error:

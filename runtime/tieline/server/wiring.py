@@ -12,13 +12,17 @@ from tieline.configuration.file_source import FileSource
 from tieline.configuration.pod_api import PodApi
 from tieline.configuration.users import ApiUsers, ConfiguredUsers, Users
 from tieline.context import Named, RunMetadata
+from tieline.execution.ulids import new_ulid
+from tieline.http_client.limit_sources import ApiLimits, LimitSource, OwnLimits
+from tieline.http_client.request_gate import LimitGate
 from tieline.server.settings import Settings
 from tieline.server.webhook_runs import Limits, Runner
 from tieline.state.api_documents import ApiDocuments
 from tieline.state.documents import Documents, MemoryDocuments
 from tieline.state.file_documents import FileDocuments
 from tieline.telemetry.exporter import Exporter
-from tieline.telemetry.metrics import Gauges
+from tieline.telemetry.limit_metrics import LimitMetrics
+from tieline.telemetry.metrics import Gauges, environment_labels
 from tieline.telemetry.redaction import Redactor
 from tieline.telemetry.spans import Value
 from tieline.telemetry.trace_endpoint import destination
@@ -56,6 +60,15 @@ def tokens_of(
     )
 
 
+def gate_of(settings: Settings, client: aiohttp.ClientSession) -> LimitGate:
+    """Where requests wait for the limits of their connections: those of all pods, or of this process alone."""
+    source: LimitSource = OwnLimits()
+    if settings.connections_file is None and settings.api_url is not None:
+        source = ApiLimits(PodApi(client, settings.api_url, settings.token_file))
+    labels = environment_labels(settings.project_name, settings.environment)
+    return LimitGate(source, pod=new_ulid(), metrics=LimitMetrics(labels=labels))
+
+
 def documents_of(settings: Settings, client: aiohttp.ClientSession) -> Documents:
     """Where schedules and state are kept: by the API, at one's own desk in a file, or else in memory."""
     if settings.state_file is not None:
@@ -79,9 +92,17 @@ def limits_of(settings: Settings) -> Limits:
     )
 
 
-def gauges_of(runner: Runner, exporter: Exporter) -> Gauges:
+def gauges_of(runner: Runner, exporter: Exporter, gate: LimitGate) -> Gauges:
     """What ``/metrics`` tells beside the runs that have ended."""
     return {
+        "tieline_limit_waiting": (
+            "Requests that wait for the limits of their connections.",
+            lambda: gate.waiting,
+        ),
+        "tieline_limit_uncoordinated_total": (
+            "How often limits began to be kept by this pod's share alone, since the API did not answer.",
+            lambda: gate.metrics.alone,
+        ),
         "tieline_runs_active": ("Runs and background work under way.", lambda: runner.turns.active),
         "tieline_runs_waiting": (
             "Runs and background work that wait for a turn.",

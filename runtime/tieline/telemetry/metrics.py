@@ -48,7 +48,7 @@ class RunMetrics:
     def __init__(self, *, project: str = "", environment: str = "") -> None:
         self.runs: Counter[tuple[Kind, str, Outcome]] = Counter()
         self._durations: defaultdict[tuple[Kind, str], _Durations] = defaultdict(_Durations)
-        self._environment_labels = _labels(project=project, environment=environment)
+        self._environment_labels = environment_labels(project, environment)
 
     def add(self, kind: Kind, task: str, outcome: Outcome, seconds: float) -> None:
         """One run more."""
@@ -83,6 +83,11 @@ class RunMetrics:
         for name, (meaning, read) in gauges.items():
             yield from _head(name, "counter" if name.endswith("_total") else "gauge", meaning)
             yield f"{name}{{{self._environment_labels}}} {read():g}"
+
+
+def environment_labels(project: str, environment: str) -> str:
+    """The labels that every series has, as text."""
+    return _labels(project=project, environment=environment)
 
 
 def _head(name: str, sort: str, meaning: str) -> Iterator[str]:

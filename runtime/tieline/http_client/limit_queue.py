@@ -1,0 +1,326 @@
+"""The requests of a pod through one connection with limits: each waits for a slot, a permit, and the end of pauses.
+
+Slots and permits come from a LimitSource. While none answers, the pod keeps to its own share of the limits.
+"""
+
+import asyncio
+import math
+import random
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context
+from dataclasses import dataclass, field
+
+from tieline.http_client.limit_sources import LimitSource, LimitsUnavailableError
+from tieline_common.backoff import exponential, jitter
+from tieline_protocol.request_limits import (
+    FRESH_SECONDS,
+    LEASE_SECONDS,
+    MAX_ASKED,
+    MAX_PAUSE_SECONDS,
+    RequestLimits,
+    SlotAnswer,
+    SlotQuestion,
+)
+
+_TICK, _IDLE_TICK = 0.02, 0.25
+_RENEW_SECONDS = LEASE_SECONDS * 0.3
+_REFRESH_SECONDS = FRESH_SECONDS * 0.5
+_GIVE_BACK_SECONDS = 0.2
+_FIRST_RETRY, _LONGEST_RETRY = 0.5, 5.0
+_OFFSET_SECONDS = 60.0
+# Slots of shorter periods are worth nothing to others once they have passed.
+_WORTH_RETURNING = 5
+
+
+@dataclass(eq=False, slots=True)
+class _Waiter:
+    future: "asyncio.Future[None]"
+    is_hop: bool
+
+
+@dataclass(slots=True)
+class _Slot:
+    at: float
+    """By the loop's clock."""
+    time: float
+    """By the source's clock."""
+    count: int
+
+
+@dataclass(slots=True)
+class _ClockOffset:
+    """How far a source's clock is from ours: the least of what answers say, so slow ones change nothing."""
+
+    lowest: float = math.inf
+    before: float = math.inf
+    since: float = -math.inf
+
+    def observe(self, offset: float, now: float) -> float:
+        if now - self.since > _OFFSET_SECONDS:
+            self.before, self.lowest, self.since = self.lowest, math.inf, now
+        self.lowest = min(self.lowest, offset)
+        return min(self.lowest, self.before)
+
+
+@dataclass(eq=False)
+class LimitQueue:
+    """Lets requests through, in order. To be used on one event loop."""
+
+    key: str
+    limits: RequestLimits
+    source: LimitSource
+    pod: str
+    lost: Callable[[str], None]
+    """Told when no source answers any more, and why."""
+    in_use: int = 0
+    """Requests under way, where their number is limited."""
+    is_alone: bool = False
+    """Whether no source answers."""
+    _waiters: deque[_Waiter] = field(default_factory=deque)
+    _slots: deque[_Slot] = field(default_factory=deque)
+    _returned: list[float] = field(default_factory=list)
+    _spent: int = 0
+    _permits: int = 0
+    _room: float = 1.0
+    _pause_reported: float = 0.0
+    _paused_until: float = -math.inf
+    _contact: float = -math.inf
+    _asked_at: float = -math.inf
+    _next_question: float = -math.inf
+    _next_share: float = -math.inf
+    _idle_since: float = 0.0
+    _failures: int = 0
+    _asking: "asyncio.Task[None] | None" = None
+    _timer: asyncio.TimerHandle | None = None
+    _offsets: dict[str, _ClockOffset] = field(default_factory=dict)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait."""
+        return len(self._waiters)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits or is under way."""
+        return not (self._waiters or self.in_use or self._asking or self._pause_reported or self._spent)
+
+    @property
+    def paused_seconds(self) -> float:
+        """How long nothing is sent, as far as is known."""
+        return max(0.0, self._paused_until - self._now())
+
+    async def take(self, deadline: float | None, *, is_hop: bool = False) -> None:
+        """Wait for one request's turn; TimeoutError at ``deadline``, by the loop's clock."""
+        if self.is_idle and self._now() > self._next_question + _LONGEST_RETRY:
+            self.is_alone = False  # nobody has tried for a while
+        waiter = _Waiter(asyncio.get_running_loop().create_future(), is_hop)
+        if is_hop:
+            self._waiters.appendleft(waiter)
+        else:
+            self._waiters.append(waiter)
+        try:
+            self._pump()
+            if not waiter.future.done():
+                async with asyncio.timeout_at(deadline):
+                    await waiter.future
+        except BaseException:
+            if waiter.future.done() and not waiter.future.cancelled():
+                self.release(is_hop=is_hop)
+            raise
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+    def release(self, *, is_hop: bool = False) -> None:
+        """A request has ended."""
+        if self.limits.concurrent is not None and not is_hop:
+            self.in_use = max(0, self.in_use - 1)
+        self._idle_since = self._now()
+        self._pump()
+
+    def pause(self, seconds: float) -> None:
+        """Send nothing for a while, and have the others told."""
+        seconds = min(seconds, MAX_PAUSE_SECONDS)
+        self._pause_reported = max(self._pause_reported, seconds)
+        self._pause_until(self._now() + seconds)
+        self._next_question = -math.inf
+        self._pump()
+
+    # --- letting through --------------------------------------------------------------------------------
+
+    def _pump(self) -> None:
+        """Let through what may be sent, ask for what is missing, and have this done again when something is due."""
+        now = self._now()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._drop_late_slots(now)
+        while self._waiters and self._may_go(self._waiters[0], now):
+            waiter = self._waiters.popleft()
+            if not waiter.future.done():
+                self._count(waiter, now)
+                waiter.future.set_result(None)
+        if self._asking is None and self._must_ask(now):
+            self._asking = asyncio.get_running_loop().create_task(self._ask(), context=Context())
+        if not (self.is_idle and not self._permits and not self._slots):
+            due = now + (_TICK if self._waiters else _IDLE_TICK)
+            if self._waiters and self._slots and self._slots[0].at > now:
+                due = min(due, self._slots[0].at)
+            self._timer = asyncio.get_running_loop().call_at(due, self._pump, context=Context())
+
+    def _may_go(self, waiter: _Waiter, now: float) -> bool:
+        if waiter.future.done():
+            return True  # it is only taken out
+        if now < self._paused_until:
+            return False
+        if self.is_alone:
+            return self._has_permit(waiter, self._own_permits) and self._own_slot_due(now)
+        if now - self._contact > FRESH_SECONDS:
+            return False
+        if not self._has_permit(waiter, self._permits):
+            return False
+        return self.limits.requests is None or bool(self._slots and self._slots[0].at <= now)
+
+    def _count(self, waiter: _Waiter, now: float) -> None:
+        if self.limits.concurrent is not None and not waiter.is_hop:
+            self.in_use += 1
+        if self.limits.requests is None:
+            return
+        if self.is_alone:
+            self._spent += 1
+            self._next_share = now + self._own_spacing(now)
+            return
+        slot = self._slots[0]
+        slot.count -= 1
+        if slot.count == 0:
+            self._slots.popleft()
+
+    def _has_permit(self, waiter: _Waiter, permits: int) -> bool:
+        return self.limits.concurrent is None or waiter.is_hop or self.in_use < permits
+
+    def _drop_late_slots(self, now: float) -> None:
+        while self._slots and self._slots[0].at + self.limits.tolerance < now:
+            self._return(self._slots.popleft())
+
+    def _return(self, slot: _Slot) -> None:
+        if self.limits.seconds > _WORTH_RETURNING:
+            self._returned.extend([slot.time] * slot.count)
+            del self._returned[:-MAX_ASKED]
+
+    def _pause_until(self, until: float) -> None:
+        self._paused_until = max(self._paused_until, until)
+        while self._slots and self._slots[0].at < self._paused_until:
+            self._return(self._slots.popleft())
+
+    # --- asking -----------------------------------------------------------------------------------------
+
+    def _must_ask(self, now: float) -> bool:
+        if self.is_alone:
+            return now >= self._next_question and (bool(self._waiters) or self.in_use > 0 or self._spent > 0)
+        if self._pause_reported:
+            return True
+        if self._waiters:
+            return now >= self._next_question and (self._lacks_something() or self._is_stale_soon(now))
+        if self.in_use and now - self._asked_at > _RENEW_SECONDS:
+            return True
+        idle = now - max(self._idle_since, self._asked_at) > _GIVE_BACK_SECONDS
+        return idle and (self._permits > self.in_use or (bool(self._returned) and not self._slots))
+
+    def _lacks_something(self) -> bool:
+        lacks_permits = self.limits.concurrent is not None and self.in_use + self._starting > self._permits
+        return lacks_permits or self._lacking_slots > 0
+
+    def _is_stale_soon(self, now: float) -> bool:
+        soon = not self._slots or self._slots[0].at - now < _REFRESH_SECONDS
+        return soon and now - self._contact > _REFRESH_SECONDS
+
+    @property
+    def _starting(self) -> int:
+        return sum(not waiter.is_hop for waiter in self._waiters)
+
+    @property
+    def _lacking_slots(self) -> int:
+        if self.limits.requests is None:
+            return 0
+        return max(0, len(self._waiters) - sum(slot.count for slot in self._slots))
+
+    async def _ask(self) -> None:
+        returned, spent, pause = tuple(self._returned), self._spent, self._pause_reported
+        question = SlotQuestion(
+            pod=self.pod,
+            slots=min(self._lacking_slots, MAX_ASKED),
+            in_use=self.in_use,
+            waiting=self._starting,
+            pause_seconds=pause,
+            returned=returned,
+            spent=spent,
+        )
+        self._asked_at = self._now()
+        try:
+            answer = await self.source.ask(self.key, self.limits, question)
+        except LimitsUnavailableError as error:
+            self._be_alone(str(error))
+        else:
+            del self._returned[: len(returned)]
+            self._spent -= spent
+            if self._pause_reported <= pause:
+                self._pause_reported = 0.0
+            self._take_answer(answer)
+        finally:
+            self._asking = None
+        self._pump()
+
+    def _take_answer(self, answer: SlotAnswer) -> None:
+        now = self._now()
+        if answer.clock not in self._offsets and len(self._offsets) > 100:
+            self._offsets.clear()
+        offset = self._offsets.setdefault(answer.clock, _ClockOffset()).observe(now - answer.now, now)
+        if answer.paused_seconds:
+            self._pause_until(now + answer.paused_seconds)
+        for time, count in answer.slots:
+            self._slots.append(_Slot(time - answer.time + answer.now + offset, time, count))
+        self._permits = answer.permits or 0
+        self._room = answer.room
+        self._contact = now
+        self._failures, self.is_alone = 0, False
+        again = answer.again_seconds
+        self._next_question = -math.inf if again is None else now + jitter(again, 0.8, 1.0)
+
+    # --- alone ------------------------------------------------------------------------------------------
+
+    def _be_alone(self, why: str) -> None:
+        now = self._now()
+        self._failures += 1
+        pause = jitter(exponential(self._failures, first=_FIRST_RETRY, cap=_LONGEST_RETRY))
+        self._next_question = now + pause
+        if self.is_alone:
+            return
+        self.is_alone = True
+        self._permits = 0
+        self._slots.clear()
+        if self.limits.requests is not None:
+            first = now + self._own_spacing(now) * random.random()  # noqa: S311 (not a secret)
+            self._next_share = max(self._next_share, first)
+        self.lost(why)
+
+    @property
+    def _own_permits(self) -> int:
+        return (self.limits.concurrent or 0) // self.limits.pods
+
+    def _own_slot_due(self, now: float) -> bool:
+        return self.limits.requests is None or now >= self._next_share
+
+    def _own_spacing(self, now: float) -> float:
+        """Seconds between this pod's requests, so that all pods together keep the limit."""
+        requests, pods = self.limits.requests or 1, self.limits.pods
+        window = self.limits.window
+        usual = window / (requests // pods) if requests >= pods else window * pods / requests
+        left = self._contact + window - now
+        if left <= 0:
+            return usual
+        # In the period that was coordinated, some of the limit is used up.
+        return min(usual / self._room, left + usual) if self._room > 0 else left + usual
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
