@@ -32,6 +32,7 @@ from tieline_api.engine.connection import Engine
 from tieline_api.engine.credentials import EnvironmentSigner
 from tieline_api.engine.environments import EnvironmentEngines
 from tieline_api.engine.followers import Followers
+from tieline_api.engine.limit_states import LimitStates
 from tieline_api.engine.waiting_limits import WaitingLimits
 from tieline_api.environment_calls import EnvironmentCalls
 from tieline_api.handlers import OPERATIONS
@@ -49,6 +50,7 @@ from tieline_api.http.operation import Operation
 from tieline_api.internal.documents import add_documents
 from tieline_api.internal.environment import LEGACY_PODS, add_internal
 from tieline_api.internal.legacy_pods import LegacyPods
+from tieline_api.internal.limits import add_internal_limits
 from tieline_api.internal.otlp_receiver import add_traces
 from tieline_api.internal.tokens import add_internal_tokens
 from tieline_api.runs.history import RunHistory
@@ -127,6 +129,7 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         environments=environments,
         documents=make_documents(kube, engine),
         waiting_limits=WaitingLimits(environments),
+        limits=LimitStates(engine),
         histories=histories,
         run_reader=run_reader,
         runs=RunHistory(engine, environments, index, histories, traces),
@@ -241,6 +244,7 @@ def make_apps(
         add_internal(app, platform)
         add_documents(app, platform)
         add_internal_tokens(app, platform)
+        add_internal_limits(app, platform)
         add_traces(app, platform)
     add_metrics(monitoring, platform, metrics)
     return Applications(public=public, internal=internal, monitoring=monitoring)

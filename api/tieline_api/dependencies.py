@@ -17,6 +17,7 @@ from tieline_api.cache.token_ages import TokenAges
 from tieline_api.engine.connection import Engine
 from tieline_api.engine.environments import EnvironmentEngines
 from tieline_api.engine.followers import Followers
+from tieline_api.engine.limit_states import LimitStates
 from tieline_api.engine.waiting_limits import WaitingLimits
 from tieline_api.environment_calls import EnvironmentCalls
 from tieline_api.runs.history import RunHistory
@@ -80,6 +81,8 @@ class Dependencies:
     documents: Documents
     """What integrations keep between runs."""
     waiting_limits: WaitingLimits
+    limits: LimitStates
+    """Decides which pod may send requests through connections with limits."""
     histories: Followers
     """Read the run histories from the engine into this replica's index."""
     run_reader: RunReader

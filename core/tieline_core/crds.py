@@ -21,6 +21,7 @@ from tieline_core.resources import KINDS
 from tieline_core.resources.kinds import CATEGORY, GROUP, VERSION, CustomResource, Kind
 from tieline_core.resources.notification_channels import EMAIL_PATTERN, HOST_PATTERN
 from tieline_core.resources.projects import ENV_NAME_PATTERN
+from tieline_protocol.request_limits import PER
 from tieline_protocol.signatures import INPUT_PATTERN, INPUT_WORDS
 
 _KEPT = frozenset(
@@ -63,6 +64,7 @@ _WORDS = {
         "must be the name of a header, parameter or cookie: letters, digits and !#$%&'*+-.^_`|~[] only, so no spaces"
     ),
     ENV_NAME_PATTERN: "must hold letters, digits and '_' only, and not start with a digit",
+    PER: "must be a whole number with s, m or h, such as 1s or 10m",
     INPUT_PATTERN: f"must be {INPUT_WORDS}",
     ULID_PATTERN: "must be a ULID: 26 digits and capital letters without I, L, O and U",
     "^[0-9A-Za-z]([-.0-9A-Za-z]*[0-9A-Za-z])?$": (

@@ -7,7 +7,13 @@ from typing import Any
 from tieline_api import errors
 from tieline_api.conversion import auth_schemes
 from tieline_api.conversion.credential_values import to_secret
-from tieline_api.conversion.systems import auth_scheme_item, auth_scheme_items, messages_about, scheme_owner
+from tieline_api.conversion.systems import (
+    auth_scheme_item,
+    auth_scheme_items,
+    limits_to_rest,
+    messages_about,
+    scheme_owner,
+)
 from tieline_api.conversion.times import created_at, in_utc, updated_at
 from tieline_api.schemas import connections as rest
 from tieline_api.schemas.auth_schemes import AuthSchemeConfig
@@ -88,6 +94,7 @@ def connection_to_rest(
         variables=[Variable(name=name, value=value) for name, value in (spec.get("variables") or {}).items()],
         system_id=object_id(system) if system else None,
         connection_template_id=object_id(template) if template else None,
+        limits=limits_to_rest(spec),
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from tieline_api.conversion.auth_schemes import SchemeOwner, to_item, to_rest
 from tieline_api.schemas.auth_schemes import AuthSchemeConfig
+from tieline_api.schemas.limits import Limits
 from tieline_api.schemas.systems import System, SystemCreate, SystemUpdate
 from tieline_api.schemas.templates import ConnectionTemplate
 from tieline_core.identity.ids import object_id
@@ -21,7 +22,13 @@ def system_to_rest(obj: ObjectView, *, organisation: str) -> System:
         auth_scheme_configs=auth_schemes_to_rest(obj, organisation=organisation),
         template_base_url=spec.get("templateBaseUrl") or "",
         labels=spec.get("labels") or None,
+        limits=limits_to_rest(spec),
     )
+
+
+def limits_to_rest(spec: ObjectView) -> Limits | None:
+    """The limits in a spec of a System or Connection."""
+    return Limits(**spec["limits"]) if spec.get("limits") else None
 
 
 def auth_schemes_to_rest(obj: ObjectView, *, organisation: str) -> list[AuthSchemeConfig]:
@@ -63,6 +70,8 @@ def new_system_spec(body: SystemCreate) -> dict[str, Any]:
     }
     if body.labels:
         spec["labels"] = body.labels
+    if body.limits and (limits := body.limits.to_spec()):
+        spec["limits"] = limits
     return spec
 
 

@@ -16,7 +16,7 @@ from tieline_api.schemas.auth_schemes import SUB_OBJECTS, AuthSchemeConfig
 from tieline_api.schemas.base import SearchQuery
 from tieline_api.store.credential_secrets import made_for, new_edition, secret_name, secret_references
 from tieline_api.store.etags import etag
-from tieline_api.store.writer import refuse_removal, set_or_drop
+from tieline_api.store.writer import change_limits, refuse_removal, set_or_drop
 from tieline_api.use_cases.status_overlay import system_with_findings
 from tieline_core.identity.ids import new_id, object_id, object_name
 from tieline_core.objects import Object
@@ -63,13 +63,14 @@ async def create_system(call: Call[None, rest.SystemCreate]) -> Reply:
 
 
 async def update_system(call: Call[None, rest.SystemUpdate]) -> Reply:
-    """Updates name, domain and base URL. Fields that you leave out keep their values."""
+    """Updates name, domain, base URL and limits. Fields that you leave out keep their values."""
     world = call.platform.world
     obj = world.need(world.systems, call.namespace, call.path["system_id"])
     changes = convert.system_changes(call.body)
 
-    def change(_live: Object, mine: Object) -> None:
+    def change(live: Object, mine: Object) -> None:
         mine["spec"].update(changes)
+        change_limits(live, mine, call.body.limits)
 
     name = obj["metadata"]["name"]
     changed = await call.platform.writer.change(

@@ -16,6 +16,7 @@ from tieline_core.identity.names import possible_workloads, recorded_workload
 from tieline_core.kubernetes import resources as r
 from tieline_core.objects import Json, ObjectView
 from tieline_core.resources.activations import in_effect
+from tieline_core.resources.limits import limits_in_effect
 from tieline_core.systems import connection_base_url
 
 Fits = Callable[[Mapping[str, Any] | None, Mapping[str, Any]], bool]
@@ -211,4 +212,38 @@ def _connection(world: ClusterCache, connection: ObjectView, template: ObjectVie
             "templateBaseUrl": system_spec.get("templateBaseUrl", ""),
         },
         "credentials": credentials,
+        **_limits(world, connection, system_spec),
     }
+
+
+def _limits(world: ClusterCache, connection: ObjectView, system_spec: ObjectView) -> Json:
+    limits = limits_in_effect(connection["spec"], system_spec)
+    return {"limits": {**limits, "pods": pods_of_connection(world, connection)}} if limits else {}
+
+
+def pods_of_connection(world: ClusterCache, connection: ObjectView) -> int:
+    """How many pods may use a connection: those of all environments that are linked to it, or whose users have it."""
+    namespace, name = connection["metadata"]["namespace"], connection["metadata"]["name"]
+    users = (
+        *world.referring(world.templates, "connection", namespace, name),
+        *world.referring(world.activations, "connection", namespace, name),
+    )
+    environments = {(user["spec"]["projectRef"]["name"], user["spec"]["environment"]) for user in users}
+    pods = 0
+    for project_name, environment in environments:
+        project = world.projects.get(namespace, project_name)
+        pods += _replicas(project["spec"], environment) if project else 0
+    return max(pods, 1)
+
+
+def _replicas(spec: ObjectView, environment: str) -> int:
+    items: Iterator[ObjectView] = (
+        one for one in spec.get("environments") or () if one["name"] == environment
+    )
+    own = next(items, {})
+    if own.get("suspended"):
+        return 0
+    for runtime in (own.get("runtime") or {}, spec.get("runtime") or {}):
+        if runtime.get("replicas") is not None:
+            return int(runtime["replicas"])
+    return 1

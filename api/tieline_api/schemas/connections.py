@@ -8,6 +8,7 @@ from tieline_api.schemas.auth_schemes import AuthSchemeConfig
 from tieline_api.schemas.base import MaybeId, NullableList, Page, PageQuery, Rest, TimeOut, UlidIn, UlidOut
 from tieline_api.schemas.connectors import Variable
 from tieline_api.schemas.credential_data import CredentialData
+from tieline_api.schemas.limits import Limits
 from tieline_api.schemas.names import DisplayName, ShortName
 from tieline_core.resources.connections import CredentialType
 from tieline_core.resources.fields import ItemId, Url
@@ -72,6 +73,8 @@ class Connection(Rest):
     """Values for the parts of the system's base URL in curly braces."""
     connection_template_id: UlidOut | None = None
     """The template that it was created against, or that it is used for."""
+    limits: Limits | None = None
+    """Its own limits, in the place of the system's."""
 
 
 class ConnectionUpdate(Rest):
@@ -83,6 +86,8 @@ class ConnectionUpdate(Rest):
     """All its credentials, in their order; those not listed are removed."""
     base_url: BaseUrl | None = None
     """Overrides the system's base URL; an empty string takes the override away."""
+    limits: Limits | None = None
+    """Its own limits, in the place of the system's."""
 
 
 class NewConnection(Rest):
@@ -94,6 +99,8 @@ class NewConnection(Rest):
     """Its credentials, in the order in which they are applied."""
     base_url: Annotated[Url | None, MaybeId] = None
     """Overrides the system's base URL."""
+    limits: Limits | None = None
+    """Its own limits, in the place of the system's."""
     external_id: Annotated[ExternalId | None, MaybeId] = None
     """The user whose connection it is, by the id in your application; created when new. Absent: everybody's."""
 

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from tieline_api.schemas.auth_schemes import AuthSchemeConfig
 from tieline_api.schemas.base import NullableList, Page, Rest, UlidOut
+from tieline_api.schemas.limits import Limits
 from tieline_api.schemas.names import DisplayName
 from tieline_core.resources.fields import Labels, Url, ValidationMessage
 from tieline_core.resources.systems import Domain
@@ -28,6 +29,8 @@ class System(Rest):
     """Base URL of its API."""
     labels: dict[str, str] | None = None
     """Labels, where there are any."""
+    limits: Limits | None = None
+    """What it allows of requests through each of its connections."""
 
 
 class SystemCreate(Rest):
@@ -43,6 +46,8 @@ class SystemCreate(Rest):
     """The ways to authenticate that it supports."""
     labels: Labels | None = None
     """Labels for your own use."""
+    limits: Limits | None = None
+    """What it allows of requests through each of its connections."""
 
 
 class SystemFromVersion(Rest):
@@ -74,6 +79,8 @@ class SystemUpdate(Rest):
     """Its domain, such as shop.example."""
     template_base_url: Url | None = None
     """Base URL of its API."""
+    limits: Limits | None = None
+    """What it allows of requests through each of its connections."""
 
 
 class SystemPage(Page):

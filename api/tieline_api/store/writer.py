@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from tieline_api import errors
+from tieline_api.schemas.limits import Limits
 from tieline_api.store import revisions
 from tieline_api.store.etags import matches
 from tieline_api.store.field_managers import MANAGER, Step, other_managers
@@ -153,6 +154,17 @@ def set_or_drop(spec: Object, field: str, value: Any) -> None:
         spec[field] = value
     else:
         spec.pop(field, None)
+
+
+def change_limits(live: Mapping[str, Any], mine: Object, limits: Limits | None) -> None:
+    """Set the limits of a System or Connection; None leaves them, empty ones take them away."""
+    if limits is None:
+        return
+    if content := limits.to_spec():
+        mine["spec"]["limits"] = content
+    elif "limits" in live["spec"]:
+        refuse_removal(live, ("limits",), what="The limits")
+        mine["spec"].pop("limits", None)
 
 
 def refuse_removal(live: Mapping[str, Any], path: Sequence[Step], *, what: str) -> None:

@@ -102,6 +102,8 @@ def plan_connection(
     }
     if body.base_url:
         spec["baseUrl"] = body.base_url
+    if body.limits and (limits := body.limits.to_spec()):
+        spec["limits"] = limits
     if reference:
         spec["endUserRef"] = reference
     obj = _planned_object(namespace, identifier, spec)

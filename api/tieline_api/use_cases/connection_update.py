@@ -17,7 +17,7 @@ from tieline_api.oauth.authorization_codes import CodeChecks, combined_error
 from tieline_api.oauth.code_exchange import exchange_codes
 from tieline_api.schemas import connections as rest
 from tieline_api.store.credential_secrets import made_for, new_edition, secret_name, secret_references
-from tieline_api.store.writer import refuse_removal, set_or_drop
+from tieline_api.store.writer import change_limits, refuse_removal, set_or_drop
 from tieline_core.identity.ids import object_id
 from tieline_core.objects import Object, ObjectView
 
@@ -111,6 +111,7 @@ class _Change:
         elif body.base_url == "" and "baseUrl" in live["spec"]:
             refuse_removal(live, ("baseUrl",), what="The base URL")
             mine["spec"].pop("baseUrl", None)
+        change_limits(live, mine, body.limits)
         if body.credentials is not None:
             self.referred |= secret_references(live)
             self.before = live["spec"].get("credentials") or ()

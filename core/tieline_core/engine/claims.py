@@ -41,6 +41,8 @@ class AccountLimits:
     subscriptions: int = _UNLIMITED
     disk_bytes: int = _UNLIMITED
     """Of all its streams; 0: it has none."""
+    memory_bytes: int = 0
+    """The same in memory."""
     streams: int = _UNLIMITED
     consumers: int = _UNLIMITED
 
@@ -127,6 +129,8 @@ def account_claims(
         "payload": _UNLIMITED,
         "wildcards": True,
     }
+    if limits.memory_bytes:
+        allowed["mem_storage"] = limits.memory_bytes
     claims: dict[str, Any] = {"type": "account", "version": 2, "limits": allowed}
     keys: list[Any] = [*signing_keys, *map(_scoped, scoped)]
     if keys:

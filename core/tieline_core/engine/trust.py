@@ -23,6 +23,8 @@ from tieline_core.engine.claims import (
 from tieline_protocol.event_streams import EventStreams, environment_account
 from tieline_protocol.nkeys import InvalidSeedError, KeyKind, KeyPair
 
+PLATFORM_MEMORY_BYTES = 128 << 20
+"""Of streams in memory of the platform's account: the state of connections' limits, at most three times."""
 _PLATFORM = "tieline"
 _API = "api"
 _ENCRYPTION_KEY_BYTES = 32
@@ -162,7 +164,7 @@ class EngineTrust:
             self.account.public_key,
             name=_PLATFORM,
             at=at,
-            limits=AccountLimits(),
+            limits=AccountLimits(memory_bytes=PLATFORM_MEMORY_BYTES),
             signing_keys=[self.signer.public_key, *previous_signers],
             exports=["history.*.*"],
         )

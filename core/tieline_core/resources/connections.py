@@ -22,6 +22,7 @@ from tieline_core.resources.fields import (
     rules,
 )
 from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind
+from tieline_core.resources.limits import Limits
 from tieline_core.resources.systems import Variables
 
 
@@ -102,6 +103,8 @@ class ConnectionSpec(Shape):
     """Overrides the system's base URL."""
     variables: Variables = {}
     """Values for the parts of the system's base URL in curly braces; those of the system where absent."""
+    limits: Limits | None = None
+    """What the system allows of requests through this connection; the system's limits where absent."""
     credentials: Credentials = []
     """Credentials, applied to each request in this order."""
 

@@ -21,6 +21,7 @@ from tieline_core.resources.fields import (
     rules,
 )
 from tieline_core.resources.kinds import READY_COLUMNS, Column, CustomResource, Kind
+from tieline_core.resources.limits import Limits
 
 Domain = Annotated[str, StringConstraints(min_length=1, max_length=253)]
 Variables = Annotated[
@@ -64,6 +65,8 @@ class SystemSpec(Shape):
     """Values for the parts of the base URL in curly braces; a connection may have others."""
     connector_ref: ConnectorReference | None = None
     """A connector's version: what this spec leaves out (base URL, domain, variables, auth schemes) comes from it."""
+    limits: Limits | None = None
+    """What the application allows of requests through each of its connections."""
     labels: Labels = {}
     """Labels for your own use."""
     auth_scheme_configs: AuthSchemes = []
