@@ -14,7 +14,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Self
 
 from tieline_protocol.request_limits import (
+    ANSWER_SECONDS,
     LEASE_SECONDS,
+    LONGEST_RETRY_SECONDS,
     MAX_PAUSE_SECONDS,
     RequestLimits,
     SlotAnswer,
@@ -33,6 +35,7 @@ _ENTRIES = 100
 _SOONEST, _LATEST = 0.02, 0.4
 _PERMIT_AGAIN = 0.1
 _PAUSED_AGAIN = 2.0
+_SHARED_SECONDS = LONGEST_RETRY_SECONDS + ANSWER_SECONDS + 0.5
 _MAX_CLOCK_DIFFERENCE = 5.0
 _SAME = 1e-5
 
@@ -73,6 +76,8 @@ class LimitState:
     """When it was last asked. Its clock never goes back."""
     next_slot: float = 0.0
     paused_until: float = 0.0
+    shared_until: float = 0.0
+    """Until then pods keep to their shares: some may not have heard yet that they can ask again."""
     groups: list[SlotGroup] = field(default_factory=list)
     pods: dict[str, PodShare] = field(default_factory=dict)
 
@@ -104,6 +109,7 @@ class LimitState:
         self.time = max(self.time, other.time)
         self.next_slot = max(self.next_slot, other.next_slot)
         self.paused_until = max(self.paused_until, other.paused_until)
+        self.shared_until = max(self.shared_until, other.shared_until)
 
     def decide(self, limits: RequestLimits, question: SlotQuestion, now: float) -> SlotAnswer:
         """Answer a pod, ``now`` in seconds since 1970. The answer's ``clock`` and ``now`` are for the caller to say."""
@@ -112,6 +118,10 @@ class LimitState:
         self._take_back(question)
         if question.pause_seconds:
             self._pause(question.pause_seconds)
+        if question.was_alone:
+            self.shared_until = max(self.shared_until, self.time + _SHARED_SECONDS)
+        if self.shared_until > self.time:
+            return self._shared(limits, question, pod)
         permits = self._permits(limits, question, pod) if limits.concurrent is not None else None
         wanted = question.slots
         if permits is not None:
@@ -129,6 +139,25 @@ class LimitState:
             room=self._room(limits),
         )
 
+    def _shared(self, limits: RequestLimits, question: SlotQuestion, pod: PodShare) -> SlotAnswer:
+        """Nobody gets more than a pod that does not ask takes for itself: so all of them keep the limits together."""
+        permits: int | None = None
+        if limits.concurrent is not None and limits.share_of_permits:
+            permits = limits.share_of_permits
+            pod.wanted, pod.permits = question.in_use + question.waiting, max(permits, question.in_use)
+            pod.lease_until = self.time + LEASE_SECONDS
+        elif limits.concurrent is not None:
+            # Such pods take none.
+            permits = self._permits(limits, question, pod)
+        return SlotAnswer(
+            time=self.time,
+            permits=permits,
+            paused_seconds=max(0.0, self.paused_until - self.time),
+            again_seconds=_PERMIT_AGAIN if question.waiting or question.slots else None,
+            room=self._room(limits),
+            share_seconds=self.shared_until - self.time,
+        )
+
     # --- time and pods ----------------------------------------------------------------------------------
 
     def _advance(self, now: float) -> None:
@@ -141,6 +170,7 @@ class LimitState:
         self.time += seconds
         self.next_slot += seconds
         self.paused_until += seconds
+        self.shared_until += seconds
         for group in self.groups:
             group.first += seconds
             group.last += seconds

@@ -21,6 +21,10 @@ FRESH_SECONDS = 0.5
 """A pod that has not heard from the coordinator for this long asks before it sends: there may be a pause."""
 LEASE_SECONDS = 10.0
 """How long permits are a pod's, counted from its question. The pod renews them."""
+LONGEST_RETRY_SECONDS = 5.0
+"""How long a pod that got no answer waits at most before it asks again."""
+ANSWER_SECONDS = 1.5
+"""How long a pod waits for an answer."""
 MAX_ASKED = 1000
 """Slots, or times of unused slots, in one question."""
 
@@ -74,6 +78,11 @@ class RequestLimits:
         )
 
     @property
+    def share_of_permits(self) -> int:
+        """Requests that each pod may have under way where nobody coordinates them."""
+        return (self.concurrent or 0) // self.pods
+
+    @property
     def tolerance(self) -> float:
         """Seconds by which a pod may use a slot late."""
         return min(self.seconds * _MARGIN, _MAX_MARGIN_SECONDS)
@@ -113,7 +122,9 @@ class SlotQuestion:
     returned: tuple[float, ...] = ()
     """Slots that were not used."""
     spent: int = 0
-    """Requests that were sent without a slot, while no coordinator could be asked."""
+    """Requests that were sent without a slot, while the pod kept to its share."""
+    was_alone: bool = False
+    """Whether the pod kept to its share until now, because it got no answer."""
 
     def to_json(self) -> dict[str, Any]:
         """As it is sent."""
@@ -125,6 +136,7 @@ class SlotQuestion:
             "pauseSeconds": self.pause_seconds,
             "returned": list(self.returned),
             "spent": self.spent,
+            "wasAlone": self.was_alone,
         }
 
     @classmethod
@@ -146,6 +158,7 @@ class SlotQuestion:
             pause_seconds=_amount(content, "pauseSeconds", math.inf),
             returned=tuple(_time(item) for item in returned),
             spent=int(_amount(content, "spent", MAX_REQUESTS)),
+            was_alone=content.get("wasAlone") is True,
         )
 
 
@@ -169,6 +182,8 @@ class SlotAnswer:
     """When to ask for what is still wanted; None where nothing is."""
     room: float = 1.0
     """The part of the period's requests that nobody has used."""
+    share_seconds: float = 0.0
+    """How long each pod keeps to its share of the limits, instead of slots and permits."""
 
     def to_json(self) -> dict[str, Any]:
         """As it is sent."""
@@ -181,6 +196,7 @@ class SlotAnswer:
             "pausedSeconds": self.paused_seconds,
             "againSeconds": self.again_seconds,
             "room": self.room,
+            "shareSeconds": self.share_seconds,
         }
 
     @classmethod
@@ -197,6 +213,7 @@ class SlotAnswer:
                 paused_seconds=float(content["pausedSeconds"]),
                 again_seconds=None if again is None else float(again),
                 room=float(content["room"]),
+                share_seconds=float(content.get("shareSeconds") or 0.0),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"the answer is of another shape: {error}") from None

@@ -16,6 +16,7 @@ from tieline_common.backoff import exponential, jitter
 from tieline_protocol.request_limits import (
     FRESH_SECONDS,
     LEASE_SECONDS,
+    LONGEST_RETRY_SECONDS,
     MAX_ASKED,
     MAX_PAUSE_SECONDS,
     RequestLimits,
@@ -27,7 +28,9 @@ _TICK, _IDLE_TICK = 0.02, 0.25
 _RENEW_SECONDS = LEASE_SECONDS * 0.3
 _REFRESH_SECONDS = FRESH_SECONDS * 0.5
 _GIVE_BACK_SECONDS = 0.2
-_FIRST_RETRY, _LONGEST_RETRY = 0.5, 5.0
+_FIRST_RETRY = 0.1
+_FAILURES = 2
+"""In a row, after which a pod does not wait for an answer any more."""
 _OFFSET_SECONDS = 60.0
 # Slots of shorter periods are worth nothing to others once they have passed.
 _WORTH_RETURNING = 5
@@ -77,6 +80,7 @@ class LimitQueue:
     """Requests under way, where their number is limited."""
     is_alone: bool = False
     """Whether no source answers."""
+    _share_until: float = -math.inf
     _waiters: deque[_Waiter] = field(default_factory=deque)
     _slots: deque[_Slot] = field(default_factory=deque)
     _returned: list[float] = field(default_factory=list)
@@ -112,7 +116,7 @@ class LimitQueue:
 
     async def take(self, deadline: float | None, *, is_hop: bool = False) -> None:
         """Wait for one request's turn; TimeoutError at ``deadline``, by the loop's clock."""
-        if self.is_idle and self._now() > self._next_question + _LONGEST_RETRY:
+        if self.is_alone and self.is_idle and self._now() > self._next_question + LONGEST_RETRY_SECONDS:
             self.is_alone = False  # nobody has tried for a while
         waiter = _Waiter(asyncio.get_running_loop().create_future(), is_hop)
         if is_hop:
@@ -163,7 +167,8 @@ class LimitQueue:
                 waiter.future.set_result(None)
         if self._asking is None and self._must_ask(now):
             self._asking = asyncio.get_running_loop().create_task(self._ask(), context=Context())
-        if not (self.is_idle and not self._permits and not self._slots):
+        holds_some = not self._failures and (self._permits > 0 or bool(self._slots))
+        if not self.is_idle or holds_some:
             due = now + (_TICK if self._waiters else _IDLE_TICK)
             if self._waiters and self._slots and self._slots[0].at > now:
                 due = min(due, self._slots[0].at)
@@ -175,11 +180,13 @@ class LimitQueue:
         if now < self._paused_until:
             return False
         if self.is_alone:
-            return self._has_permit(waiter, self._own_permits) and self._own_slot_due(now)
+            return self._has_permit(waiter, self._own_permits(now)) and self._own_slot_due(now)
         if now - self._contact > FRESH_SECONDS:
             return False
         if not self._has_permit(waiter, self._permits):
             return False
+        if now < self._share_until:
+            return self._own_slot_due(now)
         return self.limits.requests is None or bool(self._slots and self._slots[0].at <= now)
 
     def _count(self, waiter: _Waiter, now: float) -> None:
@@ -187,7 +194,7 @@ class LimitQueue:
             self.in_use += 1
         if self.limits.requests is None:
             return
-        if self.is_alone:
+        if self.is_alone or now < self._share_until:
             self._spent += 1
             self._next_share = now + self._own_spacing(now)
             return
@@ -216,8 +223,8 @@ class LimitQueue:
     # --- asking -----------------------------------------------------------------------------------------
 
     def _must_ask(self, now: float) -> bool:
-        if self.is_alone:
-            return now >= self._next_question and (bool(self._waiters) or self.in_use > 0 or self._spent > 0)
+        if self._failures:
+            return now >= self._next_question and not self.is_idle
         if self._pause_reported:
             return True
         if self._waiters:
@@ -225,9 +232,12 @@ class LimitQueue:
         if self.in_use and now - self._asked_at > _RENEW_SECONDS:
             return True
         idle = now - max(self._idle_since, self._asked_at) > _GIVE_BACK_SECONDS
-        return idle and (self._permits > self.in_use or (bool(self._returned) and not self._slots))
+        unused = bool(self._returned) and not self._slots
+        return idle and (self._permits > self.in_use or unused or self._spent > 0)
 
     def _lacks_something(self) -> bool:
+        if self._now() < self._share_until:
+            return True
         lacks_permits = self.limits.concurrent is not None and self.in_use + self._starting > self._permits
         return lacks_permits or self._lacking_slots > 0
 
@@ -255,12 +265,13 @@ class LimitQueue:
             pause_seconds=pause,
             returned=returned,
             spent=spent,
+            was_alone=self.is_alone,
         )
         self._asked_at = self._now()
         try:
             answer = await self.source.ask(self.key, self.limits, question)
         except LimitsUnavailableError as error:
-            self._be_alone(str(error))
+            self._fail(str(error))
         else:
             del self._returned[: len(returned)]
             self._spent -= spent
@@ -282,6 +293,7 @@ class LimitQueue:
             self._slots.append(_Slot(time - answer.time + answer.now + offset, time, count))
         self._permits = answer.permits or 0
         self._room = answer.room
+        self._share_until = now + answer.share_seconds
         self._contact = now
         self._failures, self.is_alone = 0, False
         again = answer.again_seconds
@@ -289,24 +301,25 @@ class LimitQueue:
 
     # --- alone ------------------------------------------------------------------------------------------
 
-    def _be_alone(self, why: str) -> None:
+    def _fail(self, why: str) -> None:
         now = self._now()
         self._failures += 1
-        pause = jitter(exponential(self._failures, first=_FIRST_RETRY, cap=_LONGEST_RETRY))
-        self._next_question = now + pause
-        if self.is_alone:
+        pause = jitter(exponential(self._failures, first=_FIRST_RETRY, cap=LONGEST_RETRY_SECONDS))
+        self._next_question = now + min(pause, LONGEST_RETRY_SECONDS)
+        if self.is_alone or self._failures < _FAILURES:
             return
         self.is_alone = True
-        self._permits = 0
         self._slots.clear()
         if self.limits.requests is not None:
             first = now + self._own_spacing(now) * random.random()  # noqa: S311 (not a secret)
             self._next_share = max(self._next_share, first)
         self.lost(why)
 
-    @property
-    def _own_permits(self) -> int:
-        return (self.limits.concurrent or 0) // self.limits.pods
+    def _own_permits(self, now: float) -> int:
+        """This pod's share; until others' leases have ended, no more than it has."""
+        share = self.limits.share_of_permits
+        has_ended = now - self._contact > LEASE_SECONDS
+        return share if has_ended else min(share, self._permits)
 
     def _own_slot_due(self, now: float) -> bool:
         return self.limits.requests is None or now >= self._next_share

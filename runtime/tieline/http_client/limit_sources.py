@@ -12,10 +12,10 @@ from tieline.configuration.pod_api import UNREACHABLE, PodApi
 from tieline.errors import reason
 from tieline_common.bounded_dict import BoundedDict
 from tieline_protocol.limit_coordinator import LimitState
-from tieline_protocol.request_limits import RequestLimits, SlotAnswer, SlotQuestion
+from tieline_protocol.request_limits import ANSWER_SECONDS, RequestLimits, SlotAnswer, SlotQuestion
 
 PATH = "/internal/v1/connections"
-_TIMEOUT = aiohttp.ClientTimeout(total=2, connect=1)
+_TIMEOUT = aiohttp.ClientTimeout(total=ANSWER_SECONDS, connect=1)
 _REMEMBERED = 1000
 
 

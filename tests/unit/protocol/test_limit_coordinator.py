@@ -204,6 +204,15 @@ def test_what_was_sent_without_a_coordinator_counts() -> None:
     assert ask(state, limits, "one", 62, slots=1).slots
 
 
+def test_when_pods_can_ask_again_all_keep_to_their_shares_until_the_last_one_has_heard_of_it() -> None:
+    limits, state = RequestLimits(requests=100, seconds=1, concurrent=8, pods=4), LimitState()
+    assert ask(state, limits, "one", 0, slots=3, waiting=3).share_seconds == 0
+    told = ask(state, limits, "two", 1, slots=3, waiting=3, was_alone=True)
+    assert (told.share_seconds, told.slots, told.permits) == (7, (), 2)
+    assert ask(state, limits, "one", 2, slots=3, waiting=3).share_seconds == pytest.approx(6)
+    assert ask(state, limits, "one", 8.1, slots=3, waiting=3).slots
+
+
 def test_a_state_that_was_lost_counts_what_another_replica_remembers() -> None:
     limits, remembered, fresh = RequestLimits(requests=5, seconds=3600), LimitState(), LimitState()
     now = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,7 @@ def test_429_with_retry_after_pauses_all_pods(limited: LimitedPods) -> None:
             assert one.result()["sent"] > 0
     # For four seconds less the second in which all pods have heard of it, nobody sends anything.
     times = sorted(at for at, _ in limited.provider.counted().arrived)
-    longest = max(later - earlier for earlier, later in zip(times, times[1:], strict=False))
+    longest = max(later - earlier for earlier, later in pairwise(times))
     assert longest >= 3
     assert any("tieline_limit_pauses_total{" in pod.metrics() for pod in limited.pods)
 
