@@ -185,9 +185,24 @@ class SyncState:
         """The value with its version."""
         return _wait(self._state.entry(key), self._loop)
 
-    def set(self, key: str, value: Any, *, version: Expected = ANY_VERSION) -> str:
+    def set(
+        self,
+        key: str,
+        value: Any,
+        *,
+        version: Expected = ANY_VERSION,
+        expires: float | timedelta | None = None,
+    ) -> str:
         """Keep ``value``; see State.set."""
-        return _wait(self._state.set(key, value, version=version), self._loop)
+        return _wait(self._state.set(key, value, version=version, expires=expires), self._loop)
+
+    def keys(self, prefix: str = "") -> list[str]:
+        """The keys that begin with ``prefix``, in order; see State.keys."""
+        return _wait(self._state.keys(prefix), self._loop)
+
+    def count(self, prefix: str = "") -> int:
+        """How many values there are; see State.count."""
+        return _wait(self._state.count(prefix), self._loop)
 
     def delete(self, key: str, *, version: Expected = ANY_VERSION) -> None:
         """Forget the value; see State.delete."""

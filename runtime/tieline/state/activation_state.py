@@ -1,9 +1,10 @@
 """``ctx.state``: what an integration remembers between runs, for the activation that the run is for."""
 
 import json
-import re
+import math
 from dataclasses import dataclass
-from typing import Any, Final
+from datetime import datetime, timedelta
+from typing import Any
 
 from tieline.errors import TielineError
 from tieline.state.documents import (
@@ -15,10 +16,8 @@ from tieline.state.documents import (
     StateRefusedError,
 )
 
-MAX_VALUE_BYTES = 16 * 1024
-MAX_KEYS = 64
-MAX_TOTAL_BYTES = 64 * 1024
-_KEY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+MAX_VALUE_BYTES = 256 * 1024
+MAX_KEY_BYTES = 512
 
 
 class StateChangedError(TielineError):
@@ -59,14 +58,15 @@ class StateEntry:
     value: Any
     version: str | None
     """None when there is no value."""
+    expires_at: datetime | None = None
+    """When the value is deleted; None when it stays."""
 
 
 class State:
-    """Small JSON values that outlive runs, pods and versions; each activation has its own.
+    """JSON values that outlive runs, pods and versions; each activation has its own.
 
-    Not for secrets (it is kept in ConfigMaps), and not for data: a value has up to 16 KiB, an activation 64
-    values and 64 KiB. All of it raises StateUnavailableError when it cannot be reached, and StateRefusedError
-    for what is over a limit.
+    Not for secrets, and not for bulk data: a value has up to 256 KiB, and an activation 1,000 values. All of it raises
+    StateUnavailableError when it cannot be reached, and StateRefusedError for what is over a limit.
 
     >>> async def sync(ctx: Context) -> str:
     ...     since = await ctx.state.get("since", "1970-01-01")
@@ -92,12 +92,21 @@ class State:
         found = await self._documents.get(self._shelf, _checked(key))
         if found is None:
             return StateEntry(value=None, version=None)
-        return StateEntry(value=found.value, version=found.version)
+        return StateEntry(value=found.value, version=found.version, expires_at=found.expires_at)
 
-    async def set(self, key: str, value: Any, *, version: Expected = ANY_VERSION) -> str:
+    async def set(
+        self,
+        key: str,
+        value: Any,
+        *,
+        version: Expected = ANY_VERSION,
+        expires: float | timedelta | None = None,
+    ) -> str:
         """Keep ``value``, which JSON must be able to hold; returns its version.
 
         With ``version`` only if that one is still there (None: if there is no value); else StateChangedError.
+        ``expires``, a timedelta or seconds, is how long the value is kept, in whole seconds, rounded up; without it,
+        until it is deleted.
         """
         try:
             text = json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -108,9 +117,27 @@ class State:
                 f"The state {key!r} has {size:,} bytes; at most {MAX_VALUE_BYTES:,} are kept, so keep a reference to it"
             )
         try:
-            return await self._documents.put(self._shelf, _checked(key), value, expected=version)
+            return await self._documents.put(
+                self._shelf, _checked(key), value, expected=version, expires=_seconds(key, expires)
+            )
         except DocumentChangedError:
             raise StateChangedError(key) from None
+
+    async def keys(self, prefix: str = "") -> list[str]:
+        """The keys of all values, or of those whose keys begin with ``prefix``, in order.
+
+        >>> async def open_orders(ctx: Context) -> list[str]:
+        ...     await ctx.state.set("orders/A-2", "open")
+        ...     await ctx.state.set("orders/A-1", "open", expires=timedelta(days=7))
+        ...     return await ctx.state.keys("orders/")
+        >>> run(open_orders)
+        ['orders/A-1', 'orders/A-2']
+        """
+        return await self._documents.keys(self._shelf, prefix)
+
+    async def count(self, prefix: str = "") -> int:
+        """How many values there are, or how many whose keys begin with ``prefix``."""
+        return len(await self.keys(prefix))
 
     async def delete(self, key: str, *, version: Expected = ANY_VERSION) -> None:
         """Forget the value; with ``version`` as in ``set``."""
@@ -121,8 +148,24 @@ class State:
 
 
 def _checked(key: str) -> str:
-    if not _KEY.fullmatch(key):
+    size = len(key.encode("utf-8", "surrogatepass"))
+    parts = key.split("/")
+    if (
+        not 1 <= size <= MAX_KEY_BYTES
+        or not key.isprintable()
+        or any(part in ("", ".", "..") for part in parts)
+    ):
         raise StateRefusedError(
-            f"The state's key {key!r} must be 1 to 100 letters, digits, '-', '_' or '.', not starting with a mark"
+            f"The state's key {key!r} must be printable text of 1 to {MAX_KEY_BYTES} bytes, whose parts between "
+            'slashes are not empty, "." or ".."'
         )
     return key
+
+
+def _seconds(key: str, expires: float | timedelta | None) -> float | None:
+    if expires is None:
+        return None
+    seconds = expires.total_seconds() if isinstance(expires, timedelta) else float(expires)
+    if not 0 < seconds < math.inf:
+        raise StateRefusedError(f"The state {key!r} must expire after some time: expires={expires!r} is none")
+    return float(math.ceil(seconds))

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -39,11 +40,20 @@ class ApiDocuments:
         if status == 404 and body.get("code") == "no_value":
             return None
         _refuse(status, body)
-        return Document(value=body.get("value"), version=str(body.get("version")))
+        expires = body.get("expiresAt")
+        return Document(
+            value=body.get("value"),
+            version=str(body.get("version")),
+            expires_at=datetime.fromisoformat(expires) if isinstance(expires, str) else None,
+        )
 
-    async def put(self, shelf: DocumentScope, key: str, value: Any, *, expected: Expected) -> str:
+    async def put(
+        self, shelf: DocumentScope, key: str, value: Any, *, expected: Expected, expires: float | None = None
+    ) -> str:
         """See Documents."""
         asked: dict[str, Any] = {"value": value}
+        if expires is not None:
+            asked["expires"] = expires
         if not isinstance(expected, AnyVersion):
             asked["version"] = expected
         status, body = await self._send("PUT", shelf, key, asked, repeat="version" not in asked)
@@ -56,20 +66,29 @@ class ApiDocuments:
         status, body = await self._send("DELETE", shelf, key, asked, repeat=not asked)
         _refuse(status, body)
 
+    async def keys(self, shelf: DocumentScope, prefix: str) -> list[str]:
+        """See Documents."""
+        status, body = await self._send(
+            "GET", shelf, None, query=f"?prefix={quote(prefix, safe='')}", repeat=True
+        )
+        _refuse(status, body)
+        return [str(key) for key in body.get("keys") or ()]
+
     async def _send(
         self,
         method: str,
         shelf: DocumentScope,
-        key: str,
+        key: str | None,
         body: Mapping[str, Any] | None = None,
         *,
         repeat: bool,
+        query: str = "",
     ) -> tuple[int, dict[str, Any]]:
         """Status and body of the answer; StateUnavailableError when there is none that counts.
 
         With an expected version a second try could only find that the first one had done it.
         """
-        path = f"{_PATH}{_path(shelf, key)}"
+        path = f"{_PATH}{_path(shelf, key)}{query}"
         for pause in (*(_PAUSES if repeat else ()), None):
             try:
                 answer = await self.api.request(method, path, body=body, limits=_TIMEOUT)
@@ -83,9 +102,10 @@ class ApiDocuments:
         raise StateUnavailableError(f"What is kept between runs cannot be reached: {reason}; try again later")
 
 
-def _path(shelf: DocumentScope, key: str) -> str:
+def _path(shelf: DocumentScope, key: str | None) -> str:
     user = f"/users/{quote(shelf.external_id, safe='')}" if shelf.external_id is not None else ""
-    return f"{user}/{shelf.kind}/{quote(key, safe='')}"
+    last = "" if key is None else f"/{quote(key, safe='')}"
+    return f"{user}/{shelf.kind}{last}"
 
 
 def _refuse(status: int, body: Mapping[str, Any]) -> None:

@@ -2,7 +2,10 @@
 
 import copy
 import secrets
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
 from tieline.errors import TielineError
@@ -39,11 +42,11 @@ class StateRefusedError(TielineError):
 
     >>> async def keep(ctx: Context) -> str:
     ...     try:
-    ...         await ctx.state.set("orders", "x" * 20_000)
+    ...         await ctx.state.set("orders", "x" * 300_000)
     ...     except StateRefusedError as error:
     ...         return str(error)
     >>> run(keep)
-    "The state 'orders' has 20,002 bytes; at most 16,384 are kept, so keep a reference to it"
+    "The state 'orders' has 300,002 bytes; at most 262,144 are kept, so keep a reference to it"
     """
 
 
@@ -66,6 +69,8 @@ class Document:
 
     value: Any
     version: str
+    expires_at: datetime | None = None
+    """When it is deleted; None: it stays."""
 
 
 class Documents(Protocol):
@@ -74,37 +79,65 @@ class Documents(Protocol):
     async def get(self, shelf: DocumentScope, key: str) -> Document | None:
         """The document, or None."""
 
-    async def put(self, shelf: DocumentScope, key: str, value: Any, *, expected: Expected) -> str:
-        """Keep ``value``; returns its version. Raises DocumentChangedError."""
+    async def put(
+        self, shelf: DocumentScope, key: str, value: Any, *, expected: Expected, expires: float | None = None
+    ) -> str:
+        """Keep ``value``, for ``expires`` seconds where they are given; returns its version.
+
+        Raises DocumentChangedError.
+        """
 
     async def delete(self, shelf: DocumentScope, key: str, *, expected: Expected) -> None:
         """Forget the document; nothing happens when there is none. Raises DocumentChangedError."""
+
+    async def keys(self, shelf: DocumentScope, prefix: str) -> list[str]:
+        """The keys that begin with ``prefix``, in order."""
 
 
 class MemoryDocuments:
     """Keeps documents for as long as the process lives: for one's own desk, and for tests."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        """``clock`` returns seconds since 1970."""
+        self._clock = clock
         self._kept: dict[tuple[DocumentScope, str], Document] = {}
 
     async def get(self, shelf: DocumentScope, key: str) -> Document | None:
         """See Documents."""
-        found = self._kept.get((shelf, key))
-        return Document(value=copy.deepcopy(found.value), version=found.version) if found else None
+        found = self._found(shelf, key)
+        return replace(found, value=copy.deepcopy(found.value)) if found else None
 
-    async def put(self, shelf: DocumentScope, key: str, value: Any, *, expected: Expected) -> str:
+    async def put(
+        self, shelf: DocumentScope, key: str, value: Any, *, expected: Expected, expires: float | None = None
+    ) -> str:
         """See Documents."""
         self._compare(shelf, key, expected)
-        version = secrets.token_hex(8)
-        self._kept[shelf, key] = Document(value=copy.deepcopy(value), version=version)
-        return version
+        document = Document(
+            value=copy.deepcopy(value),
+            version=secrets.token_hex(8),
+            expires_at=None if expires is None else datetime.fromtimestamp(self._clock() + expires, UTC),
+        )
+        self._kept[shelf, key] = document
+        return document.version
 
     async def delete(self, shelf: DocumentScope, key: str, *, expected: Expected) -> None:
         """See Documents."""
         self._compare(shelf, key, expected)
         self._kept.pop((shelf, key), None)
 
-    def _compare(self, shelf: DocumentScope, key: str, expected: Expected) -> None:
+    async def keys(self, shelf: DocumentScope, prefix: str) -> list[str]:
+        """See Documents."""
+        names = [key for there, key in self._kept if there == shelf and key.startswith(prefix)]
+        return sorted(key for key in names if self._found(shelf, key))
+
+    def _found(self, shelf: DocumentScope, key: str) -> Document | None:
         found = self._kept.get((shelf, key))
+        if found and found.expires_at and found.expires_at.timestamp() <= self._clock():
+            del self._kept[shelf, key]
+            return None
+        return found
+
+    def _compare(self, shelf: DocumentScope, key: str, expected: Expected) -> None:
+        found = self._found(shelf, key)
         if not isinstance(expected, AnyVersion) and expected != (found.version if found else None):
             raise DocumentChangedError(key)

@@ -3,8 +3,10 @@
 import fcntl
 import json
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from tieline.state.documents import (
     Expected,
     StateUnavailableError,
 )
+
+_USERS = "users/"
 
 Kept = dict[str, dict[str, Any]]
 
@@ -30,14 +34,26 @@ class FileDocuments:
         """See Documents."""
         with self._locked() as kept:
             found = kept.get(_name(shelf, key))
-        return Document(value=found["value"], version=found["version"]) if found else None
+        if found is None:
+            return None
+        expires = found.get("expires")
+        return Document(
+            value=found["value"],
+            version=found["version"],
+            expires_at=None if expires is None else datetime.fromtimestamp(expires, UTC),
+        )
 
-    async def put(self, shelf: DocumentScope, key: str, value: Any, *, expected: Expected) -> str:
+    async def put(
+        self, shelf: DocumentScope, key: str, value: Any, *, expected: Expected, expires: float | None = None
+    ) -> str:
         """See Documents."""
         name, version = _name(shelf, key), secrets.token_hex(8)
+        document = {"value": value, "version": version}
+        if expires is not None:
+            document["expires"] = time.time() + expires
         with self._locked() as kept:
             _compare(kept, name, expected)
-            self._write({**kept, name: {"value": value, "version": version}})
+            self._write({**kept, name: document})
         return version
 
     async def delete(self, shelf: DocumentScope, key: str, *, expected: Expected) -> None:
@@ -46,6 +62,12 @@ class FileDocuments:
         with self._locked() as kept:
             _compare(kept, name, expected)
             self._write({other: document for other, document in kept.items() if other != name})
+
+    async def keys(self, shelf: DocumentScope, prefix: str) -> list[str]:
+        """See Documents."""
+        with self._locked() as kept:
+            found = [_key(shelf, name) for name in kept]
+        return sorted(key for key in found if key is not None and key.startswith(prefix))
 
     @contextmanager
     def _locked(self) -> Iterator[Kept]:
@@ -65,7 +87,10 @@ class FileDocuments:
             return {}
         except ValueError as error:
             raise StateUnavailableError(f"{self._path} is not JSON any more; remove it") from error
-        return kept if isinstance(kept, dict) else {}
+        if not isinstance(kept, dict):
+            return {}
+        now = time.time()
+        return {name: one for name, one in kept.items() if one.get("expires", now + 1) > now}
 
     def _write(self, kept: Kept) -> None:
         written = self._path.with_suffix(".new")
@@ -75,8 +100,27 @@ class FileDocuments:
 
 def _name(shelf: DocumentScope, key: str) -> str:
     """Readable, and different for different places: what people write comes last or is between quotes."""
-    user = "" if shelf.external_id is None else f"/users/{json.dumps(shelf.external_id)}"
-    return f"{shelf.kind}{user}/{key}"
+    if shelf.external_id is not None:
+        return f"{_place(shelf)}{key}"
+    return _place(shelf) + (json.dumps(key) if key.startswith((_USERS, '"')) else key)
+
+
+def _key(shelf: DocumentScope, name: str) -> str | None:
+    """The key that ``_name`` made a name of; None where it is that of another place."""
+    place = _place(shelf)
+    if not name.startswith(place):
+        return None
+    key = name.removeprefix(place)
+    if shelf.external_id is not None:
+        return key
+    if key.startswith('"'):
+        return str(json.loads(key))
+    return None if key.startswith(_USERS) else key
+
+
+def _place(shelf: DocumentScope) -> str:
+    user = "" if shelf.external_id is None else f"{_USERS}{json.dumps(shelf.external_id)}/"
+    return f"{shelf.kind}/{user}"
 
 
 def _compare(kept: Kept, name: str, expected: Expected) -> None:

@@ -77,13 +77,13 @@ class Project:
         self._stack = ExitStack()
         self._redactor = Redactor()
         self._configuration = Configuration(redactor=self._redactor, needed=False)
-        self._documents = MemoryDocuments()
         self._captured = LogCapture(self._redactor)
         self._fakes: dict[tuple[str | None, str], FakeConnection] = {}
         self._body: made.Body = {}
         self._writes: set[str] = set()
         self._test_thread: int | None = None
         self._offset = 0.0
+        self._documents = MemoryDocuments(clock=self.now)
         self._queue = MemoryQueue(clock=self.now)
         self.spans: list[Span] = []
         """The spans that have ended, oldest first."""
@@ -391,9 +391,20 @@ class ProjectState:
         """The value of ``key``, or ``default``."""
         return self._wait(State(self._documents, user).get(key, default))
 
-    def set(self, key: str, value: Any, *, user: str | None = None) -> None:
-        """Keep ``value``, as a run before would have."""
-        self._wait(State(self._documents, user).set(key, value))
+    def set(
+        self,
+        key: str,
+        value: Any,
+        *,
+        user: str | None = None,
+        expires: float | timedelta | None = None,
+    ) -> None:
+        """Keep ``value``, as a run before would have. Project.advance turns the clock by which it expires."""
+        self._wait(State(self._documents, user).set(key, value, expires=expires))
+
+    def keys(self, prefix: str = "", *, user: str | None = None) -> list[str]:
+        """The keys of all values, or of those whose keys begin with ``prefix``, in order."""
+        return self._wait(State(self._documents, user).keys(prefix))  # type: ignore[no-any-return]
 
 
 async def _listen(server: web.AppRunner) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,13 @@ import pytest
 from tests.unit.cli.commands import Running, project, tieline
 from tieline.cli.check import check
 from tieline.configuration.project_folder import find
-from tieline.state.documents import ANY_VERSION, DocumentChangedError, DocumentScope, StateUnavailableError
+from tieline.state.documents import (
+    ANY_VERSION,
+    SCHEDULES,
+    DocumentChangedError,
+    DocumentScope,
+    StateUnavailableError,
+)
 from tieline.state.file_documents import FileDocuments
 
 MAIN = """\
@@ -147,6 +154,31 @@ async def test_documents_in_a_file_are_changed_by_compare_and_swap(tmp_path: Pat
     await other.delete(shelf, "cursor", expected=version)
     assert await one.get(shelf, "cursor") is None
     assert (await one.get(users, "cursor")).value == 3  # type: ignore[union-attr]
+
+
+async def test_keys_in_a_file_are_those_of_one_place_and_expired_values_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = FileDocuments(tmp_path / "x.json")
+    own, ann = DocumentScope(kind="state"), DocumentScope(kind="state", external_id="ann")
+    keys = ['"quoted"', "orders/1", 'users/"ann"/orders/1', "users/x"]
+    for number, key in enumerate(keys):
+        await documents.put(own, key, number, expected=None)
+    await documents.put(ann, "orders/1", "hers", expected=None)
+    await documents.put(SCHEDULES, "orders", 1, expected=None)
+    assert await documents.keys(own, "") == sorted(keys)
+    assert await documents.keys(own, "orders/") == ["orders/1"]
+    assert await documents.keys(ann, "") == ["orders/1"]
+    assert (await documents.get(own, 'users/"ann"/orders/1')).value == 2  # type: ignore[union-attr]
+    await documents.put(own, "soon", 1, expected=None, expires=60)
+    found = await documents.get(own, "soon")
+    assert found is not None
+    assert found.expires_at is not None
+    later = time.time() + 61
+    monkeypatch.setattr("tieline.state.file_documents.time.time", lambda: later)
+    assert await documents.get(own, "soon") is None
+    assert await documents.keys(own, "") == sorted(keys)
+    await documents.put(own, "soon", 2, expected=None)
 
 
 async def test_two_processes_lose_no_change_of_a_shared_file(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ def by_marker() -> dict[str, Callable[..., None]]:
         "async def products": test_products_are_read_since_the_last_run,
         "async def catalogue": test_only_changed_customers_are_read_and_only_failed_products_repeated,
         "async def visits": test_visits_are_counted_for_each_user,
+        "async def shipped_orders": test_shipped_orders_are_listed_for_a_month,
         "async def forward": test_an_event_is_forwarded_after_the_answer,
         "async def limits": test_variables_have_their_defaults_and_types,
         "def test_an_order_is_sent_on": test_the_pages_test_passes,
@@ -140,6 +141,19 @@ def test_visits_are_counted_for_each_user(serve: Serve) -> None:
     project.user("ann")
     counts = [project.post("/visits", user=user).json()["visits"] for user in (None, "ann", None)]
     assert counts == [1, 1, 2]
+
+
+def test_shipped_orders_are_listed_for_a_month(serve: Serve) -> None:
+    project = serve(example("async def shipped_orders"))
+    for number in ("A-2", "A-1"):
+        project.publish("order.shipped", {"number": number, "at": "2026-11-25"})
+    assert [one.status for one in project.run_events()] == ["succeeded"] * 2
+    assert project.post("/shipped").json() == ["A-1", "A-2"]
+    assert project.state.keys("shipped/") == ["shipped/A-1", "shipped/A-2"]
+    project.advance(timedelta(days=29))
+    project.state.set("shipped/A-3", "2026-12-24", expires=timedelta(days=30))
+    project.advance(timedelta(days=1, seconds=1))
+    assert project.post("/shipped").json() == ["A-3"]
 
 
 def test_an_event_is_forwarded_after_the_answer(serve: Serve) -> None:

@@ -1,6 +1,7 @@
 """``ctx.state``: what outlives a run."""
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +58,14 @@ async def test_what_a_run_does_to_a_value_it_read_is_its_own(state: State) -> No
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
-        ("cursor", "x" * 16_385, "16,384"),
+        ("cursor", "x" * 262_143, "262,144"),
         ("cursor", object(), "JSON"),
         ("cursor", float("nan"), "JSON"),
-        ("a/b", 1, "key"),
+        ("a//b", 1, "key"),
+        ("..", 1, "key"),
+        ("a\nb", 1, "key"),
         ("", 1, "key"),
-        ("x" * 101, 1, "key"),
+        ("ü" * 257, 1, "key"),
     ],
 )
 async def test_what_cannot_be_kept_is_refused_with_the_reason(
@@ -70,6 +73,44 @@ async def test_what_cannot_be_kept_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(StateRefusedError, match=says):
         await state.set(key, value)
+
+
+async def test_keys_are_listed_and_counted_by_prefix() -> None:
+    documents = MemoryDocuments()
+    state = State(documents, None)
+    for key in ("orders/2", "orders/1", "cursor", "größe"):
+        await state.set(key, 1)
+    await State(documents, "ann").set("orders/3", 1)
+    assert await state.keys() == ["cursor", "größe", "orders/1", "orders/2"]
+    assert await state.keys("orders/") == ["orders/1", "orders/2"]
+    assert (await state.count(), await state.count("orders/"), await state.count("no")) == (4, 2, 0)
+    await state.delete("orders/1")
+    assert await state.keys("orders/") == ["orders/2"]
+
+
+async def test_a_value_expires_and_is_then_as_if_it_had_never_been() -> None:
+    now = 1_000_000.0
+    state = State(MemoryDocuments(clock=lambda: now), None)
+    await state.set("token", "t", expires=timedelta(minutes=1))
+    await state.set("kept", 1, expires=60)
+    await state.set("kept", 2)
+    entry = await state.entry("token")
+    assert entry.expires_at == datetime.fromtimestamp(now + 60, UTC)
+    now += 59.9
+    assert await state.get("token") == "t"
+    now += 0.1
+    assert await state.get("token") is None
+    assert await state.keys() == ["kept"]
+    with pytest.raises(StateChangedError):
+        await state.delete("token", version=entry.version)
+    await state.set("token", "new", version=None)
+    assert await state.get("kept") == 2
+
+
+@pytest.mark.parametrize("expires", [0, -1, float("nan"), float("inf"), timedelta(0)])
+async def test_a_time_that_is_none_is_refused(state: State, expires: float | timedelta) -> None:
+    with pytest.raises(StateRefusedError, match="expire"):
+        await state.set("token", 1, expires=expires)
 
 
 class Api:
@@ -122,6 +163,26 @@ async def test_the_api_is_asked_with_the_pods_token_under_the_activations_path(a
             "Bearer pods-token",
             {"value": 2, "version": "v1"},
         ),
+    ]
+
+
+async def test_the_api_is_asked_for_keys_and_told_when_values_expire(api: Api) -> None:
+    api.answers = [
+        (200, {"keys": ["orders/1"]}),
+        (200, {"keys": []}),
+        (200, {"version": "v1"}),
+        (200, {"value": 1, "version": "v1", "expiresAt": "2026-11-25T10:00:00Z"}),
+    ]
+    assert await State(api.documents, None).keys("orders/&") == ["orders/1"]
+    assert await State(api.documents, "ann").count() == 0
+    await State(api.documents, None).set("orders/1", 1, expires=0.5)
+    entry = await State(api.documents, None).entry("orders/1")
+    assert entry.expires_at == datetime(2026, 11, 25, 10, tzinfo=UTC)
+    assert [(method, path, body) for method, path, _, body in api.asked] == [
+        ("GET", "/internal/v1/environment/state?prefix=orders%2F%26", None),
+        ("GET", "/internal/v1/environment/users/ann/state?prefix=", None),
+        ("PUT", "/internal/v1/environment/state/orders%2F1", {"value": 1, "expires": 1.0}),
+        ("GET", "/internal/v1/environment/state/orders%2F1", None),
     ]
 
 
