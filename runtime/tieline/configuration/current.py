@@ -41,6 +41,8 @@ class Configuration:
         """Where requests through connections with limits wait; None: nobody keeps to limits."""
         self.redactor = redactor
         """Knows the secrets of the environment's connections."""
+        self.followers: list[Callable[[], None]] = []
+        """Called after each change."""
 
     @property
     def obtained(self) -> bool:
@@ -53,6 +55,8 @@ class Configuration:
         before, self.current = self.current, snapshot
         self.arrived.set()
         log_changes(before.changes, snapshot.changes)
+        for follower in self.followers:
+            follower()
 
 
 def log_changes(before: Mapping[str, str], now: Mapping[str, str]) -> None:

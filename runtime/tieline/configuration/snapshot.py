@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote
 
+from tieline.configuration.schedule_controls import ScheduleControls, parse_schedule_controls
 from tieline.errors import (
     ConfigurationError,
     DynamicTemplateError,
@@ -193,6 +194,7 @@ class Snapshot:
     """Users' activations by external id, where they come with the configuration (a file at one's desk)."""
     keep_inputs: bool = False
     """Whether the run history keeps the inputs of direct webhooks and schedules."""
+    schedules: ScheduleControls = field(default_factory=ScheduleControls)
 
     @cached_property
     def static(self) -> Activation:
@@ -253,6 +255,7 @@ def parse(body: Any) -> Snapshot:
             for name, value in _mapping(body, "users").items()
         },
         keep_inputs=_mapping(body, "settings").get("keepInputs") is True,
+        schedules=parse_schedule_controls(body.get("schedules")),
     )
 
 

@@ -24,6 +24,8 @@ class Sweep:
     """Whose runs are left of this page, and how often each was begun already."""
     after: str | None = None
     """Where the next page begins; None when this one is the last."""
+    request: str | None = None
+    """The id of the request that it comes from; None where it was due by the clock."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,10 @@ class Record:
     times: str
     """The cron expression and the zone that this was decided by."""
     sweep: Sweep | None = None
+    ran: datetime | None = None
+    """When the last sweep that was worked through was due, or asked for."""
+    claimed: tuple[str, ...] = ()
+    """The ids of the requests that were claimed last: pods may still be told of them."""
 
 
 def to_json(record: Record) -> dict[str, Any]:
@@ -46,14 +52,19 @@ def to_json(record: Record) -> dict[str, Any]:
             "holder": sweep.holder,
             "page": dict(sweep.page),
             "after": sweep.after,
+            **({"request": sweep.request} if sweep.request else {}),
         }
+    if record.ran is not None:
+        value["ran"] = _text(record.ran)
+    if record.claimed:
+        value["claimed"] = list(record.claimed)
     return value
 
 
 def from_json(value: Any) -> Record | None:
     """The record of a document's value; None for what is no record (it is begun anew then)."""
     try:
-        sweep = value.get("sweep")
+        sweep, ran = value.get("sweep"), value.get("ran")
         return Record(
             settled=_moment(value["settled"]),
             times=str(value["times"]),
@@ -62,9 +73,12 @@ def from_json(value: Any) -> Record | None:
                 holder=str(sweep["holder"]),
                 page={str(name): int(begun) for name, begun in sweep["page"].items()},
                 after=None if sweep["after"] is None else str(sweep["after"]),
+                request=str(sweep["request"]) if sweep.get("request") else None,
             )
             if sweep
             else None,
+            ran=_moment(ran) if ran else None,
+            claimed=tuple(str(one) for one in value.get("claimed") or ()),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         return None

@@ -3,10 +3,11 @@
 import asyncio
 import logging
 import random
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
 
+from tieline.configuration.schedule_controls import ScheduleControls
 from tieline.errors import reason
 from tieline.execution.ulids import new_ulid
 from tieline.scheduling.claims import Claim, ClaimTerms
@@ -40,6 +41,9 @@ class _Seen:
     """Another pod's claim, and since when it is the same."""
     since: float = 0.0
     settled: datetime | None = None
+    claimed: tuple[str, ...] = ()
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when there is something to look at before it is time."""
 
 
 class Scheduler:
@@ -55,8 +59,12 @@ class Scheduler:
         terms: ClaimTerms | None = None,
         clock: Clock | None = None,
         holder: str | None = None,
+        controls: Callable[[], ScheduleControls] = ScheduleControls,
     ) -> None:
+        """``controls`` tells what people ask for now; after it has changed, call ``look``."""
         self._schedules = tuple(schedules)
+        self._seen = {schedule.name: _Seen() for schedule in self._schedules}
+        self._controls = controls
         self._documents = documents
         self._people = people
         self._run = run
@@ -69,11 +77,22 @@ class Scheduler:
 
     def start(self) -> None:
         """Begin to follow the schedules."""
-        self._tasks = [asyncio.create_task(self._follow(schedule)) for schedule in self._schedules]
+        self._tasks = [
+            asyncio.create_task(self._follow(schedule, self._seen[schedule.name])) for schedule in self._schedules
+        ]
+
+    def look(self) -> None:
+        """Look at the schedules that people want to run now. Whether one is paused is looked at when it is due."""
+        for name, requests in self._controls().requests.items():
+            seen = self._seen.get(name)
+            if seen is not None and any(one.id not in seen.claimed for one in requests):
+                seen.wake.set()
 
     def stop(self) -> None:
         """Claim nothing more, and begin with nothing more."""
         self._stopping.set()
+        for seen in self._seen.values():
+            seen.wake.set()
 
     async def drain(self, seconds: float) -> None:
         """Wait for the runs under way, for ``seconds`` at most; then stop them, for another pod to run them again."""
@@ -86,10 +105,10 @@ class Scheduler:
         if left:
             await asyncio.wait(left)
 
-    async def _follow(self, schedule: Schedule) -> None:
-        seen = _Seen()
+    async def _follow(self, schedule: Schedule, seen: _Seen) -> None:
         failures = 0
         while not self._stopping.is_set():
+            seen.wake.clear()
             try:
                 pause = await self._step(schedule, seen)
             except (StateUnavailableError, StateRefusedError) as error:
@@ -108,14 +127,16 @@ class Scheduler:
                 if failures:
                     logger.info("Schedule %s can be claimed again", schedule.name)
                 failures = 0
-            await self._clock.wait(self._stopping, pause)
+            if not self._stopping.is_set():
+                await self._clock.wait(seen.wake, pause)
 
     async def _step(self, schedule: Schedule, seen: _Seen) -> float:
         """Do what is to do now; returns the seconds until the next look."""
         found = await self._documents.get(SCHEDULES, schedule.name)
         record = from_json(found.value) if found else None
         if record is not None:
-            seen.settled = record.settled
+            seen.settled, seen.claimed = record.settled, record.claimed
+        controls = self._controls()
         decision = decide(
             schedule,
             record,
@@ -124,6 +145,8 @@ class Scheduler:
             holder=self._holder,
             known=seen.settled,
             abandoned=found is not None and self._is_abandoned(found.version, seen),
+            paused=schedule.name in controls.paused,
+            requests=controls.requests.get(schedule.name, ()),
         )
         version = found.version if found else None
         try:
@@ -133,7 +156,7 @@ class Scheduler:
                         await self._documents.put(
                             SCHEDULES, schedule.name, to_json(decision.write), expected=version
                         )
-                    return await self._until(decision)
+                    return await self._until(decision, seen)
                 case WaitForHolder():
                     return self._terms.tick * random.uniform(0.5, 1)  # noqa: S311  (spreads look-ups)
                 case Work():
@@ -145,11 +168,11 @@ class Scheduler:
         await self._work(schedule, decision, version)
         return 0
 
-    async def _until(self, decision: Wait) -> float:
-        """Wait without asking anybody, until it is nearly time."""
+    async def _until(self, decision: Wait, seen: _Seen) -> float:
+        """Wait without asking anybody, until it is nearly time or there is something to look at."""
         while (left := (decision.until - self._clock.now()).total_seconds()) > _LONGEST_WAIT:
-            await self._clock.wait(self._stopping, _LONGEST_WAIT)
-            if self._stopping.is_set():
+            await self._clock.wait(seen.wake, _LONGEST_WAIT)
+            if seen.wake.is_set():
                 return 0
         return max(left, 0)
 

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from tests.unit.scheduling.fake_clock import FakeClock
 from tieline import Integration
+from tieline.configuration.schedule_controls import RunRequest, ScheduleControls
 from tieline.configuration.users import UsersUnavailableError
 from tieline.scheduling.claims import ClaimTerms
 from tieline.scheduling.records import STATIC
@@ -128,6 +129,8 @@ class Pods:
         self.most_active = 0
         self.running: dict[str, Scheduler] = {}
         self.ways: dict[str, CutOff] = {}
+        self.controls = ScheduleControls()
+        """What pods that are told of it know."""
 
     def start(self, pod: str, schedule: Schedule) -> Scheduler:
         async def run(_schedule: Schedule, run: ScheduledRun, name: str) -> None:
@@ -151,10 +154,26 @@ class Pods:
             terms=self.terms,
             clock=self.clock,
             holder=pod,
+            controls=lambda: self.controls,
         )
         scheduler.start()
         self.running[pod] = scheduler
         return scheduler
+
+    def ask(self, identifier: str, user: str | None = None, *, name: str = "sync") -> None:
+        """Somebody wants the schedule to run now, and every pod is told."""
+        request = RunRequest(id=identifier, at=self.clock.now(), user=user)
+        asked = (*self.controls.requests.get(name, ()), request)
+        self._tell(replace(self.controls, requests={**self.controls.requests, name: asked}))
+
+    def pause(self, *names: str) -> None:
+        """Exactly these are paused now."""
+        self._tell(replace(self.controls, paused=frozenset(names)))
+
+    def _tell(self, controls: ScheduleControls) -> None:
+        self.controls = controls
+        for scheduler in self.running.values():
+            scheduler.look()
 
     async def stop(self, pod: str, *, grace: float = 0.0) -> None:
         """SIGTERM. What is under way may go on for ``grace`` seconds of the clock."""
