@@ -23,6 +23,7 @@ from tieline.events.engine.connection import EngineConnection
 from tieline.events.engine.queue import EngineQueue
 from tieline.server.event_server import EventServer
 from tieline.server.wiring import gauges_of
+from tieline.telemetry.limit_metrics import LimitMetrics
 from tieline.telemetry.metrics import Gauges, RunMetrics
 from tieline_api.handlers import OPERATIONS
 from tieline_api.http.metrics import Metrics as ApiMetrics
@@ -80,7 +81,10 @@ def _pods() -> str:
     idle = SimpleNamespace(active=0, waiting=0, pending=0, sent=0, dropped=0)
     runner: Any = SimpleNamespace(turns=idle, background=idle)
     exporter: Any = idle
-    return counts.text({**gauges_of(runner, exporter), **_events()})
+    gate: Any = SimpleNamespace(waiting=0, metrics=SimpleNamespace(alone=0))
+    limits = LimitMetrics(labels='project="order-sync",environment="production"')
+    limits.gave_up("shop", 1.0)
+    return counts.text({**gauges_of(runner, exporter, gate), **_events()}) + limits.text()
 
 
 def _events() -> Gauges:

@@ -76,9 +76,7 @@ def decide(
     if request is not None and (due is None or paused or request.at < due):
         sweep = _sweep(schedule, request.at, holder, request)
         claimed = (*record.claimed, request.id)[-_MOST_CLAIMED:]
-        return Work(
-            record=replace(record, settled=after, times=schedule.times, sweep=sweep, claimed=claimed)
-        )
+        return Work(record=replace(record, settled=after, times=schedule.times, sweep=sweep, claimed=claimed))
     if due is None:
         return Wait(until=_next(schedule, now), write=record if first else None)
     due = due.astimezone(UTC)
@@ -133,9 +131,7 @@ def settled(schedule: Schedule, record: Record, now: datetime) -> Record:
     if schedule.overlap == "skip":
         until = max(until, now)
     ran = max(record.ran or sweep.due, sweep.due)
-    return Record(
-        settled=max(record.settled, until), times=record.times, ran=ran, claimed=record.claimed
-    )
+    return Record(settled=max(record.settled, until), times=record.times, ran=ran, claimed=record.claimed)
 
 
 def _next(schedule: Schedule, now: datetime) -> datetime:

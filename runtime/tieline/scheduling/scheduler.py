@@ -78,7 +78,8 @@ class Scheduler:
     def start(self) -> None:
         """Begin to follow the schedules."""
         self._tasks = [
-            asyncio.create_task(self._follow(schedule, self._seen[schedule.name])) for schedule in self._schedules
+            asyncio.create_task(self._follow(schedule, self._seen[schedule.name]))
+            for schedule in self._schedules
         ]
 
     def look(self) -> None:

@@ -200,7 +200,7 @@ def test_a_request_for_a_user_of_what_is_for_nobody_in_particular_runs_nothing()
     assert (decision.record.sweep.page, decision.record.sweep.after) == ({}, None)
 
 
-MOMENTS = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+MOMENTS = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))
 REQUESTS = st.lists(
     st.builds(RunRequest, id=st.text(min_size=1), at=MOMENTS, user=st.none() | st.text(min_size=1)),
     max_size=4,
@@ -223,7 +223,9 @@ def test_no_request_is_claimed_twice_or_late(
         assert sweep.due == min(one.at for one in waiting)
 
 
-@given(MOMENTS, st.none() | MOMENTS, st.lists(st.text(min_size=1), max_size=3), st.none() | st.text(min_size=1))
+@given(
+    MOMENTS, st.none() | MOMENTS, st.lists(st.text(min_size=1), max_size=3), st.none() | st.text(min_size=1)
+)
 def test_a_record_is_read_as_it_was_written(
     due: datetime, ran: datetime | None, claimed: list[str], request: str | None
 ) -> None:
@@ -239,7 +241,15 @@ def test_a_record_is_read_as_it_was_written(
         [],
         {"paused": "sync"},
         {"paused": [1], "requests": {}},
-        {"requests": [1, None, {}, {"id": "a", "schedule": "sync"}, {"id": "a", "schedule": "sync", "at": "soon"}]},
+        {
+            "requests": [
+                1,
+                None,
+                {},
+                {"id": "a", "schedule": "sync"},
+                {"id": "a", "schedule": "sync", "at": "soon"},
+            ]
+        },
         {"requests": [{"id": "a", "schedule": "sync", "at": "2026-11-02T12:00:00"}]},
         {"requests": [{"id": "a", "schedule": "sync", "at": "2026-11-02T12:00:00Z", "user": 1}]},
     ],
@@ -259,4 +269,7 @@ def test_what_the_api_tells_is_read() -> None:
         }
     )
     assert found.paused == {"report"}
-    assert [(one.id, one.user, one.at) for one in found.requests["sync"]] == [("a", "ann", NOON), ("b", None, NOON)]
+    assert [(one.id, one.user, one.at) for one in found.requests["sync"]] == [
+        ("a", "ann", NOON),
+        ("b", None, NOON),
+    ]
