@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 import yaml
 
+from tieline_core.identity.names import ENVIRONMENT_ID_LABEL, PUBLIC_API_SERVICE
 from tieline_operator.workload import network_policies
 from tieline_protocol.egress import Egress
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
-def policy() -> dict[str, Any]:
+def policy(name: str = "tieline-egress") -> dict[str, Any]:
     text = (DEPLOY / "base" / "network-policies.yaml").read_text(encoding="utf-8")
-    return next(one for one in yaml.safe_load_all(text) if one["metadata"]["name"] == "tieline-egress")
+    return next(one for one in yaml.safe_load_all(text) if one["metadata"]["name"] == name)
 
 
 def test_the_platform_may_go_where_environments_may() -> None:
@@ -47,6 +48,19 @@ def test_the_platform_reaches_the_pods_of_its_engine_at_the_clients_port() -> No
     (peer,) = rule["to"]
     assert peer["podSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
     assert rule["ports"] == [{"port": ports["client"], "protocol": "TCP"}]
+
+
+def test_the_api_alone_reaches_the_webhooks_of_environments_and_no_other_port() -> None:
+    spec = policy("tieline-api-webhooks")["spec"]
+    assert spec["podSelector"] == {"matchLabels": {"app.kubernetes.io/name": PUBLIC_API_SERVICE}}
+    assert spec["policyTypes"] == ["Egress"]
+    label = {"matchExpressions": [{"key": ENVIRONMENT_ID_LABEL, "operator": "Exists"}]}
+    assert spec["egress"] == [
+        {
+            "to": [{"namespaceSelector": {}, "podSelector": label}],
+            "ports": [{"port": network_policies.HTTP_PORT, "protocol": "TCP"}],
+        }
+    ]
 
 
 @pytest.mark.parametrize(
