@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from standardwebhooks.webhooks import Webhook
 
 from tests.harness.cluster.deployed_platform import (
     Platform,
@@ -74,7 +78,7 @@ import json
 import time
 from aiohttp import web
 
-orders = []
+orders, notifications = [], []
 closed = False
 
 
@@ -89,6 +93,15 @@ async def tell(_request):
     return web.json_response(orders)
 
 
+async def take_notification(request):
+    notifications.append([dict(request.headers), await request.text()])
+    return web.Response(status=204)
+
+
+async def tell_notifications(_request):
+    return web.json_response(notifications)
+
+
 async def change(request):
     global closed
     closed = (await request.json())["closed"]
@@ -99,8 +112,11 @@ app = web.Application()
 app.router.add_post("/orders", take)
 app.router.add_get("/", tell)
 app.router.add_put("/", change)
+app.router.add_post("/notifications", take_notification)
+app.router.add_get("/notifications", tell_notifications)
 web.run_app(app, port=8080, print=None)
 """
+SIGNING_SECRET = f"whsec_{base64.b64encode(b'0123456789abcdef0123456789abcdef').decode()}"
 SHOP_SAYS = {"status": 503, "body": "Stocktaking until noon"}
 
 
@@ -116,6 +132,19 @@ class Shop:
     def orders(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = http("GET", self.url, timeout=10).json
         return found
+
+    def notified(self, kind: str) -> list[dict[str, Any]]:
+        """The notifications of this type that it was sent, each with its id. Their signatures are right."""
+        found = []
+        for headers, body in http("GET", f"{self.url}/notifications", timeout=10).json:
+            signed = {name.lower(): value for name, value in headers.items()}
+            # The clock of the machine is that of the pods; a message may be minutes old when it is looked at.
+            sent = datetime.fromtimestamp(int(signed["webhook-timestamp"]), UTC)
+            signer = Webhook(SIGNING_SECRET)
+            expected = signer.sign(msg_id=signed["webhook-id"], timestamp=sent, data=body)
+            assert hmac.compare_digest(signed["webhook-signature"], expected), headers
+            found.append({"id": signed["webhook-id"], **json.loads(body)})
+        return [one for one in found if one["type"] == kind]
 
     def has(self, *ids: str) -> list[dict[str, Any]]:
         """The orders with these ids, once all are there."""
@@ -195,6 +224,7 @@ def orders(platform: Platform, runtime_image: str) -> Iterator[Orders]:
         world = World(kubectl=kubectl, namespace=organisation.namespace)
         world.apply(*_shop(world, runtime_image))
         _deploy(world, "one")
+        world.apply(*_notification(world))
         rest = administrator(platform, organisation)
         environment = world.until("orders", "running", within=240)
         address = world.get("service", "shop")["spec"]["clusterIP"]
@@ -227,6 +257,33 @@ def _shop(world: World, image: str) -> list[dict[str, Any]]:
         {"kind": "System", "metadata": {"name": "shop"}, "spec": system},
         {"kind": "Connection", "metadata": {"name": "shop"}, "spec": connection},
         {"kind": "ConnectionTemplate", "metadata": {"name": "shop"}, "spec": template},
+    ]
+
+
+def _notification(world: World) -> list[dict[str, Any]]:
+    """Tells the shop of runs that are dead."""
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "notified"},
+        "type": "tieline.dev/credential",
+        "stringData": {"secret": SIGNING_SECRET},
+    }
+    url = f"http://shop.{world.namespace}.svc/notifications"
+    channel = {
+        "name": "Shop", "type": "webhook", "webhook": {"url": url, "secretRef": {"name": "notified"}},
+    }  # fmt: skip
+    notification = {
+        "name": "Dead runs",
+        "projectRef": {"name": "orders"},
+        "environment": "production",
+        "channelRef": {"name": "shop"},
+        "events": ["run_dead"],
+    }
+    return [
+        secret,
+        {"kind": "NotificationChannel", "metadata": {"name": "shop"}, "spec": channel},
+        {"kind": "Notification", "metadata": {"name": "dead-runs"}, "spec": notification},
     ]
 
 
@@ -273,6 +330,16 @@ def test_a_dead_letter_is_told_by_the_project_and_succeeds_when_it_is_replayed_w
         return orders.world.environment("orders").get("deadLetters") == 1
 
     eventually("a dead letter in the status", told, seen=lambda: orders.world.environment("orders"))
+    (message,) = eventually(
+        "a notification of it",
+        lambda: orders.shop.notified("run_dead.started"),
+        seen=lambda: orders.world.get("notifications.tieline.dev,notificationchannels.tieline.dev"),
+    )
+    assert message["data"]["environment"] == {"id": orders.environment, "name": "production"}
+    assert message["data"]["project"]["id"] == orders.project
+    assert "a few" not in str(message), "what the event held is not told"
+    listed = http("GET", orders.rest.url + message["data"]["path"], headers=orders.rest.authorised)
+    assert [one["id"] for one in listed.json["items"]] == [run], "the message leads to the run"
     replayed = orders.act(run, "replay", {"payload": {"id": "mended", "pieces": 3}})
     assert replayed["replayOf"] == run
     orders.listed(replayed["id"], "succeeded")
@@ -409,6 +476,21 @@ class Sender:
         if answer.status == 202 and "runId" in answer.json:
             self.runs.append(answer.json["runId"])
         return answer.status == 202
+
+
+def test_the_death_of_a_run_is_told_once_and_so_is_its_end(orders: Orders) -> None:
+    """It began, and was mended, in the test of the dead letter: the end is told half a minute later."""
+
+    def over() -> list[dict[str, Any]]:
+        _scrape(orders.kubectl)
+        return orders.shop.notified("run_dead.resolved")
+
+    (resolved,) = eventually("the end told", over, seen=lambda: orders.world.get("notifications.tieline.dev"))
+    (started,) = orders.shop.notified("run_dead.started")
+    assert started["id"] != resolved["id"]
+    assert resolved["data"]["since"] == started["data"]["since"] <= resolved["data"]["until"]
+    notification = orders.world.get("notification.tieline.dev", "dead-runs")
+    assert not notification["status"].get("incidents")
 
 
 def test_both_replicas_of_the_api_answer_the_same_runs(orders: Orders) -> None:

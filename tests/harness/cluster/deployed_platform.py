@@ -59,12 +59,17 @@ class Rest:
     token: str
     organisation: str
 
+    @property
+    def authorised(self) -> dict[str, str]:
+        """The header that says who calls."""
+        return {"Authorization": f"Bearer {self.token}"}
+
     def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         return http(
             method,
             f"{self.url}/api/v2/o/{self.organisation}{path}",
             body=body,
-            headers={"Authorization": f"Bearer {self.token}", **headers},
+            headers={**self.authorised, **headers},
         )
 
 

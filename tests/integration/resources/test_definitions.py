@@ -314,6 +314,14 @@ BAD = {
         manifest(CHANNEL, email__to=["ops@acme.example\r\nBcc: all@acme.example"]),
         ["spec.email.to[0]", "one e-mail address"],
     ),
+    "an address that turns text": (
+        manifest(CHANNEL, email__from="\u202etieline@acme.example"),
+        ["spec.email.from", "one e-mail address"],
+    ),
+    "an address with a control character": (
+        manifest(CHANNEL, email__to=["ops\x07@acme.example"]),
+        ["spec.email.to[0]", "one e-mail address"],
+    ),
     "an event that there is not": (
         manifest(NOTIFICATION, events=["weather"]),
         ["spec.events[0]", "deploy_failed"],

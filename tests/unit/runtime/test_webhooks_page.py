@@ -134,7 +134,7 @@ def test_the_fields_of_another_sender_are_valid_and_named() -> None:
         for fields in re.findall(r"^\| (`[^|]+) \|", text, re.MULTILINE)
         for name in re.findall(r"`(\w+)`", fields)
     }
-    (manifest, _) = yaml.safe_load_all(block(section("How a request is verified"), "yaml"))
+    (manifest, *_) = yaml.safe_load_all(block(section("How a request is verified"), "yaml"))
     (scheme,) = System.read(manifest).spec.auth_scheme_configs
     assert scheme.hmac is not None
     assert known == {info.alias for info in type(scheme.hmac).model_fields.values()} - {"preset"}

@@ -82,6 +82,8 @@ def test_a_channel_keeps_its_secret_in_a_secret_of_its_own(
         ("email", {**MAIL, "password": None}, "belong together"),
         ("email", {**MAIL, "security": "none"}, "starttls or tls"),
         ("email", {**MAIL, "to": ["a@b.example\nBcc: c@d.example"]}, "to"),
+        ("email", {**MAIL, "from": "\u202ea@b.example"}, "from"),
+        ("email", {**MAIL, "from": "a\x1b@b.example"}, "from"),
         ("sms", {}, "type"),
     ],
 )
