@@ -24,8 +24,13 @@ GIVE_UP_SECONDS = 86_400.0
 """How long after its end an incident is kept whose messages cannot be delivered."""
 ERROR_SECONDS = 30.0
 """How long an environment must be in error until it is told: pods that are replaced come back sooner."""
+DEPLOY_SECONDS = 10.0
+"""How long a deploy must have failed until it is told: what it lacks may be applied a moment later."""
 _WRITTEN_SECONDS = 1.0
-_NOTIFY_AFTER: Mapping[NotificationEvent, float] = {NotificationEvent.ENVIRONMENT_ERROR: ERROR_SECONDS}
+_NOTIFY_AFTER: Mapping[NotificationEvent, float] = {
+    NotificationEvent.ENVIRONMENT_ERROR: ERROR_SECONDS,
+    NotificationEvent.DEPLOY_FAILED: DEPLOY_SECONDS,
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from tieline_operator.reconcilers.notification.incidents import (
 from tieline_operator.reconcilers.notification.messages import Phase, message_id
 
 UID = "a-notification"
-DEPLOY = Detected(event=NotificationEvent.DEPLOY_FAILED, message="version 2 is refused")
+DEAD = Detected(event=NotificationEvent.RUN_DEAD, message="an event was given up")
 ERROR = Detected(event=NotificationEvent.ENVIRONMENT_ERROR, message="nothing serves")
 
 
@@ -72,33 +72,33 @@ def operator() -> Operator:
 
 
 def test_it_is_told_once_while_it_goes_on(operator: Operator) -> None:
-    operator.settle(DEPLOY)
-    operator.after(3600, DEPLOY)
-    operator.after(86400, DEPLOY)
-    assert operator.sent == [("deploy_failed", "started")]
+    operator.settle(DEAD)
+    operator.after(3600, DEAD)
+    operator.after(86400, DEAD)
+    assert operator.sent == [("run_dead", "started")]
 
 
 def test_it_is_stored_before_it_is_told(operator: Operator) -> None:
-    assert operator.reconcile(DEPLOY).due == []
+    assert operator.reconcile(DEAD).due == []
     assert operator.sent == []
-    assert operator.reconcile(DEPLOY).due != []
+    assert operator.reconcile(DEAD).due != []
 
 
 def test_its_end_is_told_once_and_then_it_is_forgotten(operator: Operator) -> None:
-    operator.settle(DEPLOY)
+    operator.settle(DEAD)
     operator.settle()
     operator.after(RECOVERY_SECONDS)
     operator.after(3600)
-    assert operator.sent == [("deploy_failed", "started"), ("deploy_failed", "resolved")]
+    assert operator.sent == [("run_dead", "started"), ("run_dead", "resolved")]
     assert operator.stored == []
 
 
 @pytest.mark.parametrize("moments", [{1}, {2}, {3}, {1, 2, 3}])
 def test_a_restart_tells_nothing_again(operator: Operator, moments: set[int]) -> None:
-    operator.settle(DEPLOY)
+    operator.settle(DEAD)
     if 1 in moments:
         operator.restart()
-    operator.after(60, DEPLOY)
+    operator.after(60, DEAD)
     operator.settle()
     if 2 in moments:
         operator.restart()
@@ -106,38 +106,38 @@ def test_a_restart_tells_nothing_again(operator: Operator, moments: set[int]) ->
     if 3 in moments:
         operator.restart()
     operator.settle()
-    assert operator.sent == [("deploy_failed", "started"), ("deploy_failed", "resolved")]
+    assert operator.sent == [("run_dead", "started"), ("run_dead", "resolved")]
 
 
 def test_a_leader_that_dies_before_the_status_is_written_repeats_the_message_under_the_same_id(
     operator: Operator,
 ) -> None:
-    operator.reconcile(DEPLOY)
+    operator.reconcile(DEAD)
     before = list(operator.stored)
-    operator.reconcile(DEPLOY)
+    operator.reconcile(DEAD)
     operator.stored = before
     operator.restart()
-    operator.settle(DEPLOY)
+    operator.settle(DEAD)
     first, second = operator.ids
     assert first == second
 
 
 def test_one_that_comes_back_soon_is_the_same(operator: Operator) -> None:
-    operator.settle(DEPLOY)
+    operator.settle(DEAD)
     for _ in range(5):
         operator.after(5)
-        operator.after(5, DEPLOY)
-    assert operator.sent == [("deploy_failed", "started")]
+        operator.after(5, DEAD)
+    assert operator.sent == [("run_dead", "started")]
     operator.settle()
     operator.after(RECOVERY_SECONDS)
-    assert operator.sent[1:] == [("deploy_failed", "resolved")]
+    assert operator.sent[1:] == [("run_dead", "resolved")]
 
 
 def test_one_that_comes_back_after_its_end_was_told_is_another(operator: Operator) -> None:
-    operator.settle(DEPLOY)
+    operator.settle(DEAD)
     operator.settle()
     operator.after(RECOVERY_SECONDS)
-    operator.after(1, DEPLOY)
+    operator.after(1, DEAD)
     phases = [phase for _, phase in operator.sent]
     assert phases == ["started", "resolved", "started"]
     assert len(set(operator.ids)) == 3
@@ -162,27 +162,27 @@ def test_an_environment_that_stays_in_error_is_told(operator: Operator) -> None:
 
 def test_what_is_over_before_it_could_be_delivered_is_told_in_one_message(operator: Operator) -> None:
     operator.reachable = False
-    operator.settle(DEPLOY)
+    operator.settle(DEAD)
     operator.settle()
     operator.after(RECOVERY_SECONDS)
     operator.reachable = True
     operator.settle()
-    assert operator.sent == [("deploy_failed", "resolved")]
+    assert operator.sent == [("run_dead", "resolved")]
     assert operator.stored == []
 
 
 def test_what_can_never_be_delivered_is_given_up(operator: Operator) -> None:
     operator.reachable = False
-    operator.settle(DEPLOY)
+    operator.settle(DEAD)
     operator.settle()
     operator.after(GIVE_UP_SECONDS)
     assert operator.stored == []
 
 
 def test_it_goes_on_while_nothing_is_known_of_it(operator: Operator) -> None:
-    operator.settle(DEPLOY)
+    operator.settle(DEAD)
     operator.now += timedelta(hours=1)
-    operator.reconcile(unknown=frozenset({NotificationEvent.DEPLOY_FAILED}))
+    operator.reconcile(unknown=frozenset({NotificationEvent.RUN_DEAD}))
     assert [one.ended_at for one in operator.stored] == [None]
 
 

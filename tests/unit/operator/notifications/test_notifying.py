@@ -21,7 +21,11 @@ from tieline_operator.cache.event_mapping import keys_to_enqueue
 from tieline_operator.notifications.dispatcher import MAX_OF_CHANNEL
 from tieline_operator.notifications.errors import DeliveryError
 from tieline_operator.reconcilers.notification.detection import RunCounts
-from tieline_operator.reconcilers.notification.incidents import ERROR_SECONDS, RECOVERY_SECONDS
+from tieline_operator.reconcilers.notification.incidents import (
+    DEPLOY_SECONDS,
+    ERROR_SECONDS,
+    RECOVERY_SECONDS,
+)
 from tieline_operator.reconcilers.notification.schedules import missed_schedules
 
 BROKEN = {"files": [{"filename": "main.py", "content": "def ("}]}
@@ -42,6 +46,7 @@ async def test_a_failed_deploy_is_told_once_and_its_end_once() -> None:
     assert there.loop.ready(r.NOTIFICATIONS, "tell-ops")[:2] == ("True", "Watching")
     there.edit(r.PROJECTS, "order-sync", source=BROKEN)
     await there.settle()
+    await there.settle(DEPLOY_SECONDS)
     await there.settle(600)
     assert there.told == ["deploy_failed.started"]
     (message,) = there.sent
@@ -60,11 +65,27 @@ async def test_a_failed_deploy_is_told_once_and_its_end_once() -> None:
     assert there.incidents() == []
 
 
+async def test_a_deploy_that_lacks_what_is_applied_a_moment_later_is_not_told() -> None:
+    """A person or a GitOps tool applies one object after the other; a Project may come before what its code uses."""
+    there = await running()
+    there.edit(r.PROJECTS, "order-sync", source=BROKEN)
+    await there.settle()
+    await there.settle(DEPLOY_SECONDS - 1)
+    there.edit(r.PROJECTS, "order-sync", source=GOOD)
+    await there.settle()
+    there.loop.kubelet()
+    await there.settle()
+    await there.settle(600)
+    assert there.told == []
+    assert there.incidents() == []
+
+
 async def test_restarts_repeat_nothing() -> None:
     there = await running()
     there.edit(r.PROJECTS, "order-sync", source=BROKEN)
     for _ in range(3):
         await there.settle()
+        await there.settle(DEPLOY_SECONDS)
         there.restart()
     there.edit(r.PROJECTS, "order-sync", source=GOOD)
     await there.settle()
@@ -80,6 +101,7 @@ async def test_another_leader_delivers_what_was_not_delivered() -> None:
     there.failing = DeliveryError("Unreachable", "hooks.example cannot be connected to")
     there.edit(r.PROJECTS, "order-sync", source=BROKEN)
     await there.settle()
+    await there.settle(DEPLOY_SECONDS)
     there.failing = None
     there.restart()
     await there.settle()
@@ -112,6 +134,7 @@ async def test_an_error_after_a_failed_deploy_is_told_as_well() -> None:
     there = await running()
     there.edit(r.PROJECTS, "order-sync", source=BROKEN)
     await there.settle()
+    await there.settle(DEPLOY_SECONDS)
     await there.settle(3600)
     there.loop.kubelet(ready=False, status=crashed())
     await there.settle()
@@ -123,6 +146,7 @@ async def test_only_the_events_that_were_chosen_are_told() -> None:
     there = await running(o.notification(events=["run_dead"]))
     there.edit(r.PROJECTS, "order-sync", source=BROKEN)
     await there.settle()
+    await there.settle(DEPLOY_SECONDS)
     await there.settle(600)
     assert there.told == []
 
@@ -285,6 +309,7 @@ async def test_a_failing_channel_is_a_condition_and_recovers() -> None:
     there.failing = DeliveryError("Refused", "hooks.example answered 500; look at the receiver's log")
     there.edit(r.PROJECTS, "order-sync", source=BROKEN)
     await there.settle()
+    await there.settle(DEPLOY_SECONDS)
     status, reason, message = there.loop.ready(r.NOTIFICATION_CHANNELS, "ops")
     assert (status, reason) == ("False", "Refused")
     assert "receiver's log" in message
@@ -327,6 +352,7 @@ async def test_an_unexpected_error_shows_no_secret(caplog: pytest.LogCaptureFixt
     there.failing = RuntimeError("whsec_very-secret")  # type: ignore[assignment]
     there.edit(r.PROJECTS, "order-sync", source=BROKEN)
     await there.settle()
+    await there.settle(DEPLOY_SECONDS)
     assert there.loop.ready(r.NOTIFICATION_CHANNELS, "ops")[1] == "DeliveryFailed"
     assert "very-secret" not in str(there.world.objects) + caplog.text + str(there.world.posted)
 
@@ -336,6 +362,7 @@ async def test_a_replica_that_may_not_lead_sends_nothing() -> None:
     there.leads = False
     there.edit(r.PROJECTS, "order-sync", source=BROKEN)
     await there.settle()
+    await there.settle(DEPLOY_SECONDS)
     assert there.told == []
 
 
@@ -344,6 +371,7 @@ async def test_what_a_deleted_notification_had_to_tell_is_dropped() -> None:
     there.failing = DeliveryError("Unreachable", "…")
     there.edit(r.PROJECTS, "order-sync", source=BROKEN)
     await there.settle()
+    await there.settle(DEPLOY_SECONDS)
     there.world.remove(r.NOTIFICATIONS, "tell-ops")
     there.failing = None
     await there.settle(600)
@@ -389,6 +417,7 @@ async def test_incidents_are_kubernetes_events() -> None:
     there = await running()
     there.edit(r.PROJECTS, "order-sync", source=BROKEN)
     await there.settle()
+    await there.settle(DEPLOY_SECONDS)
     there.edit(r.PROJECTS, "order-sync", source=GOOD)
     await there.settle()
     there.loop.kubelet()
