@@ -1,7 +1,8 @@
 """``python -m bench.engine_idle``: what environments in which nothing happens cost the event engine.
 
-A server with the settings of the deployment, the streams and consumers of each environment, an organisation for ten of
-them, and for each environment a pod's connection with its requests for events, made by the runtime's own classes.
+A server with the settings of the deployment and the account of each environment, which is all that code without events
+needs; then the streams and consumers of each, an organisation for ten of them, and for each environment a pod's
+connection with its requests for events, made by the runtime's own classes.
 """
 
 import argparse
@@ -92,23 +93,28 @@ def _pod(server: NatsServer, streams: EventStreams, folder: Path) -> list[asynci
     ]
 
 
-async def _ensured(server: NatsServer, environments: int) -> list[EventStreams]:
+def _environments(number: int) -> list[EventStreams]:
+    organisations = [new_id() for _ in range(-(-number // _IN_AN_ORGANISATION))]
+    return [EventStreams(organisations[one // _IN_AN_ORGANISATION], new_id()) for one in range(number)]
+
+
+async def _with_accounts(server: NatsServer, found: list[EventStreams]) -> None:
+    for streams in found:
+        await server.make_account(streams, _LIMITS)
+    admin = await server.admin()
+    for organisation in sorted({streams.organisation for streams in found}):
+        await ensure_history(admin.jetstream(timeout=30), organisation, _LIMITS)
+    await admin.close()
+
+
+async def _with_streams(server: NatsServer, found: list[EventStreams]) -> None:
     turns = asyncio.Semaphore(_AT_ONCE)
-    organisations = [new_id() for _ in range(-(-environments // _IN_AN_ORGANISATION))]
-    found = [
-        EventStreams(organisations[number // _IN_AN_ORGANISATION], new_id()) for number in range(environments)
-    ]
 
     async def ensure(streams: EventStreams) -> None:
         async with turns:
             await server.make_environment(streams, _LIMITS)
 
     await asyncio.gather(*(ensure(streams) for streams in found))
-    admin = await server.admin()
-    for organisation in organisations:
-        await ensure_history(admin.jetstream(timeout=30), organisation, _LIMITS)
-    await admin.close()
-    return found
 
 
 async def _connected(server: NatsServer, pods: int) -> None:
@@ -124,10 +130,13 @@ async def _measure(environments: int, seconds: float) -> str:
         folder = Path(name)
         with running_nats_server(folder, ping_interval="10s") as server:
             rows = [await _row(server, "empty", 5)]
+            found = _environments(environments)
+            await _with_accounts(server, found)
+            rows.append(await _row(server, "accounts, and the run histories", seconds / 4))
             began = time.monotonic()
-            found = await _ensured(server, environments)
+            await _with_streams(server, found)
             made = time.monotonic() - began
-            rows.append(await _row(server, "streams and consumers", seconds / 4))
+            rows.append(await _row(server, "and streams and consumers", seconds / 4))
             tasks = [task for streams in found for task in _pod(server, streams, folder)]
             await _connected(server, environments)
             await asyncio.sleep(30)

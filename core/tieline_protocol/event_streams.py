@@ -186,6 +186,11 @@ class EventStreams:
         """The prefix of the subjects at which pods get answers."""
         return f"_INBOX.{self._own}"
 
+    @property
+    def api_inbox(self) -> str:
+        """The prefix of the subjects at which the API gets answers. Pods may not listen there."""
+        return f"_INBOX_API.{self._own}"
+
     def pods_publish(self) -> tuple[str, ...]:
         """What pods of the environment may publish to, with wildcards."""
         own = (self.queue, self.later, self.runs)
@@ -198,7 +203,7 @@ class EventStreams:
             self.history,
             *(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{PODS}" for stream in consumers),
             *(f"$JS.ACK.{stream}.{PODS}.>" for stream in consumers),
-            *(f"$JS.API.STREAM.INFO.{stream}" for stream in own),
+            *(f"$JS.API.STREAM.INFO.{stream}" for stream in consumers),
             *(f"$JS.API.DIRECT.GET.{stream}" for stream in own),
             *(f"$JS.API.DIRECT.GET.{stream}.>" for stream in own),
             f"$JS.API.STREAM.MSG.DELETE.{self.queue}",

@@ -41,11 +41,16 @@ _LONGEST_PAUSE = 10.0
 _FAILURES = 1024
 _SETTLE_SECONDS = 2.0
 _LOOK_SECONDS = 0.05
+_CHECK_SECONDS = 2
 _REFUSED = "authorization violation"
 
 
 class _RefusedError(Exception):
     """The server does not accept the user."""
+
+
+class _NoInboxError(Exception):
+    """The account does not let the API listen at an inbox."""
 
 
 @dataclass(frozen=True)
@@ -254,13 +259,23 @@ class EnvironmentEngines:
             self._retire(held)
 
     async def _connect(self, streams: EventStreams, signer: EnvironmentSigner) -> Client:
-        """One attempt. A client whose connection is lost is not connected again: a new one is made for the next use."""
+        """One attempt. A client whose connection is lost is not connected again: a new one is made for the next use.
+
+        An account that an operator of an earlier release has made lets the API listen where pods do, and nowhere else.
+        """
+        try:
+            return await self._connect_at(streams, signer, streams.api_inbox)
+        except _NoInboxError:
+            return await self._connect_at(streams, signer, streams.inbox)
+
+    async def _connect_at(self, streams: EventStreams, signer: EnvironmentSigner, inbox: str) -> Client:
+        """With answers at subjects that begin with ``inbox``. Raises _NoInboxError where the API may not listen."""
         client = Client()
         reasons: deque[str] = deque(maxlen=1)
 
         async def failed(error: Exception) -> None:
             reasons.append(described(error))
-            if client.is_connected:
+            if client.is_connected and inbox.lower() not in reasons[-1].lower():
                 logger.warning("The event engine refuses something to the API: %s", reasons[-1])
 
         try:
@@ -268,7 +283,7 @@ class EnvironmentEngines:
                 client,
                 self._platform.servers,
                 ConnectingUser(lambda: signer.user_of(streams)),
-                inbox_prefix=streams.inbox,
+                inbox_prefix=inbox,
                 dont_randomize=True,
                 allow_reconnect=False,
                 reconnect_time_wait=0.1,
@@ -276,6 +291,11 @@ class EnvironmentEngines:
                 error_cb=failed,
             )
             await _settle(client)
+            listening = await client.subscribe(client.new_inbox())
+            await client.flush(_CHECK_SECONDS)
+            await listening.unsubscribe()
+            if any(inbox.lower() in one.lower() for one in reasons):
+                raise _NoInboxError
         except BaseException as error:
             await close(client)
             if _REFUSED in described(error).lower():

@@ -274,7 +274,8 @@ def _api_permissions(streams: EventStreams) -> Permissions:
             f"$JS.API.STREAM.MSG.DELETE.{streams.queue}",
             *(f"$JS.API.STREAM.PURGE.{stream}" for stream in streams.names if stream != streams.queue),
         ),
-        subscribe=(f"{streams.inbox}.>",),
+        # The second one is that of APIs of earlier releases.
+        subscribe=(f"{streams.api_inbox}.>", f"{streams.inbox}.>"),
     )
 
 

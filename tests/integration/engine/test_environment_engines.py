@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from nats.aio.msg import Msg
 
 from tests.harness.processes.nats_server import NatsServer, running_nats_server
 from tests.harness.session.waiting import eventually_async
@@ -24,9 +25,10 @@ from tieline_api.engine.errors import EngineFullError, EngineUnavailableError, N
 from tieline_api.engine.new_streams import with_streams
 from tieline_api.engine.waiting_limits import WaitingLimits
 from tieline_core.engine.accounts import push_account
+from tieline_core.engine.claims import Permissions
 from tieline_core.engine.publisher import publish_event
 from tieline_core.engine.streams import StreamLimits, account_limits
-from tieline_core.engine.trust import EngineTrust
+from tieline_core.engine.trust import EngineTrust, _api_permissions
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import EventStreams
 from tieline_protocol.events import EventMetadata
@@ -393,3 +395,47 @@ async def test_whoever_publishes_is_told_to_come_again_where_no_operator_makes_s
         unknown = new_environment()
         with pytest.raises(NoStreamError):
             await with_streams(found.of(unknown), unknown, lambda: publish(found, unknown))
+
+
+async def test_no_pod_of_the_environment_hears_what_the_api_is_answered(engine: NatsServer) -> None:
+    streams = await made(engine)
+    heard: list[str] = []
+
+    async def note(message: Msg) -> None:
+        heard.append(message.subject)
+
+    pod, all_rights = await engine.pod(streams), await engine.environment(streams)
+    await pod.subscribe(f"{streams.inbox}.>", cb=note)
+    subjects: list[str] = []
+
+    async def note_all(message: Msg) -> None:
+        subjects.append(message.subject)
+
+    await all_rights.subscribe("_INBOX_API.>", cb=note_all)
+    await pod.flush()
+    await all_rights.flush()
+    async with engines(engine) as found:
+        run = await publish(found, streams)
+        assert await found.of(streams).first_at(streams.queue, streams.event("t", run)) is not None
+    await pod.flush()
+    await all_rights.flush()
+    assert subjects, "a control: the answers went there"
+    assert heard == []
+    await pod.close()
+    await all_rights.close()
+
+
+async def test_an_account_of_an_earlier_release_answers_the_api_where_it_did(
+    engine: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def earlier(streams: EventStreams) -> Permissions:
+        now = _api_permissions(streams)
+        return Permissions(publish=now.publish, subscribe=(f"{streams.inbox}.>",))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tieline_core.engine.trust._api_permissions", earlier)
+        streams = await made(engine)
+    async with engines(engine) as found:
+        run = await publish(found, streams)
+        assert await found.of(streams).first_at(streams.queue, streams.event("t", run)) is not None
+        assert found.connections == 1

@@ -196,6 +196,8 @@ FORBIDDEN = [
     f"$JS.API.STREAM.PURGE.{history_stream(ORGANISATION)}",
     "$JS.API.STREAM.CREATE.mine",
     f"$JS.API.STREAM.INFO.{OTHER.queue}",
+    f"$JS.API.STREAM.INFO.{OWN.runs}",
+    f"{OWN.api_inbox}.answer",
     "$JS.API.STREAM.NAMES",
     "$JS.API.STREAM.LIST",
     "$JS.API.INFO",
@@ -223,6 +225,8 @@ async def test_a_pod_may_not_publish_elsewhere(pod: Pod, subject: str) -> None:
         OWN.event("orders", "run1"),
         "_INBOX.>",
         f"{OTHER.inbox}.>",
+        "_INBOX_API.>",
+        f"{OWN.api_inbox}.>",
         OTHER.control,
         "control.>",
         OWN.history,
@@ -414,7 +418,7 @@ async def test_the_api_signs_users_that_may_do_what_it_does_and_no_more(engine: 
         refused.append(str(error))
 
     client = await engine.client(
-        None, signer=signer.of_environment(OWN), inbox_prefix=OWN.inbox, error_cb=noted
+        None, signer=signer.of_environment(OWN), inbox_prefix=OWN.api_inbox, error_cb=noted
     )
     run = new_id()
     stored = await client.jetstream().publish(OWN.event("orders", run), b"one")
