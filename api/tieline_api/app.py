@@ -52,6 +52,7 @@ from tieline_api.internal.environment import LEGACY_PODS, add_internal
 from tieline_api.internal.legacy_pods import LegacyPods
 from tieline_api.internal.limits import add_internal_limits
 from tieline_api.internal.otlp_receiver import add_traces
+from tieline_api.internal.schedules import add_schedules
 from tieline_api.internal.tokens import add_internal_tokens
 from tieline_api.runs.history import RunHistory
 from tieline_api.runs.index import RunIndex
@@ -243,6 +244,7 @@ def make_apps(
     for app in (public, internal):
         add_internal(app, platform)
         add_documents(app, platform)
+        add_schedules(app, platform)
         add_internal_tokens(app, platform)
         add_internal_limits(app, platform)
         add_traces(app, platform)

@@ -20,7 +20,7 @@ from tieline_core.objects import Json
 from tieline_core.resources import KINDS
 from tieline_core.resources.kinds import CATEGORY, GROUP, VERSION, CustomResource, Kind
 from tieline_core.resources.notification_channels import EMAIL_PATTERN, HOST_PATTERN
-from tieline_core.resources.projects import ENV_NAME_PATTERN
+from tieline_core.resources.projects import ENV_NAME_PATTERN, SCHEDULE_NAME_PATTERN
 from tieline_protocol.request_limits import PER
 from tieline_protocol.signatures import INPUT_PATTERN, INPUT_WORDS
 
@@ -70,6 +70,7 @@ _WORDS = {
     "^[0-9A-Za-z]([-.0-9A-Za-z]*[0-9A-Za-z])?$": (
         "must hold letters, digits, '-' and '.' only, and start and end with a letter or digit"
     ),
+    SCHEDULE_NAME_PATTERN: "must hold letters, digits, '-', '_' and '.' only, and start with a letter or digit",
     HOST_PATTERN: "must be a host: letters, digits, '-', '_' and '.' only, without a scheme or a port",
     EMAIL_PATTERN: "must be one e-mail address, without a name or angle brackets",
     "^[0-9a-f]{64}$": "must be a SHA-256 digest: 64 digits and lower case letters from a to f",

@@ -21,6 +21,7 @@ from tieline_api.handlers import (
     project_logs,
     projects,
     runs,
+    schedules,
     systems,
     templates,
     traces,
@@ -55,6 +56,7 @@ _ROWS = (
     ("Runs and events", runs.OPERATIONS),
     ("Runs and events", events.OPERATIONS),
     ("Runs and events", metrics_summary.OPERATIONS),
+    ("Schedules", schedules.OPERATIONS),
     ("Notifications", notifications.OPERATIONS),
 )
 """The rows of each module, and the tag of those that have none of their own."""

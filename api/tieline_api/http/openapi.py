@@ -43,6 +43,7 @@ _IDS = {
     "connector_id": "The connector",
     "definition_id": "The definition",
     "run_id": "The run",
+    "scheduler_id": "The schedule",
     "channel_id": "The notification channel",
     "notification_id": "The notification",
 }

@@ -9,6 +9,7 @@ from tieline_api.cache.indexes import environment_names
 from tieline_api.cache.organisations import Organisation
 from tieline_api.conversion.connections import scheme_item
 from tieline_api.conversion.projects import environment_status
+from tieline_api.conversion.schedules import schedule_controls
 from tieline_api.internal import configuration_sources
 from tieline_api.internal.pod_credentials import credential
 from tieline_core.identity.ids import environment_id, object_id, static_activation_id
@@ -79,6 +80,7 @@ def configuration(
         "variables": _variables(project, activation, fits) if activation is not None else {},
         "variablesSchema": schema or {},
         "settings": {"keepInputs": bool((project["spec"].get("settings") or {}).get("keepInputs"))},
+        "schedules": schedule_controls(project, environment),
         "connections": {
             name: _connection(world, connection, template)
             for name, (template, connection) in sorted(static.items())

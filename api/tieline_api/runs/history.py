@@ -103,6 +103,11 @@ class RunHistory:
         runs = sorted([*reported, *direct], key=lambda run: run.position, reverse=not page.backwards)
         return runs[:limit]
 
+    async def newest(self, wanted: RunFilter) -> Run | None:
+        """The newest run, direct ones among them."""
+        await self._followers.need(wanted.organisation)
+        return next(iter(await self._select(wanted, PageRequest(first=1), 1)), None)
+
     async def reported(self, wanted: RunFilter, limit: int) -> list[Run]:
         """The newest ``limit`` runs without direct ones, which have ended and have no input."""
         await self._followers.need(wanted.organisation)

@@ -15,6 +15,7 @@ from tieline_api.schemas import (
     notifications,
     project_logs,
     projects,
+    schedules,
     systems,
     templates,
     users,
@@ -35,6 +36,7 @@ USER_ID = "01JD3YC9H9ZX9KQW8T2V4N6P0G"
 CHANNEL_ID = "01JD3YEFKBZX9KQW8T2V4N6P0J"
 NOTIFICATION_ID = "01JD3YFGMCZX9KQW8T2V4N6P0K"
 ACTIVATION_ID = "01JD3YDBJAZX9KQW8T2V4N6P0H"
+SCHEDULER_ID = "01JD3Y9D3E8KX2M5R7T9V1W3YZ"
 TIME = "2026-11-21T10:00:00Z"
 
 Example = dict[str, Any]
@@ -357,6 +359,21 @@ def page(*items: Example) -> Example:
     return {"totalCount": len(items), "items": list(items)}
 
 
+SCHEDULER: Example = {
+    "id": SCHEDULER_ID,
+    "name": "products",
+    "schedule": "*/15 6-22 * * MON-FRI",
+    "url": f"/api/v2/o/{ORGANISATION_ID}/environments/{ENVIRONMENT_ID}/schedulers/{SCHEDULER_ID}",
+    "environment_id": ENVIRONMENT_ID,
+    "timezone": "Europe/Berlin",
+    "activations": "static",
+    "paused": False,
+    "nextRun": "2026-11-23T05:00:00Z",
+    "lastRun": "2026-11-20T21:45:00Z",
+    "lastRunId": "01JD5Q2RK0ZX9KQW8T2V4N6P0M",
+    "lastRunStatus": "succeeded",
+}
+
 EXAMPLES: Mapping[type[BaseModel], Any] = {
     Empty: {},
     AuthSchemeConfig: API_KEY,
@@ -388,6 +405,10 @@ EXAMPLES: Mapping[type[BaseModel], Any] = {
     versions.ValidateBody: FILES_BODY,
     versions.ValidationAnswer: VALIDATION,
     projects.VariablesSchema: SCHEMA,
+    schedules.Scheduler: SCHEDULER,
+    schedules.SchedulerList: [SCHEDULER],
+    schedules.RunNow: {"user": "ann"},
+    schedules.SchedulerUpdate: {"paused": True},
     projects.SchemaPatch: {"op": "add", "path": "/properties/region", "value": {"type": "string"}},
     environments.EnvironmentCreate: {"name": "staging"},
     environments.EnvironmentClone: {

@@ -116,6 +116,11 @@ def schedules_name(workload: str) -> str:
     return f"{workload}-schedules"
 
 
+def registered_schedules_name(workload: str) -> str:
+    """The ConfigMap that says which schedules the code of an environment has."""
+    return f"{workload}-registered-schedules"
+
+
 def state_name(workload: str, activation: str | None) -> str:
     """The ConfigMap with an activation's state: the environment's own, or that of the activation with this id."""
     return f"{workload}-state-{activation.lower()}" if activation else f"{workload}-state"

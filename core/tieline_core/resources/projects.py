@@ -169,6 +169,11 @@ def merged_fields(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str,
     return result
 
 
+SCHEDULE_NAME_PATTERN = "^[A-Za-z0-9][A-Za-z0-9_.-]*$"
+ScheduleName = Annotated[str, StringConstraints(max_length=100, pattern=SCHEDULE_NAME_PATTERN)]
+MAX_PAUSED_SCHEDULES = 100
+
+
 class EnvironmentSpec(Shape):
     """A place where the project runs."""
 
@@ -180,6 +185,8 @@ class EnvironmentSpec(Shape):
     """Whether it is told to stop. False by default."""
     runtime: Runtime | None = None
     """Overrides the project's runtime for this environment, field by field."""
+    paused_schedules: Annotated[list[ScheduleName], Field(max_length=MAX_PAUSED_SCHEDULES)] = []
+    """Names of schedules whose due times are skipped."""
 
 
 Environments = Annotated[

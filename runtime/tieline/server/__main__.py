@@ -23,6 +23,7 @@ from tieline.server.applications import health_application, webhook_application
 from tieline.server.code_loader import Tasks, load
 from tieline.server.event_runs import EventRuns, EventTasks
 from tieline.server.event_server import EventServer, event_server
+from tieline.server.schedule_registration import register
 from tieline.server.scheduled_runs import ScheduledRuns
 from tieline.server.settings import Settings
 from tieline.server.webhook_runs import Runner
@@ -106,7 +107,9 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
             people=users,
             run=scheduled.run,
             terms=ClaimTerms(seconds=settings.claim),
+            controls=lambda: configuration.current.schedules,
         )
+        configuration.followers.append(scheduler.look)
         application = webhook_application(tasks.webhooks, runner, max_body=settings.max_body)
         event_runs = EventRuns(
             runner.calls,
@@ -154,6 +157,12 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
                 lambda: events.start(event_runs, capacity=settings.max_runs),
             )
         )
+        platform = wiring.platform_of(settings, to_api)
+        registering = (
+            asyncio.create_task(register(platform, settings.version, tasks.schedules.values()))
+            if platform
+            else None
+        )
         _tell(tasks)
         loop = asyncio.get_running_loop()
         try:
@@ -164,6 +173,7 @@ async def serve(settings: Settings, tasks: Tasks, redactor: Redactor) -> None:
             await runner.leaving.wait(silence=settings.drain_delay, longest=settings.drain_limit)
         finally:
             await cancel_and_wait(starting)
+            await cancel_and_wait(registering)
             deadline = loop.time() + settings.grace - min(_GIVING_BACK, settings.grace / 2)
             await asyncio.gather(
                 scheduler.drain(deadline - loop.time()),

@@ -78,6 +78,13 @@ def documents_of(settings: Settings, client: aiohttp.ClientSession) -> Documents
     return ApiDocuments(PodApi(client, settings.api_url, settings.token_file))
 
 
+def platform_of(settings: Settings, client: aiohttp.ClientSession) -> PodApi | None:
+    """The API that is told of the code's schedules; None at one's own desk."""
+    if settings.connections_file is not None or settings.api_url is None:
+        return None
+    return PodApi(client, settings.api_url, settings.token_file)
+
+
 def limits_of(settings: Settings) -> Limits:
     """What runs may take."""
     return Limits(

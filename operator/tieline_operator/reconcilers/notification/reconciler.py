@@ -110,7 +110,10 @@ class NotificationReconciler:
     async def _missed(
         self, cache: ClusterCache, project: Project, status: EnvironmentStatus, now: datetime
     ) -> Mapping[str, datetime] | None:
-        """The schedules of an environment that did not run when they were due. One that is stopped misses none."""
+        """The schedules of an environment that did not run when they were due.
+
+        An environment that is stopped misses none, and neither does a schedule that is paused.
+        """
         stopped = status.status in (EnvironmentState.SUSPENDED, EnvironmentState.DRAFT)
         if stopped or status.workload is None or status.deployed_at is None:
             return {}
@@ -121,7 +124,10 @@ class NotificationReconciler:
             if known is None:
                 return None
             records |= known
-        return missed_schedules(records, deployed_at=status.deployed_at, now=now)
+        missed = missed_schedules(records, deployed_at=status.deployed_at, now=now)
+        environments = project.spec.effective_environments()
+        paused = {one for item in environments if item.name == status.name for one in item.paused_schedules}
+        return {schedule: due for schedule, due in missed.items() if schedule not in paused}
 
 
 def followed_incidents(observed: ObservedNotification, now: datetime) -> Followed:

@@ -163,6 +163,10 @@ ROWS = [
     ),
     ("GET", f"{O}/metricssummary", 200, "start end buckets", "", ""),
     ("GET", f"{O}/projects/metricssummary", 200, "start end buckets", "", ""),
+    ("GET", f"{O}/environments/{{environment_id}}/schedulers", 200, "", "", ""),
+    ("GET", f"{O}/environments/{{environment_id}}/schedulers/{{scheduler_id}}", 200, "", "", ""),
+    ("POST", f"{O}/environments/{{environment_id}}/schedulers/{{scheduler_id}}", 204, "", "user", ""),
+    ("PUT", f"{O}/environments/{{environment_id}}/schedulers/{{scheduler_id}}", 200, "", "paused", "paused"),
     ("GET", "/api/v2/me", 200, "", "", ""),
     (
         "POST", "/api/connect/v1/o/{organisation_id}/connector/{connector_id}/http/import", 201, "",

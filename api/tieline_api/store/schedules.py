@@ -1,0 +1,186 @@
+"""What pods tell of schedules: which ones their code has, and how far each is."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.errors import ApiError
+from tieline_api.store.documents import DocumentKey, DocumentLimits, Documents
+from tieline_core.engine.publisher import TASK_PATTERN
+from tieline_core.identity.ids import parse_time
+from tieline_core.identity.names import registered_schedules_name, schedules_name
+from tieline_core.objects import ObjectView
+
+MAX_SCHEDULES = 50
+REGISTERED = DocumentLimits(keys=1, value_bytes=256 * 1024, total_bytes=512 * 1024)
+RECORDS = DocumentLimits(keys=120, value_bytes=64 * 1024, total_bytes=768 * 1024, forgets=True)
+_KEY = "versions"
+_NAME = re.compile(TASK_PATTERN)
+_MAX_TEXT = 256
+_TRIES = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegisteredSchedule:
+    """A schedule as code declares it."""
+
+    name: str
+    cron: str
+    timezone: str
+    activations: str
+    """``static``, or ``users``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleProgress:
+    """How far a schedule is."""
+
+    settled: datetime | None = None
+    """What was due until then is done, or will never be."""
+    ran: datetime | None = None
+    """The last time for which all runs have ended."""
+    under_way: datetime | None = None
+    """When the runs that are under way were due, or asked for."""
+    held: bool = False
+    """Whether a pod works on these."""
+    times: str = ""
+    """The cron expression and the zone that ``settled`` is about."""
+    claimed: frozenset[str] = frozenset()
+    """Ids of requests to run that pods have begun with."""
+
+
+class ScheduleStore:
+    """The documents of one environment's schedules."""
+
+    def __init__(self, documents: Documents, namespace: str, workload: str) -> None:
+        self._documents = documents
+        self._namespace = namespace
+        self._workload = workload
+
+    async def registered(self, versions: Sequence[str]) -> list[RegisteredSchedule]:
+        """The schedules of the first of ``versions`` (names of ProjectVersions) of which pods have told any."""
+        found = await self._documents.get(self._registered())
+        told = found.value if found and isinstance(found.value, dict) else {}
+        for version in versions:
+            if version in told:
+                return _readable(told[version])
+        return []
+
+    async def register(
+        self,
+        owner: ObjectView,
+        version: str,
+        schedules: Sequence[RegisteredSchedule],
+        *,
+        kept: Collection[str],
+    ) -> None:
+        """Keep what a version's code has, beside what those of the versions ``kept`` have. Raises ApiError."""
+        where = self._registered(owner)
+        value = [_to_json(one) for one in schedules]
+        for number in range(1, _TRIES + 1):
+            found = await self._documents.get(where)
+            told = found.value if found and isinstance(found.value, dict) else {}
+            changed = {name: there for name, there in told.items() if name in kept} | {version: value}
+            if changed == told or (not told and not value):
+                return
+            try:
+                expected = found.version if found else None
+                await self._documents.put(where, changed, anyway=False, expected=expected)
+            except ApiError as error:
+                if error.status != 409 or number == _TRIES:
+                    raise
+            else:
+                return
+
+    async def progress(self, schedule: str) -> ScheduleProgress:
+        """How far a schedule is, by what pods have written down."""
+        if not _NAME.fullmatch(schedule):
+            return ScheduleProgress()
+        where = DocumentKey(
+            namespace=self._namespace,
+            name=schedules_name(self._workload),
+            owner={},
+            key=schedule,
+            bounds=RECORDS,
+        )
+        found = await self._documents.get(where)
+        return _progress(found.value) if found else ScheduleProgress()
+
+    def _registered(self, owner: ObjectView | None = None) -> DocumentKey:
+        name = registered_schedules_name(self._workload)
+        return DocumentKey(
+            namespace=self._namespace, name=name, owner=owner or {}, key=_KEY, bounds=REGISTERED
+        )
+
+
+def parse_schedules(value: Any) -> list[RegisteredSchedule]:
+    """What a pod tells of its code. Raises ApiError 422."""
+    if not isinstance(value, list) or len(value) > MAX_SCHEDULES:
+        raise errors.invalid("schedules", f"must be a list of at most {MAX_SCHEDULES}")
+    found: dict[str, RegisteredSchedule] = {}
+    for index, item in enumerate(value):
+        one = _schedule(item)
+        if one is None or one.name in found:
+            raise errors.invalid(
+                f"schedules[{index}]", "must have a name of its own, cron, timezone and activations"
+            )
+        found[one.name] = one
+    return list(found.values())
+
+
+def _readable(value: Any) -> list[RegisteredSchedule]:
+    found = [_schedule(item) for item in value] if isinstance(value, list) else []
+    return [one for one in found if one is not None]
+
+
+def _schedule(item: Any) -> RegisteredSchedule | None:
+    texts = (
+        [item.get(field) for field in ("name", "cron", "timezone", "activations")] if _is_map(item) else []
+    )
+    if not texts or not all(isinstance(text, str) and 0 < len(text) <= _MAX_TEXT for text in texts):
+        return None
+    name, cron, timezone, activations = texts
+    if not _NAME.fullmatch(name) or activations not in ("static", "users"):
+        return None
+    return RegisteredSchedule(name=name, cron=cron, timezone=timezone, activations=activations)
+
+
+def _to_json(schedule: RegisteredSchedule) -> dict[str, str]:
+    return {
+        "name": schedule.name,
+        "cron": schedule.cron,
+        "timezone": schedule.timezone,
+        "activations": schedule.activations,
+    }
+
+
+def _progress(value: Any) -> ScheduleProgress:
+    """Users' code runs beside what writes it, so what cannot be read is left out."""
+    if not _is_map(value):
+        return ScheduleProgress()
+    sweep = value.get("sweep")
+    claimed = value.get("claimed")
+    return ScheduleProgress(
+        settled=_moment(value.get("settled")),
+        ran=_moment(value.get("ran")),
+        under_way=_moment(sweep.get("due")) if _is_map(sweep) else None,
+        times=str(value.get("times")),
+        held=bool(sweep.get("holder")) if _is_map(sweep) else False,
+        claimed=frozenset(one for one in claimed if isinstance(one, str))
+        if isinstance(claimed, list)
+        else frozenset(),
+    )
+
+
+def _moment(text: Any) -> datetime | None:
+    try:
+        return parse_time(text) if isinstance(text, str) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _is_map(value: Any) -> bool:
+    return isinstance(value, Mapping)
