@@ -19,7 +19,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.unit.operator.fake_cluster import FakeCluster
 from tests.unit.operator.objects import system
 from tests.unit.operator.reconcile_loop import ReconcileLoop
+from tieline.events.deferred import DeferredQueue
 from tieline.events.engine.connection import EngineConnection
+from tieline.events.engine.new_streams import NewStreams
 from tieline.events.engine.queue import EngineQueue
 from tieline.server.event_server import EventServer
 from tieline.server.wiring import gauges_of
@@ -92,7 +94,10 @@ def _events() -> Gauges:
     streams = EventStreams("organisation", "environment")
     connection = EngineConnection(urls=[], credentials_file=Path("none"), streams=streams)
     tasks: Any = SimpleNamespace(has_events=True, events={})
-    server = EventServer(tasks, EngineQueue(connection), connection=connection)
+    server = EventServer(
+        tasks, DeferredQueue(), load_engine=lambda: (EngineQueue(connection), NewStreams(connection))
+    )
+    server._engine = EngineQueue(connection)
     server.runs = SimpleNamespace(retries=0, dead=0)  # type: ignore[assignment]
     return server.gauges()
 

@@ -16,7 +16,6 @@ from tieline_api.handlers.activation_lookup import EnvironmentRef, activations_o
 from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.runs.model import Run, RunFilter
 from tieline_api.schemas import schedules as rest
-from tieline_api.store.documents import Documents
 from tieline_api.store.schedules import RegisteredSchedule, ScheduleProgress, ScheduleStore
 from tieline_api.store.writer import refuse_removal
 from tieline_api.use_cases.project_lookup import change_project, set_environment, versions_of
@@ -121,7 +120,6 @@ class _Place:
 
     def __post_init__(self) -> None:
         self.environment = environment_in_path(self.call)
-        self._documents = Documents(self.call.platform.kube)
         self._store = self._of(self.environment.name)
 
     async def registered(self) -> list[RegisteredSchedule]:
@@ -218,8 +216,9 @@ class _Place:
         return child_id(self.environment.id, f"schedule/{schedule.name}")
 
     def _of(self, environment: str) -> ScheduleStore:
-        workload = current_workload(self.environment.project, environment)
-        return ScheduleStore(self._documents, self.call.namespace, workload)
+        project, call = self.environment.project, self.call
+        workload = current_workload(project, environment)
+        return ScheduleStore(call.platform.documents, call.organisation.id, project, environment, workload)
 
     @property
     def _item(self) -> Any:

@@ -18,7 +18,6 @@ from tieline_api.internal.environment import (
     endpoint,
     workload_environment,
 )
-from tieline_api.store.documents import Documents
 from tieline_api.store.schedules import ScheduleStore, parse_schedules
 
 _BODY_LIMIT = 64 * 1024
@@ -27,12 +26,11 @@ _MAX_VERSION = 253
 
 def add_schedules(app: web.Application, platform: Dependencies) -> None:
     """Adds the endpoint."""
-    documents = Documents(platform.kube)
 
     async def put(request: web.Request, _platform: Dependencies) -> web.Response:
         namespace, workload = await authenticated_workload(request, platform)
         platform.rates.hit(Caller(username=request[USER], uid=request[ACCOUNT_UID]))
-        _, project, environment = workload_environment(request, platform, namespace, workload)
+        organisation, project, environment = workload_environment(request, platform, namespace, workload)
         content = await read_body(request, limit=_BODY_LIMIT)
         body = parse_json(request, content) if content else None
         if not isinstance(body, dict):
@@ -49,8 +47,10 @@ def add_schedules(app: web.Application, platform: Dependencies) -> None:
             "name": workload,
             "uid": request[ACCOUNT_UID],
         }
-        await ScheduleStore(documents, namespace, workload).register(
-            owner,
+        store = ScheduleStore(
+            platform.documents, organisation.id, project, environment, workload, account=owner
+        )
+        await store.register(
             version,
             parse_schedules(body.get("schedules")),
             kept={name for name in kept if isinstance(name, str)},

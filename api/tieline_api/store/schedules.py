@@ -8,15 +8,13 @@ from typing import Any
 
 from tieline_api import errors
 from tieline_api.errors import ApiError
-from tieline_api.store.documents import DocumentKey, DocumentLimits, Documents
+from tieline_api.store.documents import Documents
+from tieline_api.store.state_scopes import registered_schedules_scope, schedules_scope
 from tieline_core.engine.publisher import TASK_PATTERN
 from tieline_core.identity.ids import parse_time
-from tieline_core.identity.names import registered_schedules_name, schedules_name
 from tieline_core.objects import ObjectView
 
 MAX_SCHEDULES = 50
-REGISTERED = DocumentLimits(keys=1, value_bytes=256 * 1024, total_bytes=512 * 1024)
-RECORDS = DocumentLimits(keys=120, value_bytes=64 * 1024, total_bytes=768 * 1024, forgets=True)
 _KEY = "versions"
 _NAME = re.compile(TASK_PATTERN)
 _MAX_TEXT = 256
@@ -55,14 +53,25 @@ class ScheduleProgress:
 class ScheduleStore:
     """The documents of one environment's schedules."""
 
-    def __init__(self, documents: Documents, namespace: str, workload: str) -> None:
+    def __init__(
+        self,
+        documents: Documents,
+        organisation: str,
+        project: ObjectView,
+        environment: str,
+        workload: str,
+        *,
+        account: ObjectView | None = None,
+    ) -> None:
+        """``account`` refers to the environment's ServiceAccount; only ``register`` needs it."""
         self._documents = documents
-        self._namespace = namespace
-        self._workload = workload
+        place = (organisation, project, environment, workload)
+        self._records = schedules_scope(*place, account=account or {})
+        self._registered = registered_schedules_scope(*place, account=account or {}).document(_KEY)
 
     async def registered(self, versions: Sequence[str]) -> list[RegisteredSchedule]:
         """The schedules of the first of ``versions`` (names of ProjectVersions) of which pods have told any."""
-        found = await self._documents.get(self._registered())
+        found = await self._documents.get(self._registered)
         told = found.value if found and isinstance(found.value, dict) else {}
         for version in versions:
             if version in told:
@@ -71,24 +80,22 @@ class ScheduleStore:
 
     async def register(
         self,
-        owner: ObjectView,
         version: str,
         schedules: Sequence[RegisteredSchedule],
         *,
         kept: Collection[str],
     ) -> None:
         """Keep what a version's code has, beside what those of the versions ``kept`` have. Raises ApiError."""
-        where = self._registered(owner)
         value = [_to_json(one) for one in schedules]
         for number in range(1, _TRIES + 1):
-            found = await self._documents.get(where)
+            found = await self._documents.get(self._registered)
             told = found.value if found and isinstance(found.value, dict) else {}
             changed = {name: there for name, there in told.items() if name in kept} | {version: value}
             if changed == told or (not told and not value):
                 return
             try:
                 expected = found.version if found else None
-                await self._documents.put(where, changed, anyway=False, expected=expected)
+                await self._documents.put(self._registered, changed, anyway=False, expected=expected)
             except ApiError as error:
                 if error.status != 409 or number == _TRIES:
                     raise
@@ -99,21 +106,8 @@ class ScheduleStore:
         """How far a schedule is, by what pods have written down."""
         if not _NAME.fullmatch(schedule):
             return ScheduleProgress()
-        where = DocumentKey(
-            namespace=self._namespace,
-            name=schedules_name(self._workload),
-            owner={},
-            key=schedule,
-            bounds=RECORDS,
-        )
-        found = await self._documents.get(where)
+        found = await self._documents.get(self._records.document(schedule))
         return _progress(found.value) if found else ScheduleProgress()
-
-    def _registered(self, owner: ObjectView | None = None) -> DocumentKey:
-        name = registered_schedules_name(self._workload)
-        return DocumentKey(
-            namespace=self._namespace, name=name, owner=owner or {}, key=_KEY, bounds=REGISTERED
-        )
 
 
 def parse_schedules(value: Any) -> list[RegisteredSchedule]:

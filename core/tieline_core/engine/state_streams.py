@@ -4,7 +4,8 @@ Each organisation has two streams in the platform's account, each with one messa
 
 - ``state_<organisation>``: subject ``state.<organisation>.<environment>.<activation>.<key>``, where ``~own`` stands for
   the environment's own activation;
-- ``schedules_<organisation>``: subject ``schedules.<organisation>.<environment>.<key>``, how far a schedule is.
+- ``schedules_<organisation>``: subject ``schedules.<organisation>.<environment>.<key>``, how far a schedule is, and
+  ``schedules.<organisation>.<environment>.~code.<key>``, which schedules the code has.
 
 A message is a value as JSON. Pods have no way to these streams: the API reads and writes them.
 """
@@ -29,6 +30,7 @@ from tieline_core.engine.streams import (
 OWN = "~own"
 """Takes the place of an activation: the environment's own."""
 _STATE, _SCHEDULES = "state", "schedules"
+_CODE = "~code"
 _PLAIN = re.compile(rb"[A-Za-z0-9_-]")
 _TOKEN = re.compile(r"(?:[A-Za-z0-9_-]|=[0-9A-F]{2})+")
 
@@ -64,6 +66,11 @@ class StatePlace:
     def of_schedules(cls, organisation: str, environment: str) -> Self:
         """How far the schedules of an environment are."""
         return cls(schedules_stream(organisation), f"{_SCHEDULES}.{organisation}.{environment}")
+
+    @classmethod
+    def of_registered_schedules(cls, organisation: str, environment: str) -> Self:
+        """Which schedules the code of an environment has."""
+        return cls(schedules_stream(organisation), f"{_SCHEDULES}.{organisation}.{environment}.{_CODE}")
 
     @property
     def subjects(self) -> str:
