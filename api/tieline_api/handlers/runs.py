@@ -2,34 +2,33 @@
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tieline_api import errors
 from tieline_api.auth.permissions import permission
 from tieline_api.body_limits import BodyKind
-from tieline_api.cache import indexes
 from tieline_api.conversion import runs as convert
 from tieline_api.engine.errors import EngineUnavailableError
 from tieline_api.handlers.projects import PROJECT
+from tieline_api.handlers.run_lookup import (
+    ShownRuns,
+    environments_of,
+    need_run,
+    page_of_runs,
+    selected_runs,
+)
 from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.http.request_body import member_text
-from tieline_api.page_tokens import seal, unseal
 from tieline_api.runs.history import RunInput
-from tieline_api.runs.model import Attempt, AttemptPage, PageRequest, Position, Run, RunFilter
+from tieline_api.runs.model import Attempt, AttemptPage, Run
 from tieline_api.schemas import runs as rest
 from tieline_api.use_cases import run_actions
 from tieline_api.use_cases.project_lookup import need_project
-from tieline_core.identity.ids import environment_id, object_id, parse_id
 from tieline_protocol.run_records import RunRecord
 
-Obj = Mapping[str, Any]
 RUNS = f"{PROJECT}/runs"
 RUN = f"{RUNS}/{{run_id}}"
-_COPIED = (
-    "Another environment of the project has a run with this id: name the one that is meant (project_env)"
-)
-_MAX_INT = 2**63 - 1
 
 
 async def list_runs(call: Call[rest.RunsQuery, None]) -> Reply:
@@ -38,20 +37,20 @@ async def list_runs(call: Call[rest.RunsQuery, None]) -> Reply:
     environments = None
     if call.query.project_env:
         projects = world.ordered.projects.objects(call.namespace)
-        environments = _environments(projects, name=call.query.project_env)
-    return await _page(call, environments, world.ordered.projects.objects(call.namespace))
+        environments = environments_of(projects, name=call.query.project_env)
+    return await page_of_runs(call, environments, world.ordered.projects.objects(call.namespace))
 
 
 async def list_project_runs(call: Call[rest.RunsQuery, None]) -> Reply:
     """Returns the runs of a project, newest first."""
     project = need_project(call)
-    return await _page(call, _environments([project], name=call.query.project_env), [project])
+    return await page_of_runs(call, environments_of([project], name=call.query.project_env), [project])
 
 
 async def get_run(call: Call[rest.RunQuery, None]) -> Reply:
     """Returns a run with its attempts and steps, and with its input where that is kept."""
     organisation = call.organisation.id
-    run, warnings = await _need_run(call)
+    run, warnings = await need_run(call)
     history = call.platform.runs
     attempts = await history.attempts(organisation, run)
     warnings += history.warnings
@@ -60,7 +59,7 @@ async def get_run(call: Call[rest.RunQuery, None]) -> Reply:
     except EngineUnavailableError:
         given = None
         warnings.append("The run's input cannot be read while the event engine is away")
-    shown = _Shown(call)
+    shown = ShownRuns(call)
     versions = {one.version: shown.version(one.version) for one in attempts.attempts}
     content = await asyncio.to_thread(run_detail, shown.run(run), attempts, versions, given)
     etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
@@ -113,27 +112,27 @@ def _attempt(attempt: Attempt, version: rest.VersionOfRun | None) -> rest.RunAtt
 
 async def replay_run(call: Call[rest.RunQuery, rest.ReplayBody]) -> Reply:
     """Runs a run again that has ended, with its own input or with another one. The answer is the new run."""
-    run, warnings = await _need_run(call)
+    run, warnings = await need_run(call)
     payload = None
     if "payload" in call.body.model_fields_set:
         payload = member_text(call.raw, "payload")
     record = await run_actions.replay(call.platform, call.organisation.id, run, payload)
     if record is None:
         raise errors.conflict("The run is being run again already")
-    shown = _Shown(call).run(run_of_record(record, run.environment))
+    shown = ShownRuns(call).run(run_of_record(record, run.environment))
     return Reply(body=shown, warnings=tuple(warnings))
 
 
 async def cancel_run(call: Call[rest.RunQuery, None]) -> Reply:
     """Cancels a run that has not ended. One that a pod is running ends at its next pause."""
-    run, warnings = await _need_run(call)
+    run, warnings = await need_run(call)
     await run_actions.cancel(call.platform, call.organisation.id, run)
     return Reply(warnings=tuple(warnings))
 
 
 async def discard_run(call: Call[rest.RunQuery, None]) -> Reply:
     """Deletes the dead letter of a dead run. The run stays in the history, with the time as ``discardedAt``."""
-    run, warnings = await _need_run(call)
+    run, warnings = await need_run(call)
     await run_actions.discard(call.platform, call.organisation.id, run)
     return Reply(warnings=tuple(warnings))
 
@@ -143,21 +142,21 @@ async def replay_runs(call: Call[rest.SelectionQuery, rest.SelectionBody]) -> Re
 
     A run that was run again already, or discarded, is left out, however often the request is repeated.
     """
-    wanted, dry_run = _selection(call)
+    wanted, dry_run = selected_runs(call)
     found = await run_actions.replay_all(call.platform, wanted, dry_run=dry_run)
     return Reply(body=rest.RunsAffected(count=found.count, skipped=found.skipped, more=found.more))
 
 
 async def cancel_runs(call: Call[rest.SelectionQuery, rest.SelectionBody]) -> Reply:
     """Cancels all runs of a filter that have not ended, at most 10,000."""
-    wanted, dry_run = _selection(call)
+    wanted, dry_run = selected_runs(call)
     found = await run_actions.cancel_all(call.platform, wanted, dry_run=dry_run)
     return Reply(body=rest.RunsAffected(count=found.count, skipped=found.skipped, more=found.more))
 
 
 async def discard_runs(call: Call[rest.SelectionQuery, rest.SelectionBody]) -> Reply:
     """Deletes the dead letters of all dead runs of a filter, at most 10,000."""
-    wanted, dry_run = _selection(call)
+    wanted, dry_run = selected_runs(call)
     found = await run_actions.discard_all(call.platform, wanted, dry_run=dry_run)
     return Reply(body=rest.RunsAffected(count=found.count, skipped=found.skipped, more=found.more))
 
@@ -177,170 +176,6 @@ def run_of_record(record: RunRecord, environment: str) -> Run:
         event_id=record.event_id,
         replay_of=record.replay_of,
     )
-
-
-class _Shown:
-    """Runs as answers show them."""
-
-    def __init__(self, call: Call[Any, Any]) -> None:
-        self._world = call.platform.world
-        self._namespace = call.namespace
-
-    def run(self, run: Run) -> rest.Run:
-        return rest.Run(
-            id=run.id,
-            kind=run.kind,
-            task=run.task,
-            status=run.status,
-            environment_id=run.environment,
-            activation_id=run.activation_id or None,
-            user=convert.user_to_rest(run.user, self._user),
-            version=self.version(run.version),
-            key=run.key,
-            event_id=run.event_id,
-            attempt=run.attempt,
-            attempts=run.attempts,
-            queued_at=convert.time_to_rest(run.queued_at),
-            started_at=convert.maybe_time(run.started_at),
-            ended_at=convert.maybe_time(run.ended_at),
-            next_attempt_at=convert.maybe_time(run.next_attempt_at),
-            discarded_at=convert.maybe_time(run.discarded_at),
-            error=convert.error_to_rest(run.error),
-            trace_id=run.trace_id or None,
-            replay_of=run.replay_of,
-            replayed_by=run.replayed_by,
-        )
-
-    def version(self, name: str) -> rest.VersionOfRun | None:
-        return convert.version_to_rest(name, self._version)
-
-    def _user(self, external_id: str) -> Obj | None:
-        return self._world.user(self._namespace, external_id)
-
-    def _version(self, name: str) -> Obj | None:
-        return self._world.versions.get(self._namespace, name)
-
-
-async def _page(
-    call: Call[rest.RunsQuery, None], environments: tuple[str, ...] | None, projects: Iterable[Obj]
-) -> Reply:
-    query = call.query
-    scope = f"{call.organisation.id}/{call.path.get('project_id', '').upper()}"
-    wanted = _filter(call, query, environments, projects)
-    request = PageRequest(
-        first=query.first,
-        after=_decode(scope, query.after) if query.after else None,
-        before=_decode(scope, query.before) if query.before else None,
-    )
-    page = await call.platform.runs.page(wanted, request)
-    shown = _Shown(call)
-    body = rest.RunPage(
-        total_count=page.total,
-        items=[shown.run(run) for run in page.runs],
-        next=_encode(scope, page.runs[-1].position) if page.older else None,
-        prev=_encode(scope, page.runs[0].position) if page.newer else None,
-    )
-    return Reply(body=body, warnings=call.platform.runs.warnings)
-
-
-def _selection(call: Call[rest.SelectionQuery, rest.SelectionBody]) -> tuple[RunFilter, bool]:
-    """The runs that query and body select together."""
-    project = need_project(call)
-    given = {
-        name: value
-        for source in (call.query, call.body)
-        for name, value in source.model_dump().items()
-        if value is not None and name not in ("dryRun", "dry_run")
-    }
-    if not given:
-        raise errors.invalid(
-            "",
-            "Say which runs: at least one of project_env, status, kind, task, user, version, start, end, search, key, "
-            "event_id, trace_id, discarded",
-        )
-    selected = rest.SelectionQuery.model_validate(given)
-    environments = _environments([project], name=selected.project_env)
-    dry_run = call.query.dryRun if call.body.dry_run is None else call.body.dry_run
-    return _filter(call, selected, environments, [project]), bool(dry_run)
-
-
-def _filter(
-    call: Call[Any, Any],
-    query: rest.RunsQuery | rest.SelectionQuery,
-    environments: tuple[str, ...] | None,
-    projects: Iterable[Obj],
-) -> RunFilter:
-    return RunFilter(
-        organisation=call.organisation.id,
-        environments=environments,
-        status=query.status,
-        kind=query.kind,
-        task=query.task,
-        user=query.user,
-        versions=_versions(call, query.version, projects) if query.version else None,
-        start=convert.nanoseconds(query.start) if query.start else None,
-        end=convert.nanoseconds(query.end) if query.end else None,
-        search=query.search or None,
-        key=query.key,
-        event_id=query.event_id,
-        trace_id=query.trace_id,
-        discarded=query.discarded,
-    )
-
-
-def _environments(projects: Iterable[Obj], *, name: str | None = None) -> tuple[str, ...]:
-    """The ids of the projects' environments, all of them or those of one name."""
-    return tuple(
-        environment_id(object_id(project), one)
-        for project in projects
-        for one in indexes.environment_names(project)
-        if name is None or name == one
-    )
-
-
-def _versions(call: Call[Any, Any], text: str, projects: Iterable[Obj]) -> tuple[str, ...]:
-    """The names of the versions that ``text`` means: an id, a name, or the name of the object."""
-    world, identifier = call.platform.world, parse_id(text)
-    names = [
-        version["metadata"]["name"]
-        for project in projects
-        for version in world.referring(world.versions, "project", call.namespace, project["metadata"]["name"])
-        if object_id(version) == identifier or version["spec"].get("versionName") == text
-    ]
-    return tuple(dict.fromkeys([text, *names]))[:100]
-
-
-async def _need_run(call: Call[rest.RunQuery, Any]) -> tuple[Run, list[str]]:
-    """The run in the path, of one of the project's environments, and warnings."""
-    project = need_project(call)
-    text = call.path["run_id"]
-    identifier = parse_id(text)
-    found: list[Run] = []
-    if identifier is not None:
-        environments = _environments([project], name=call.query.project_env)
-        found = await call.platform.runs.find(call.organisation.id, environments, identifier)
-    if not found:
-        raise errors.not_found("run", text)
-    return found[0], [_COPIED] if len(found) > 1 else []
-
-
-def _encode(scope: str, position: Position) -> str:
-    return seal("runs", scope, *position)
-
-
-def _decode(scope: str, cursor: str) -> Position:
-    refused = errors.malformed(
-        "The cursor is none of this list: pass next as after, or prev as before, unchanged"
-    )
-    match unseal(cursor, refused=refused):
-        case ["runs", str(where), int(queued), str(run), str(environment)] if (
-            where == scope
-            and 0 <= queued <= _MAX_INT
-            and parse_id(run) == run
-            and parse_id(environment) == environment
-        ):
-            return queued, run, environment
-    raise refused
 
 
 _RUN: dict[str, Any] = {

@@ -1,0 +1,187 @@
+"""Which runs a request means, and how answers show them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.cache import indexes
+from tieline_api.conversion import runs as convert
+from tieline_api.http.operation import Call, Reply
+from tieline_api.page_tokens import seal, unseal
+from tieline_api.runs.model import PageRequest, Position, Run, RunFilter
+from tieline_api.schemas import runs as rest
+from tieline_api.use_cases.project_lookup import need_project
+from tieline_core.identity.ids import environment_id, object_id, parse_id
+
+Obj = Mapping[str, Any]
+_COPIED = (
+    "Another environment of the project has a run with this id: name the one that is meant (project_env)"
+)
+_MAX_INT = 2**63 - 1
+
+
+class ShownRuns:
+    """Runs as answers show them."""
+
+    def __init__(self, call: Call[Any, Any]) -> None:
+        self._world = call.platform.world
+        self._namespace = call.namespace
+
+    def run(self, run: Run) -> rest.Run:
+        """A run with the user and the version that it names."""
+        return rest.Run(
+            id=run.id,
+            kind=run.kind,
+            task=run.task,
+            status=run.status,
+            environment_id=run.environment,
+            activation_id=run.activation_id or None,
+            user=convert.user_to_rest(run.user, self._user),
+            version=self.version(run.version),
+            key=run.key,
+            event_id=run.event_id,
+            attempt=run.attempt,
+            attempts=run.attempts,
+            queued_at=convert.time_to_rest(run.queued_at),
+            started_at=convert.maybe_time(run.started_at),
+            ended_at=convert.maybe_time(run.ended_at),
+            next_attempt_at=convert.maybe_time(run.next_attempt_at),
+            discarded_at=convert.maybe_time(run.discarded_at),
+            error=convert.error_to_rest(run.error),
+            trace_id=run.trace_id or None,
+            replay_of=run.replay_of,
+            replayed_by=run.replayed_by,
+        )
+
+    def version(self, name: str) -> rest.VersionOfRun | None:
+        """A version by the name of its object."""
+        return convert.version_to_rest(name, self._version)
+
+    def _user(self, external_id: str) -> Obj | None:
+        return self._world.user(self._namespace, external_id)
+
+    def _version(self, name: str) -> Obj | None:
+        return self._world.versions.get(self._namespace, name)
+
+
+async def page_of_runs(
+    call: Call[rest.RunsQuery, None], environments: tuple[str, ...] | None, projects: Iterable[Obj]
+) -> Reply:
+    """A page of the runs that the query asks for, of these environments (None: all of the organisation)."""
+    query = call.query
+    scope = f"{call.organisation.id}/{call.path.get('project_id', '').upper()}"
+    wanted = _filter(call, query, environments, projects)
+    request = PageRequest(
+        first=query.first,
+        after=_decode(scope, query.after) if query.after else None,
+        before=_decode(scope, query.before) if query.before else None,
+    )
+    page = await call.platform.runs.page(wanted, request)
+    shown = ShownRuns(call)
+    body = rest.RunPage(
+        total_count=page.total,
+        items=[shown.run(run) for run in page.runs],
+        next=_encode(scope, page.runs[-1].position) if page.older else None,
+        prev=_encode(scope, page.runs[0].position) if page.newer else None,
+    )
+    return Reply(body=body, warnings=call.platform.runs.warnings)
+
+
+def selected_runs(call: Call[rest.SelectionQuery, rest.SelectionBody]) -> tuple[RunFilter, bool]:
+    """The runs that query and body select together."""
+    project = need_project(call)
+    given = {
+        name: value
+        for source in (call.query, call.body)
+        for name, value in source.model_dump().items()
+        if value is not None and name not in ("dryRun", "dry_run")
+    }
+    if not given:
+        raise errors.invalid(
+            "",
+            "Say which runs: at least one of project_env, status, kind, task, user, version, start, end, search, key, "
+            "event_id, trace_id, discarded",
+        )
+    selected = rest.SelectionQuery.model_validate(given)
+    environments = environments_of([project], name=selected.project_env)
+    dry_run = call.query.dryRun if call.body.dry_run is None else call.body.dry_run
+    return _filter(call, selected, environments, [project]), bool(dry_run)
+
+
+def _filter(
+    call: Call[Any, Any],
+    query: rest.RunsQuery | rest.SelectionQuery,
+    environments: tuple[str, ...] | None,
+    projects: Iterable[Obj],
+) -> RunFilter:
+    return RunFilter(
+        organisation=call.organisation.id,
+        environments=environments,
+        status=query.status,
+        kind=query.kind,
+        task=query.task,
+        user=query.user,
+        versions=_versions(call, query.version, projects) if query.version else None,
+        start=convert.nanoseconds(query.start) if query.start else None,
+        end=convert.nanoseconds(query.end) if query.end else None,
+        search=query.search or None,
+        key=query.key,
+        event_id=query.event_id,
+        trace_id=query.trace_id,
+        discarded=query.discarded,
+    )
+
+
+def environments_of(projects: Iterable[Obj], *, name: str | None = None) -> tuple[str, ...]:
+    """The ids of the projects' environments, all of them or those of one name."""
+    return tuple(
+        environment_id(object_id(project), one)
+        for project in projects
+        for one in indexes.environment_names(project)
+        if name is None or name == one
+    )
+
+
+def _versions(call: Call[Any, Any], text: str, projects: Iterable[Obj]) -> tuple[str, ...]:
+    """The names of the versions that ``text`` means: an id, a name, or the name of the object."""
+    world, identifier = call.platform.world, parse_id(text)
+    names = [
+        version["metadata"]["name"]
+        for project in projects
+        for version in world.referring(world.versions, "project", call.namespace, project["metadata"]["name"])
+        if object_id(version) == identifier or version["spec"].get("versionName") == text
+    ]
+    return tuple(dict.fromkeys([text, *names]))[:100]
+
+
+async def need_run(call: Call[rest.RunQuery, Any]) -> tuple[Run, list[str]]:
+    """The run in the path, of one of the project's environments, and warnings."""
+    project = need_project(call)
+    text = call.path["run_id"]
+    identifier = parse_id(text)
+    found: list[Run] = []
+    if identifier is not None:
+        environments = environments_of([project], name=call.query.project_env)
+        found = await call.platform.runs.find(call.organisation.id, environments, identifier)
+    if not found:
+        raise errors.not_found("run", text)
+    return found[0], [_COPIED] if len(found) > 1 else []
+
+
+def _encode(scope: str, position: Position) -> str:
+    return seal("runs", scope, *position)
+
+
+def _decode(scope: str, cursor: str) -> Position:
+    refused = errors.malformed(
+        "The cursor is none of this list: pass next as after, or prev as before, unchanged"
+    )
+    match unseal(cursor, refused=refused):
+        case ["runs", str(where), int(queued), str(run), str(environment)] if (
+            where == scope
+            and 0 <= queued <= _MAX_INT
+            and parse_id(run) == run
+            and parse_id(environment) == environment
+        ):
+            return queued, run, environment
+    raise refused
