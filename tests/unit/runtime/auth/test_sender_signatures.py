@@ -43,14 +43,16 @@ STRIPE = hmac.new(STRIPE_KEY.encode(), b"1492774577." + STRIPE_BODY, "sha256").h
 SHOPIFY = base64.b64encode(hmac.new(b"hush", b'{"id":1}', "sha256").digest()).decode()
 
 # Where these come from:
-# - Slack: docs.slack.dev, "Verifying requests from Slack" (all of secret, time, body and signature).
-# - GitHub: docs.github.com, "Validating webhook deliveries", "Testing the webhook payload validation".
+# - Slack: docs.slack.dev, "Verifying requests from Slack": secret, time, body and signature are its example.
+# - GitHub: docs.github.com, "Validating webhook deliveries": secret, body and signature are its example.
 # - Standard Webhooks: test_sign_function in libraries/python/tests/test_webhooks.py of
-#   github.com/standard-webhooks/standard-webhooks, and the same in its other libraries.
-# - Stripe: docs.stripe.com, "Resolve webhook signature verification errors", has the form of the header and what is
-#   signed, and no secret to its example: the signature is computed here.
-# - Shopify: shopify.dev, "Verify webhooks", says base64 of HMAC-SHA256 over the raw body, without an example.
-# - Meta: developers.facebook.com, "Getting started with webhooks", says the same of X-Hub-Signature-256 as GitHub.
+#   github.com/standard-webhooks/standard-webhooks.
+# - Stripe: docs.stripe.com/webhooks/signatures has the form of the header and what is signed, and no secret to its
+#   example: the signature is computed here.
+# - Shopify: shopify.dev/docs/apps/build/webhooks/verify-deliveries says base64 of HMAC-SHA256 over the raw body, and
+#   that X-Shopify-Webhook-Id marks duplicates; it has no example.
+# - Meta: developers.facebook.com/docs/graph-api/webhooks/getting-started says HMAC-SHA256 over the payload, in which it
+#   has escaped what is not ASCII; it has no example.
 # preset, secret, headers, body, the time of it, and the id by which a repeated request is noticed
 EXAMPLES: dict[str, tuple[str, str, Headers, bytes, int, str | None]] = {
     "slack's documentation": (
