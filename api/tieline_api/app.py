@@ -230,7 +230,7 @@ def make_apps(
     )
     dispatcher = Dispatcher(platform)
     for operation in table:
-        path = _routed(operation.path, table)
+        path = _routed(operation, table)
         public.router.add_route(operation.method, path, _handler(dispatcher, operation))
     add_openapi(public, document(table, title=TITLE, version=version("tieline")))
     add_documentation(public, title=TITLE)
@@ -252,9 +252,15 @@ def make_apps(
     return Applications(public=public, internal=internal, monitoring=monitoring)
 
 
-def _routed(path: str, table: Iterable[Operation]) -> str:
-    """The path as the router takes it: an id at its end is none of the words that other paths have there."""
+def _routed(operation: Operation, table: Iterable[Operation]) -> str:
+    """The path as the router takes it: an id at its end is none of the words that other paths have there.
+
+    Where it may have slashes, other paths have such words with other methods alone.
+    """
+    path = operation.path
     before, _, last = path.rpartition("/")
+    if operation.tail:
+        return f"{before}/{{{last[1:-1]}:.+}}"
     if not last.startswith("{"):
         return path
     others = {other.path.rpartition("/") for other in table}

@@ -100,6 +100,13 @@ def project_not_found(identifier: str) -> ApiError:
     return ApiError(404, "not_found", f"There is no project {_shown(identifier)}, or it is not yours to see")
 
 
+def activation_not_found(identifier: str) -> ApiError:
+    """404 where the organisation follows from the activation, as ``project_not_found``."""
+    return ApiError(
+        404, "not_found", f"There is no activation {_shown(identifier)}, or it is not yours to see"
+    )
+
+
 def conflict(message: str, *, details: str | None = None, **extra: Any) -> ApiError:
     """409: it contradicts what is there."""
     return ApiError(409, "conflict", message, details=details, extra=extra)

@@ -9,7 +9,7 @@ import orjson
 from tieline_api.errors import ApiError
 
 _VERSION = 1
-_LONGEST = 1024
+_LONGEST = 2048
 
 
 def seal(*parts: Any) -> str:

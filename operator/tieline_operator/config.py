@@ -33,6 +33,7 @@
 | TIELINE_ENGINE_DEAD_LETTERS_DAYS | 90 | days for which dead letters are kept |
 | TIELINE_ENGINE_HISTORY_BYTES | 268435456 | bytes of the run history of an organisation |
 | TIELINE_ENGINE_HISTORY_DAYS | 30 | days that run history is kept |
+| TIELINE_ENGINE_STATE_BYTES | 268435456 | bytes of the state of an organisation's integrations |
 
 How environments are reached from outside is in ``exposure``.
 """
@@ -154,6 +155,7 @@ class Config(EnvironmentSettings):
     engine_dead_letters_days: Annotated[float, number(0.01, 3650)] = 90.0
     engine_history_bytes: _Bytes = 256 << 20
     engine_history_days: Annotated[float, number(0.01, 3650)] = 30.0
+    engine_state_bytes: _Bytes = 256 << 20
 
     @property
     def stream_limits(self) -> StreamLimits:
@@ -166,6 +168,7 @@ class Config(EnvironmentSettings):
             dead_letters_age=timedelta(days=self.engine_dead_letters_days),
             history_bytes=self.engine_history_bytes,
             history_age=timedelta(days=self.engine_history_days),
+            state_bytes=self.engine_state_bytes,
             replicas=self.engine_replicas,
         )
 

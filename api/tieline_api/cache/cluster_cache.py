@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -12,7 +13,13 @@ from tieline_api.cache.organisations import Organisation, organisation_keys
 from tieline_api.cache.sorted_lists import SortedLists, position
 from tieline_api.conversion.times import remember_update
 from tieline_core import process_memory
-from tieline_core.identity.ids import ORGANISATION_LABEL, parse_id
+from tieline_core.identity.ids import (
+    ORGANISATION_LABEL,
+    environment_id,
+    object_id,
+    parse_id,
+    static_activation_id,
+)
 from tieline_core.identity.names import API_KEY_TYPE, CREDENTIAL_TYPE
 from tieline_core.identity.organisations import holder, labelled_id
 from tieline_core.kubernetes import Change, Informer, Kube, KubeError, Resource
@@ -35,6 +42,17 @@ WORDS: Mapping[str, str] = {
     "Notification": "notification",
 }
 _NOT_READY = "The API has just started and is still reading the cluster: try again in a moment"
+
+
+@dataclass(frozen=True)
+class ActivationPlace:
+    """Whose an activation is."""
+
+    project: Object
+    environment: str
+    """The environment's name."""
+    activation: Object | None = None
+    """Of a user; None for that of the environment itself."""
 
 
 class ChangeNotifier:
@@ -217,14 +235,37 @@ class ClusterCache:
     def organisations_of_project(self, identifier: str) -> list[Organisation]:
         """The organisations that have a project with this id, oldest namespace first; ApiError 503 before the first
         sync. Ids are unique, but Git may give one to two projects."""
+        return self._organisations(lambda name: self.find(self.projects, name, identifier) is not None)
+
+    def organisations_of_activation(self, identifier: str) -> list[Organisation]:
+        """The same for an activation, that of an environment itself included."""
+        return self._organisations(lambda name: self.activation_place(name, identifier) is not None)
+
+    def _organisations(self, having: Callable[[str], bool]) -> list[Organisation]:
         self.need_sync()
         found = []
         for namespace in sorted(self.namespaces.list(), key=lambda one: one["metadata"]["creationTimestamp"]):
             name = namespace["metadata"]["name"]
             organisation = self.organisation_of(name)
-            if organisation is not None and self.find(self.projects, name, identifier) is not None:
+            if organisation is not None and having(name):
                 found.append(organisation)
         return found
+
+    def activation_place(self, namespace: str, identifier: str) -> "ActivationPlace | None":
+        """Where the activation with this id is, of a user or of an environment itself; None when it is nowhere."""
+        canonical = parse_id(identifier)
+        if canonical is None:
+            return None
+        for project in self.projects.by_index("static", indexes.key(namespace, canonical)):
+            for name in indexes.environment_names(project):
+                if static_activation_id(environment_id(object_id(project), name)) == canonical:
+                    return ActivationPlace(project, name)
+        found = self.find(self.activations, namespace, canonical)
+        owner = self.referred(self.projects, found, "projectRef") if found else None
+        if found is None or owner is None:
+            return None
+        of_user = found["spec"].get("endUserRef")
+        return ActivationPlace(owner, found["spec"]["environment"], found if of_user else None)
 
     def serves(self, organisation: str) -> bool:
         """Whether this is an organisation that the API serves; ApiError 503 before the first sync."""

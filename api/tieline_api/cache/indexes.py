@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from tieline_core.credentials.linker import credential_ids, lent_certificates
-from tieline_core.identity.ids import environment_id, object_id
+from tieline_core.identity.ids import environment_id, object_id, static_activation_id
 from tieline_core.identity.names import possible_workloads
 from tieline_core.kubernetes import Resource
 from tieline_core.kubernetes import resources as kube
@@ -43,6 +43,16 @@ def by_environment_id(project: ObjectView) -> Iterable[str]:
     identifier = object_id(project)
     namespace = project["metadata"]["namespace"]
     return [key(namespace, environment_id(identifier, name)) for name in environment_names(project)]
+
+
+def by_static_activation(project: ObjectView) -> Iterable[str]:
+    """Projects by the ids of the activations of their environments themselves."""
+    identifier = object_id(project)
+    namespace = project["metadata"]["namespace"]
+    return [
+        key(namespace, static_activation_id(environment_id(identifier, name)))
+        for name in environment_names(project)
+    ]
 
 
 def by_workload(project: ObjectView) -> Iterable[str]:
@@ -102,7 +112,11 @@ OF: Mapping[Resource, Mapping[str, Indexer]] = {
         "connection": by_reference("connectionRef"),
         "environment": by_environment,
     },
-    kube.PROJECTS: {"environment": by_environment_id, "workload": by_workload},
+    kube.PROJECTS: {
+        "environment": by_environment_id,
+        "static": by_static_activation,
+        "workload": by_workload,
+    },
     kube.PROJECT_VERSIONS: {"project": by_reference("projectRef")},
     kube.END_USERS: {"external": by_external_id},
     kube.ACTIVATIONS: {

@@ -49,7 +49,7 @@ class EngineNotConfiguredError(ApiError):
         super().__init__(
             503,
             "not_configured",
-            "Runs and events need the event engine: an administrator has to set TIELINE_ENGINE_URL, "
+            "Runs, events and stored values need the event engine: an administrator has to set TIELINE_ENGINE_URL, "
             "TIELINE_ENGINE_CREDENTIALS_FILE and TIELINE_ENGINE_SIGNER_FILE of the API",
             headers={"Retry-After": "60"},
         )

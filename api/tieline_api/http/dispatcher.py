@@ -5,7 +5,7 @@ may they (403, or 404 for strangers), what do they say (400, 413, 415, 422), the
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from http import HTTPStatus
 from typing import Any
@@ -98,26 +98,40 @@ class Dispatcher:
     async def _organisation_of(
         self, caller: Caller, operation: Operation, path: Mapping[str, str]
     ) -> Organisation:
-        """The organisation that the path names, itself or by a project; none for an operation on the caller itself."""
+        """The organisation that the path names: itself, or by a project or an activation; none for an operation on the
+        caller itself."""
         if "organisation_id" in path:
             return await self._organisation(caller, operation, path["organisation_id"])
-        if "project_id" not in path:
-            if operation.permissions:
-                raise LookupError(f"The path of {operation.id} names nothing that its permissions are about")
-            self._platform.world.need_sync()
-            return NO_ORGANISATION
-        return await self._organisation_by_project(caller, operation, path["project_id"])
+        world = self._platform.world
+        if "project_id" in path:
+            refused, having = errors.project_not_found, world.organisations_of_project
+            return await self._organisation_by(caller, operation, path["project_id"], having, refused)
+        if "activation_id" in path:
+            refused, having = errors.activation_not_found, world.organisations_of_activation
+            return await self._organisation_by(caller, operation, path["activation_id"], having, refused)
+        if operation.permissions:
+            raise LookupError(f"The path of {operation.id} names nothing that its permissions are about")
+        world.need_sync()
+        return NO_ORGANISATION
 
-    async def _organisation_by_project(
-        self, caller: Caller, operation: Operation, given: str
+    async def _organisation_by(
+        self,
+        caller: Caller,
+        operation: Operation,
+        given: str,
+        having: Callable[[str], Sequence[Organisation]],
+        not_found: Callable[[str], errors.ApiError],
     ) -> Organisation:
-        """The organisation of a project. ApiError: 403, and 404 where there is none that the caller may know of."""
+        """The organisation that has what this id is of.
+
+        ApiError: 403, and 404 where there is none that the caller may know of.
+        """
         platform, identifier = self._platform, parse_id(given)
         platform.world.need_sync()
-        refused = errors.project_not_found(identifier or given)
+        refused = not_found(identifier or given)
         if identifier is None:
             raise refused
-        for organisation in platform.world.organisations_of_project(identifier):
+        for organisation in having(identifier):
             if caller.organisations is not None and organisation.id not in caller.organisations:
                 continue
             try:

@@ -91,6 +91,8 @@ class Operation:
     """Whether the handler reads values of the body as they were sent, such as large numbers."""
     strict: bool = False
     """Whether fields and parameters that it does not have are refused, rather than ignored with a warning."""
+    tail: bool = False
+    """Whether the last part of the path may have slashes."""
     upload: bool = False
     """Whether the body is multipart: ``body`` in the part metadata, and a file."""
     success: int = 200

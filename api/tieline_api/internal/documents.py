@@ -33,13 +33,9 @@ from tieline_api.internal.environment import (
     endpoint,
     workload_environment,
 )
-from tieline_api.store.documents import (
-    MAX_EXPIRY_SECONDS,
-    DocumentKey,
-    DocumentScope,
-    check_key,
-)
+from tieline_api.store.documents import DocumentKey, DocumentScope, check_key
 from tieline_api.store.state_scopes import schedules_scope, state_scope
+from tieline_core.engine.state_streams import MAX_EXPIRY_SECONDS
 from tieline_core.identity.ids import format_time
 from tieline_core.objects import ObjectView
 

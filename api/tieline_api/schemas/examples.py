@@ -16,6 +16,7 @@ from tieline_api.schemas import (
     project_logs,
     projects,
     schedules,
+    store,
     systems,
     templates,
     users,
@@ -37,6 +38,7 @@ CHANNEL_ID = "01JD3YEFKBZX9KQW8T2V4N6P0J"
 NOTIFICATION_ID = "01JD3YFGMCZX9KQW8T2V4N6P0K"
 ACTIVATION_ID = "01JD3YDBJAZX9KQW8T2V4N6P0H"
 SCHEDULER_ID = "01JD3Y9D3E8KX2M5R7T9V1W3YZ"
+STORE_VERSION = "0000000000000193a5f7"
 TIME = "2026-11-21T10:00:00Z"
 
 Example = dict[str, Any]
@@ -468,6 +470,14 @@ EXAMPLES: Mapping[type[BaseModel], Any] = {
     notifications.NotificationCreate: NOTIFICATION_CREATE,
     notifications.Notification: NOTIFICATION,
     notifications.NotificationPage: page(NOTIFICATION),
+    store.StoreWrite: {"value": '{"status": "open"}', "options": {"expireIn": 604_800_000}},
+    store.StoreCommitted: {"committed": True, "versionstamp": STORE_VERSION},
+    store.StoreValue: {"value": '{"status": "open"}', "versionstamp": STORE_VERSION, "createdAt": TIME},
+    store.StoreDelete: {"options": {"cascade": True}},
+    store.StoreList: {"selector": {"prefix": ["orders"]}, "options": {"limit": 50}},
+    store.StorePage: {"data": [{"key": ["orders", "A-1001"]}], "pagination": {}},
+    store.StoreCountRequest: {"selector": {"prefix": ["orders"]}},
+    store.StoreCount: {"count": 1},
     authorisations.OAuth2Initialise: OAUTH2_INITIALISE,
     connectors.ImportMetadata: IMPORT_METADATA,
     connectors.ImportResult: IMPORT_RESULT,

@@ -8,11 +8,9 @@ from typing import Any, Protocol
 import orjson
 
 from tieline_api import errors
-from tieline_core.engine.state_streams import StatePlace
+from tieline_core.engine.state_streams import MAX_KEY_BYTES, StatePlace
 from tieline_core.objects import ObjectView
 
-MAX_KEY_BYTES = 512
-MAX_EXPIRY_SECONDS = 10 * 366 * 24 * 3600
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 

@@ -27,6 +27,10 @@ from tieline_core.engine.streams import (
     first_number,
 )
 
+MAX_KEY_BYTES = 512
+"""Of a key, in UTF-8."""
+MAX_EXPIRY_SECONDS = 10 * 366 * 24 * 3600
+"""The longest time after which a value may expire."""
 OWN = "~own"
 """Takes the place of an activation: the environment's own."""
 _STATE, _SCHEDULES = "state", "schedules"

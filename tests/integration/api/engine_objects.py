@@ -57,6 +57,7 @@ def make_streams(
 
     async def make(client: Nats) -> None:
         await ensure_history(client.jetstream(), organisation, limits)
+        await ensure_state(client.jetstream(), organisation, limits)
         await engine.make_environment(streams, limits)
 
     with_engine(engine, make)

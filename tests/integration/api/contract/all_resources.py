@@ -21,6 +21,7 @@ from tieline_api.http.operation import Operation
 from tieline_core.identity.ids import new_id
 from tieline_protocol.run_records import RunRecord
 
+STORE_KEY = "orders/A-1001"
 MARK = "Of the owner alone"
 """Part of every name that the owner gives: no answer to others may hold it."""
 
@@ -102,8 +103,10 @@ def make_everything(client: Client, engine: NatsServer) -> Everything:
     channel = make_channel(client, name=f"{MARK} {new_id()}")
     told = {"name": f"{MARK} {new_id()}", "channel_id": channel["id"], "environment_id": environment}
     notification = client.ok("POST", f"{at}/notifications", told, status=201)
+    client.ok("PUT", f"/store/{activation['id']}/kv/{STORE_KEY}", {"value": f'"{MARK}"'})
     return Everything(
         {
+            "key": STORE_KEY,
             "organisation_id": client.organisation,
             "system_id": system["id"],
             "id": "key",

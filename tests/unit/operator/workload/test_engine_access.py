@@ -91,12 +91,14 @@ def test_the_settings_of_the_engine_are_taken() -> None:
         "TIELINE_ENGINE_DEAD_LETTERS_DAYS": "30",
         "TIELINE_ENGINE_HISTORY_BYTES": "67108864",
         "TIELINE_ENGINE_HISTORY_DAYS": "7",
+        "TIELINE_ENGINE_STATE_BYTES": "134217728",
     }
     config = Config.from_environment({**NEEDED, **told})
     assert config.engine_url == ("nats://a:4222", "tls://b")
     limits = config.stream_limits
     assert (limits.queue_bytes, limits.runs_bytes, limits.history_bytes) == (32 << 20, 16 << 20, 64 << 20)
     assert (limits.later_bytes, limits.dead_letters_bytes) == (128 << 20, 32 << 20)
+    assert limits.state_bytes == 128 << 20
     assert (limits.replicas, limits.history_age.days, limits.dead_letters_age.days) == (3, 7, 30)
     assert Config.from_environment(NEEDED).engine_url == ()
 
