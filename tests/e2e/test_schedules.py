@@ -236,18 +236,11 @@ def test_a_run_is_taken_over_when_its_pod_crashes_and_nothing_runs_while_suspend
     _deploy(world, "one", environments=suspended)
     world.until("orders", "suspended")
     count = len(recorder.seen("tick"))
-    kept = schedules_name(workload_name("orders", "production"))
-    assert world.get("configmap", kept)["data"].keys() == {"tick", "each", "long"}
-
-    other = [{"name": "staging", "suspended": True}]
-    _deploy(world, "one", environments=other)
-    eventually("what was kept for the environment gone with it", lambda: _is_gone(world, kept))
+    name = schedules_name(workload_name("orders", "production"))
+    written = world.kubectl("get", "configmap", name, namespace=world.namespace, check=False)
+    assert written.returncode, "records are in the event engine"
     assert len(recorder.seen("tick")) == count
 
 
 def _items(answer: Answer) -> list[dict[str, Any]]:
     return list(answer.json["items"])
-
-
-def _is_gone(world: World, name: str) -> bool:
-    return bool(world.kubectl("get", "configmap", name, namespace=world.namespace, check=False).returncode)
