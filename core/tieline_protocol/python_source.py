@@ -1,4 +1,4 @@
-"""What Python files say, without running them: their syntax, and the connection templates that they name."""
+"""What Python files say, without running them: syntax, connection templates that they name, tasks for events."""
 
 import ast
 import warnings
@@ -79,6 +79,38 @@ def templates_in(tree: ast.Module) -> Iterator[tuple[str, int]]:
                 for keyword in keywords:
                     if keyword.arg == _DECORATOR_KEYWORD:
                         yield from _constant(keyword.value)
+
+
+def events_in(tree: ast.Module) -> frozenset[str] | None:
+    """The tasks for events that one file declares: ``….event("name")``.
+
+    None where that cannot be seen: a name is computed, or the decorator is passed on.
+
+    >>> sorted(events_in(ast.parse("@integration.event('a')\\nasync def f(ctx): ...")))
+    ['a']
+    >>> events_in(ast.parse("for name in NAMES: integration.event(name)(f)")) is None
+    True
+    """
+    called = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, attribute, *_]):
+                if not isinstance(attribute, ast.Constant) or attribute.value == "event":
+                    return None
+            case ast.Attribute(attr="event"):
+                name = _first_argument(called.get(id(node)))
+                if name is None:
+                    return None
+                names.add(name)
+    return frozenset(names)
+
+
+def _first_argument(call: ast.Call | None) -> str | None:
+    """The constant text that is a call's first argument or its ``name``."""
+    named = next((item.value for item in call.keywords if item.arg == "name"), None) if call else None
+    node = call.args[0] if call and call.args else named
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def _is_context_call(function: ast.expr) -> bool:

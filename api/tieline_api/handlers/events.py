@@ -1,6 +1,7 @@
 """Events that are sent to environments by REST."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from tieline_api import errors
@@ -16,6 +17,8 @@ from tieline_api.use_cases.project_lookup import versions_of
 from tieline_core.identity.ids import new_id
 from tieline_protocol.event_streams import EventStreams
 from tieline_protocol.events import EventMetadata
+
+_MOST_SHOWN = 20
 
 
 async def publish_event(call: Call[None, rest.EventCreate]) -> Reply:
@@ -63,13 +66,25 @@ def _need_deployed(call: Call[Any, rest.EventCreate], environment: EnvironmentRe
     version = served_version(item, status, versions_of(call.platform.world, project))
     if version is None:
         raise errors.conflict(f'Nothing is deployed to the environment "{name}" yet: deploy it first')
-    # A version's analysis knows its webhooks by name, and no events.
+    # Only a warning: the analysis of the files does not see all, and another version may run the event.
     interface = (version.get("status") or {}).get("interface") or {}
-    if call.body.task in (interface.get("webhooks") or ()):
-        return [
-            f'"{call.body.task}" is a webhook: the event fails unless the code has an event of this name too'
-        ]
-    return []
+    task, events = call.body.task, interface.get("events")
+    if task in (events or ()):
+        return []
+    if task in (interface.get("webhooks") or ()):
+        return [f'"{task}" is a webhook: the event fails unless the code has an event of this name too']
+    if events is None:
+        return []
+    return [
+        f'The code does not seem to have the event "{task}" (it has {_shown(events)}): the event fails unless it does '
+        "once a pod runs it"
+    ]
+
+
+def _shown(names: Sequence[str]) -> str:
+    """Some of the names, in quotes."""
+    shown = ", ".join(f'"{name}"' for name in names[:_MOST_SHOWN]) or "none"
+    return f"{shown} and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else shown
 
 
 def _user(

@@ -16,6 +16,7 @@ from tieline_core.severity import Severity
 from tieline_protocol.webhook_names import name_problem
 
 MAX_WEBHOOKS = 256
+MAX_EVENTS = 256
 DESCRIPTIONS = ("openapi.json", "openapi.yaml", "openapi.yml")
 
 _DECORATOR = "webhook"
@@ -51,10 +52,17 @@ class Interface:
     """The file with the project's own API description."""
     description: bytes = b""
     """What is in it."""
+    events: tuple[str, ...] | None = None
+    """The tasks for events, which others do not see: no part of the digest. None where they are not known."""
 
 
-def assembled(files: Files, declared: Iterable[Webhook | ImportFinding]) -> Interface:
-    """What the files offer, from what ``declared_in`` found in each of them, in the order of their paths."""
+def assembled(
+    files: Files, declared: Iterable[Webhook | ImportFinding], *, events: Sequence[str] | None = None
+) -> Interface:
+    """What the files offer, from what ``declared_in`` found in each of them, in the order of their paths.
+
+    ``events`` are the tasks for events, None where they cannot be seen.
+    """
     pairs = sorted(files.items() if isinstance(files, Mapping) else files)
     webhooks: dict[str, Webhook] = {}
     findings: list[ImportFinding] = []
@@ -78,6 +86,7 @@ def assembled(files: Files, declared: Iterable[Webhook | ImportFinding]) -> Inte
         findings=tuple(findings),
         description_file=described,
         description=description,
+        events=None if events is None or len(events) > MAX_EVENTS else tuple(events),
     )
 
 

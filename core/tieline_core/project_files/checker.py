@@ -101,6 +101,8 @@ class _Read:
     finding: FileFinding | None = None
     templates: Sequence[tuple[str, int]] = ()
     declared: Sequence[Webhook | descriptions.ImportFinding] = ()
+    events: Sequence[str] | None = ()
+    """Tasks for events; None where they cannot be seen."""
 
     @classmethod
     def of(cls, path: str, result: Mapping[str, Any]) -> "_Read":
@@ -117,6 +119,7 @@ class _Read:
             finding=_error(path, finding[0], finding[1]) if finding else None,
             templates=[(name, line) for name, line in result["templates"]],
             declared=[*declared, *unseen],
+            events=result["events"],
         )
 
 
@@ -183,8 +186,15 @@ def _analysis(pairs: Pairs, labels: Mapping[str, str], read: Sequence[_Read]) ->
     return Analysis(
         findings=tuple(found[:MAX_FINDINGS]),
         templates=templates,
-        interface=assembled(pairs, (item for one in read for item in one.declared)),
+        interface=assembled(pairs, (item for one in read for item in one.declared), events=_events(read)),
     )
+
+
+def _events(read: Sequence[_Read]) -> Sequence[str] | None:
+    """The tasks for events of all files; None where those of one cannot be seen."""
+    if any(one.events is None or one.finding is not None for one in read):
+        return None
+    return sorted({name for one in read for name in one.events or ()})
 
 
 def _error(path: str, message: str, line: int | None = None) -> FileFinding:

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
-from tieline_core.connectors.webhooks import MAX_WEBHOOKS
+from tieline_core.connectors.webhooks import MAX_EVENTS, MAX_WEBHOOKS
 from tieline_core.resources.fields import (
     Digest,
     Filename,
@@ -72,6 +72,11 @@ class VersionInterface(Shape):
     """The webhooks that the code declares by name."""
     description_file: Filename | None = None
     """The file with the project's own API description."""
+    events: (
+        Annotated[list[Annotated[str, StringConstraints(max_length=128)]], Field(max_length=MAX_EVENTS)]
+        | None
+    ) = None
+    """The tasks for events that the code declares by name; missing where a name is computed."""
 
 
 class ProjectVersionStatus(Status):

@@ -112,7 +112,8 @@ def plan(observed: ObservedVersion) -> Plan:
 def _interface(found: Interface) -> VersionInterface:
     names = [webhook.name for webhook in found.webhooks]
     described = {"description_file": found.description_file} if found.description_file else {}
-    return VersionInterface(digest=found.digest, webhooks=names, **described)
+    events = {} if found.events is None else {"events": list(found.events)}
+    return VersionInterface(digest=found.digest, webhooks=names, **described, **events)
 
 
 _MESSAGES = {

@@ -52,6 +52,20 @@ async def checker() -> AsyncIterator[FilesChecker]:
     await made.close()
 
 
+async def test_tasks_for_events_are_known_where_all_files_show_theirs(checker: FilesChecker) -> None:
+    files = [
+        ("main.py", b"@integration.event('order.created')\nasync def created(ctx): ..."),
+        ("more.py", b"@integration.event('order.paid')\nasync def paid(ctx): ..."),
+    ]
+    seen = (await checker.check("acme", files, {})).interface
+    assert seen.events == ("order.created", "order.paid")
+    computed = ("computed.py", b"integration.event(NAME)(f)")
+    unseen = (await checker.check("acme", [*files, computed], {})).interface
+    assert unseen.events is None
+    # What others see of the project is the same: it gets no other connector.
+    assert unseen.digest == seen.digest
+
+
 async def test_what_is_in_files_is_what_reading_them_here_finds(checker: FilesChecker) -> None:
     found = await checker.check("acme", FILES, {"1bad": "label"})
     expected = check_files(sorted(FILES), {"1bad": "label"}, None)

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.cluster.kubectl import Kubectl, Organisation
 from tests.harness.processes.nats_server import NatsServer
+from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client, Server, of_engine
 from tests.integration.api.engine_objects import fetched, make_streams, message_at, stored
 from tests.integration.api.objects import MAIN, make_project
@@ -116,6 +118,28 @@ def test_a_delayed_event_comes_when_its_time_has_come(deployed: Deployed) -> Non
     assert message.subject == deployed.streams.due(answer["runId"])
     assert json.loads(message.data) == {"a": 1}
     assert EventMetadata.parse(message.headers).run == answer["runId"]
+
+
+def test_an_event_that_the_code_does_not_seem_to_have_is_stored_with_a_warning(
+    deployed: Deployed, kubectl: Kubectl, org: Organisation
+) -> None:
+    version = deployed.client.ok("GET", f"/projects/{deployed.project['id']}/versions")["items"][0]
+    events_of = {"digest": "0" * 64, "webhooks": ["orders"], "events": ["order.created", "order.paid"]}
+    kubectl(
+        "patch", "projectversion", version["id"].lower(), "--subresource=status", "--type=merge",
+        "-p", json.dumps({"status": {"interface": events_of}}), namespace=org.namespace,
+    )  # fmt: skip
+
+    def sent(task: str) -> str:
+        answer = deployed.client("POST", events(deployed), {"task": task, "payload": 1})
+        assert answer.status == 202, answer.raw
+        return answer.headers.get("Warning", "")
+
+    warning = eventually("a warning", lambda: sent("order.craeted"))
+    assert "order.craeted" in warning
+    assert "order.paid" in warning
+    assert sent("order.created") == ""
+    assert "is a webhook" in sent("orders")
 
 
 def test_an_event_for_a_user_names_the_external_id(deployed: Deployed) -> None:
