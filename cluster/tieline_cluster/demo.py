@@ -17,8 +17,8 @@ from typing import Any
 
 from tieline_cluster.deployment.kubectl import Kubectl, kubectl_for
 from tieline_cluster.deployment.oauth_sign_in import Club, connect, find_club
-from tieline_cluster.deployment.platform import Deployed, deploy, request, until, with_images
-from tieline_cluster.deployment.service_access import stop
+from tieline_cluster.deployment.platform import NAMESPACE, Deployed, deploy, request, until, with_images
+from tieline_cluster.deployment.service_access import Forwarded, stop
 from tieline_cluster.errors import ClusterError
 from tieline_cluster.progress import Lines, Progress
 from tieline_cluster.providers import PROVIDERS, ClusterProvider, choose_provider
@@ -55,6 +55,8 @@ class DemoResult:
     club: Club
     credential: str
     """The id of the member's credential in the club."""
+    console: str
+    """The page's address, on this machine itself: browsers keep no session for others without HTTPS."""
 
 
 def up(provider: ClusterProvider, progress: Progress) -> None:
@@ -125,7 +127,16 @@ def _show(deployed: Deployed, progress: Progress) -> DemoResult:
         record=record,
         club=club,
         credential=credential["credential"]["id"],
+        console=_console(kubectl, progress),
     )
+
+
+def _console(kubectl: Kubectl, progress: Progress) -> str:
+    """The console's address, at a port of this machine that is forwarded until ``make demo-down``."""
+    with progress.step("Forwarding a port of this machine to the console"):
+        url = f"{Forwarded(kubectl, WORK / 'platform' / 'forwards').url(NAMESPACE, 'tieline-api')}/console/"
+        until("the console answers", lambda: request("GET", f"{url}session"), within=30)
+    return url
 
 
 def _sign_in(
@@ -206,6 +217,7 @@ def _write_environment(deployed: Deployed, shown: DemoResult) -> None:
         "TIELINE_URL": deployed.url,
         "TIELINE_TOKEN": shown.club.token,
         "TIELINE_ORGANISATION": shown.club.organisation,
+        "TIELINE_CONSOLE_URL": shown.console,
         "KUBECONFIG": str(kubectl.kubeconfig),
     }
     lines = [f"{name}={shlex.quote(value)}" for name, value in values.items()]
@@ -227,6 +239,9 @@ Ann, a member of the club, signed in by OAuth 2.0 (the demo clicked for her). Wi
 
 API            {deployed.url}/api/v2/o/{shown.club.organisation}/projects
 Documentation  {deployed.url}/docs
+Console        {shown.console}
+  It is plain HTTP, so it works on this machine alone. Sign in with the token that this prints:
+  sed -n "s/^TIELINE_TOKEN=//p" .tieline/demo.env
 
 Try next:
   . .tieline/demo.env

@@ -271,3 +271,55 @@ async def test_in_a_real_browser_one_comes_back_signed_in(issuer: SignIn, browse
     assert await page.evaluate(signed_in) is False
     await page.goto(f"{issuer.replicas[0].url}/console/login")
     await page.until("!!document.querySelector('#password')")
+
+
+def test_a_callback_is_good_in_the_browser_that_began_and_once(issuer: SignIn) -> None:
+    visitor, thief = issuer.visitor(), issuer.visitor()
+    path = issuer.sent_back(visitor, issuer.person())
+    assert thief("GET", path).status == 400, "a callback that was stolen, in a browser that has begun nothing"
+    assert thief("GET", "/console/login").status == 302
+    kept = dict(visitor.cookies)
+    refused = thief("GET", path)
+    assert refused.status == 400, "in one that has begun another sign-in"
+    assert "not begun in this browser" in refused.raw.decode()
+    assert thief.cookies == {}
+    answer = visitor("GET", path)
+    assert (answer.status, answer.headers["Location"]) == (302, "/console/")
+    assert visitor("GET", path).status == 400, "a second time"
+    replayed = Visitor(visitor.url, kept)
+    assert replayed("GET", path).status == 403, (
+        "with the cookie of the sign-in, too: the issuer knows its codes"
+    )
+    assert replayed.cookies == {}
+
+
+@pytest.mark.parametrize(
+    "path", ["//evil.example", "/%5Cevil.example", "https://evil.example/", "/docs", "/console/..%2Fdocs"]
+)
+def test_signing_in_leads_back_to_the_console_alone(issuer: SignIn, path: str) -> None:
+    answer = issuer.sign_in(issuer.visitor(), issuer.person(), path)
+    assert (answer.status, answer.headers["Location"]) == (302, "/console/")
+
+
+@pytest.mark.parametrize(
+    "query", ["", "?code=x", "?state=x", "?error=access_denied", "?code=x&state=%F0%9F%98%80"]
+)
+def test_a_made_up_callback_is_refused_with_a_page(issuer: SignIn, query: str) -> None:
+    visitor = issuer.visitor()
+    assert visitor("GET", "/console/login").status == 302
+    answer = visitor("GET", f"/console/callback{query}")
+    assert answer.status == 400
+    assert "<script" not in answer.raw.decode()
+    assert "access_denied" not in answer.raw.decode()
+    assert visitor.cookies == {}
+
+
+def test_who_declines_at_the_issuer_reads_so(issuer: SignIn) -> None:
+    visitor = issuer.visitor()
+    state = state_of(visitor("GET", "/console/login").headers["Location"])
+    answer = visitor("GET", f"/console/callback?state={state}&error=%3Cscript%3E&error_description=%3Cb%3E")
+    assert answer.status == 403
+    text = answer.raw.decode()
+    assert "Keycloak has not signed you in" in text
+    assert "script" not in text
+    assert "<b>" not in text
