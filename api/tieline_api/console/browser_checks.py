@@ -30,7 +30,7 @@ def is_from_elsewhere(request: web.Request, *, public_url: str) -> bool:
     sites = request.headers.getall("Sec-Fetch-Site", ())
     if any(site != "same-origin" for site in sites):
         return True
-    own = {request.host.lower(), urlsplit(public_url).netloc.lower()}
+    own = {request.host.lower(), urlsplit(public_url).netloc.lower()} - {""}
     return any(urlsplit(one).netloc.lower() not in own for one in request.headers.getall("Origin", ()))
 
 

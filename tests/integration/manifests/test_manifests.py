@@ -294,6 +294,7 @@ def test_every_setting_of_operator_and_api_can_be_configured_and_no_other() -> N
     } | set(re.findall(r"^\| (TIELINE_[A-Z_]+) \|", exposure.__doc__ or "", re.MULTILINE))
     by_the_chart = {
         "TIELINE_API_URL",
+        "TIELINE_CONSOLE_OIDC_CLIENT_SECRET_FILE",
         "TIELINE_ENGINE_CREDENTIALS_FILE",
         "TIELINE_ENGINE_REPLICAS",
         "TIELINE_ENGINE_SIGNER_FILE",

@@ -36,6 +36,7 @@ def request(**headers: str) -> Any:
 )
 def test_requests_of_other_pages_are_refused(headers: dict[str, str]) -> None:
     assert is_from_elsewhere(request(**headers), public_url=OWN)
+    assert is_from_elsewhere(request(**headers), public_url="")
     with pytest.raises(ApiError) as refused:
         refuse_others(request(**headers), public_url=OWN)
     assert refused.value.status == 403
