@@ -8,7 +8,7 @@ PACKAGES := tieline_common tieline_core tieline_protocol tieline_operator tielin
 SOURCES := core operator api runtime cluster tests bench examples
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit lint format crds constraints faults bench
+.PHONY: help demo demo-down test test-unit lint format crds constraints faults bench console console-types console-lint screenshots
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -29,7 +29,7 @@ demo: $(VENV)/.installed ## From nothing to a running integration on a local Kub
 demo-down: $(VENV)/.installed ## Remove all that the demo started
 	$(BIN)/python -m tieline_cluster.demo down $(DEMO)
 
-lint: $(VENV)/.installed ## Format, lint, types, import contracts, generated files
+lint: $(VENV)/.installed console-lint ## Format, lint, types, import contracts, generated files
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy $(PACKAGES:%=-p %)
@@ -48,6 +48,22 @@ test-unit: $(VENV)/.installed ## The fast tests
 
 crds: $(VENV)/.installed ## Generate crds/ from the models
 	$(BIN)/python -m tieline_core.crds crds
+
+console: ## Build the console's files into console/dist
+	@console/build
+
+console-types: $(VENV)/.installed ## Generate the console's types from the API's OpenAPI document
+	@$(BIN)/python -m tieline_api.openapi_file > console/openapi.json
+	@console/build types
+
+console-lint: $(VENV)/.installed
+	@$(BIN)/python -m tieline_api.openapi_file > console/openapi.json
+	@console/build types --check || { echo "console/src/api/schema.d.ts is stale: run make console-types" >&2; exit 1; }
+	@console/build check
+	@console/build test
+
+screenshots: $(VENV)/.installed ## Take the pictures of the console in docs/console
+	$(BIN)/pytest -q tests/integration/api/console/test_screenshots.py
 
 constraints: ## Pin the newest versions of everything, with hashes; KEEP=1 keeps the versions that are pinned
 	@PYTHON=$(PYTHON) requirements/pin $(if $(KEEP),--keep)

@@ -1,0 +1,93 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { lazy, Suspense, useEffect } from "react";
+import { Redirect, Route, Router, Switch, useLocation } from "wouter";
+import { onSignedOut } from "../api/client";
+import { type Me, SESSION, useMe, useSession } from "../api/session";
+import { Command, Empty, Failure, Loading } from "../components/basics";
+import { Toasts } from "../components/Toasts";
+import { OverviewPage } from "../pages/OverviewPage";
+import { SignInPage } from "../pages/SignInPage";
+import { Frame } from "./Frame";
+import { find, OrganisationContext } from "./organisation";
+
+const RunsPage = lazy(() => import("../pages/RunsPage"));
+const RunPage = lazy(() => import("../pages/RunPage"));
+const ProjectsPage = lazy(() => import("../pages/ProjectsPage"));
+const ProjectPage = lazy(() => import("../pages/ProjectPage"));
+const LogsPage = lazy(() => import("../pages/LogsPage"));
+
+export function App() {
+  return (
+    <Router base="/console">
+      <Toasts>
+        <SignedIn />
+      </Toasts>
+    </Router>
+  );
+}
+
+function SignedIn() {
+  const client = useQueryClient();
+  const session = useSession();
+  const signedIn = session.data?.signedIn === true;
+  const me = useMe(signedIn);
+  useEffect(() => onSignedOut(() => void client.invalidateQueries({ queryKey: SESSION })), [client]);
+  if (session.isPending) return <Loading what="the console" />;
+  if (!session.data) return <Failure error={session.error} />;
+  if (!signedIn) return <SignInPage methods={session.data.methods} />;
+  if (me.isPending) return <Loading what="your organisations" />;
+  if (!me.data) return <Failure error={me.error} />;
+  return <Organisations me={me.data} />;
+}
+
+function Organisations({ me }: { me: Me }) {
+  const [location] = useLocation();
+  const named = decodeURIComponent(location.split("/")[1] ?? "");
+  const first = me.organisations[0];
+  if (!first) return <NoOrganisation me={me} />;
+  const open = find(me.organisations, named);
+  if (!open) {
+    return named === "" ? (
+      <Redirect to={`/${first.namespace}/overview`} replace />
+    ) : (
+      <Empty title={`You have no access to an organisation “${named}”`}>
+        You reach {me.organisations.map((each) => each.namespace).join(", ")}.
+      </Empty>
+    );
+  }
+  return (
+    <OrganisationContext value={open}>
+      <Frame me={me} organisation={open}>
+        <Suspense fallback={<Loading what="the page" />}>
+          <Switch>
+            <Route path="/:o/overview" component={OverviewPage} />
+            <Route path="/:o/runs" component={RunsPage} />
+            <Route path="/:o/projects" component={ProjectsPage} />
+            <Route path="/:o/projects/:project/runs/:run">
+              {({ project, run }) => <RunPage key={run} project={project} run={run} />}
+            </Route>
+            <Route path="/:o/projects/:project">
+              {({ project }) => <ProjectPage key={project} project={project} />}
+            </Route>
+            <Route path="/:o/logs" component={LogsPage} />
+            <Route path="/:o">
+              <Redirect to={`/${open.namespace}/overview`} replace />
+            </Route>
+            <Route>
+              <Empty title="There is no such page">The command palette (Ctrl K) finds those that there are.</Empty>
+            </Route>
+          </Switch>
+        </Suspense>
+      </Frame>
+    </OrganisationContext>
+  );
+}
+
+function NoOrganisation({ me }: { me: Me }) {
+  return (
+    <Empty title={`${me.name} is in no organisation yet`}>
+      Ask an administrator to give you a role in a namespace:{" "}
+      <Command>{`kubectl create rolebinding console-viewer --clusterrole=tieline-viewer --user='${me.id}' -n NAMESPACE`}</Command>
+    </Empty>
+  );
+}

@@ -1,0 +1,100 @@
+import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
+import { useLocation } from "wouter";
+import { useProjects } from "../api/projects";
+import { path } from "../lib/links";
+import type { OpenOrganisation } from "./organisation";
+import { PAGES } from "./pages";
+import { switchTheme } from "./theme";
+
+interface Entry {
+  name: string;
+  hint: string;
+  run: () => void;
+}
+
+const MOST = 50;
+const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/i;
+
+/** Finds pages and projects by a few letters. */
+export function CommandPalette({ organisation, onClose }: { organisation: OpenOrganisation; onClose: () => void }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [text, setText] = useState("");
+  const [at, setAt] = useState(0);
+  const list = useId();
+  const entries = useEntries(organisation, text);
+  useEffect(() => {
+    dialog.current?.showModal();
+  }, []);
+  const choose = (entry: Entry | undefined) => {
+    if (!entry) return;
+    onClose();
+    entry.run();
+  };
+  const onKey = (event: KeyboardEvent) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step) {
+      event.preventDefault();
+      setAt((before) => Math.min(Math.max(before + step, 0), entries.length - 1));
+    }
+    if (event.key === "Enter") choose(entries[at]);
+  };
+  return (
+    <dialog ref={dialog} className="palette" aria-label="Find a page or a project" onClose={onClose}>
+      <input
+        role="combobox"
+        aria-label="Find a page or a project"
+        aria-expanded="true"
+        aria-controls={list}
+        aria-activedescendant={entries[at] ? `${list}-${at}` : undefined}
+        placeholder="Find a page or a project"
+        value={text}
+        onChange={(event) => {
+          setText(event.target.value);
+          setAt(0);
+        }}
+        onKeyDown={onKey}
+      />
+      <div role="listbox" id={list} aria-label="Found">
+        <div role="presentation">
+          {entries.map((each, index) => (
+            // biome-ignore lint/a11y/useKeyWithClickEvents: the combobox above has the keys
+            <div
+              key={`${each.name}${each.hint}`}
+              id={`${list}-${index}`}
+              role="option"
+              aria-selected={index === at}
+              tabIndex={-1}
+              onClick={() => choose(each)}
+            >
+              <span className="cut">{each.name}</span>
+              <span className="hint">{each.hint}</span>
+            </div>
+          ))}
+        </div>
+      </div>
+    </dialog>
+  );
+}
+
+function useEntries(organisation: OpenOrganisation, text: string): Entry[] {
+  const [, navigate] = useLocation();
+  const { data: projects = [] } = useProjects();
+  const go =
+    (...parts: string[]) =>
+    () =>
+      navigate(path(organisation.namespace, ...parts));
+  const entries: Entry[] = [
+    ...PAGES.map((each) => ({ name: each.name, hint: "Page", run: go(each.path) })),
+    {
+      name: "Dead letters",
+      hint: "Runs",
+      run: () => navigate(`${path(organisation.namespace, "runs")}?status=dead`),
+    },
+    { name: "Light or dark", hint: "Theme", run: switchTheme },
+    ...projects.map((each) => ({ name: each.name, hint: "Project", run: go("projects", each.id) })),
+  ];
+  const wanted = text.trim().toLowerCase();
+  const project = projects.find((each) => ULID.test(wanted) && each.id === wanted.toUpperCase());
+  if (project) return [{ name: project.name, hint: "Project", run: go("projects", project.id) }];
+  return entries.filter((each) => each.name.toLowerCase().includes(wanted)).slice(0, MOST);
+}

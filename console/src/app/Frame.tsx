@@ -1,0 +1,136 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { type ReactNode, useCallback, useEffect, useState } from "react";
+import { Link, useLocation } from "wouter";
+import { type Me, SESSION, signOut } from "../api/session";
+import { Icon } from "../components/icons";
+import { useToast } from "../components/Toasts";
+import { safeUrl } from "../lib/links";
+import { CommandPalette } from "./CommandPalette";
+import type { OpenOrganisation } from "./organisation";
+import { PAGES } from "./pages";
+import { switchTheme } from "./theme";
+
+export function Frame({
+  me,
+  organisation,
+  children,
+}: {
+  me: Me;
+  organisation: OpenOrganisation;
+  children: ReactNode;
+}) {
+  const [palette, setPalette] = useState(false);
+  const close = useCallback(() => setPalette(false), []);
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+        event.preventDefault();
+        setPalette(true);
+      }
+    };
+    window.addEventListener("keydown", onKey);
+    return () => window.removeEventListener("keydown", onKey);
+  }, []);
+  return (
+    <div className="frame">
+      <a className="sr" href="#content">
+        Skip to the content
+      </a>
+      <div className="sidebar">
+        <div className="brand">
+          <img src="/console/icon.svg" alt="" />
+          Tieline
+        </div>
+        <Switcher me={me} organisation={organisation} />
+        <button type="button" className="search-button" onClick={() => setPalette(true)}>
+          <Icon name="search" />
+          <span className="grow">Find</span>
+          <kbd>Ctrl K</kbd>
+        </button>
+        <Navigation organisation={organisation} />
+        <Account me={me} organisation={organisation} />
+      </div>
+      <main className="main" id="content">
+        <div className="page">{children}</div>
+      </main>
+      {palette && <CommandPalette organisation={organisation} onClose={close} />}
+    </div>
+  );
+}
+
+function Navigation({ organisation }: { organisation: OpenOrganisation }) {
+  const [location] = useLocation();
+  const groups = [...new Set(PAGES.map((each) => each.group))];
+  return (
+    <nav aria-label="Pages">
+      {groups.map((group) => (
+        <div key={group}>
+          <div className="nav-title">{group}</div>
+          {PAGES.filter((each) => each.group === group).map((each) => {
+            const target = `/${organisation.namespace}/${each.path}`;
+            const current = location === target || location.startsWith(`${target}/`);
+            return (
+              <Link key={each.path} href={target} className="nav" aria-current={current ? "page" : undefined}>
+                <Icon name={each.icon} />
+                {each.name}
+              </Link>
+            );
+          })}
+        </div>
+      ))}
+    </nav>
+  );
+}
+
+function Switcher({ me, organisation }: { me: Me; organisation: OpenOrganisation }) {
+  const [, navigate] = useLocation();
+  return (
+    <label>
+      <span className="sr">Organisation</span>
+      <select
+        className="input"
+        style={{ width: "100%" }}
+        value={organisation.namespace}
+        onChange={(event) => navigate(`/${event.target.value}/overview`)}
+      >
+        {me.organisations.map((each) => (
+          <option key={each.id} value={each.namespace}>
+            {each.name || each.namespace}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function Account({ me, organisation }: { me: Me; organisation: OpenOrganisation }) {
+  const client = useQueryClient();
+  const say = useToast();
+  const leave = async () => {
+    try {
+      const url = safeUrl(await signOut());
+      if (url) {
+        window.location.assign(url);
+        return;
+      }
+      await client.invalidateQueries({ queryKey: SESSION });
+      // What one person has read is not there for the next one.
+      client.removeQueries({ predicate: (each) => each.queryKey[0] !== SESSION[0] });
+    } catch (error) {
+      say(error instanceof Error ? error.message : "You are still signed in.", "bad");
+    }
+  };
+  return (
+    <div className="sidebar-foot">
+      <button type="button" className="button quiet" style={{ justifyContent: "flex-start" }} onClick={switchTheme}>
+        <Icon name="theme" /> Light or dark
+      </button>
+      <button type="button" className="button quiet" style={{ justifyContent: "flex-start" }} onClick={leave}>
+        <Icon name="out" /> Sign out
+      </button>
+      <div className="small dimmer cut" style={{ padding: "4px 10px" }} title={me.name}>
+        {me.name} · {organisation.role}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,16 @@
+import type { IconName } from "../components/icons";
+
+export interface PageEntry {
+  path: string;
+  name: string;
+  icon: IconName;
+  group: "Operate" | "Build" | "Organisation";
+}
+
+/** The pages of an organisation, in the order of the navigation. */
+export const PAGES: PageEntry[] = [
+  { path: "overview", name: "Overview", icon: "overview", group: "Operate" },
+  { path: "runs", name: "Runs", icon: "runs", group: "Operate" },
+  { path: "projects", name: "Projects", icon: "projects", group: "Operate" },
+  { path: "logs", name: "Logs", icon: "logs", group: "Operate" },
+];

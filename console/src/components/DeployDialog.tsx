@@ -1,0 +1,153 @@
+import { useState } from "react";
+import {
+  type Environment,
+  type EnvironmentAction,
+  type Project,
+  useEnvironmentAction,
+  useVersionFiles,
+  type Version,
+} from "../api/projects";
+import { Failure, Loading } from "./basics";
+import { Dialog } from "./Dialog";
+import { Diff } from "./Diff";
+import { useToast } from "./Toasts";
+
+const CURRENT = "current";
+
+/** Deploys the current files or a version, after showing what changes. */
+export function DeployDialog({
+  environment,
+  project,
+  versions,
+  from,
+  onClose,
+}: {
+  environment: Environment;
+  project: Project;
+  versions: Version[];
+  /** The environment whose version is promoted. */
+  from?: Environment;
+  onClose: () => void;
+}) {
+  const [chosen, setChosen] = useState(from?.deployedVersion?.id ?? CURRENT);
+  const action: EnvironmentAction =
+    chosen === CURRENT
+      ? { type: "deploy", environment: environment.id }
+      : { type: "deployVersion", environment: environment.id, version: chosen };
+  const title = from ? `Promote ${from.name} to ${environment.name}` : `Deploy to ${environment.name}`;
+  return (
+    <ActionDialog
+      title={title}
+      verb={from ? "Promote" : "Deploy"}
+      action={action}
+      project={project}
+      onClose={onClose}
+    >
+      <div className="field">
+        <label htmlFor="version">What</label>
+        <select id="version" className="input" value={chosen} onChange={(event) => setChosen(event.target.value)}>
+          <option value={CURRENT}>The current files</option>
+          {from?.deployedVersion && !versions.some((each) => each.id === from.deployedVersion?.id) && (
+            <option value={from.deployedVersion.id}>{from.deployedVersion.name}</option>
+          )}
+          {versions.map((each) => (
+            <option key={each.id} value={each.id}>
+              {each.name} ({each.state})
+            </option>
+          ))}
+        </select>
+      </div>
+      <Changes project={project} environment={environment} chosen={chosen} />
+    </ActionDialog>
+  );
+}
+
+function Changes({ project, environment, chosen }: { project: Project; environment: Environment; chosen: string }) {
+  const before = useVersionFiles(project.id, environment.deployedVersion?.id);
+  const after = useVersionFiles(project.id, chosen === CURRENT ? undefined : chosen);
+  const old = environment.deployedVersion ? before.data?.files : [];
+  const young = chosen === CURRENT ? project.currentFiles.files : after.data?.files;
+  return (
+    <>
+      <Failure error={before.error ?? after.error} />
+      {old && young ? (
+        <Diff before={old} after={young} />
+      ) : (
+        !(before.error ?? after.error) && <Loading what="the changes" />
+      )}
+    </>
+  );
+}
+
+export function SuspendDialog({
+  environment,
+  project,
+  onClose,
+}: {
+  environment: Environment;
+  project: Project;
+  onClose: () => void;
+}) {
+  return (
+    <ActionDialog
+      title={`Suspend ${environment.name}`}
+      verb="Suspend"
+      action={{ type: "suspend", environment: environment.id }}
+      project={project}
+      onClose={onClose}
+    >
+      <p>Its pods stop. Webhooks are refused and schedules do not run until it is deployed again.</p>
+    </ActionDialog>
+  );
+}
+
+function ActionDialog({
+  title,
+  verb,
+  action,
+  project,
+  onClose,
+  children,
+}: {
+  title: string;
+  verb: string;
+  action: EnvironmentAction;
+  project: Project;
+  onClose: () => void;
+  children: React.ReactNode;
+}) {
+  const act = useEnvironmentAction(project.id);
+  const say = useToast();
+  const go = () =>
+    act.mutate(action, {
+      onSuccess: () => {
+        say(`${verb}: accepted. The page shows how it goes.`);
+        onClose();
+      },
+    });
+  return (
+    <Dialog
+      title={title}
+      wide
+      onClose={onClose}
+      foot={
+        <>
+          <button type="button" className="button" onClick={onClose}>
+            Close
+          </button>
+          <button
+            type="button"
+            className={action.type === "suspend" ? "button danger" : "button primary"}
+            disabled={act.isPending}
+            onClick={go}
+          >
+            {act.isPending ? "Working…" : verb}
+          </button>
+        </>
+      }
+    >
+      {children}
+      <Failure error={act.error} />
+    </Dialog>
+  );
+}

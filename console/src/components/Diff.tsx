@@ -1,0 +1,30 @@
+import { useMemo } from "react";
+import { diffFiles, excerpt, type TextFile } from "../lib/diff";
+
+const SIGNS = { same: " ", added: "+", removed: "-" };
+
+/** What changes from some files to others. */
+export function Diff({ before, after }: { before: TextFile[]; after: TextFile[] }) {
+  const files = useMemo(() => diffFiles(before, after), [before, after]);
+  if (files.length === 0) return <p className="note good">The files are the same.</p>;
+  return (
+    <div className="stack">
+      {files.map((file) => (
+        <section key={file.filename} aria-label={`Changes of ${file.filename}`} className="stack-s">
+          <div className="row">
+            <code>{file.filename}</code>
+            <span className="dimmer small">{file.change}</span>
+          </div>
+          <section className="diff" tabIndex={0} aria-label={file.filename}>
+            {excerpt(file.lines).map((line, at) => (
+              // biome-ignore lint/suspicious/noArrayIndexKey: lines have no identity
+              <div key={at} className={line?.kind ?? "hunk"}>
+                {line ? `${SIGNS[line.kind]} ${line.text}` : "…"}
+              </div>
+            ))}
+          </section>
+        </section>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,68 @@
+import { useState } from "react";
+import { useLocation } from "wouter";
+import { type RunDetail, useRunAction } from "../api/runs";
+import { useOrganisation } from "../app/organisation";
+import { path } from "../lib/links";
+import { Failure } from "./basics";
+import { Dialog } from "./Dialog";
+import { useToast } from "./Toasts";
+
+/** Runs it again, with its own input or another one. */
+export function ReplayDialog({ project, run, onClose }: { project: string; run: RunDetail; onClose: () => void }) {
+  const { namespace } = useOrganisation();
+  const [, navigate] = useLocation();
+  const say = useToast();
+  const action = useRunAction(project, run.id);
+  const kept = run.input === undefined || run.input === null ? "" : JSON.stringify(run.input, null, 2);
+  const [text, setText] = useState(kept);
+  const [error, setError] = useState<unknown>();
+  const replay = () => {
+    let payload: unknown;
+    try {
+      payload = text === kept ? undefined : JSON.parse(text);
+    } catch {
+      setError(new Error("The payload is not JSON."));
+      return;
+    }
+    action.mutate(
+      { type: "replay", payload },
+      {
+        onError: setError,
+        onSuccess: (made) => {
+          say("The run is queued again.");
+          onClose();
+          if (made) navigate(path(namespace, "projects", project, "runs", made.id));
+        },
+      },
+    );
+  };
+  return (
+    <Dialog
+      title={`Replay ${run.task}`}
+      onClose={onClose}
+      foot={
+        <>
+          <button type="button" className="button" onClick={onClose}>
+            Close
+          </button>
+          <button type="button" className="button primary" disabled={action.isPending} onClick={replay}>
+            Replay
+          </button>
+        </>
+      }
+    >
+      <div className="field">
+        <label htmlFor="payload">Payload (JSON). As it is, the run gets the input that it had.</label>
+        <textarea
+          id="payload"
+          className="input"
+          rows={10}
+          spellCheck={false}
+          value={text}
+          onChange={(event) => setText(event.target.value)}
+        />
+      </div>
+      <Failure error={error} />
+    </Dialog>
+  );
+}

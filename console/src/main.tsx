@@ -1,0 +1,32 @@
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { ApiError } from "./api/client";
+import { App } from "./app/App";
+import { applyTheme } from "./app/theme";
+import "./styles/tokens.css";
+import "./styles/base.css";
+import "./styles/components.css";
+
+applyTheme();
+const client = new QueryClient({
+  defaultOptions: {
+    queries: {
+      // What the API refuses, it refuses again: only failures of reaching it are tried anew, later each time.
+      retry: (count, error) =>
+        count < 3 && (!(error instanceof ApiError) || error.status === 0 || error.status >= 500),
+      retryDelay: (count) => Math.min(1000 * 2 ** count, 15_000),
+      staleTime: 2_000,
+    },
+  },
+});
+const root = document.getElementById("root");
+if (root) {
+  createRoot(root).render(
+    <StrictMode>
+      <QueryClientProvider client={client}>
+        <App />
+      </QueryClientProvider>
+    </StrictMode>,
+  );
+}

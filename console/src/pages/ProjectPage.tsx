@@ -1,0 +1,217 @@
+import { lazy, Suspense, useState } from "react";
+import { Link } from "wouter";
+import { type Environment, type Project, useProject, useVersions, type Version } from "../api/projects";
+import { useOrganisation } from "../app/organisation";
+import { Badge, Card, Empty, Facts, Failure, Loading, PageHead, Time } from "../components/basics";
+import { DeployDialog, SuspendDialog } from "../components/DeployDialog";
+import { EnvironmentBadge } from "../components/status";
+import { WebhookForm } from "../components/WebhookForm";
+import { safeUrl } from "../lib/links";
+
+const CodeView = lazy(() => import("../components/CodeView"));
+
+export default function ProjectPage({ project }: { project: string }) {
+  const { namespace } = useOrganisation();
+  const found = useProject(project);
+  const versions = useVersions(project);
+  if (found.isPending) return <Loading what="the project" />;
+  if (!found.data) return <Failure error={found.error} />;
+  const data = found.data;
+  const list = versions.data?.items ?? [];
+  return (
+    <>
+      <PageHead
+        title={data.name}
+        crumbs={<Link href={`/${namespace}/projects`}>Projects</Link>}
+        sub={
+          <>
+            <span>
+              {data.environments.length === 1 ? "one environment" : `${data.environments.length} environments`}
+            </span>
+            <span className="dimmer">
+              changed <Time value={data.updatedAt} />
+            </span>
+          </>
+        }
+      >
+        <Link className="button" href={`/${namespace}/runs?project=${data.id}`}>
+          Runs
+        </Link>
+        <Link className="button" href={`/${namespace}/logs?project=${data.id}`}>
+          Logs
+        </Link>
+      </PageHead>
+      <Failure error={found.error} />
+      <div className="grid">
+        {data.environments.map((each) => (
+          <EnvironmentCard key={each.id} environment={each} project={data} versions={list} />
+        ))}
+      </div>
+      <div className="split">
+        <Versions
+          versions={list}
+          environments={data.environments}
+          error={versions.error}
+          pending={versions.isPending}
+        />
+        <WebhookForm project={data} />
+      </div>
+      <Card
+        title="Code"
+        flush
+        aside={<span className="small dim">the current files; they may differ from what is deployed</span>}
+      >
+        {data.currentFiles.files.length === 0 ? (
+          <Empty
+            title="No file yet"
+            commands={[`kubectl create configmap code -n ${namespace} --from-file=main.py`]}
+          >
+            Put main.py into a ConfigMap that the project names.
+          </Empty>
+        ) : (
+          <Suspense fallback={<Loading what="the code" />}>
+            <CodeView files={data.currentFiles.files} />
+          </Suspense>
+        )}
+      </Card>
+    </>
+  );
+}
+
+type Doing = { type: "deploy"; from?: Environment } | { type: "suspend" };
+
+function EnvironmentCard({
+  environment,
+  project,
+  versions,
+}: {
+  environment: Environment;
+  project: Project;
+  versions: Version[];
+}) {
+  const { canEdit } = useOrganisation();
+  const [doing, setDoing] = useState<Doing>();
+  const close = () => setDoing(undefined);
+  const others = project.environments.filter(
+    (each) =>
+      each.id !== environment.id &&
+      each.deployedVersion &&
+      each.deployedVersion.id !== environment.deployedVersion?.id,
+  );
+  const url = safeUrl(environment.publicUrl);
+  return (
+    <section className="card environment" aria-label={`Environment ${environment.name}`}>
+      <div className="row">
+        <h2 className="grow">{environment.name}</h2>
+        <EnvironmentBadge environment={environment} />
+      </div>
+      <div>
+        <div className="version cut">{environment.deployedVersion?.name ?? "Nothing is deployed"}</div>
+        <div className="small dim">
+          deployed <Time value={environment.lastDeployedAt || null} />
+        </div>
+      </div>
+      {(environment.message || environment.rollout?.reason) && (
+        <p
+          className={
+            environment.status === "error" || environment.rollout?.state === "failed" ? "note bad" : "note"
+          }
+        >
+          {environment.rollout?.reason ?? environment.message}
+        </p>
+      )}
+      <Facts
+        of={[
+          [
+            "URL",
+            url && (
+              <a className="link" href={url} target="_blank" rel="noreferrer">
+                {environment.publicUrl}
+              </a>
+            ),
+          ],
+          ["Replicas", environment.config.deploymentSpec.replicas],
+        ]}
+      />
+      {canEdit && (
+        <div className="row wrap">
+          <button type="button" className="button small" onClick={() => setDoing({ type: "deploy" })}>
+            {environment.deployedVersion ? "Deploy or roll back…" : "Deploy…"}
+          </button>
+          {others.map((each) => (
+            <button
+              key={each.id}
+              type="button"
+              className="button small"
+              onClick={() => setDoing({ type: "deploy", from: each })}
+            >
+              Promote from {each.name}…
+            </button>
+          ))}
+          {environment.status === "running" && (
+            <button type="button" className="button small quiet" onClick={() => setDoing({ type: "suspend" })}>
+              Suspend…
+            </button>
+          )}
+        </div>
+      )}
+      {doing?.type === "deploy" && (
+        <DeployDialog
+          environment={environment}
+          project={project}
+          versions={versions}
+          from={doing.from}
+          onClose={close}
+        />
+      )}
+      {doing?.type === "suspend" && <SuspendDialog environment={environment} project={project} onClose={close} />}
+    </section>
+  );
+}
+
+const TONES = { ready: "good", failed: "bad", draft: "idle", superseded: "idle" } as const;
+
+function Versions({
+  versions,
+  environments,
+  error,
+  pending,
+}: {
+  versions: Version[];
+  environments: Environment[];
+  error: unknown;
+  pending: boolean;
+}) {
+  return (
+    <Card title="Versions" flush>
+      <Failure error={error} />
+      {pending && <Loading what="versions" />}
+      {!pending && versions.length === 0 && <Empty title="No version yet">A deploy makes one.</Empty>}
+      <div className="spans">
+        {versions.map((each) => (
+          <div key={each.id} className="problem">
+            <div className="grow">
+              <div className="row wrap">
+                <strong className="cut">{each.name}</strong>
+                {environments
+                  .filter((one) => one.deployedVersion?.id === each.id)
+                  .map((one) => (
+                    <span key={one.id} className="badge plain info">
+                      {one.name}
+                    </span>
+                  ))}
+              </div>
+              <code className="dimmer">{each.id}</code>
+            </div>
+            <div className="stack-s" style={{ alignItems: "flex-end" }}>
+              <Badge tone={TONES[each.state as keyof typeof TONES] ?? "idle"}>{each.state}</Badge>
+              <span className="small dim">
+                <Time value={each.createdAt} />
+              </span>
+            </div>
+          </div>
+        ))}
+      </div>
+    </Card>
+  );
+}

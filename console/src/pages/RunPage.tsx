@@ -1,0 +1,268 @@
+import { useState } from "react";
+import { Link } from "wouter";
+import { useLogs } from "../api/logs";
+import { useProjects } from "../api/projects";
+import { isOver, type RunAttempt, type RunDetail, useRun, useRunAction, useTrace } from "../api/runs";
+import { useOrganisation } from "../app/organisation";
+import { Card, Empty, Facts, Failure, Json, Loading, PageHead, Time } from "../components/basics";
+import { LogLines } from "../components/LogLines";
+import { ReplayDialog } from "../components/ReplayDialog";
+import { RunBadge } from "../components/status";
+import { useToast } from "../components/Toasts";
+import { Waterfall } from "../components/Waterfall";
+import { environmentOf } from "../lib/attention";
+import { path } from "../lib/links";
+import { between, duration } from "../lib/time";
+
+export default function RunPage({ project, run }: { project: string; run: string }) {
+  const { namespace } = useOrganisation();
+  const found = useRun(project, run);
+  const { data: projects = [] } = useProjects();
+  if (found.isPending) return <Loading what="the run" />;
+  if (!found.data) return <Failure error={found.error} />;
+  const detail = found.data;
+  const place = environmentOf(projects, detail.environmentId);
+  return (
+    <>
+      <PageHead
+        title={detail.task}
+        crumbs={
+          <>
+            <Link href={`/${namespace}/runs`}>Runs</Link> /{" "}
+            <Link href={path(namespace, "projects", project)}>{place?.project.name ?? project}</Link>
+            {place && ` / ${place.environment.name}`}
+          </>
+        }
+        sub={
+          <>
+            <RunBadge status={detail.status} />
+            <span>{detail.kind}</span>
+            <span>
+              attempt {detail.attempt}
+              {detail.attempts ? ` of ${detail.attempts}` : ""}
+            </span>
+            <Time value={detail.queuedAt} />
+          </>
+        }
+      >
+        <Actions project={project} run={detail} />
+      </PageHead>
+      <Failure error={found.error} />
+      {detail.error && <WhyItFailed error={detail.error} />}
+      <div className="split">
+        <div className="stack">
+          <About run={detail} project={project} namespace={namespace} />
+          <Attempts run={detail} />
+          <Steps run={detail} />
+          <Input run={detail} />
+        </div>
+        <div className="stack">
+          <Trace project={project} run={detail} />
+          {place && <RunLogs project={project} environment={place.environment.name} run={detail} />}
+        </div>
+      </div>
+    </>
+  );
+}
+
+function Actions({ project, run }: { project: string; run: RunDetail }) {
+  const { canEdit } = useOrganisation();
+  const [replaying, setReplaying] = useState(false);
+  const action = useRunAction(project, run.id);
+  const say = useToast();
+  if (!canEdit) return null;
+  const act = (type: "cancel" | "discard", done: string) =>
+    action.mutate({ type }, { onSuccess: () => say(done), onError: (error) => say(error.message, "bad") });
+  return (
+    <>
+      {run.status === "dead" && !run.discardedAt && (
+        <button
+          type="button"
+          className="button"
+          disabled={action.isPending}
+          onClick={() => act("discard", "The dead letter is discarded. The run stays in the history.")}
+        >
+          Discard
+        </button>
+      )}
+      {isOver(run.status) ? (
+        <button type="button" className="button primary" onClick={() => setReplaying(true)}>
+          Replay…
+        </button>
+      ) : (
+        <button
+          type="button"
+          className="button danger"
+          disabled={action.isPending}
+          onClick={() => act("cancel", "The run is told to cancel.")}
+        >
+          Cancel
+        </button>
+      )}
+      {replaying && <ReplayDialog project={project} run={run} onClose={() => setReplaying(false)} />}
+    </>
+  );
+}
+
+function WhyItFailed({ error }: { error: NonNullable<RunDetail["error"]> }) {
+  return (
+    <section className="card card-body stack-s" aria-label="Why it failed">
+      <strong>{error.type}</strong>
+      <pre className="pre error">{error.message}</pre>
+      {error.upstream && (
+        <>
+          <h2>The other system answered {error.upstream.status}</h2>
+          <pre className="pre">{error.upstream.body || "(an empty body)"}</pre>
+        </>
+      )}
+    </section>
+  );
+}
+
+function About({ run, project, namespace }: { run: RunDetail; project: string; namespace: string }) {
+  const linked = (id: string | null | undefined) =>
+    id ? (
+      <Link className="link mono" href={path(namespace, "projects", project, "runs", id)}>
+        {id}
+      </Link>
+    ) : null;
+  return (
+    <Card title="About">
+      <Facts
+        of={[
+          ["Run", <code key="id">{run.id}</code>],
+          ["User", run.user?.externalId],
+          ["Version", run.version?.name],
+          ["Key", run.key],
+          ["Queued", <Time key="q" value={run.queuedAt} />],
+          ["Started", run.startedAt && <Time value={run.startedAt} />],
+          ["Took", run.startedAt && run.endedAt ? duration(between(run.startedAt, run.endedAt)) : null],
+          ["Next attempt", run.nextAttemptAt && <Time value={run.nextAttemptAt} />],
+          ["Discarded", run.discardedAt && <Time value={run.discardedAt} />],
+          ["Replay of", linked(run.replayOf)],
+          ["Replayed by", linked(run.replayedBy)],
+        ]}
+      />
+    </Card>
+  );
+}
+
+function Attempts({ run }: { run: RunDetail }) {
+  return (
+    <Card
+      title="Attempts"
+      flush
+      aside={<span className="dim small">{run.attemptHistory.length + (run.attemptsLeftOut ?? 0)}</span>}
+    >
+      {run.attemptHistory.length === 0 && <div className="card-body dim">No attempt has begun yet.</div>}
+      {run.attemptHistory.map((each) => (
+        <Attempt key={each.attempt} attempt={each} />
+      ))}
+    </Card>
+  );
+}
+
+function Attempt({ attempt }: { attempt: RunAttempt }) {
+  return (
+    <div className="problem">
+      <span className="dim">{attempt.attempt}</span>
+      <div className="grow stack-s">
+        <div className="row wrap">
+          <RunBadge status={attempt.status} />
+          {attempt.startedAt && <Time value={attempt.startedAt} />}
+          {attempt.startedAt && attempt.endedAt && (
+            <span className="dim">{duration(between(attempt.startedAt, attempt.endedAt))}</span>
+          )}
+        </div>
+        {attempt.error && (
+          <span className="dim small" style={{ overflowWrap: "anywhere" }}>
+            {attempt.error.type}: {attempt.error.message}
+            {attempt.error.upstream && ` (the other system answered ${attempt.error.upstream.status})`}
+          </span>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function Steps({ run }: { run: RunDetail }) {
+  if (run.steps.length === 0) return null;
+  return (
+    <Card title="Steps" flush>
+      {run.steps.map((each) => (
+        <div key={`${each.name}-${each.occurrence}`} className="problem">
+          <span className={`dot ${each.error ? "bad" : each.recorded ? "good" : "idle"}`} />
+          <div className="grow">
+            {each.name}
+            {each.occurrence > 1 && <span className="dimmer"> #{each.occurrence}</span>}
+            {each.error && <div className="dim small">{each.error}</div>}
+          </div>
+          <span className="dim small">{duration(between(each.startedAt, each.endedAt))}</span>
+        </div>
+      ))}
+    </Card>
+  );
+}
+
+function Input({ run }: { run: RunDetail }) {
+  const kept = run.input !== undefined && run.input !== null;
+  return (
+    <Card title="Input" aside={run.inputContentType && <span className="dim small">{run.inputContentType}</span>}>
+      <div className="stack-s">
+        {run.request && (
+          <div className="row">
+            <span className="method">{run.request.method}</span>
+            <code className="cut">{run.request.path}</code>
+          </div>
+        )}
+        {kept && <Json value={run.input} />}
+        {!kept && run.inputBase64 && <pre className="pre">{run.inputBase64}</pre>}
+        {!kept && !run.inputBase64 && (
+          <p className="dim">
+            The input is not kept. A project keeps the inputs of its direct runs where its setting keepInputs is
+            true.
+          </p>
+        )}
+        {run.inputTruncated && <p className="note warn">Only the beginning is shown.</p>}
+      </div>
+    </Card>
+  );
+}
+
+function Trace({ project, run }: { project: string; run: RunDetail }) {
+  const trace = useTrace(project, run.traceId);
+  return (
+    <Card title="Trace" flush aside={run.traceId && <code className="dimmer">{run.traceId}</code>}>
+      {!run.traceId && <div className="card-body dim">This run has no trace yet.</div>}
+      {run.traceId && trace.isPending && <Loading what="the trace" />}
+      {trace.error && <div className="card-body dim">{trace.error.message}</div>}
+      {trace.data && <Waterfall spans={trace.data.spans} />}
+    </Card>
+  );
+}
+
+const MOST_LINES = 200;
+
+function RunLogs({ project, environment, run }: { project: string; environment: string; run: RunDetail }) {
+  const logs = useLogs(
+    { project, environment, search: run.id, start: run.queuedAt },
+    { live: !isOver(run.status), first: MOST_LINES },
+  );
+  const lines = [...(logs.data?.logs ?? [])].reverse();
+  return (
+    <Card title="Logs" flush>
+      {logs.isPending && <Loading what="the logs" />}
+      {logs.error && (
+        <div className="card-body">
+          <Failure error={logs.error} />
+        </div>
+      )}
+      {logs.data && lines.length === 0 && (
+        <Empty title="No line">The pods that are there have written none for this run.</Empty>
+      )}
+      <div className="spans">
+        <LogLines lines={lines} />
+      </div>
+    </Card>
+  );
+}

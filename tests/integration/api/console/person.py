@@ -1,0 +1,51 @@
+"""Somebody at the console."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.harness.console.axe import serious_findings
+
+
+@dataclass
+class Person:
+    """A tab of a browser, on the pages of one organisation."""
+
+    page: Page
+    url: str
+    namespace: str
+
+    def sign_in(self, token: str) -> None:
+        self.page.goto(f"{self.url}/console/")
+        self.page.get_by_label("Token or API key").fill(token)
+        self.page.get_by_role("button", name="Sign in").click()
+        expect(self.page.get_by_role("heading", level=1)).to_have_text("Overview")
+
+    def open(self, path: str) -> None:
+        """A page of the organisation, as from a link that somebody was sent."""
+        self.page.goto(f"{self.url}/console/{self.namespace}{path}")
+
+    def sees(self, text: str) -> None:
+        expect(self.main.get_by_text(text).first).to_be_visible()
+
+    def sees_no(self, role: Any, name: str) -> None:
+        expect(self.page.get_by_role(role, name=name)).to_have_count(0)
+
+    def region(self, name: str) -> Locator:
+        return self.page.get_by_role("region", name=name, exact=True)
+
+    def button(self, name: str) -> Locator:
+        return self.page.get_by_role("button", name=name)
+
+    @property
+    def main(self) -> Locator:
+        return self.page.get_by_role("main")
+
+    def finds_it_accessible(self) -> None:
+        for scheme in ("light", "dark"):
+            self.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            assert serious_findings(self.page) == [], scheme
+        self.page.emulate_media(color_scheme="light")

@@ -1,0 +1,96 @@
+"""Signing in, the frame around the pages, and the overview: what is broken right now?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.integration.api.conftest import Client
+from tests.integration.api.console.person import Person
+from tests.integration.api.console.scene import Scene
+
+pytestmark = pytest.mark.cluster
+
+
+def test_an_organisation_without_projects_says_what_to_do_next(
+    person: Callable[[Client], Person], admin: Client
+) -> None:
+    ann = person(admin)
+    ann.sees("No project yet")
+    ann.sees("tieline run examples/quickstart")
+    ann.finds_it_accessible()
+
+
+def test_a_token_that_is_not_valid_is_refused_and_not_shown(
+    person: Callable[[Client], Person], admin: Client
+) -> None:
+    ann = person(admin)
+    ann.button("Sign out").click()
+    ann.page.get_by_label("Token or API key").fill("no-such-token")
+    ann.button("Sign in").click()
+    expect(ann.page.get_by_role("alert")).to_contain_text("The token is not valid")
+    assert "no-such-token" not in ann.page.content()
+    ann.finds_it_accessible()
+
+
+def test_the_overview_shows_what_is_broken_and_leads_there(
+    person: Callable[[Client], Person], admin: Client, scene: Scene
+) -> None:
+    fine = scene.project("Fine")
+    scene.environment_is(fine, status="running")
+    scene.runs(fine, *(scene.succeeded(fine, ago=60) for _ in range(3)))
+    broken = scene.project("Broken")
+    scene.environment_is(broken, status="error", message="main.py does not load: no module named shop")
+    scene.dead(broken, message="the shop is closed")
+    ann = person(admin)
+    attention = ann.region("Needs attention")
+    expect(attention.get_by_role("link").first).to_contain_text("Broken · production is in error")
+    expect(attention).to_contain_text("no module named shop")
+    expect(attention).to_contain_text("1 dead letter of order.created")
+    expect(attention).to_contain_text("the shop is closed")
+    expect(attention).not_to_contain_text("Fine")
+    expect(ann.region("Runs in the last 24 hours").get_by_label("4 runs, 1 of them failed")).to_be_visible()
+    ann.finds_it_accessible()
+    attention.get_by_role("link", name="dead letter").click()
+    expect(ann.page).to_have_url(re.compile(r"/runs\?status=dead&task=order\.created&project="))
+    expect(ann.page.get_by_role("link", name="order.created")).to_have_count(1)
+
+
+def test_what_changes_is_seen_without_a_reload(
+    person: Callable[[Client], Person], admin: Client, scene: Scene
+) -> None:
+    ann = person(admin)
+    later = scene.project("Made while somebody looks")
+    ann.sees("Made while somebody looks")
+    scene.environment_is(later, status="error", message="it broke while somebody looked")
+    ann.sees("it broke while somebody looked")
+
+
+def test_the_palette_finds_a_project_by_the_keyboard(
+    person: Callable[[Client], Person], admin: Client, scene: Scene
+) -> None:
+    made = scene.project("Zebra stripes")
+    ann = person(admin)
+    ann.sees("Zebra stripes")
+    ann.page.keyboard.press("Control+k")
+    ann.page.keyboard.type("zebra")
+    expect(ann.page.get_by_role("dialog").get_by_role("option")).to_have_count(1)
+    ann.finds_it_accessible()
+    ann.page.keyboard.press("Enter")
+    expect(ann.page).to_have_url(re.compile(f"/projects/{made['id']}$"))
+    expect(ann.page.get_by_role("heading", level=1)).to_have_text("Zebra stripes")
+
+
+def test_the_theme_can_be_chosen_and_stays(person: Callable[[Client], Person], admin: Client) -> None:
+    ann = person(admin)
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = ann.page.evaluate(background)
+    ann.button("Light or dark").click()
+    dark = ann.page.evaluate(background)
+    assert dark != light
+    ann.page.reload()
+    expect(ann.page.get_by_role("heading", level=1)).to_be_visible()
+    assert ann.page.evaluate(background) == dark
