@@ -213,6 +213,10 @@ def test_many_that_press_at_once_start_one_run_and_none_twice(
     assert second("POST", each, {"user": users[0]}).status == 204
     eventually("one more run", lambda: environment.runs("each")[users[0]] == 2)
     assert environment.runs("each") == Counter({users[0]: 2, users[1]: 1, users[2]: 1})
+    # A replica without an event engine tells of the last run what pods have written down.
+    ended = eventually("the last run", lambda: _with(second("GET", each).json, "lastRun"))
+    assert ended["lastRun"] >= environment.project["createdAt"]
+    assert "lastRunId" not in ended
 
 
 def test_what_cannot_be_run_is_refused_with_a_sentence(environment: Environment, neighbour: Client) -> None:

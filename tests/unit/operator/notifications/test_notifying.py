@@ -238,6 +238,19 @@ async def test_a_missed_schedule_is_told_by_its_name() -> None:
     assert there.told == ["schedule_missed.started", "schedule_missed.resolved"]
 
 
+async def test_a_paused_schedule_misses_nothing() -> None:
+    there = await running()
+    record = {"settled": "2026-11-21T12:10:00+00:00", "times": "*/10 * * * * UTC"}
+    schedules(there, nightly=record, hourly=record)
+    paused = [{"name": "production", "version": "latest", "pausedSchedules": ["nightly"]}]
+    there.edit(r.PROJECTS, "order-sync", environments=paused)
+    await there.settle()
+    there.loop.kubelet()
+    await there.settle(60 * 60)
+    assert there.told == ["schedule_missed.started"]
+    assert 'Schedule missed "hourly"' in there.sent[0].title
+
+
 @pytest.mark.parametrize(
     ("changes", "missed"),
     [
