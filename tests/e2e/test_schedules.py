@@ -197,6 +197,40 @@ def test_a_rollout_loses_no_due_time_and_runs_none_twice(
         lambda: _items(rest("GET", f"/projects/{project_id}/traces?filter=executionId:{execution}")),
     )[0]
     assert trace["name"] == "tick"
+    _pause_and_run_for_one_user(world, rest, recorder)
+
+
+def _pause_and_run_for_one_user(world: World, rest: Rest, recorder: Recorder) -> None:
+    """By REST, and without a new pod."""
+    pods = {pod["metadata"]["uid"] for pod in world.pods("orders")}
+    environment = rest("GET", "/projects").json["projects"][0]["environments"][0]["id"]
+    path = f"/environments/{environment}/schedulers"
+    found = {one["name"]: one for one in rest("GET", path).json}
+    assert {name: one["timezone"] for name, one in found.items()} == {
+        "each": "UTC",
+        "long": "Europe/Berlin",
+        "tick": "UTC",
+    }
+    each = f"{path}/{found['each']['id']}"
+    assert found["each"]["lastRun"] < found["each"]["nextRun"]
+    assert rest("PUT", each, {"paused": True}).json["paused"]
+    # What was under way, or due before pods knew, has ended by then.
+    recorder.until("tick", len(recorder.seen("tick")) + 3)
+    before = recorder.seen("each")
+    assert "nextRun" not in rest("GET", each).json
+    assert rest("POST", each, {"user": "ben"}).status == 204
+    recorder.until("each", len(before) + 1)
+    recorder.until("tick", len(recorder.seen("tick")) + 3)
+    assert [item["user"] for item in recorder.seen("each")[len(before) :]] == ["ben"]
+    last = eventually("the run", lambda: _newer(rest("GET", each).json, than=found["each"]["lastRun"]))
+    assert last["lastRunStatus"] == "succeeded"
+    assert rest("PUT", each, {"paused": False}).json["nextRun"]
+    recorder.until("each", len(before) + 4)
+    assert {pod["metadata"]["uid"] for pod in world.pods("orders")} == pods
+
+
+def _newer(shown: dict[str, Any], *, than: str) -> dict[str, Any] | None:
+    return shown if shown["lastRun"] > than else None
 
 
 def test_a_run_is_taken_over_when_its_pod_crashes_and_nothing_runs_while_suspended(

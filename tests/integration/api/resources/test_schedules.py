@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +28,7 @@ from tieline_core.identity.names import workload_name
 pytestmark = pytest.mark.cluster
 
 CODE = """
+import asyncio
 import os
 from pathlib import Path
 from tieline import Context, Integration, ScheduledRun
@@ -49,6 +51,12 @@ async def yearly(ctx: Context, run: ScheduledRun) -> None:
 @integration.schedule("each", "0 0 1 1 *", activations="users")
 async def each(ctx: Context, run: ScheduledRun) -> None:
     write(ctx, run)
+
+
+@integration.schedule("slow", "0 0 1 1 *", activations="users", parallel=1)
+async def slow(ctx: Context, run: ScheduledRun) -> None:
+    write(ctx, run)
+    await asyncio.sleep(1)
 
 
 @integration.schedule("tick", "* * * * * *")
@@ -141,7 +149,7 @@ def test_a_schedule_is_shown_paused_and_run_for_one_user_on_one_of_the_pods(envi
     environment.pod()
     yearly = environment.of("yearly")
     shown = client.ok("GET", yearly)
-    assert list(environment.schedules()) == ["each", "tick", "yearly"]
+    assert list(environment.schedules()) == ["each", "slow", "tick", "yearly"]
     assert shown == {
         "id": yearly.rpartition("/")[2],
         "name": "yearly",
@@ -217,6 +225,24 @@ def test_many_that_press_at_once_start_one_run_and_none_twice(
     ended = eventually("the last run", lambda: _with(second("GET", each).json, "lastRun"))
     assert ended["lastRun"] >= environment.project["createdAt"]
     assert "lastRunId" not in ended
+
+
+def test_a_pod_that_is_killed_half_way_leaves_the_rest_to_another(environment: Environment) -> None:
+    users = {environment.user() for _ in range(6)}
+    first = environment.pod()
+    slow = environment.of("slow")
+    assert environment.client("POST", slow).status == 204
+    eventually("some runs", lambda: len(environment.runs("slow")) >= 2)
+    first.signal(signal.SIGKILL)
+    first.stop()
+    before = environment.runs("slow")
+    assert len(before) < 6
+    environment.pod()
+    eventually("all users", lambda: set(environment.runs("slow")) == users)
+    after = environment.runs("slow")
+    # What was under way when it died, or had ended right before, is repeated.
+    assert max(after.values()) <= 2
+    assert {user for user, count in after.items() if count == 2} <= set(before)
 
 
 def test_what_cannot_be_run_is_refused_with_a_sentence(environment: Environment, neighbour: Client) -> None:
