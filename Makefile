@@ -61,7 +61,7 @@ console-lint: console-types
 	@console/build test
 
 screenshots: $(VENV)/.installed ## Take the pictures of the console in docs/console
-	$(BIN)/pytest -q tests/integration/api/console/test_screenshots.py
+	SCREENSHOTS=docs/console $(BIN)/pytest -q tests/integration/api/console/test_screenshots.py
 
 constraints: ## Pin the newest versions of everything, with hashes; KEEP=1 keeps the versions that are pinned
 	@PYTHON=$(PYTHON) requirements/pin $(if $(KEEP),--keep)

@@ -14,6 +14,12 @@ const RunsPage = lazy(() => import("../pages/RunsPage"));
 const RunPage = lazy(() => import("../pages/RunPage"));
 const ProjectsPage = lazy(() => import("../pages/ProjectsPage"));
 const ProjectPage = lazy(() => import("../pages/ProjectPage"));
+const DeadLettersPage = lazy(() => import("../pages/DeadLettersPage"));
+const ConnectionsPage = lazy(() => import("../pages/ConnectionsPage"));
+const ConnectionPage = lazy(() => import("../pages/ConnectionPage"));
+const SystemsPage = lazy(() => import("../pages/SystemsPage"));
+const UsersPage = lazy(() => import("../pages/UsersPage"));
+const UserPage = lazy(() => import("../pages/UserPage"));
 const LogsPage = lazy(() => import("../pages/LogsPage"));
 
 export function App() {
@@ -70,6 +76,16 @@ function Organisations({ me }: { me: Me }) {
               {({ project }) => <ProjectPage key={project} project={project} />}
             </Route>
             <Route path="/:o/logs" component={LogsPage} />
+            <Route path="/:o/dead-letters" component={DeadLettersPage} />
+            <Route path="/:o/connections" component={ConnectionsPage} />
+            <Route path="/:o/connections/:connection">
+              {({ connection }) => <ConnectionPage key={connection} connection={connection} />}
+            </Route>
+            <Route path="/:o/systems" component={SystemsPage} />
+            <Route path="/:o/users" component={UsersPage} />
+            <Route path="/:o/users/:user">
+              {({ user }) => <UserPage key={user} user={decodeURIComponent(user)} />}
+            </Route>
             <Route path="/:o">
               <Redirect to={`/${open.namespace}/overview`} replace />
             </Route>

@@ -60,6 +60,7 @@ export function Frame({
 
 function Navigation({ organisation }: { organisation: OpenOrganisation }) {
   const [location] = useLocation();
+  const ofRun = location.split("/")[4] === "runs";
   const groups = [...new Set(PAGES.map((each) => each.group))];
   return (
     <nav aria-label="Pages">
@@ -68,7 +69,7 @@ function Navigation({ organisation }: { organisation: OpenOrganisation }) {
           <div className="nav-title">{group}</div>
           {PAGES.filter((each) => each.group === group).map((each) => {
             const target = `/${organisation.namespace}/${each.path}`;
-            const current = location === target || location.startsWith(`${target}/`);
+            const current = (ofRun ? "runs" : location.split("/")[2]) === each.path;
             return (
               <Link key={each.path} href={target} className="nav" aria-current={current ? "page" : undefined}>
                 <Icon name={each.icon} />

@@ -29,6 +29,7 @@ export function RunBadge({ status }: { status: RunStatus }) {
 /** What an environment does; while it rolls out, that. */
 export function EnvironmentBadge({ environment }: { environment: Environment }) {
   const rollout = environment.rollout?.state;
+  if (environment.status === "error") return <Badge tone="bad">error</Badge>;
   if (rollout === "progressing") return <Badge tone="info">rolling out</Badge>;
   if (rollout === "failed" && environment.status === "running") return <Badge tone="bad">rollout failed</Badge>;
   return <Badge tone={ENVIRONMENTS[environment.status]}>{environment.status}</Badge>;

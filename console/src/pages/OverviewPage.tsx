@@ -201,7 +201,7 @@ function Legend() {
     <span className="legend">
       <span>
         <i />
-        succeeded
+        not failed
       </span>
       <span>
         <i className="bad" />

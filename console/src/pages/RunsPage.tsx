@@ -12,8 +12,8 @@ import { useFilters } from "../lib/filters";
 import { path } from "../lib/links";
 import { between, duration, short } from "../lib/time";
 
-const COLUMNS = "104px minmax(110px, 1.1fr) minmax(120px, 1.1fr) minmax(0, 2.2fr) 70px 72px 88px";
-const HEAD = ["Status", "Task", "Where", "Error", "Attempt", "Took", "Queued"];
+const COLUMNS = "104px minmax(110px, 1.1fr) minmax(120px, 1.1fr) minmax(0, 2fr) minmax(60px, 0.6fr) 70px 72px 88px";
+const HEAD = ["Status", "Task", "Where", "Error", "User", "Attempt", "Took", "Queued"];
 
 export default function RunsPage() {
   const organisation = useOrganisation();
@@ -92,10 +92,9 @@ function Row({
         {place ? `${place.project.name} · ${place.environment.name}` : run.environmentId}
       </span>
       <span className="cut dim" title={run.error?.message}>
-        {run.error
-          ? `${run.error.upstream ? `${run.error.upstream.status}: ` : ""}${run.error.message}`
-          : (run.user?.externalId ?? "")}
+        {run.error && `${run.error.upstream ? `${run.error.upstream.status}: ` : ""}${run.error.message}`}
       </span>
+      <span className="cut dim">{run.user?.externalId}</span>
       <span className="dim">{run.attempts ? `${run.attempt} of ${run.attempts}` : run.attempt}</span>
       <span className="dim">{run.startedAt && end ? duration(between(run.startedAt, end)) : "–"}</span>
       <span className="dim">

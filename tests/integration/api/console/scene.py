@@ -14,10 +14,12 @@ from tests.harness.processes.nats_server import NatsServer
 from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Client, Server
 from tests.integration.api.engine_objects import make_streams, report
+from tests.integration.api.objects import make_template
 from tests.integration.api.pods import account_token
 from tests.unit.api.runs.run_records import record
 from tests.unit.api.traces.otlp_requests import attribute, body_json, span_json
 from tieline_core.identity.ids import new_id
+from tieline_core.identity.names import workload_name
 from tieline_protocol.run_records import RunError, RunRecord, StepRecord, UpstreamAnswer
 
 SPANS = "/internal/v1/traces"
@@ -34,9 +36,11 @@ class Scene:
     engine: NatsServer
     server: Server
 
-    def project(self, name: str, code: str = "print('one')\n") -> dict[str, Any]:
-        """A project whose environment is deployed, with streams for its runs."""
+    def project(self, name: str, code: str = "print('one')\n", *, system: str = "") -> dict[str, Any]:
+        """A project whose environment is deployed, with streams for its runs, and a system by that name."""
         made: dict[str, Any] = self.admin.ok("POST", "/projects", {"name": name})
+        if system:
+            make_template(self.admin, project=made, name=system)
         files = [{"filename": "main.py", "content": code}]
         self.admin.ok("PUT", f"/projects/{made['id']}/deploy", {"files": files, "versionName": "v1"})
         environment = made["environments"][0]["id"]
@@ -47,8 +51,19 @@ class Scene:
         """What the operator says of the project's environment."""
         of = project["environments"][0]
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        item = {"name": of["name"], "id": of["id"], "createdAt": now, "updatedAt": now, **status}
-        patch = json.dumps({"status": {"environments": [item]}})
+        workload = workload_name(project["id"].lower(), of["name"])
+        item = {
+            "name": of["name"],
+            "id": of["id"],
+            "workload": workload,
+            "createdAt": now,
+            "updatedAt": now,
+            **status,
+        }
+        version = self.admin.ok("GET", f"/projects/{project['id']}/versions")["items"][0]["id"].lower()
+        if status["status"] == "running":
+            item |= {"desiredVersion": version, "version": version}
+        patch = json.dumps({"status": {"observedGeneration": 1000, "environments": [item]}})
         self.kubectl(
             *("patch", "project", project["id"].lower(), "--subresource=status", "--type=merge", "-p", patch),
             namespace=self.organisation.namespace,

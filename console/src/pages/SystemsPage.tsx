@@ -1,0 +1,180 @@
+import { type FormEvent, useState } from "react";
+import { type System, useConnectors, useImport, useSystems } from "../api/systems";
+import { useOrganisation } from "../app/organisation";
+import { Badge, Card, Empty, Failure, Loading, PageHead, Time } from "../components/basics";
+import { Dialog } from "../components/Dialog";
+import { useFilters } from "../lib/filters";
+
+export default function SystemsPage() {
+  const { canEdit } = useOrganisation();
+  const [filters, change] = useFilters(["search"] as const);
+  const [importing, setImporting] = useState(false);
+  const systems = useSystems(filters.search);
+  const connectors = useConnectors(filters.search);
+  const items = systems.data?.pages.flatMap((each) => each.items) ?? [];
+  return (
+    <>
+      <PageHead title="Systems and connectors" sub="What your integrations can talk to">
+        {canEdit && (
+          <button type="button" className="button primary" onClick={() => setImporting(true)}>
+            Import…
+          </button>
+        )}
+      </PageHead>
+      <search className="filters">
+        <input
+          className="input"
+          type="search"
+          aria-label="Search by name or domain"
+          placeholder="Search by name or domain"
+          value={filters.search}
+          onChange={(event) => change({ search: event.target.value })}
+        />
+      </search>
+      <div className="split">
+        <Card title="Systems" flush aside={<span className="small dim">{systems.data?.pages[0]?.totalCount}</span>}>
+          <Failure error={systems.error} />
+          {systems.isPending && <Loading what="systems" />}
+          {systems.data && items.length === 0 && (
+            <Empty title="No system" commands={["kubectl explain system.spec"]}>
+              Import an API description, or write a System.
+            </Empty>
+          )}
+          {items.map((each) => (
+            <SystemRow key={each.id} system={each} />
+          ))}
+          {systems.hasNextPage && (
+            <button type="button" className="button quiet" onClick={() => void systems.fetchNextPage()}>
+              More
+            </button>
+          )}
+        </Card>
+        <Card title="Connectors" flush aside={<span className="small dim">{connectors.data?.totalCount}</span>}>
+          <Failure error={connectors.error} />
+          {connectors.isPending && <Loading what="connectors" />}
+          {connectors.data?.items.length === 0 && (
+            <Empty title="No connector">An imported API description becomes one.</Empty>
+          )}
+          {connectors.data?.items.map((each) => (
+            <div key={each.id} className="problem">
+              <div className="grow">
+                <strong>{each.name}</strong>
+                <div className="dim cut">{each.baseUrl}</div>
+                <code className="dimmer">{each.id}</code>
+              </div>
+              <div className="stack-s">
+                <span className="small dim">
+                  {each.versions.length === 1 ? "1 version" : `${each.versions.length} versions`}
+                </span>
+                <span className="small dimmer">
+                  <Time value={each.updatedAt} />
+                </span>
+              </div>
+            </div>
+          ))}
+        </Card>
+      </div>
+      {importing && <ImportDialog onClose={() => setImporting(false)} />}
+    </>
+  );
+}
+
+function SystemRow({ system }: { system: System }) {
+  return (
+    <div className="problem">
+      <div className="grow">
+        <strong>{system.name}</strong>
+        <div className="dim cut">{system.templateBaseUrl || system.domain}</div>
+      </div>
+      <div className="row wrap">
+        {system.authSchemeConfigs.map((each, at) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: a system may have two schemes of a type
+          <span key={at} className="badge plain">
+            {each.type}
+          </span>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+const TONES = { error: "bad", warning: "warn", info: "info" } as const;
+
+function ImportDialog({ onClose }: { onClose: () => void }) {
+  const action = useImport();
+  const [connector, setConnector] = useState("");
+  const [version, setVersion] = useState("1.0.0");
+  const [file, setFile] = useState<File>();
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (file) action.mutate({ connector: connector.trim().toUpperCase(), version, file });
+  };
+  return (
+    <Dialog
+      title="Import an API description"
+      wide
+      onClose={onClose}
+      foot={
+        <>
+          <button type="button" className="button" onClick={onClose}>
+            Close
+          </button>
+          <button type="submit" form="import" className="button primary" disabled={!file || action.isPending}>
+            {action.isPending ? "Importing…" : "Import"}
+          </button>
+        </>
+      }
+    >
+      <form id="import" className="stack-s" onSubmit={submit}>
+        <div className="field">
+          <label htmlFor="connector">
+            Id of the connector, a ULID: a new one, or one that gets another version
+          </label>
+          <input
+            id="connector"
+            className="input mono"
+            required
+            pattern="[0-7][0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{25}"
+            value={connector}
+            onChange={(event) => setConnector(event.target.value)}
+          />
+        </div>
+        <div className="field">
+          <label htmlFor="import-version">Version</label>
+          <input
+            id="import-version"
+            className="input"
+            required
+            value={version}
+            onChange={(event) => setVersion(event.target.value)}
+          />
+        </div>
+        <div className="field">
+          <label htmlFor="file">OpenAPI or Swagger, as JSON or YAML</label>
+          <input
+            id="file"
+            type="file"
+            accept=".json,.yaml,.yml"
+            onChange={(event) => setFile(event.target.files?.[0])}
+          />
+        </div>
+      </form>
+      <Failure error={action.error} />
+      {action.data && (
+        <div className="stack-s">
+          <p className="note good">
+            {action.data.connector.name}: {action.data.actions.length} operations, {action.data.messages.length}{" "}
+            findings.
+          </p>
+          {action.data.messages.map((each, at) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: findings have no identity
+            <div key={at} className="row">
+              <Badge tone={TONES[each.severity]}>{each.severity}</Badge>
+              <span>{each.text}</span>
+            </div>
+          ))}
+        </div>
+      )}
+    </Dialog>
+  );
+}

@@ -1,0 +1,126 @@
+import { Link } from "wouter";
+import { useProjects } from "../api/projects";
+import { useRuns } from "../api/runs";
+import { type Activation, useActivations, useUser } from "../api/users";
+import { useOrganisation } from "../app/organisation";
+import { Card, Empty, Failure, Json, Loading, PageHead, Time } from "../components/basics";
+import { RunBadge } from "../components/status";
+import { environmentOf } from "../lib/attention";
+import { path } from "../lib/links";
+
+const MOST_RUNS = 20;
+
+export default function UserPage({ user }: { user: string }) {
+  const { namespace } = useOrganisation();
+  const found = useUser(user);
+  const { data: projects = [] } = useProjects();
+  const external = found.data?.externalId;
+  const { activations, pending, error } = useActivations(
+    external,
+    projects.flatMap((each) => each.environments.map((one) => one.id)),
+  );
+  if (found.isPending) return <Loading what="the user" />;
+  if (!found.data) return <Failure error={found.error} />;
+  return (
+    <>
+      <PageHead
+        title={found.data.displayName || found.data.externalId}
+        crumbs={<Link href={`/${namespace}/users`}>Users</Link>}
+        sub={<code>{found.data.externalId}</code>}
+      />
+      <div className="split">
+        <div className="stack">
+          <Failure error={error} />
+          {pending && <Loading what="activations" />}
+          {!pending && activations.length === 0 && (
+            <Card title="Activations">
+              <Empty title="Not activated anywhere">This user has connected no account yet.</Empty>
+            </Card>
+          )}
+          {activations.map((each) => (
+            <ActivationCard
+              key={each.id}
+              activation={each}
+              where={environmentOf(projects, each.environment.id)?.project.name ?? ""}
+              namespace={namespace}
+            />
+          ))}
+        </div>
+        <Runs user={found.data.externalId} namespace={namespace} />
+      </div>
+    </>
+  );
+}
+
+function ActivationCard({
+  activation,
+  where,
+  namespace,
+}: {
+  activation: Activation;
+  where: string;
+  namespace: string;
+}) {
+  return (
+    <Card title={`${where} · ${activation.environment.name}`}>
+      <div className="stack-s">
+        {activation.variableErrors?.map((each) => (
+          <div key={`${each.field}${each.message}`} className="note bad">
+            <code>{each.field}</code>: {each.message}
+          </div>
+        ))}
+        <h3>Variables</h3>
+        <Json value={activation.dynamicVariables} />
+        <h3>Connections</h3>
+        {activation.connections.length === 0 && <span className="dim">None.</span>}
+        {activation.connections.map((each) => (
+          <Link key={each.id} className="link" href={path(namespace, "connections", each.id)}>
+            {each.name}
+          </Link>
+        ))}
+      </div>
+    </Card>
+  );
+}
+
+function Runs({ user, namespace }: { user: string; namespace: string }) {
+  const runs = useRuns({ user }, { first: MOST_RUNS });
+  const { data: projects = [] } = useProjects();
+  const items = runs.data?.pages[0]?.items ?? [];
+  return (
+    <Card
+      title="Runs for this user"
+      flush
+      aside={
+        <Link className="link small" href={`/${namespace}/runs?${new URLSearchParams({ user })}`}>
+          All {runs.data?.pages[0]?.totalCount}
+        </Link>
+      }
+    >
+      <Failure error={runs.error} />
+      {runs.isPending && <Loading what="runs" />}
+      {runs.data && items.length === 0 && <div className="card-body dim">None yet.</div>}
+      {items.map((each) => {
+        const place = environmentOf(projects, each.environmentId);
+        return (
+          <Link
+            key={each.id}
+            className="problem"
+            href={place ? path(namespace, "projects", place.project.id, "runs", each.id) : `/${namespace}/runs`}
+          >
+            <RunBadge status={each.status} />
+            <span className="grow">
+              {each.task}
+              <span className="dim cut" style={{ display: "block" }}>
+                {each.error?.message}
+              </span>
+            </span>
+            <span className="small dim">
+              <Time value={each.queuedAt} />
+            </span>
+          </Link>
+        );
+      })}
+    </Card>
+  );
+}

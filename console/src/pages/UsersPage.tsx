@@ -1,0 +1,71 @@
+import { useCallback, useMemo } from "react";
+import { Link } from "wouter";
+import { useUsers } from "../api/users";
+import { useOrganisation } from "../app/organisation";
+import { Empty, Failure, Loading, PageHead, Time } from "../components/basics";
+import { VirtualList } from "../components/VirtualList";
+import { useFilters } from "../lib/filters";
+import { path } from "../lib/links";
+import { Typed } from "./RunsPage";
+
+const COLUMNS = "minmax(160px, 1.2fr) minmax(160px, 1.2fr) 110px";
+
+export default function UsersPage() {
+  const { namespace } = useOrganisation();
+  const [filters, change] = useFilters(["search"] as const);
+  const users = useUsers(filters.search);
+  const items = useMemo(() => users.data?.pages.flatMap((each) => each.users) ?? [], [users.data]);
+  const { hasNextPage, isFetchingNextPage, fetchNextPage } = users;
+  const onEnd = useCallback(() => {
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const total = users.data?.pages[0]?.totalCount;
+  return (
+    <>
+      <PageHead
+        title="Users"
+        sub={total === undefined ? undefined : `${total.toLocaleString()} of your application's users`}
+      />
+      <search className="filters">
+        <Typed
+          name="Search by name or id"
+          type="search"
+          value={filters.search}
+          onChange={(search) => change({ search })}
+        />
+      </search>
+      <Failure error={users.error} />
+      <div className="card">
+        {users.isPending ? (
+          <Loading what="users" />
+        ) : items.length === 0 ? (
+          <Empty title={filters.search ? "No user is like that" : "No user yet"}>
+            {filters.search ? undefined : "Your application makes users by REST, when they connect their accounts."}
+          </Empty>
+        ) : (
+          <VirtualList
+            label="Users"
+            columns={COLUMNS}
+            head={["Name", "Id in your application", "Made"]}
+            items={items}
+            keyOf={(each) => each.id}
+            onEnd={onEnd}
+            row={(each, columns) => (
+              <Link
+                className="tr"
+                href={path(namespace, "users", each.id)}
+                style={{ gridTemplateColumns: columns }}
+              >
+                <span className="cut">{each.displayName || each.externalId}</span>
+                <span className="cut dim mono">{each.externalId}</span>
+                <span className="dim">
+                  <Time value={each.createdAt} />
+                </span>
+              </Link>
+            )}
+          />
+        )}
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,125 @@
+"""Dead letters, connections, systems, users and logs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.integration.api.conftest import Client
+from tests.integration.api.console.person import Person
+from tests.integration.api.console.scene import Scene
+from tests.integration.api.objects import connect, make_template
+from tieline_core.identity.ids import new_id
+
+pytestmark = pytest.mark.cluster
+
+Person_ = Callable[[Client], Person]
+DESCRIPTION = {
+    "openapi": "3.1.0",
+    "info": {"title": "Warehouse", "version": "1"},
+    "servers": [{"url": "https://api.warehouse.example"}],
+    "paths": {
+        "/stock": {"get": {"operationId": "listStock", "responses": {"200": {"description": "The stock"}}}}
+    },
+}
+
+
+def test_dead_letters_are_counted_by_task_and_replayed(person: Person_, admin: Client, scene: Scene) -> None:
+    project = scene.project("Letters")
+    for _ in range(2):
+        scene.dead(project, message="the shop is closed")
+    ann = person(admin)
+    ann.open("/dead-letters")
+    letters = ann.region("Dead letters of order.created").filter(has_text="Letters")
+    expect(letters).to_contain_text("production · 2")
+    expect(letters).to_contain_text("the shop is closed")
+    ann.finds_it_accessible()
+    letters.get_by_role("button", name="Replay").click()
+    ann.page.get_by_role("dialog").get_by_role("button", name="Replay 2").click()
+    expect(ann.page.get_by_role("status").filter(has_text="2 runs")).to_be_visible()
+    assert len(admin.ok("GET", f"/projects/{project['id']}/runs")["items"]) == 4
+
+
+def test_a_connection_is_found_and_its_key_is_rotated(person: Person_, admin: Client) -> None:
+    _, template = make_template(admin)
+    made = connect(admin, template, "old-key", name="Shop of Ann")
+    ann = person(admin)
+    ann.open("/connections?search=shop+of+ann")
+    ann.page.get_by_role("link", name="Shop of Ann").click()
+    expect(ann.region("Credentials")).to_contain_text("api-key")
+    ann.finds_it_accessible()
+    before = admin.ok("GET", f"/connections/{made['id']}")["updatedAt"]
+    ann.button("Rotate…").click()
+    ann.page.get_by_label("The new key").fill("new-key-by-hand")
+    ann.button("Rotate").last.click()
+    expect(ann.page.get_by_role("status").filter(has_text="The new key is stored")).to_be_visible()
+    assert "new-key-by-hand" not in ann.page.content()
+    after = admin.ok("GET", f"/connections/{made['id']}")
+    assert len(after["credentials"]) == 1
+    assert after["updatedAt"] >= before
+
+
+def test_a_viewer_cannot_rotate_or_import(person: Person_, admin: Client, viewer: Client) -> None:
+    _, template = make_template(admin)
+    made = connect(admin, template, "key", name="Looked at")
+    ann = person(viewer)
+    ann.open(f"/connections/{made['id']}")
+    expect(ann.region("Credentials")).to_contain_text("api-key")
+    ann.sees_no("button", "Rotate")
+    ann.open("/systems")
+    expect(ann.region("Systems")).to_be_visible()
+    ann.sees_no("button", "Import")
+
+
+def test_an_api_description_is_imported_and_its_connector_is_listed(
+    person: Person_, admin: Client, tmp_path: Path
+) -> None:
+    file = tmp_path / "warehouse.json"
+    file.write_text(json.dumps(DESCRIPTION))
+    ann = person(admin)
+    ann.open("/systems")
+    ann.button("Import…").click()
+    connector = new_id()
+    ann.page.get_by_label("Id of the connector").fill(connector)
+    ann.page.get_by_label("OpenAPI or Swagger").set_input_files(file)
+    ann.page.get_by_role("dialog").get_by_role("button", name="Import").click()
+    expect(ann.page.get_by_role("dialog")).to_contain_text("Warehouse: 1 operations")
+    ann.button("Close").click()
+    expect(ann.region("Connectors")).to_contain_text(connector)
+    ann.finds_it_accessible()
+
+
+def test_a_user_is_found_with_the_runs_that_fail_for_them(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    project = scene.project("For users")
+    name = f"zoe-{new_id()[-6:].lower()}"
+    admin.ok("POST", "/users", {"externalId": name, "displayName": "Zoe"}, status=201)
+    scene.dead(project, user=name, message="the token of Zoe is refused")
+    ann = person(admin)
+    ann.open("/users")
+    ann.page.get_by_label("Search by name or id").fill(name)
+    ann.page.keyboard.press("Enter")
+    ann.page.get_by_role("link", name="Zoe").click()
+    expect(ann.page.get_by_role("heading", level=1)).to_have_text("Zoe")
+    expect(ann.region("Runs for this user")).to_contain_text("the token of Zoe is refused")
+    ann.sees("Not activated anywhere")
+    ann.finds_it_accessible()
+
+
+def test_logs_without_a_line_say_how_to_look_and_can_be_paused(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    project = scene.project("Quiet")
+    ann = person(admin)
+    ann.open(f"/logs?project={project['id']}&severity=ERROR")
+    ann.sees("No line")
+    expect(ann.page.get_by_label("Severity")).to_have_value("ERROR")
+    ann.sees(f"kubectl logs -l tieline.dev/environment-id={project['environments'][0]['id']}")
+    ann.button("Pause").click()
+    expect(ann.button("Go on")).to_be_visible()
+    ann.finds_it_accessible()

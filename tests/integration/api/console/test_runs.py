@@ -1,0 +1,144 @@
+"""Runs: which failed, and why? And running them again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.integration.api.conftest import Client
+from tests.integration.api.console.person import Person
+from tests.integration.api.console.scene import Scene, run_trace, span
+
+pytestmark = pytest.mark.cluster
+
+Person_ = Callable[[Client], Person]
+HOSTILE = "<img src=x onerror=\"alert('owned')\"><script>alert('owned')</script>"
+
+
+def test_a_list_of_runs_is_filtered_by_the_url_and_the_controls(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    project = scene.project("Filtered")
+    scene.dead(project, message="the shop is closed")
+    scene.runs(project, *(scene.succeeded(project, kind="webhook", task="orders") for _ in range(3)))
+    ann = person(admin)
+    ann.open(f"/runs?project={project['id']}")
+    ann.sees("4 runs")
+    ann.page.get_by_label("Status").select_option("dead")
+    expect(ann.page).to_have_url(re.compile(r"status=dead"))
+    ann.sees("1 run, the newest first")
+    ann.sees("503: the shop is closed")
+    ann.finds_it_accessible()
+    ann.open(f"/runs?project={project['id']}&kind=webhook")
+    ann.sees("3 runs")
+    ann.page.get_by_label("Search in errors").fill("no such error")
+    ann.page.keyboard.press("Enter")
+    ann.sees("No run is like that")
+    ann.button("Clear the filters").click()
+    expect(ann.page).to_have_url(re.compile(r"/runs$"))
+
+
+def test_a_failed_run_says_why_with_attempts_steps_input_answer_and_trace(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    project = scene.project("Why")
+    run = scene.dead(project, message="the shop answered 503")
+    scene.spans(project, run)
+    ann = person(admin)
+    ann.open(f"/runs?project={project['id']}")
+    ann.page.get_by_role("region", name="Runs").focus()
+    ann.page.keyboard.press("j")
+    ann.page.keyboard.press("Enter")
+    expect(ann.page).to_have_url(re.compile(f"/projects/{project['id']}/runs/{run}$"))
+    why = ann.region("Why it failed")
+    expect(why).to_contain_text("the shop answered 503")
+    expect(why).to_contain_text("The other system answered 503")
+    expect(why).to_contain_text("closed for today")
+    expect(ann.region("Attempts")).to_contain_text("3")
+    expect(ann.region("Steps")).to_contain_text("fetch order")
+    expect(ann.region("Input")).to_contain_text("1017")
+    trace = ann.region("Trace")
+    expect(trace.get_by_role("button")).to_have_count(4)
+    trace.get_by_role("button", name="POST /orders").click()
+    expect(trace).to_contain_text("503 Service Unavailable")
+    ann.finds_it_accessible()
+
+
+def test_a_dead_run_is_run_again_and_the_new_run_is_shown(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    project = scene.project("Again")
+    run = scene.dead(project)
+    ann = person(admin)
+    ann.open(f"/projects/{project['id']}/runs/{run}")
+    ann.button("Replay…").click()
+    ann.page.get_by_role("dialog").get_by_role("button", name="Replay", exact=True).click()
+    ann.sees("Replay of")
+    replayed = ann.page.url.rsplit("/", 1)[1]
+    assert replayed != run
+    assert admin.ok("GET", f"/projects/{project['id']}/runs/{replayed}")["replayOf"] == run
+
+
+def test_a_payload_that_is_not_json_is_not_sent(person: Person_, admin: Client, scene: Scene) -> None:
+    project = scene.project("Wrong payload")
+    run = scene.dead(project)
+    ann = person(admin)
+    ann.open(f"/projects/{project['id']}/runs/{run}")
+    ann.button("Replay…").click()
+    ann.page.get_by_label("Payload").fill("{not json")
+    ann.page.get_by_role("dialog").get_by_role("button", name="Replay", exact=True).click()
+    expect(ann.page.get_by_role("alert")).to_contain_text("not JSON")
+    assert len(admin.ok("GET", f"/projects/{project['id']}/runs")["items"]) == 1
+
+
+def test_many_runs_are_counted_before_they_are_run_again(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    project = scene.project("Many")
+    for _ in range(3):
+        scene.dead(project)
+    ann = person(admin)
+    ann.open(f"/runs?project={project['id']}")
+    expect(ann.button("Replay these…")).to_be_disabled()
+    ann.page.get_by_label("Status").select_option("dead")
+    ann.button("Replay these…").click()
+    dialog = ann.page.get_by_role("dialog")
+    expect(dialog).to_contain_text("3 runs match")
+    assert len(admin.ok("GET", f"/projects/{project['id']}/runs")["items"]) == 3, "counting changes nothing"
+    dialog.get_by_role("button", name="Replay 3").click()
+    expect(ann.page.get_by_role("status").filter(has_text="3 runs")).to_be_visible()
+    assert len(admin.ok("GET", f"/projects/{project['id']}/runs")["items"]) == 6
+
+
+def test_a_viewer_sees_runs_and_no_way_to_change_them(person: Person_, viewer: Client, scene: Scene) -> None:
+    project = scene.project("Looked at")
+    run = scene.dead(project)
+    ann = person(viewer)
+    ann.open(f"/projects/{project['id']}/runs/{run}")
+    expect(ann.region("Why it failed")).to_be_visible()
+    for name in ("Replay", "Cancel", "Discard"):
+        ann.sees_no("button", name)
+    ann.open(f"/runs?project={project['id']}&status=dead")
+    expect(ann.page.get_by_role("link", name="order.created")).to_be_visible()
+    for name in ("Replay", "Cancel"):
+        ann.sees_no("button", name)
+
+
+def test_what_others_wrote_is_shown_as_text(person: Person_, admin: Client, scene: Scene) -> None:
+    project = scene.project(HOSTILE[:60])
+    run = scene.dead(project, message=HOSTILE)
+    evil = span(9, run_trace(run), 1, HOSTILE, 1, 1, status={"code": 2, "message": HOSTILE})
+    scene.spans(project, run, evil)
+    ann = person(admin)
+    expect(ann.region("Needs attention")).to_contain_text(HOSTILE)
+    ann.open(f"/runs?project={project['id']}")
+    expect(ann.region("Runs")).to_contain_text(HOSTILE)
+    ann.open(f"/projects/{project['id']}/runs/{run}")
+    expect(ann.region("Why it failed")).to_contain_text(HOSTILE)
+    ann.region("Trace").get_by_role("button", name="failed: <img").click()
+    ann.open(f"/projects/{project['id']}")
+    expect(ann.page.get_by_role("heading", level=1)).to_have_text(HOSTILE[:60])
+    expect(ann.page.locator("img[onerror], main script")).to_have_count(0)
