@@ -16,7 +16,7 @@ VALUES = st.text(string.ascii_letters + string.digits + "-_", min_size=1, max_si
 
 def sent(headers: list[str]) -> str:
     """What a browser sends back."""
-    kept = {}
+    kept: dict[str, str] = {}
     for header in headers:
         pair, *attributes = header.split("; ")
         name, _, value = pair.partition("=")

@@ -14,7 +14,8 @@ from yarl import URL
 from tieline_api.console.static_files import add_files
 from tieline_api.http.middleware import add_standard_headers, error_handling
 
-Start = Callable[[web.Application], Awaitable[TestClient]]
+Client = TestClient[web.Request, web.Application]
+Start = Callable[[web.Application], Awaitable[Client]]
 PAGE = "<!doctype html><title>Console</title>"
 SCRIPT = "console.log('" + "tieline " * 400 + "')"
 
@@ -32,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-async def started(start: Start, folder: Path) -> TestClient:
+async def started(start: Start, folder: Path) -> Client:
     app = web.Application(middlewares=[error_handling])
     app.on_response_prepare.append(add_standard_headers)
     add_files(app, folder)
