@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StrictBool, StringConstraints
 
 from tieline_api.schemas.base import Rest, TimeOut
 from tieline_core.engine.state_streams import MAX_EXPIRY_SECONDS, MAX_KEY_BYTES
@@ -16,7 +16,7 @@ class StoreOptions(Rest):
 
     expire_in: Annotated[int, Field(ge=1, le=MAX_EXPIRY_SECONDS * 1000)] | None = None
     """Milliseconds after which the value is deleted, rounded up to seconds; without it, it stays."""
-    if_not_exists: bool = False
+    if_not_exists: StrictBool = False
     """Whether a value that is there stays as it is."""
 
 
@@ -54,7 +54,7 @@ class StoreValue(Rest):
 class StoreDeleteOptions(Rest):
     """What is deleted."""
 
-    cascade: bool = False
+    cascade: StrictBool = False
     """Whether values whose keys begin with this key and a slash are deleted too."""
 
 
@@ -88,7 +88,7 @@ class StoreListOptions(Rest):
 
     limit: Annotated[int, Field(ge=1, le=100)] = 100
     """How many keys, 1 to 100."""
-    reverse: bool = False
+    reverse: StrictBool = False
     """Whether the last key comes first."""
 
 

@@ -22,6 +22,8 @@ from tests.harness.processes.nats_server import NatsServer
 from tests.integration.api.conftest import Client, Server, of_engine
 from tests.integration.api.engine_objects import make_streams
 from tests.integration.api.objects import make_template
+from tieline_api.handlers import store
+from tieline_core.identity.ids import static_activation_id
 
 pytestmark = pytest.mark.cluster
 
@@ -54,6 +56,8 @@ LIVES = {
 LINKED = [f"{verb}{kind}" for kind, verbs in LIVES.items() for verb in verbs.split()]
 LINKED += ["activateUser", "updateActivationVariables", "setVariablesSchema", "updateFiles"]
 
+STORE = [one.id for one in store.OPERATIONS]
+
 
 @pytest.fixture
 def admin(
@@ -79,6 +83,7 @@ def _run(
     checks: tuple[str, ...],
     config: list[str],
     only: Iterable[str] = (),
+    without: Iterable[str] = (),
     **environment: str,
 ) -> None:
     file = folder / "schemathesis.toml"
@@ -103,6 +108,7 @@ def _run(
             "--no-shrink",
             "--no-color",
             *(f"--include-operation-id={operation}" for operation in only),
+            *(f"--exclude-operation-id={operation}" for operation in without),
         ],
         capture_output=True,
         text=True,
@@ -142,6 +148,26 @@ def test_what_is_made_from_the_document_is_answered_as_the_document_says(
         phases="examples,coverage,fuzzing",
         checks=CHECKS,
         config=config,
+        without=STORE,
+        SCHEMATHESIS_HOOKS=str(HOOKS),
+    )
+
+
+def test_the_store_is_answered_as_the_document_says(
+    admin: Client, engine: NatsServer, tmp_path: Path
+) -> None:
+    project, _ = make_template(admin)
+    environment = project["environments"][0]["id"]
+    make_streams(engine, admin.organisation, environment)
+    known = _parameters(organisation_id=admin.organisation, activation_id=static_activation_id(environment))
+    _run(
+        admin,
+        tmp_path,
+        phases="examples,coverage,fuzzing",
+        # A key may be called "list" or "count", so their paths have the methods of keys too.
+        checks=tuple(one for one in CHECKS if one not in ("unsupported_method", "allow_header_conformance")),
+        config=["[parameters]", *known],
+        only=STORE,
         SCHEMATHESIS_HOOKS=str(HOOKS),
     )
 
