@@ -11,6 +11,7 @@ from tieline_api.body_limits import BodyKind
 from tieline_api.http.operation import ORGANISATION, Call, Operation, Reply
 from tieline_api.schemas import store as rest
 from tieline_api.store.documents import Document, DocumentKey, DocumentScope, check_key
+from tieline_api.store.etags import matches
 from tieline_api.store.state_scopes import state_scope
 from tieline_api.use_cases.store_keys import page_of, selected
 from tieline_core.identity.ids import format_time
@@ -29,23 +30,32 @@ async def get_value(call: Call[None, None]) -> Reply:
     found = await call.platform.documents.get(ref)
     if found is None:
         raise errors.not_found("value with this key", ref.key)
-    return Reply(body=_value(found))
+    return Reply(body=_value(found), etag=f'"{found.version}"')
 
 
 async def put_value(call: Call[None, rest.StoreWrite]) -> Reply:
     """Sets a value of the activation's state. With ``ifNotExists`` a value that is there stays as it is, and
     ``committed`` is false."""
-    ref, options = _document(call), call.body.options
+    ref, options, documents = _document(call), call.body.options, call.platform.documents
     expires = -(-options.expire_in // _MILLISECONDS) if options.expire_in is not None else None
+    value, expected = _fragment(call.body.value), None
+    if call.if_match is not None:
+        found = await documents.get(ref)
+        if found is None or not matches(call.if_match, found.version):
+            raise errors.precondition_failed()
+        if options.if_not_exists:
+            return Reply(body=rest.StoreCommitted(committed=False))
+        expected = found.version
+    anyway = expected is None and not options.if_not_exists
     try:
-        version = await call.platform.documents.put(
-            ref, _fragment(call.body.value), anyway=not options.if_not_exists, expected=None, expires=expires
-        )
+        version = await documents.put(ref, value, anyway=anyway, expected=expected, expires=expires)
     except errors.ApiError as error:
-        if error.code != "conflict" or not options.if_not_exists:
+        if error.code != "conflict" or anyway:
             raise
+        if not options.if_not_exists:
+            raise errors.precondition_failed() from None
         return Reply(body=rest.StoreCommitted(committed=False))
-    return Reply(body=rest.StoreCommitted(committed=True, versionstamp=version))
+    return Reply(body=rest.StoreCommitted(committed=True, versionstamp=version), etag=f'"{version}"')
 
 
 async def delete_value(call: Call[None, rest.StoreDelete]) -> Reply:
@@ -125,6 +135,7 @@ def _rows(suffix: str, store: str) -> tuple[Operation, ...]:
             handler=get_value,
             permissions=permission("get", "activations"),
             response=rest.StoreValue,
+            conditional=True,
             errors=(422,),
         ),
         Operation(
@@ -136,6 +147,7 @@ def _rows(suffix: str, store: str) -> tuple[Operation, ...]:
             permissions=permission("patch", "activations"),
             size=BodyKind.EVENT,
             response=rest.StoreCommitted,
+            conditional=True,
         ),
         Operation(
             id=f"deleteStoreValue{suffix}",

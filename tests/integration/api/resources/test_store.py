@@ -48,8 +48,8 @@ def ask(request: pytest.FixtureRequest, client: Client, store: str) -> Ask:
     """Asks for the store, by the path with the organisation and by the one without."""
     base = f"{request.param.format(organisation=client.organisation)}/{store}/kv"
 
-    def send(method: str, path: str, body: Any = None, *, by: Client = client) -> Answer:
-        return by.at(base + path, method=method, body=body)
+    def send(method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        return client.at(base + path, method=method, body=body, **headers)
 
     return send
 
@@ -78,6 +78,18 @@ def test_a_value_that_is_there_stays_if_it_is_to(ask: Ask) -> None:
     again = ask("PUT", "/once", {**body, "value": "2"})
     assert (again.status, again.json) == (200, {"committed": False})
     assert ask("GET", "/once").json["value"] == "1"
+
+
+def test_a_value_is_changed_only_if_it_is_the_one_that_was_read(ask: Ask) -> None:
+    first = ask("PUT", "/n", {"value": "1"}).headers["ETag"]
+    assert ask("GET", "/n").headers["ETag"] == first
+    second = ask("PUT", "/n", {"value": "2"}, If_Match=first)
+    assert second.status == 200
+    late = ask("PUT", "/n", {"value": "3"}, If_Match=first)
+    assert (late.status, late.json["code"]) == (412, "precondition_failed")
+    assert ask("PUT", "/absent", {"value": "3"}, If_Match="*").status == 412
+    assert ask("GET", "/n").json["value"] == "2"
+    assert ask("GET", "/n", If_None_Match=second.headers["ETag"]).status == 304
 
 
 def test_a_value_expires(ask: Ask) -> None:
