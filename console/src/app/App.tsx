@@ -18,6 +18,8 @@ const DeadLettersPage = lazy(() => import("../pages/DeadLettersPage"));
 const ConnectionsPage = lazy(() => import("../pages/ConnectionsPage"));
 const ConnectionPage = lazy(() => import("../pages/ConnectionPage"));
 const SystemsPage = lazy(() => import("../pages/SystemsPage"));
+const SchedulesPage = lazy(() => import("../pages/SchedulesPage"));
+const NotificationsPage = lazy(() => import("../pages/NotificationsPage"));
 const UsersPage = lazy(() => import("../pages/UsersPage"));
 const UserPage = lazy(() => import("../pages/UserPage"));
 const LogsPage = lazy(() => import("../pages/LogsPage"));
@@ -77,6 +79,8 @@ function Organisations({ me }: { me: Me }) {
             </Route>
             <Route path="/:o/logs" component={LogsPage} />
             <Route path="/:o/dead-letters" component={DeadLettersPage} />
+            <Route path="/:o/schedules" component={SchedulesPage} />
+            <Route path="/:o/notifications" component={NotificationsPage} />
             <Route path="/:o/connections" component={ConnectionsPage} />
             <Route path="/:o/connections/:connection">
               {({ connection }) => <ConnectionPage key={connection} connection={connection} />}

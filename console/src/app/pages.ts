@@ -14,7 +14,9 @@ export const PAGES: PageEntry[] = [
   { path: "projects", name: "Projects", icon: "projects", group: "Operate" },
   { path: "logs", name: "Logs", icon: "logs", group: "Operate" },
   { path: "dead-letters", name: "Dead letters", icon: "events", group: "Operate" },
+  { path: "schedules", name: "Schedules", icon: "schedules", group: "Operate" },
   { path: "connections", name: "Connections", icon: "connections", group: "Build" },
   { path: "systems", name: "Systems", icon: "systems", group: "Build" },
   { path: "users", name: "Users", icon: "users", group: "Organisation" },
+  { path: "notifications", name: "Notifications", icon: "notifications", group: "Organisation" },
 ];

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.integration.api.conftest import Client
 from tests.integration.api.console.person import Person
@@ -123,3 +124,69 @@ def test_logs_without_a_line_say_how_to_look_and_can_be_paused(
     ann.button("Pause").click()
     expect(ann.button("Go on")).to_be_visible()
     ann.finds_it_accessible()
+
+
+def test_a_notification_channel_is_made_and_deleted(person: Person_, admin: Client, viewer: Client) -> None:
+    ann = person(admin)
+    ann.open("/notifications")
+    ann.button("New channel…").click()
+    ann.page.get_by_label("Type").select_option("webhook")
+    ann.page.get_by_label("Name").fill("On call")
+    ann.page.get_by_label("URL").fill("https://hooks.acme.example/tieline")
+    ann.page.get_by_label("Signing secret").fill("whsec_too-short")
+    ann.button("Create").click()
+    expect(ann.page.get_by_role("alert")).to_contain_text("config.secret")
+    secret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+    ann.page.get_by_label("Signing secret").fill(secret)
+    ann.button("Create").click()
+    channel = ann.region("Channel On call")
+    expect(channel).to_contain_text("https://hooks.acme.example/tieline")
+    assert secret not in ann.page.content()
+    ann.finds_it_accessible()
+    bob = person(viewer)
+    bob.open("/notifications")
+    expect(bob.region("Channel On call")).to_be_visible()
+    bob.sees_no("button", "Delete")
+    bob.sees_no("button", "New channel")
+    channel.get_by_role("button", name="Delete").click()
+    ann.page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
+    expect(channel).to_have_count(0)
+    assert admin.ok("GET", "/notification_channels")["items"] == []
+
+
+def test_a_missed_schedule_is_shown_and_can_be_run_and_paused(
+    person: Person_, admin: Client, scene: Scene
+) -> None:
+    """Against answers that this test makes, because this API has no operation on schedules yet."""
+    project = scene.project("On time")
+    nightly = {
+        **{"id": new_id(), "name": "nightly", "schedule": "0 3 * * *", "timezone": "Europe/Berlin"},
+        **{"activations": "users", "paused": False, "missed": "2026-11-24T03:00:00Z"},
+    }
+    sent: list[tuple[str, Any]] = []
+
+    def serve(route: Route) -> None:
+        request = route.request
+        if request.method == "GET":
+            route.fulfill(json=[nightly])
+            return
+        sent.append((request.method, request.post_data_json))
+        if request.method == "PUT":
+            nightly["paused"] = request.post_data_json["paused"]
+        route.fulfill(status=204)
+
+    ann = person(admin)
+    ann.page.route("**/schedulers**", serve)
+    ann.page.route("**/schedulers/*", serve)
+    ann.open(f"/schedules?project={project['id']}")
+    schedule = ann.region("Schedule nightly")
+    expect(schedule).to_contain_text("missed")
+    expect(schedule).to_contain_text("0 3 * * *")
+    ann.finds_it_accessible()
+    schedule.get_by_role("button", name="Run now").click()
+    ann.page.get_by_label("For this user alone").fill("ann")
+    ann.button("Run").last.click()
+    expect(ann.page.get_by_role("status").filter(has_text="asked to run now")).to_be_visible()
+    schedule.get_by_role("button", name="Pause").click()
+    expect(schedule).to_contain_text("paused")
+    assert sent == [("POST", {"user": "ann"}), ("PUT", {"paused": True})]
