@@ -1,6 +1,6 @@
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useOrganisation } from "../app/organisation";
-import { answer, api, call, query, type Schemas } from "./client";
+import { ApiError, answer, api, call, query, type Schemas } from "./client";
 
 export type Project = Schemas["Project"];
 export type ProjectItem = Schemas["ProjectItem"];
@@ -121,5 +121,33 @@ export function useSummary(start: string, end: string, buckets: number) {
       call<Summary>("GET", `/api/v2/o/${encodeURIComponent(id)}/metricssummary${query({ start, end, buckets })}`),
     refetchInterval: 15_000,
     placeholderData: keepPreviousData,
+  });
+}
+
+/** Something that the checks of a deploy found in the files. */
+export interface Finding {
+  filename?: string;
+  line?: number;
+  severity: "error" | "warning" | "info";
+  message: string;
+}
+
+/** What a deploy of the project's current files would find. Who may not ask sees none. */
+export function useFindings(project: Project) {
+  const { id } = useOrganisation();
+  return useQuery({
+    queryKey: ["findings", id, project.id, project.currentFiles],
+    enabled: project.currentFiles.files.length > 0,
+    retry: false,
+    staleTime: 60_000,
+    queryFn: async () => {
+      try {
+        const path = `/api/v2/o/${encodeURIComponent(id)}/projects/${encodeURIComponent(project.id)}/validate`;
+        return (await call<{ findings: Finding[] }>("PUT", path, project.currentFiles)).findings;
+      } catch (error) {
+        if (error instanceof ApiError && (error.status === 403 || error.status === 404)) return [];
+        throw error;
+      }
+    },
   });
 }

@@ -2,13 +2,15 @@ import { json } from "@codemirror/lang-json";
 import { python } from "@codemirror/lang-python";
 import { HighlightStyle, syntaxHighlighting } from "@codemirror/language";
 import { EditorState } from "@codemirror/state";
-import { EditorView, lineNumbers } from "@codemirror/view";
+import { Decoration, EditorView, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { useEffect, useRef, useState } from "react";
+import type { Finding } from "../api/projects";
 import type { TextFile } from "../lib/diff";
+import { Badge } from "./basics";
 
 const COLOURS = HighlightStyle.define([
-  { tag: [tags.keyword, tags.operatorKeyword, tags.modifier], color: "var(--span-4)" },
+  { tag: [tags.keyword, tags.operatorKeyword, tags.modifier], color: "var(--keyword)" },
   { tag: [tags.string, tags.special(tags.string)], color: "var(--good)" },
   { tag: [tags.comment], color: "var(--text-3)", fontStyle: "italic" },
   { tag: [tags.number, tags.bool, tags.null], color: "var(--warn)" },
@@ -16,40 +18,76 @@ const COLOURS = HighlightStyle.define([
     tag: [tags.definition(tags.variableName), tags.function(tags.variableName), tags.propertyName],
     color: "var(--info)",
   },
-  { tag: [tags.meta], color: "var(--span-3)" },
+  { tag: [tags.meta], color: "var(--warn)" },
 ]);
 const LOOK = EditorView.theme({
   "&": { fontSize: "12px", backgroundColor: "transparent", color: "var(--text)" },
   ".cm-gutters": { backgroundColor: "transparent", color: "var(--text-3)", border: "none" },
+  ".cm-finding": { backgroundColor: "var(--bad-bg)" },
   ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.6" },
 });
 
 /** Files to read, not to change. */
-export default function CodeView({ files }: { files: TextFile[] }) {
+export default function CodeView({ files, findings }: { files: TextFile[]; findings: Finding[] }) {
   const [chosen, setChosen] = useState("main.py");
   const file = files.find((each) => each.filename === chosen) ?? files[0];
   return (
-    <div className="files">
-      <nav aria-label="Files">
-        {files.map((each) => (
-          <button
-            key={each.filename}
-            type="button"
-            className="cut"
-            title={each.filename}
-            aria-current={each === file}
-            onClick={() => setChosen(each.filename)}
-          >
-            {each.filename}
-          </button>
-        ))}
-      </nav>
-      {file && <Code key={file.filename} file={file} />}
-    </div>
+    <>
+      {findings.length > 0 && <Findings findings={findings} onChoose={setChosen} />}
+      <div className="files">
+        <nav aria-label="Files">
+          {files.map((each) => (
+            <button
+              key={each.filename}
+              type="button"
+              className="cut"
+              title={each.filename}
+              aria-current={each === file}
+              onClick={() => setChosen(each.filename)}
+            >
+              {each.filename}
+            </button>
+          ))}
+        </nav>
+        {file && <Code key={file.filename} file={file} findings={findings} />}
+      </div>
+    </>
   );
 }
 
-function Code({ file }: { file: TextFile }) {
+const TONES = { error: "bad", warning: "warn", info: "info" } as const;
+
+function Findings({ findings, onChoose }: { findings: Finding[]; onChoose: (file: string) => void }) {
+  return (
+    <ul aria-label="Findings">
+      {findings.map((each) => (
+        <li key={`${each.filename}:${each.line}:${each.message}`} className="problem">
+          <Badge tone={TONES[each.severity]}>{each.severity}</Badge>
+          {each.filename && (
+            <button type="button" className="button small quiet mono" onClick={() => onChoose(each.filename ?? "")}>
+              {each.filename}
+              {each.line ? `:${each.line}` : ""}
+            </button>
+          )}
+          <span className="grow">{each.message}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Colours the lines that have findings. */
+function marked(text: string, file: string, findings: Finding[]) {
+  const lines = findings.filter((each) => each.filename === file && each.line).map((each) => each.line as number);
+  const doc = EditorState.create({ doc: text }).doc;
+  const marks = [...new Set(lines)]
+    .filter((line) => line <= doc.lines)
+    .sort((one, other) => one - other)
+    .map((line) => Decoration.line({ class: "cm-finding" }).range(doc.line(line).from));
+  return EditorView.decorations.of(Decoration.set(marks));
+}
+
+function Code({ file, findings }: { file: TextFile; findings: Finding[] }) {
   const holder = useRef<HTMLDivElement>(null);
   useEffect(() => {
     if (!holder.current) return;
@@ -67,11 +105,12 @@ function Code({ file }: { file: TextFile }) {
           LOOK,
           EditorState.readOnly.of(true),
           EditorView.contentAttributes.of({ "aria-label": `The file ${file.filename}`, tabindex: "0" }),
+          marked(file.content, file.filename, findings),
           ...language,
         ],
       }),
     });
     return () => view.destroy();
-  }, [file]);
+  }, [file, findings]);
   return <div className="code" ref={holder} />;
 }

@@ -37,7 +37,9 @@ export function WebhookForm({ project }: { project: Project }) {
     try {
       const where = `/api/v2/o/${organisation.id}/projects/${project.id}/environments/call${query({ env_id: chosen.id })}`;
       const body = request.method === "GET" ? undefined : request.body;
-      setResult(await call<CallAnswer>("POST", where, { method: request.method, urlPath: request.urlPath, body }));
+      const headers = body === undefined || !isJson(body) ? {} : { "Content-Type": "application/json" };
+      const sent = { method: request.method, urlPath: request.urlPath, headers, body };
+      setResult(await call<CallAnswer>("POST", where, sent));
     } catch (reason) {
       setError(reason);
     } finally {
@@ -110,4 +112,13 @@ export function WebhookForm({ project }: { project: Project }) {
       </form>
     </Card>
   );
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }

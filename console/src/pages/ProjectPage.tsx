@@ -1,6 +1,14 @@
 import { lazy, Suspense, useState } from "react";
 import { Link } from "wouter";
-import { type Environment, type Project, useProject, useVersions, type Version } from "../api/projects";
+import {
+  type Environment,
+  type Finding,
+  type Project,
+  useFindings,
+  useProject,
+  useVersions,
+  type Version,
+} from "../api/projects";
 import { useOrganisation } from "../app/organisation";
 import { Badge, Card, Empty, Facts, Failure, Loading, PageHead, Time } from "../components/basics";
 import { DeployDialog, SuspendDialog } from "../components/DeployDialog";
@@ -70,13 +78,25 @@ export default function ProjectPage({ project }: { project: string }) {
           </Empty>
         ) : (
           <Suspense fallback={<Loading what="the code" />}>
-            <CodeView files={data.currentFiles.files} />
+            <CodeOf project={data} />
           </Suspense>
         )}
       </Card>
     </>
   );
 }
+
+function CodeOf({ project }: { project: Project }) {
+  const findings = useFindings(project);
+  return (
+    <>
+      <Failure error={findings.error} />
+      <CodeView files={project.currentFiles.files} findings={findings.data ?? NONE} />
+    </>
+  );
+}
+
+const NONE: Finding[] = [];
 
 type Doing = { type: "deploy"; from?: Environment } | { type: "suspend" };
 

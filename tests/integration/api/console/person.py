@@ -47,5 +47,6 @@ class Person:
     def finds_it_accessible(self) -> None:
         for scheme in ("light", "dark"):
             self.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-            assert serious_findings(self.page) == [], scheme
+            found = serious_findings(self.page)
+            assert not found, f"{scheme}: {found}"
         self.page.emulate_media(color_scheme="light")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Callable
 
@@ -14,19 +15,17 @@ from tests.integration.api.console.scene import Scene
 
 pytestmark = pytest.mark.cluster
 
+Person_ = Callable[[Client], Person]
 
-def test_an_organisation_without_projects_says_what_to_do_next(
-    person: Callable[[Client], Person], admin: Client
-) -> None:
+
+def test_an_organisation_without_projects_says_what_to_do_next(person: Person_, admin: Client) -> None:
     ann = person(admin)
     ann.sees("No project yet")
     ann.sees("tieline run examples/quickstart")
     ann.finds_it_accessible()
 
 
-def test_a_token_that_is_not_valid_is_refused_and_not_shown(
-    person: Callable[[Client], Person], admin: Client
-) -> None:
+def test_a_token_that_is_not_valid_is_refused_and_not_shown(person: Person_, admin: Client) -> None:
     ann = person(admin)
     ann.button("Sign out").click()
     ann.page.get_by_label("Token or API key").fill("no-such-token")
@@ -37,7 +36,7 @@ def test_a_token_that_is_not_valid_is_refused_and_not_shown(
 
 
 def test_the_overview_shows_what_is_broken_and_leads_there(
-    person: Callable[[Client], Person], admin: Client, scene: Scene
+    person: Person_, admin: Client, scene: Scene
 ) -> None:
     fine = scene.project("Fine")
     scene.environment_is(fine, status="running")
@@ -59,9 +58,7 @@ def test_the_overview_shows_what_is_broken_and_leads_there(
     expect(ann.page.get_by_role("link", name="order.created")).to_have_count(1)
 
 
-def test_what_changes_is_seen_without_a_reload(
-    person: Callable[[Client], Person], admin: Client, scene: Scene
-) -> None:
+def test_what_changes_is_seen_without_a_reload(person: Person_, admin: Client, scene: Scene) -> None:
     ann = person(admin)
     later = scene.project("Made while somebody looks")
     ann.sees("Made while somebody looks")
@@ -69,9 +66,7 @@ def test_what_changes_is_seen_without_a_reload(
     ann.sees("it broke while somebody looked")
 
 
-def test_the_palette_finds_a_project_by_the_keyboard(
-    person: Callable[[Client], Person], admin: Client, scene: Scene
-) -> None:
+def test_the_palette_finds_a_project_by_the_keyboard(person: Person_, admin: Client, scene: Scene) -> None:
     made = scene.project("Zebra stripes")
     ann = person(admin)
     ann.sees("Zebra stripes")
@@ -84,7 +79,7 @@ def test_the_palette_finds_a_project_by_the_keyboard(
     expect(ann.page.get_by_role("heading", level=1)).to_have_text("Zebra stripes")
 
 
-def test_the_theme_can_be_chosen_and_stays(person: Callable[[Client], Person], admin: Client) -> None:
+def test_the_theme_can_be_chosen_and_stays(person: Person_, admin: Client) -> None:
     ann = person(admin)
     background = "getComputedStyle(document.body).backgroundColor"
     light = ann.page.evaluate(background)
@@ -94,3 +89,17 @@ def test_the_theme_can_be_chosen_and_stays(person: Callable[[Client], Person], a
     ann.page.reload()
     expect(ann.page.get_by_role("heading", level=1)).to_be_visible()
     assert ann.page.evaluate(background) == dark
+
+
+def test_the_overview_needs_little_script(person: Person_, admin: Client) -> None:
+    ann = person(admin)
+    scripts: dict[str, bytes] = {}
+    ann.page.on(
+        "response",
+        lambda answer: scripts.update({answer.url: answer.body()}) if answer.url.endswith(".js") else None,
+    )
+    ann.page.reload()
+    expect(ann.page.get_by_role("heading", level=1)).to_have_text("Overview")
+    ann.page.wait_for_load_state()
+    assert scripts
+    assert sum(len(gzip.compress(script)) for script in scripts.values()) < 150_000

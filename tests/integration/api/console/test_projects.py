@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.integration.api.conftest import Client
 from tests.integration.api.console.person import Person
@@ -42,6 +43,43 @@ def test_the_code_is_shown_and_cannot_be_typed_into(person: Person_, admin: Clie
     code.click()
     ann.page.keyboard.type("broken")
     expect(code).not_to_contain_text("broken")
+
+
+def test_findings_stand_at_their_lines(person: Person_, admin: Client, scene: Scene) -> None:
+    """Against an answer that this test makes, because this API has no operation that checks files yet."""
+    project = scene.project("Findings", code=TWO)
+    finding = {"filename": "main.py", "line": 3, "severity": "error", "message": "no such template: shop"}
+    ann = person(admin)
+    ann.page.route("**/validate", lambda route: route.fulfill(json={"findings": [finding]}))
+    ann.open(f"/projects/{project['id']}")
+    found = ann.page.get_by_role("list", name="Findings")
+    expect(found).to_contain_text("main.py:3")
+    expect(found).to_contain_text("no such template: shop")
+    expect(ann.page.locator(".cm-finding")).to_have_text("integration = Integration()")
+    ann.finds_it_accessible()
+
+
+def test_a_webhook_is_called_and_its_answer_is_shown(person: Person_, admin: Client, scene: Scene) -> None:
+    """Against an answer that this test makes, because this API has no operation that calls webhooks yet."""
+    project = scene.project("Called")
+    scene.environment_is(project, status="running")
+    ann = person(admin)
+    sent: list[Any] = []
+
+    def serve(route: Route) -> None:
+        sent.append(route.request.post_data_json)
+        route.fulfill(json={"status": 422, "headers": {}, "body": "the order has no total"})
+
+    ann.page.route("**/environments/call?*", serve)
+    ann.open(f"/projects/{project['id']}")
+    webhooks = ann.region("Webhooks")
+    webhooks.get_by_label("Path").fill("/orders")
+    webhooks.get_by_label("Body").fill('{"order": 7}')
+    webhooks.get_by_role("button", name="Call").click()
+    expect(webhooks).to_contain_text("The webhook answered 422")
+    expect(webhooks).to_contain_text("the order has no total")
+    headers = {"Content-Type": "application/json"}
+    assert sent == [{"method": "POST", "urlPath": "/orders", "headers": headers, "body": '{"order": 7}'}]
 
 
 def test_a_deploy_shows_what_changes_and_makes_a_version(
