@@ -53,6 +53,7 @@ CASES = [
     Case("GET", ENVIRONMENT),
     Case("GET", f"{ENVIRONMENT}/users"),
     Case("GET", f"{ENVIRONMENT}/users/{{external_id}}", names=True),
+    Case("PUT", f"{ENVIRONMENT}/schedules", {"version": "v1", "schedules": []}),
     *_kept("/schedules/{key}"),
     *_kept("/state/{key}"),
     *_kept("/users/{external_id}/state/{key}", names=True),
