@@ -121,7 +121,7 @@ def owner(client: Client, kubectl: Kubectl, org: Organisation) -> Owner:
     }
     made = Owner(client, account_token(kubectl, org, project), project, ids)
     for case in CASES:
-        if case.method == "PUT":
+        if case.method == "PUT" and "{key}" in case.route:
             answer = made.ask(Case("PUT", case.route, {"value": MARK}), made.token)
             assert answer.status == 200, answer.raw
     return made
