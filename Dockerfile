@@ -47,6 +47,8 @@ COPY core/tieline_core core/tieline_core
 COPY core/tieline_protocol core/tieline_protocol
 COPY operator/tieline_operator operator/tieline_operator
 COPY api/tieline_api api/tieline_api
+# The API sends requests through connections with the code of pods.
+COPY runtime/tieline runtime/tieline
 # Installed where it ends up (the console scripts name that interpreter), then moved out as a layer of its own.
 RUN /opt/build/bin/pip wheel -q --no-index --no-deps --no-build-isolation -w dist . \
     && /opt/build/bin/pip --python /opt/tieline/bin/python install -q --no-compile --no-index --no-deps dist/*.whl \

@@ -24,6 +24,7 @@ from tieline_api.cache.cluster_cache import ClusterCache
 from tieline_api.cache.credential_directory import CredentialLookups
 from tieline_api.cache.secret_reader import SecretReader
 from tieline_api.cache.token_ages import TokenAges
+from tieline_api.connection_requests.client import ConnectionRequests
 from tieline_api.console.credentials import session_credentials
 from tieline_api.console.parts import Console
 from tieline_api.console.routes import add_console
@@ -105,6 +106,7 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
     engine = Engine(settings.engine_url, settings.engine_credentials_file, settings.engine_signer_file)
     signer = EnvironmentSigner.of_files(settings.engine_credentials_file, settings.engine_signer_file)
     environments = EnvironmentEngines(engine, signer)
+    limits = LimitStates(engine)
     traces = make_traces(settings, engine, world.serves)
     index = RunIndex(settings.runs_path, max_bytes=settings.runs_mebibytes * MIB)
     run_reader = RunReader(index)
@@ -130,7 +132,8 @@ def make_dependencies(kube: Kube, settings: Settings) -> Dependencies:
         environments=environments,
         documents=make_documents(kube, engine),
         waiting_limits=WaitingLimits(environments),
-        limits=LimitStates(engine),
+        limits=limits,
+        connection_requests=ConnectionRequests(settings.egress, limits),
         histories=histories,
         run_reader=run_reader,
         runs=RunHistory(engine, environments, index, histories, traces),
@@ -230,7 +233,7 @@ def make_apps(
     )
     dispatcher = Dispatcher(platform)
     for operation in table:
-        path = _routed(operation, table)
+        path = _with_any_end(operation) if operation.passes_on else _routed(operation, table)
         public.router.add_route(operation.method, path, _handler(dispatcher, operation))
     add_openapi(public, document(table, title=TITLE, version=version("tieline")))
     add_documentation(public, title=TITLE)
@@ -250,6 +253,11 @@ def make_apps(
         add_traces(app, platform)
     add_metrics(monitoring, platform, metrics)
     return Applications(public=public, internal=internal, monitoring=monitoring)
+
+
+def _with_any_end(operation: Operation) -> str:
+    """The path as the router takes it: its last part is any path, an empty one too."""
+    return f"{operation.path.removesuffix('}')}:(?s:.*)}}"
 
 
 def _routed(operation: Operation, table: Iterable[Operation]) -> str:
@@ -297,6 +305,7 @@ def _running(platform: Dependencies) -> Callable[[web.Application], AsyncIterato
         await platform.files_checker.close()
         await platform.outgoing.close()
         await platform.environment_calls.close()
+        await platform.connection_requests.close()
 
     return run
 

@@ -14,6 +14,7 @@ from tieline_api.auth.secret_access import SecretAccess
 from tieline_api.cache.cluster_cache import ClusterCache
 from tieline_api.cache.secret_reader import SecretReader
 from tieline_api.cache.token_ages import TokenAges
+from tieline_api.connection_requests.client import ConnectionRequests
 from tieline_api.engine.connection import Engine
 from tieline_api.engine.environments import EnvironmentEngines
 from tieline_api.engine.followers import Followers
@@ -83,6 +84,8 @@ class Dependencies:
     waiting_limits: WaitingLimits
     limits: LimitStates
     """Decides which pod may send requests through connections with limits."""
+    connection_requests: ConnectionRequests
+    """Sends requests through connections."""
     histories: Followers
     """Read the run histories from the engine into this replica's index."""
     run_reader: RunReader

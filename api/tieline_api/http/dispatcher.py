@@ -20,7 +20,7 @@ from tieline_api.auth.authentication import Caller
 from tieline_api.body_limits import MIB, BodyLimits
 from tieline_api.cache.organisations import NO_ORGANISATION, Organisation, nowhere
 from tieline_api.dependencies import Dependencies
-from tieline_api.http.operation import Call, Operation, Reply
+from tieline_api.http.operation import Call, Operation, PassedOn, Reply
 from tieline_api.http.request_body import (
     names_of,
     parameters_of,
@@ -82,9 +82,10 @@ class Dispatcher:
                 path=request.match_info,
                 query=query,
                 body=body,
-                raw=raw if operation.keeps_body else b"",
+                raw=raw if operation.keeps_body or operation.passes_on else b"",
                 if_match=request.headers.get("If-Match") if operation.conditional else None,
                 upload=upload.file if upload is not None else None,
+                passed_on=_passed_on(operation, request) if operation.passes_on else None,
             )
             del raw
             writes = revisions.recording()
@@ -182,13 +183,24 @@ def credentials_of(request: web.Request) -> Mapping[str, str]:
     return headers
 
 
+def _passed_on(operation: Operation, request: web.Request) -> PassedOn:
+    """The request as it was sent: what the router has decoded might mean another path elsewhere."""
+    before = operation.path.count("/")
+    url = request.rel_url
+    path = url.raw_path.split("/", before)[before]
+    query = f"?{url.raw_query_string}" if url.raw_query_string else ""
+    return PassedOn(method=request.method, path=path + query, headers=request.headers)
+
+
 async def _body(
     operation: Operation, request: web.Request, upload: Upload | None, sizes: BodyLimits
 ) -> tuple[bytes, BaseModel | None, list[str]]:
     """The body as it was sent, as a model, and warnings."""
+    limit = sizes.of(operation.size)
+    if operation.passes_on:
+        return await read_body(request, limit=limit, seconds=sizes.seconds), None, []
     if operation.body is None:
         return b"", None, []
-    limit = sizes.of(operation.size)
     if upload is not None:
         seconds = sizes.seconds * 2
         return b"", *await read_upload(request, operation.body, upload, limit=limit, seconds=seconds)
@@ -209,6 +221,8 @@ async def _body(
 async def _query(
     operation: Operation, request: web.Request, sizes: BodyLimits
 ) -> tuple[BaseModel | None, list[str]]:
+    if operation.passes_on:
+        return None, []
     body_fields = frozenset[str]() if operation.body is None else names_of(operation.body)
     if operation.strict:
         refuse_unknown_parameters(operation.query, request)
@@ -228,6 +242,8 @@ async def _query(
 
 
 def _response(operation: Operation, request: web.Request, reply: Reply, warnings: list[str]) -> web.Response:
+    if reply.response is not None:
+        return reply.response
     headers = dict(reply.headers)
     if reply.etag:
         headers["ETag"] = reply.etag

@@ -26,9 +26,9 @@ _ERRORS: Mapping[int, str] = {
     415: "Not JSON",
     422: "Well-formed, but invalid",
     429: "Too many requests",
-    502: "A system's token URL, or the environment, cannot be reached or does not answer",
+    502: "The system, its token URL, or the environment, cannot be reached or does not answer",
     503: "Kubernetes or the event engine cannot be reached",
-    504: "The environment does not answer in time",
+    504: "The environment, or the system, does not answer in time",
 }
 _IDS = {
     "organisation_id": "The organisation",
@@ -163,7 +163,9 @@ def _path_parameters(operation: Operation) -> list[Json]:
             "name": name,
             "in": "path",
             "required": True,
-            "description": _IDS.get(name, "The id"),
+            "description": "Any path"
+            if operation.passes_on and name not in _IDS
+            else _IDS.get(name, "The id"),
             "schema": {"type": "string", "pattern": ULID_PATTERN} if name in _IDS else {"type": "string"},
         }
         for name in parameters(operation)
@@ -219,6 +221,8 @@ def _responses(operation: Operation, references: References) -> Json:
             content["example"] = operation.response_example
         good["content"] = {"application/json": content}
     responses: Json = {str(operation.success): good}
+    if operation.passes_on:
+        responses["default"] = {"description": "What the system answers, with X-Tieline-Upstream-Status"}
     statuses = {*_ALWAYS, *operation.errors}
     if not operation.permissions:
         statuses -= {403, 404}

@@ -12,6 +12,9 @@ from tieline_api.auth.permissions import Permission
 from tieline_api.body_limits import BodyKind
 
 if TYPE_CHECKING:
+    from aiohttp import web
+    from multidict import CIMultiDictProxy
+
     from tieline_api.auth.authentication import Caller
     from tieline_api.cache.organisations import Organisation
     from tieline_api.dependencies import Dependencies
@@ -20,6 +23,16 @@ Q = TypeVar("Q")
 B = TypeVar("B")
 
 ORGANISATION = "/api/v2/o/{organisation_id}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassedOn:
+    """A request that an operation passes on, as it was sent."""
+
+    method: str
+    path: str
+    """What comes after the operation's own path, percent-encoded, with its query."""
+    headers: "CIMultiDictProxy[str]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +51,15 @@ class Call(Generic[Q, B]):
     """The value of If-Match; a write compares it with the object it changes."""
     upload: BinaryIO | None = None
     """The file of an operation with an upload; closed when the operation ends."""
+    passed_on: PassedOn | None = None
+    """The request of an operation that passes requests on."""
+
+    @property
+    def request(self) -> PassedOn:
+        """The request of an operation whose row says that it passes requests on."""
+        if self.passed_on is None:
+            raise LookupError("The operation passes no requests on: say so in its row")
+        return self.passed_on
 
     @property
     def file(self) -> BinaryIO:
@@ -64,6 +86,8 @@ class Reply:
     etag: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    response: "web.Response | None" = None
+    """The whole answer, where it comes from elsewhere."""
 
 
 Handler = Callable[[Call[Any, Any]], Awaitable[Reply]]
@@ -95,6 +119,9 @@ class Operation:
     """Whether the last part of the path may have slashes."""
     upload: bool = False
     """Whether the body is multipart: ``body`` in the part metadata, and a file."""
+    passes_on: bool = False
+    """Whether the request goes elsewhere as it is. The path's last part stands for any path, and the answer, whatever
+    its status, is the handler's."""
     success: int = 200
     response: type[BaseModel] | None = None
     empty: bool = False

@@ -82,7 +82,7 @@ def configuration(
         "settings": {"keepInputs": bool((project["spec"].get("settings") or {}).get("keepInputs"))},
         "schedules": schedule_controls(project, environment),
         "connections": {
-            name: _connection(world, connection, template)
+            name: connection_body(world, connection, template)
             for name, (template, connection) in sorted(static.items())
         },
         "changes": {
@@ -137,7 +137,7 @@ def user_activation(
         },
         "variables": _variables(project, activation, fits),
         "connections": {
-            template["spec"]["name"]: _connection(world, connection, template)
+            template["spec"]["name"]: connection_body(world, connection, template)
             for template, connection in links
         },
         "changes": configuration_sources.of_objects(objects),
@@ -191,7 +191,8 @@ def _links(
             yield template, connection
 
 
-def _connection(world: ClusterCache, connection: ObjectView, template: ObjectView) -> Json:
+def connection_body(world: ClusterCache, connection: ObjectView, template: ObjectView | None = None) -> Json:
+    """What a pod is told of a connection, with the values of its credentials."""
     spec = connection["spec"]
     system = world.referred(world.systems, connection, "systemRef")
     identifier = object_id(connection)
@@ -206,7 +207,7 @@ def _connection(world: ClusterCache, connection: ObjectView, template: ObjectVie
         "id": identifier,
         "name": spec["name"],
         "baseUrl": connection_base_url(spec, system_spec),
-        "templateId": object_id(template),
+        "templateId": object_id(template) if template else "",
         "system": {
             "id": object_id(system) if system else "",
             "name": system_spec.get("name", ""),

@@ -22,7 +22,7 @@ from tieline_core.credentials.validation.credential_findings import OAUTH2
 from tieline_core.identity.ids import credential_id, object_id
 from tieline_core.oauth import token_secret_codec
 from tieline_core.oauth.token_client import RefusedError, TokenError, Tokens, UnreachableError
-from tieline_core.objects import ObjectView
+from tieline_core.objects import Json, ObjectView
 
 logger = logging.getLogger(__name__)
 
@@ -44,21 +44,28 @@ async def answer(request: web.Request, platform: Dependencies) -> web.Response:
     """
     namespace, workload = await authenticated_workload(request, platform)
     connection, item = _credential(request, platform, namespace, workload)
-    rejected = await _rejected(request)
+    found = await access_token(platform, connection, item, rejected=await _rejected(request))
+    if found is None:
+        raise errors.not_found("access token of the credential", request.match_info["credential_id"])
+    return web.json_response(token_body(found), headers={"Cache-Control": "no-store"})
+
+
+async def access_token(
+    platform: Dependencies, connection: ObjectView, item: ObjectView, *, rejected: str
+) -> Tokens | None:
+    """Tokens of a credential that are not the rejected one, unless that is brand new. ApiError as in ``answer``."""
     kept = token_secret_of(platform.world, connection, item)
     # Some systems answer 401 for what no token can open: the provider is not to be asked for each such request.
     if kept is not None and rejected and platform.token_ages.is_young(kept):
         known = token_secret_codec.read(kept).tokens
         if known.access_token == rejected:
-            return _token_response(known)
+            return known
     try:
         found = await platform.token_manager.fresh(connection, item["id"], rejected=rejected)
     except TokenError as error:
-        logger.info("No other access token for a pod: %s", error, extra={"object": _name(connection)})
+        logger.info("No access token: %s", error, extra={"object": _name(connection)})
         raise _as_answer(error) from None
-    if found is None:
-        raise errors.not_found("access token of the credential", request.match_info["credential_id"])
-    return _token_response(found.tokens)
+    return found.tokens if found is not None else None
 
 
 def _credential(
@@ -87,15 +94,16 @@ async def _rejected(request: web.Request) -> str:
     return rejected
 
 
-def _token_response(tokens: Tokens) -> web.Response:
-    body = {
+def token_body(tokens: Tokens) -> Json:
+    """What whoever sends requests gets of tokens."""
+    body: Json = {
         "accessToken": tokens.access_token,
         "tokenType": tokens.token_type,
         "scopes": list(tokens.scopes),
     }
     if tokens.expires_at:
         body["expiresAt"] = token_secret_codec.written(tokens.expires_at)
-    return web.json_response(body, headers={"Cache-Control": "no-store"})
+    return body
 
 
 def _as_answer(error: TokenError) -> errors.ApiError:

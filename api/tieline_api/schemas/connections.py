@@ -1,8 +1,8 @@
 """Connections and credentials in REST."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, Field, StringConstraints
+from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints
 
 from tieline_api.schemas.auth_schemes import AuthSchemeConfig
 from tieline_api.schemas.base import MaybeId, NullableList, Page, PageQuery, Rest, TimeOut, UlidIn, UlidOut
@@ -12,6 +12,11 @@ from tieline_api.schemas.limits import Limits
 from tieline_api.schemas.names import DisplayName, ShortName
 from tieline_core.resources.connections import CredentialType
 from tieline_core.resources.fields import ItemId, Url
+
+
+def _in_upper_case(value: object) -> object:
+    return value.upper() if isinstance(value, str) else value
+
 
 BaseUrl = Annotated[str, StringConstraints(max_length=2048, pattern=r"^(https?://\S+)?$")]
 
@@ -135,3 +140,23 @@ class ConnectionsQuery(PageQuery):
     """Only those of this system."""
     end_user_id: Annotated[str, StringConstraints(max_length=256)] | None = None
     """Only those of this user."""
+
+
+class ConnectionTest(Rest):
+    """A request that tests a connection."""
+
+    method: Annotated[Literal["GET", "HEAD", "OPTIONS"], BeforeValidator(_in_upper_case)] = "GET"
+    """The method: one that changes nothing."""
+    path: Annotated[str, StringConstraints(max_length=8192)] = ""
+    """The path below the connection's base URL, such as /me; it may have a query."""
+
+
+class ConnectionTestResult(Rest):
+    """What came of a test."""
+
+    ok: bool
+    """Whether the system was reached and did not refuse the credentials."""
+    status: int | None = None
+    """The status that the system answered with; absent when it did not answer."""
+    message: str
+    """What that means, for people."""

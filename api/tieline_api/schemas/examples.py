@@ -435,6 +435,12 @@ EXAMPLES: Mapping[type[BaseModel], Any] = {
         "headers": {"content-type": "application/json; charset=utf-8"},
         "body": '{"hello": "world"}',
     },
+    connections.ConnectionTest: {"method": "GET", "path": "/me"},
+    connections.ConnectionTestResult: {
+        "ok": True,
+        "status": 200,
+        "message": "The system answered 200: it was reached, and did not refuse the credentials",
+    },
     environments.EnvironmentSync: {"sourceEnvName": "staging", "targetEnvName": "production"},
     project_logs.LogPage: LOGS,
     templates.TemplateCreate: TEMPLATE_CREATE,

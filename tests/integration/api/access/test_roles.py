@@ -37,6 +37,7 @@ MAY = {
         createNotificationChannel deleteNotificationChannel createNotification deleteNotification
         createNotificationOfProject deleteNotificationOfProject
         cloneProject patchFiles validateProject createVersion createEnvironment cloneEnvironment
+        testConnection proxyGet proxyHead proxyOptions proxyPost proxyPut proxyPatch proxyDelete
         syncEnvironments deleteEnvironment deleteEnvironmentByPost updateEnvironmentConfig callEnvironment
     """,
     "admin": """

@@ -36,6 +36,11 @@ ROWS = [
     ("GET", f"{O}/connections", 200, f"{PAGING} system_id end_user_id", "", ""),
     ("GET", f"{O}/connections/{{connection_id}}", 200, "", "", ""),
     ("DELETE", f"{O}/connections/{{connection_id}}", 204, "", "", ""),
+    ("POST", f"{O}/connections/{{connection_id}}/test", 200, "", "method path", ""),
+    *(
+        (method, f"{O}/connections/{{connection_id}}/proxy/{{path}}", 200, "", "", "")
+        for method in ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
+    ),
     ("POST", f"{O}/projects", 200, "", "name id", "name"),
     ("GET", f"{O}/projects", 200, "", "", ""),
     ("PUT", f"{O}/projects/{{project_id}}", 200, "", "name settings", ""),
@@ -217,4 +222,4 @@ def test_keys_are_bearer_values_for_the_two_rows_that_clients_call_so() -> None:
 def test_what_replaces_or_patches_one_thing_honours_if_match(operation: object) -> None:
     exempt = {"removeSystemFromEnvironmentByPut", "validateProject"}  # a removal, and a check
     if operation.method in ("PUT", "PATCH"):  # type: ignore[attr-defined]
-        assert operation.conditional or operation.id in exempt  # type: ignore[attr-defined]
+        assert operation.conditional or operation.passes_on or operation.id in exempt  # type: ignore[attr-defined]

@@ -1,0 +1,76 @@
+"""Requests through a connection: what pods would be told of it, and tokens that hold now."""
+
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from tieline_api import errors
+from tieline_api.connection_requests.client import SystemAnswer, SystemRequest
+from tieline_api.connection_requests.tokens import FreshToken
+from tieline_api.conversion.connections import scheme_item
+from tieline_api.conversion.times import expired
+from tieline_api.dependencies import Dependencies
+from tieline_api.http.operation import Call
+from tieline_api.internal.configuration import connection_body
+from tieline_api.internal.tokens import access_token, token_body
+from tieline_core.credentials.validation.credential_findings import OAUTH2
+from tieline_core.identity.ids import credential_id, object_id
+from tieline_core.objects import ObjectView
+
+logger = logging.getLogger(__name__)
+
+
+async def send_through(call: Call[Any, Any], connection: ObjectView, request: SystemRequest) -> SystemAnswer:
+    """The system's answer; the log tells who sent what. Raises ApiError as ConnectionRequests does."""
+    platform = call.platform
+    status = 0
+    try:
+        answer = await platform.connection_requests.send(
+            call.organisation.id,
+            connection_body(platform.world, connection),
+            request,
+            fresh=_fresh_tokens(platform, connection),
+        )
+        status = answer.status
+        return answer
+    except errors.ApiError as error:
+        status = error.status
+        raise
+    finally:
+        logger.info(
+            "A request through a connection",
+            extra={
+                "user": call.caller.username,
+                "organisation": call.organisation.id,
+                "object": f"{connection['metadata']['namespace']}/{connection['metadata']['name']}",
+                "method": request.method,
+                "path": request.path.partition("?")[0],
+                "status": status,
+            },
+        )
+
+
+def _fresh_tokens(platform: Dependencies, connection: ObjectView) -> FreshToken:
+    """Tokens of the connection's credentials, as pods ask for them; ApiError where none can be had at first."""
+    identifier, now = object_id(connection), datetime.now(UTC)
+    system = platform.world.referred(platform.world.systems, connection, "systemRef")
+    items = {
+        credential_id(identifier, item): item
+        for item in connection["spec"].get("credentials") or ()
+        if item["type"] in OAUTH2 and scheme_item(item, system) is not None and not expired(item, now)
+    }
+
+    async def fresh(credential: str, rejected: str) -> Mapping[str, Any] | None:
+        item = items.get(credential)
+        if item is None:
+            return None
+        try:
+            tokens = await access_token(platform, connection, item, rejected=rejected)
+        except errors.ApiError:
+            if rejected:
+                return None  # the answer tells that it was refused
+            raise
+        return token_body(tokens) if tokens is not None else None
+
+    return fresh
