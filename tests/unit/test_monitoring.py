@@ -279,6 +279,7 @@ def test_alerts_about_runs_and_environments_name_the_project_and_the_environment
         ("how long it waits", "tieline_operator_engine_oldest_seconds", "TielineEventsWait"),
         ("what was given up", "tieline_operator_engine_dead_letters", "TielineDeadLetters"),
         ("what is tried again", "tieline_events_retried_total", "TielineEventsRetried"),
+        ("what the limits of systems hold up", "tieline_limit_reached_total", "TielineLimitsReached"),
         ("what people are not told", "tieline_operator_notifications_total", "TielineNotificationsFail"),
     ],
 )

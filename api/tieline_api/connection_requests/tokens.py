@@ -31,7 +31,9 @@ class PlatformTokens:
         """The connection with other tokens than these; None where there are none."""
         return await self._with(connection, lambda credential: str(credential.data.get("accessToken") or ""))
 
-    async def _with(self, connection: Connection, rejected: Callable[[Credential], str]) -> Connection | None:
+    async def _with(
+        self, connection: Connection, rejected: Callable[[Credential], str | None]
+    ) -> Connection | None:
         found = [await self._other(credential, rejected(credential)) for credential in connection.credentials]
         if all(one is None for one in found):
             return None

@@ -4,11 +4,12 @@ from typing import Annotated
 
 import typer
 
+from tieline.cli.bodies import body_bytes, header_of, write_body
 from tieline.cli.exit_codes import CommandError
 from tieline.cli.options import ContextOption, LimitOption, OrganisationOption, OutputOption, client
-from tieline.cli.remote.client import Json
+from tieline.cli.remote.client import Json, api_error
 from tieline.cli.remote.lookup import find_in_pages
-from tieline.cli.terminal import Output, age, details, say, show, styled
+from tieline.cli.terminal import Output, age, details, note, say, show, styled
 
 connections = typer.Typer(no_args_is_help=True, help="List, test and connect connections.")
 systems = typer.Typer(no_args_is_help=True, help="List systems.")
@@ -85,7 +86,7 @@ def send_test_request(
     name: NameArgument,
     *,
     method: Annotated[str, typer.Option("--method", "-X", help="The method of the test request.")] = "GET",
-    path: Annotated[str, typer.Option("--path", help="The path of the test request.")] = "/",
+    path: Annotated[str, typer.Option("--path", help="The path of the test request.")] = "",
     context: ContextOption = None,
     organisation: OrganisationOption = None,
     output: OutputOption = Output.TABLE,
@@ -99,6 +100,53 @@ def send_test_request(
     details(output, answer, {"status": answer.get("status"), "message": answer.get("message")})
     if not answer["ok"]:
         raise CommandError(f"{found['name']} does not work")
+
+
+@connections.command("call")
+def send_request(
+    name: NameArgument,
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="The path below the base URL, with a query if you like.")
+    ] = "",
+    *,
+    method: Annotated[
+        str | None, typer.Option("--method", "-X", help="The method. Default: POST with data, GET without.")
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option("--data", "-d", metavar="TEXT", help="The body: text, @FILE or - (standard input)."),
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", "-H", metavar="NAME: VALUE", help="A header; may be repeated."),
+    ] = None,
+    include: Annotated[bool, typer.Option("--include", "-i", help="Show status and headers, too.")] = False,
+    context: ContextOption = None,
+    organisation: OrganisationOption = None,
+) -> None:
+    """Send a request through a connection, with its credentials. Exits with 1 if the answer is an error (400 and
+    above)."""
+    remote = client(context, organisation)
+    found = find_in_pages(remote, "connection", "connections", name)
+    headers = dict(header_of(item) for item in header or ())
+    if data is not None and not any(item.lower() == "content-type" for item in headers):
+        headers["Content-Type"] = "application/json"
+    answer = remote.once(
+        (method or ("GET" if data is None else "POST")).upper(),
+        f"connections/{found['id']}/proxy/{path.removeprefix('/')}",
+        body=None if data is None else body_bytes(data),
+        headers=headers,
+        read_seconds=90,
+    )
+    if "X-Tieline-Upstream-Status" not in answer.headers:
+        raise api_error(answer)
+    if include:
+        note(f"HTTP {answer.status}")
+        for item, value in answer.headers.items():
+            note(f"{item}: {value}")
+    write_body(answer.body)
+    if answer.status >= 400:
+        raise CommandError(f"The system answers {answer.status}")
 
 
 @systems.command("list")

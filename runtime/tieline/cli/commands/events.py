@@ -1,13 +1,12 @@
 """``tieline events publish`` and ``tieline call``."""
 
 import base64
-import sys
-from pathlib import Path
 from typing import Annotated
 from urllib.parse import parse_qs
 
 import typer
 
+from tieline.cli.bodies import body_bytes, header_of, write_body
 from tieline.cli.exit_codes import CommandError, UsageError
 from tieline.cli.options import (
     HERE,
@@ -18,12 +17,11 @@ from tieline.cli.options import (
     ProjectOption,
     client,
     json_value,
-    read_file,
     seconds_of,
 )
 from tieline.cli.remote.client import Json
 from tieline.cli.remote.lookup import environment_of, find_project, project_name
-from tieline.cli.terminal import Output, note, safe, say, write
+from tieline.cli.terminal import Output, note, say, write
 
 events = typer.Typer(no_args_is_help=True, help="Send events to an environment.")
 
@@ -90,7 +88,7 @@ def call(
     found = find_project(remote, project_name(HERE, project))
     chosen = environment_of(found, environment)
     name, _, query = path.partition("?")
-    headers = dict(_header(item) for item in header or ())
+    headers = dict(header_of(item) for item in header or ())
     body: Json = {
         "urlPath": name if name.startswith("/") else f"/{name}",
         "method": (method or ("GET" if data is None else "POST")).upper(),
@@ -113,32 +111,10 @@ def call(
         for item, value in dict(answer["headers"]).items():
             for one in value if isinstance(value, list) else [value]:
                 note(f"{item}: {one}")
-    _write_body(answer)
+    encoded = answer.get("bodyEncoding") == "base64"
+    write_body(base64.b64decode(answer["body"]) if encoded else str(answer["body"]).encode())
     if answer["status"] >= 400:
         raise CommandError(f"The webhook answers {answer['status']}; `tieline logs` may say why")
-
-
-def _write_body(answer: Json) -> None:
-    """Writes the body: as it is into a file or a pipe, and as text that cannot control it to a terminal."""
-    if answer.get("bodyEncoding") == "base64":
-        content = base64.b64decode(answer["body"])
-        if sys.stdout.isatty():
-            note(f"The body is {len(content)} bytes that are no text; redirect them to a file")
-        else:
-            sys.stdout.buffer.write(content)
-        return
-    text = str(answer["body"])
-    if sys.stdout.isatty():
-        text = safe(text)
-        text += "" if text.endswith("\n") or not text else "\n"
-    sys.stdout.write(text)
-
-
-def _header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon or not name.strip():
-        raise UsageError(f"{text!r} is no header: write NAME: VALUE")
-    return name.strip(), value.strip()
 
 
 def _query(text: str) -> dict[str, list[str]]:
@@ -146,13 +122,7 @@ def _query(text: str) -> dict[str, list[str]]:
 
 
 def _text(data: str) -> str:
-    if data == "-":
-        content = sys.stdin.buffer.read()
-    elif data.startswith("@"):
-        content = read_file(Path(data[1:]))
-    else:
-        return data
     try:
-        return content.decode()
+        return body_bytes(data).decode()
     except UnicodeDecodeError:
         raise UsageError("The body is not UTF-8; send it to the webhook's address itself") from None

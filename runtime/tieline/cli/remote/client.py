@@ -103,6 +103,19 @@ class Client:
             )
         return document
 
+    def once(
+        self, method: str, path: str, *, body: bytes | None, headers: Mapping[str, str], read_seconds: float
+    ) -> Answer:
+        """The answer as it is, to a request that is not repeated. ``path`` may have a query."""
+        return send(
+            method,
+            self.url(path, {}),
+            headers={"User-Agent": "tieline-cli", **headers, **self._auth()},
+            body=body,
+            ca_file=self.context.ca_file,
+            read_seconds=read_seconds,
+        )
+
     def url(self, path: str, query: Mapping[str, Any]) -> str:
         """The address of an operation."""
         if not path.startswith("/"):
@@ -149,6 +162,15 @@ class Client:
         if self._headers is None:
             self._headers = auth_headers(self.context)
         return self._headers
+
+
+def api_error(answer: Answer) -> ApiError:
+    """The error of an answer that is not what was asked for."""
+    try:
+        document = answer.json()
+    except ValueError:
+        document = None
+    return ApiError(answer.status, document if isinstance(document, dict) else {})
 
 
 def segment(text: str) -> str:

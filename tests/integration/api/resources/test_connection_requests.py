@@ -7,6 +7,7 @@ import json
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,6 +21,7 @@ from tests.integration.api.conftest import Answer, Client
 from tests.integration.api.oauth_provider import Provider
 from tests.integration.api.objects import connect, make_template
 from tests.integration.api.pods import Pod
+from tests.integration.api.test_command_line import Command
 
 pytestmark = pytest.mark.cluster
 
@@ -491,3 +493,23 @@ def test_a_connection_with_limits_is_kept_within_them(first: Client, shop: Shop)
     made = connect(first, template, KEY, baseUrl=shop.url, limits=limits)
     assert through(first, made, "orders").status == 200
     assert through(first, made, "orders").status == 200
+
+
+# --- the command --------------------------------------------------------------------------------------
+
+
+def test_the_command_tests_a_connection_and_calls_through_it(
+    first: Client, plain: dict[str, Any], shop: Shop, tmp_path: Path
+) -> None:
+    tieline = Command(first, tmp_path)
+    assert "did not refuse the credentials" in tieline("connections", "test", plain["id"])
+    assert shop.last["target"] == "/"
+    refused = tieline("connections", "test", plain["id"], "--path", "/status/403", code=1)
+    assert "does not work" in refused
+    assert tieline("connections", "call", plain["id"], "/json?a=1") == '{"orders": [1]}'
+    assert shop.last["target"] == "/json?a=1"
+    tieline("connections", "call", plain["id"], "orders", "-d", '{"b":1}', "-H", "X-Own: 2")
+    sent = shop.last
+    assert (sent["method"], sent["body"], sent["headers"]["x-own"]) == ("POST", b'{"b":1}', "2")
+    assert "The system answers 404" in tieline("connections", "call", plain["id"], "status/404", code=1)
+    assert "must be a path" in tieline("connections", "call", plain["id"], "//elsewhere.example", code=1)

@@ -71,7 +71,9 @@ def test_times_are_rfc_3339_to_the_microsecond() -> None:
 
 
 def test_the_router_takes_no_word_of_another_path_for_an_id() -> None:
-    routed = {operation.path: _routed(operation.path, OPERATIONS) for operation in OPERATIONS}
+    routed = {
+        operation.path: _routed(operation, OPERATIONS) for operation in OPERATIONS if not operation.tail
+    }
     changed = {path for path, found in routed.items() if found != path}
     project = "/api/v2/o/{organisation_id}/projects/{project_id}"
     assert changed == {project, f"{project}/runs/{{run_id}}", f"{project}/environments/{{environment_id}}"}
