@@ -270,15 +270,13 @@ class LimitState:
             if other is not pod and other.lease_until > self.time
         )
         share = self._fair_share(most, pod)
-        granted = max(question.in_use, min(pod.wanted, share, most - others))
-        if (
-            bool(granted) != bool(had)
-            or not (had or waited)
-            or (granted <= share and self._turn_is_over(pod))
-        ):
+        granted = max(0, min(pod.wanted, share, most - others))
+        # What is under way counts until it has ended; a pod that has more than its share begins with nothing new.
+        counted = max(question.in_use, granted)
+        if bool(counted) != bool(had) or not (had or waited) or (granted and self._turn_is_over(pod)):
             pod.turn = self.time
-        pod.permits = granted
-        pod.lease_until = self.time + LEASE_SECONDS if granted else 0.0
+        pod.permits = counted
+        pod.lease_until = self.time + LEASE_SECONDS if counted else 0.0
         return granted
 
     def _turn_is_over(self, pod: PodShare) -> bool:

@@ -165,8 +165,10 @@ def test_permits_are_shared_equally() -> None:
     limits, state = RequestLimits(concurrent=4), LimitState()
     assert ask(state, limits, "first", 0, waiting=9).permits == 4
     assert ask(state, limits, "second", 0.1, waiting=9).permits == 0
-    assert ask(state, limits, "first", 0.2, in_use=2, waiting=9).permits == 2
-    assert ask(state, limits, "second", 0.3, waiting=9).permits == 2
+    assert ask(state, limits, "first", 0.2, in_use=4, waiting=9).permits == 2, "it begins with nothing new"
+    assert ask(state, limits, "second", 0.3, waiting=9).permits == 0, "all four are under way"
+    assert ask(state, limits, "first", 0.4, in_use=2, waiting=9).permits == 2
+    assert ask(state, limits, "second", 0.5, waiting=9).permits == 2
 
 
 def test_a_pause_is_for_all_pods_and_ends() -> None:

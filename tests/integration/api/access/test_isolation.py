@@ -39,7 +39,8 @@ def _some_path(operation: Operation, organisation: str) -> str:
 def test_without_a_token_every_operation_is_401(client: Client, operation: Operation) -> None:
     nobody = Client(client.url, None, client.organisation)
     answer = nobody.at(_some_path(operation, client.organisation), method=operation.method, body={})
-    assert (answer.status, answer.json["code"]) == (401, "unauthenticated")
+    assert answer.status == 401
+    assert operation.method == "HEAD" or answer.json["code"] == "unauthenticated"
     assert answer.headers["WWW-Authenticate"].startswith("Bearer")
 
 
@@ -98,8 +99,13 @@ def test_of_two_namespaces_with_one_id_the_older_is_the_organisation(
 )
 def test_a_viewer_changes_nothing(viewer: Client, operation: Operation) -> None:
     answer = viewer.at(_some_path(operation, viewer.organisation), method=operation.method, body={})
-    assert (answer.status, answer.json["code"]) == (403, "forbidden")
-    assert "needs the permission to" in answer.json["message"]
+    if operation.id.startswith(("listStoreKeys", "countStoreKeys")):  # they read by POST
+        assert answer.status == 404
+        return
+    assert answer.status == 403
+    if operation.method != "HEAD":
+        assert answer.json["code"] == "forbidden"
+        assert "needs the permission to" in answer.json["message"]
 
 
 def test_a_viewer_reads(viewer: Client, client: Client) -> None:
