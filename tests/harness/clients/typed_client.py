@@ -7,7 +7,7 @@ as ULIDs, times as RFC 3339 in UTC, required fields are there, enumerations are 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
 from pydantic.alias_generators import to_camel
 
 Json = dict[str, Any]
@@ -646,7 +646,67 @@ class MetricsSummary(Strict):
     series: list[MetricsBucket] | None = None
 
 
+class Scheduler(Strict):
+    id: Ulid
+    name: str
+    schedule: str
+    url: str
+    environment_id: Annotated[Ulid, Field(alias="environment_id")]
+    timezone: str
+    activations: str
+    paused: bool
+    next_run: Time | None = None
+    last_run: Time | None = None
+    last_run_id: Ulid | None = None
+    last_run_status: str | None = None
+    missed: Time | None = None
+
+
+class ConnectionTestResult(Strict):
+    ok: bool
+    status: int | None = None
+    message: str
+
+
+class StoreCommitted(Strict):
+    committed: bool
+    versionstamp: str | None = None
+
+
+class StoreValue(Strict):
+    value: str
+    versionstamp: str
+    created_at: Time | None = None
+    expires_at: Time | None = None
+
+
+class StoreKey(Strict):
+    key: list[str]
+
+
+class StorePagination(Strict):
+    next_cursor: str | None = None
+    prev_cursor: str | None = None
+
+
+class StorePage(Strict):
+    data: list[StoreKey]
+    pagination: StorePagination
+
+
+class StoreCount(Strict):
+    count: int
+
+
 ANSWERS: Mapping[str, Any] = {
+    "listSchedulers": list[Scheduler],
+    "getScheduler": Scheduler,
+    "updateScheduler": Scheduler,
+    "testConnection": ConnectionTestResult,
+    **{f"setStoreValue{end}": StoreCommitted for end in ("", "InOrganisation")},
+    **{f"getStoreValue{end}": StoreValue for end in ("", "InOrganisation")},
+    **{f"listStoreKeys{end}": StorePage for end in ("", "InOrganisation")},
+    **{f"countStoreKeys{end}": StoreCount for end in ("", "InOrganisation")},
     "getMe": Me,
     "getMetricsSummary": MetricsSummary,
     "getProjectsMetricsSummary": MetricsSummary,

@@ -121,6 +121,8 @@ def make_everything(client: Client, engine: NatsServer) -> Everything:
             "activation_id": activation["id"],
             "name": "region",
             "trace_id": new_id(),
+            "scheduler_id": new_id(),
+            "path": "orders",
             "run_id": run.id,
             "channel_id": channel["id"],
             "notification_id": notification["id"],

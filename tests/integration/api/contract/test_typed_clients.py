@@ -26,7 +26,11 @@ ZERO = "0" * 26
 # Logs and traces are about what ran, and have tests of their own.
 UNREAD = {"getProjectLogs", "listProjectTraces", "getTrace"}
 READS = [one for one in OPERATIONS if one.method == "GET" and one.id not in UNREAD]
-BROUGHT = [one for one in READS if not {"connector_id", "run_id"} & set(parameters(one))]
+BROUGHT = [
+    one
+    for one in READS
+    if not {"connector_id", "run_id", "scheduler_id", "key", "path"} & set(parameters(one))
+]
 TOKEN_URL = "https://login.example/token"
 
 

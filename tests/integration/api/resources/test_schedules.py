@@ -23,7 +23,6 @@ from tests.integration.api.internal.test_documents import _send as as_pod
 from tests.integration.api.objects import MAIN, activate, make_template, stored
 from tests.integration.api.pods import account_token
 from tieline_core.identity.ids import new_id
-from tieline_core.identity.names import workload_name
 
 pytestmark = pytest.mark.cluster
 
@@ -384,10 +383,6 @@ def test_a_schedule_of_no_time_is_listed_and_what_pods_wrote_down_is_not_trusted
     assert [one.get("nextRun") for one in shown.values()][:2] == [None, None]
     assert shown["c"]["nextRun"]
     assert "lastRun" not in shown["c"]
-    name = f"{workload_name(environment.project['id'].lower(), 'production')}-registered-schedules"
-    found = environment.kubectl("get", "configmap", name, "-o", "json", namespace=environment.org.namespace)
-    (owner,) = json.loads(found.stdout)["metadata"]["ownerReferences"]
-    assert owner["kind"] == "ServiceAccount"
 
 
 def _with(found: dict[str, Any], name: str) -> dict[str, Any] | None:
