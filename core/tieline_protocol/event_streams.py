@@ -203,7 +203,7 @@ class EventStreams:
             self.history,
             *(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{PODS}" for stream in consumers),
             *(f"$JS.ACK.{stream}.{PODS}.>" for stream in consumers),
-            *(f"$JS.API.STREAM.INFO.{stream}" for stream in consumers),
+            *(f"$JS.API.STREAM.INFO.{stream}" for stream in own),
             *(f"$JS.API.DIRECT.GET.{stream}" for stream in own),
             *(f"$JS.API.DIRECT.GET.{stream}.>" for stream in own),
             f"$JS.API.STREAM.MSG.DELETE.{self.queue}",

@@ -26,6 +26,7 @@ _PREVIOUS = "cdc4ee1f480e8bd4daeb38cb32554f7d72b5eb8b"
 _KEPT = ("core", "operator", "api", "runtime", "crds", "deploy/base", "deploy/overlays", "deploy/helm")
 # Images are made of the old code on today's dependencies, which the machine has.
 _COMPILED = shutil.ignore_patterns("__pycache__", "*.egg-info")
+_BUILT = shutil.ignore_patterns("node_modules", "dist", "openapi.json", "schema.d.ts")
 _TODAYS = ("Dockerfile", "pyproject.toml", "README.md", "LICENSE")
 # Packages that have another name in the previous release, or that it does not have yet.
 _RENAMED = {"tieline_protocol": "tieline_rules"}
@@ -79,6 +80,7 @@ def previous_release(provider: ClusterProvider, folder: Path) -> Release:
     for name in _TODAYS:
         (folder / name).write_text(_for_packages_of(folder, (ROOT / name).read_text()))
     shutil.copytree(ROOT / "requirements", folder / "requirements", dirs_exist_ok=True)
+    shutil.copytree(ROOT / "console", folder / "console", dirs_exist_ok=True, ignore=_BUILT)
     return _built(provider, folder)
 
 

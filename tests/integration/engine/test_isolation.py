@@ -196,7 +196,6 @@ FORBIDDEN = [
     f"$JS.API.STREAM.PURGE.{history_stream(ORGANISATION)}",
     "$JS.API.STREAM.CREATE.mine",
     f"$JS.API.STREAM.INFO.{OTHER.queue}",
-    f"$JS.API.STREAM.INFO.{OWN.runs}",
     f"{OWN.api_inbox}.answer",
     "$JS.API.STREAM.NAMES",
     "$JS.API.STREAM.LIST",

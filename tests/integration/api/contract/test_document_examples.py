@@ -24,7 +24,7 @@ Json = dict[str, Any]
 WITH_BODY = [one.id for one in OPERATIONS if one.body is not None]
 # They ask a provider of OAuth 1.0 for temporary credentials, or upload a file: sent below in their own way. A call of a
 # webhook needs pods: tests/e2e/test_kubectl_and_rest_agree.py sends that one.
-OTHERWISE = {"initialiseOAuth1", "importConnector", "callEnvironment"}
+OTHERWISE = {"initialiseOAuth1", "importConnector", "callEnvironment", "runScheduler", "updateScheduler"}
 
 
 @pytest.fixture(scope="module")

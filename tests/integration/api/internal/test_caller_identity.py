@@ -10,8 +10,10 @@ from urllib.parse import quote
 import pytest
 
 from tests.harness.cluster.kubectl import Kubectl, Organisation
+from tests.harness.processes.nats_server import NatsServer
 from tests.harness.session.waiting import eventually
 from tests.integration.api.conftest import Answer, Client, Server
+from tests.integration.api.engine_objects import make_state_streams
 from tests.integration.api.oauth_provider import Provider
 from tests.integration.api.objects import activate, make_project, make_system, make_template
 from tests.integration.api.pods import account_token
@@ -100,7 +102,8 @@ class Owner:
 
 
 @pytest.fixture(scope="module")
-def owner(client: Client, kubectl: Kubectl, org: Organisation) -> Owner:
+def owner(client: Client, kubectl: Kubectl, org: Organisation, engine: NatsServer) -> Owner:
+    make_state_streams(engine, org.id)
     with Provider() as login:
         scheme = login.scheme(pkce=False)
     project, shop = make_template(client, system=make_system(client, [scheme])["id"], name=MARK)
@@ -143,8 +146,10 @@ def strangers(
     org: Organisation,
     other_org: Organisation,
     neighbour: Client,
+    engine: NatsServer,
 ) -> dict[str, str | None]:
     """Tokens of those who are pods of something else, and of those who are no pods."""
+    make_state_streams(engine, other_org.id)
     more = {"spec": {"environments": [{"name": "production"}, {"name": "staging"}]}}
     name = owner.project["id"].lower()
     kubectl("patch", "project", name, "--type=merge", "-p", json.dumps(more), namespace=org.namespace)
