@@ -119,7 +119,7 @@ def checked_path(path: str) -> str:
     """The path below a connection's base URL. ApiError 422 for one that could lead elsewhere."""
     before = re.split(r"[?#]", path, maxsplit=1)[0]
     plain = unquote(before)
-    if path.startswith("//") or _ABSOLUTE.match(path):
+    if path.startswith("//") or _ABSOLUTE.match(path.removeprefix("/")):
         raise errors.invalid(
             "path", "must be a path below the connection's base URL, such as /orders, without a server"
         )

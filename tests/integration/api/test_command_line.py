@@ -178,10 +178,18 @@ def test_a_connection_is_made_and_connected_by_signing_in_at_the_system(
     tieline("templates", "add", "crm", "--system", system["id"], *project)
     connect = ("connections", "connect", f"Of {system['id']}", "--template", "crm", "--no-browser", *project)
     assert tieline.signing_in(login, *connect) == (0, f"Connected Of {system['id']}\n")
-    (made,) = [item for item in tieline.json("connections", "list") if item["name"] == f"Of {system['id']}"]
+    (made,) = [
+        item
+        for item in tieline.json("connections", "list", "--limit", "10000")
+        if item["name"] == f"Of {system['id']}"
+    ]
     assert made["credentials"][0]["credential"]["type"] == "oauth2-token"
     assert tieline.signing_in(login, *connect)[0] == 0, "again: the connection is there now"
-    (again,) = [item for item in tieline.json("connections", "list") if item["name"] == f"Of {system['id']}"]
+    (again,) = [
+        item
+        for item in tieline.json("connections", "list", "--limit", "10000")
+        if item["name"] == f"Of {system['id']}"
+    ]
     assert again["id"] == made["id"]
     assert len(login.requests) == 2
 
