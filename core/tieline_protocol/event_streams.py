@@ -13,7 +13,8 @@ request names, and checks no permission for it, so permissions alone do not keep
   it. Of a key it is ``~key-<hash of the key>`` that waits, in the place of a run;
 - ``run_<env>`` holds what runs must not forget: subject ``run.<env>.<run>.step.<name>.<occurrence>`` for a result of a
   step, ``run.<env>.<run>.state`` for the attempts of an event, ``run.<env>.<run>.ended`` for an hour after a run
-  that had any of these, and ``run.<env>.~delivery.<hash>`` for a sender's id of a request that was accepted;
+  that had any of these, ``run.<env>.<run>.cancelled`` for an hour after somebody cancelled one that waits, and
+  ``run.<env>.~delivery.<hash>`` for a sender's id of a request that was accepted;
 - ``dead_<env>`` holds dead letters: subject ``dead.<env>.<run>``.
 
 An environment has these once somebody who needs them is connected to its account (``EventStreams.is_needed_by``): a pod
@@ -39,6 +40,8 @@ MAX_BYTES = "tieline.dev/max-bytes"
 MAX_EVENT_BYTES = 4 * 1024 * 1024
 """Of a payload. The run history keeps it in base64 in one message."""
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
+TTL = "Nats-TTL"
+"""The header with how long JetStream keeps a message."""
 API_CLIENT = "tieline-api"
 """The name of the API's clients."""
 
@@ -172,6 +175,10 @@ class EventStreams:
     def ended(self, run: str) -> str:
         """The subject that says for a while that a run has ended, so that a pod that was paused does not repeat it."""
         return f"run.{self._own}.{run}.ended"
+
+    def cancelled(self, run: str) -> str:
+        """The subject that says for a while that somebody cancels a run, so that no pod lets it wait any more."""
+        return f"run.{self._own}.{run}.cancelled"
 
     def delivery(self, key_hash: str) -> str:
         """The subject that says for a while that a sender's request was accepted."""

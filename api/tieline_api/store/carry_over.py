@@ -16,7 +16,7 @@ import orjson
 from tieline_api import errors
 from tieline_api.store.config_map_documents import has_state, parsed
 from tieline_api.store.documents import DocumentScope
-from tieline_api.store.engine_documents import TTL, VERSION, EngineDocuments
+from tieline_api.store.engine_documents import VERSION, EngineDocuments
 from tieline_api.store.field_managers import MANAGER
 from tieline_common.backoff import jitter
 from tieline_common.single_flight import SingleFlight
@@ -25,6 +25,7 @@ from tieline_core.kubernetes import Conflict, Kube, KubeError, NotFound
 from tieline_core.kubernetes.reading import find
 from tieline_core.kubernetes.resources import CONFIG_MAPS
 from tieline_core.objects import Object
+from tieline_protocol.event_streams import TTL
 
 logger = logging.getLogger("tieline.state")
 

@@ -22,9 +22,9 @@ from tieline_api.store.documents import Document, DocumentKey, DocumentScope, ch
 from tieline_core.engine.publisher import is_full
 from tieline_core.engine.state_streams import StatePlace
 from tieline_core.identity.ids import new_id
+from tieline_protocol.event_streams import TTL
 
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
-TTL = "Nats-TTL"
 VERSION = "Tieline-Version"
 """The version of a value that an earlier release wrote, where that is not the message's number."""
 _WRONG_LAST = 10071

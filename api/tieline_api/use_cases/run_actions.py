@@ -17,7 +17,7 @@ from tieline_api.runs.model import Run, RunFilter
 from tieline_api.runs.records import MAX_STEPS
 from tieline_core.engine.publisher import Published, is_run_task, publish_event, publish_token
 from tieline_core.identity.ids import new_id
-from tieline_protocol.event_streams import MAX_EVENT_BYTES, EventStreams, hashed
+from tieline_protocol.event_streams import MAX_EVENT_BYTES, TTL, EventStreams, subject_parts
 from tieline_protocol.events import EventMetadata, InvalidEventError
 from tieline_protocol.run_records import ENDED, RunFacts, RunRecord, RunStatus
 
@@ -28,6 +28,8 @@ MOST = 10_000
 _AT_ONCE = 8
 """Each may have an input of 8 MiB in memory."""
 _NANOSECONDS = 1_000_000_000
+_CANCELLED_TTL = "1h"
+_CANCELLED_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -196,7 +198,8 @@ def _no_input(run: Run) -> str:
 async def cancel(platform: Dependencies, organisation: str, run: Run) -> None:
     """Cancels a run. Raises ApiError, 409 for one that has ended.
 
-    What is queued or waits is removed; a pod that runs it is told, and reports what becomes of it.
+    What is queued or waits is removed; a pod that runs it is told, and reports what becomes of it. One that is about to
+    have it wait finds what was said before that.
     """
     if run.status in ENDED:
         raise errors.conflict(f"The run has ended: it is {run.status}")
@@ -205,6 +208,7 @@ async def cancel(platform: Dependencies, organisation: str, run: Run) -> None:
     removed = False
     given: RunInput | None = None
     if run.status != "running":
+        await _say_cancelled(environment, streams, run)
         messages = await _remove_queued(platform, streams, run)
         removed = bool(messages)
         for subject in (streams.waiting(run.id), streams.due(run.id)):
@@ -313,13 +317,29 @@ async def _each(runs: Sequence[Run], act: Callable[[Run], Awaitable[object]]) ->
     return done
 
 
+async def _say_cancelled(engine: EngineRequests, streams: EventStreams, run: Run) -> None:
+    """For a pod that stores the run's next attempt at this moment, after it would have been removed."""
+    subject = streams.cancelled(run.id)
+    try:
+        await engine.ask(
+            lambda jetstream: jetstream.publish(
+                subject, timeout=_CANCELLED_SECONDS, stream=streams.runs, headers={TTL: _CANCELLED_TTL}
+            )
+        )
+    except ApiError as error:
+        # A full stream, or an account of an earlier release: what is stored is removed nevertheless.
+        logger.warning("Pods are not told that a run that waits is cancelled: %s", error.message)
+
+
 async def _remove_queued(platform: Dependencies, streams: EventStreams, run: Run) -> list[StoredMessage]:
     """Removes a run's event from the queue, and returns it. A key that waited with it goes on with its next one."""
     engine = platform.environments.of(streams)
     subjects = (streams.event("*", run.id), streams.keyed_event("*", run.id))
     removed = [await _remove_first(engine, streams, subject) for subject in subjects]
-    if removed[1] and run.status == "waiting" and run.key is not None:
-        key_hash = hashed(run.key)
+    keyed = removed[1]
+    if keyed is not None and run.status == "waiting":
+        # The history has masked the key itself.
+        key_hash = subject_parts(keyed.subject)[0]
         if await engine.purge(streams.later, streams.waiting_key(key_hash)):
             await engine.ask(lambda jetstream: publish_token(jetstream, streams, key_hash, seconds=TIMEOUT))
     return [message for message in removed if message is not None]

@@ -267,6 +267,7 @@ def _api_permissions(streams: EventStreams) -> Permissions:
         publish=(
             *streams.queue_subjects,
             streams.waiting(">"),
+            streams.cancelled("*"),
             streams.control,
             *(f"$JS.API.STREAM.INFO.{stream}" for stream in streams.names),
             *(f"$JS.API.DIRECT.GET.{stream}" for stream in streams.names),

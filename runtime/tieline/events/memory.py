@@ -293,20 +293,21 @@ class _MemoryDelivery:
         """See Delivery."""
         self._queue._finish(self._stored)
 
-    async def wait(self, metadata: EventMetadata, until: float) -> None:
+    async def wait(self, metadata: EventMetadata, until: float) -> bool:
         """See Delivery."""
         self._stored.metadata = replace(metadata, key=self._stored.metadata.key)
         if self._queue.file is not None:
             self._queue.file.wait(self._stored.number, self._stored.metadata, until)
         self._queue._wait(self._stored, until)
+        return True
 
     async def bury(self, metadata: EventMetadata, error: str) -> None:
         """See Delivery."""
         self._queue.dead_letters.append(DeadLetter(metadata, self.payload, error))
 
-    async def set_aside(self, metadata: EventMetadata, until: float) -> None:
+    async def set_aside(self, metadata: EventMetadata, until: float) -> bool:
         """See Delivery. There is always room for dead letters here."""
-        await self.wait(metadata, until)
+        return await self.wait(metadata, until)
 
     async def release(self) -> None:
         """See Delivery. The file says what it says, and this process has the event until it ends."""

@@ -59,13 +59,16 @@ class Delivery(Protocol):
     async def done(self) -> None:
         """It has run to its end."""
 
-    async def wait(self, metadata: EventMetadata, until: float) -> None:
-        """Hand it out again with ``metadata`` at a time (seconds since 1970)."""
+    async def wait(self, metadata: EventMetadata, until: float) -> bool:
+        """Hand it out again with ``metadata`` at a time (seconds since 1970).
+
+        False where somebody has cancelled its run meanwhile: then it is done.
+        """
 
     async def bury(self, metadata: EventMetadata, error: str) -> None:
         """Keep a dead letter of it; ``done`` comes after that. Raises QueueFullError where there is no room."""
 
-    async def set_aside(self, metadata: EventMetadata, until: float) -> None:
+    async def set_aside(self, metadata: EventMetadata, until: float) -> bool:
         """As ``wait``, for an event that is not run any more: its key goes on without it."""
 
     async def release(self) -> None:

@@ -162,15 +162,19 @@ class EventSettlement:
         )
         _check_held(attempt)
         self._history.add(self._record(attempt, "waiting", error, next_attempt_at=until))
+        waits = True
 
         async def store() -> None:
+            nonlocal waits
             _check_held(attempt)
-            await attempt.delivery.wait(metadata, until)
+            waits = await attempt.delivery.wait(metadata, until)
 
         try:
             await self.settled(store, seconds=seconds)
         except (QueueFullError, MessageTooLargeError) as refused:
             await self._released(attempt, refused)
+        if not waits:
+            await self._cancelled_meanwhile(attempt)
         return "waiting" if error is None else "failed"
 
     async def bury(self, attempt: Attempt, error: Exception) -> Outcome:
@@ -230,15 +234,25 @@ class EventSettlement:
             refusals=refusals,
         )
 
+        waits = True
+
         async def store() -> None:
+            nonlocal waits
             _check_held(attempt)
-            await attempt.delivery.set_aside(metadata, until)
+            waits = await attempt.delivery.set_aside(metadata, until)
 
         self._history.add(self._record(attempt, "waiting", error, next_attempt_at=until))
         try:
             await self.settled(store)
         except (QueueFullError, MessageTooLargeError) as also_refused:
             await self._released(attempt, also_refused)
+        if not waits:
+            await self._cancelled_meanwhile(attempt)
+
+    async def _cancelled_meanwhile(self, attempt: Attempt) -> None:
+        """Whoever cancelled it may have written that for an earlier attempt."""
+        logger.warning("%s was cancelled, and does not wait any more", attempt.what)
+        await self._end(attempt, "cancelled", None)
 
     async def _released(self, attempt: Attempt, refused: EventsUnavailableError) -> None:
         """The engine keeps the event as it was, and hands it out after a while."""

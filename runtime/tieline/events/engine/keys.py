@@ -124,6 +124,7 @@ class KeyedEvents:
             metadata, until = state
             if until > storage.clock():
                 await storage.schedule_token(key_hash, until + lease.engine_ahead)
+                await storage.remove_if_cancelled(metadata.run, storage.streams.waiting_key(key_hash))
                 return None
         delivery = KeyedDelivery(
             storage, lease, key_hash, sequence, metadata, head.data, has_state=state is not None
@@ -182,22 +183,31 @@ class KeyedDelivery:
             await self._storage.forget_steps(self.metadata.run)
         self.settled = True
 
-    async def wait(self, metadata: EventMetadata, until: float) -> None:
+    async def wait(self, metadata: EventMetadata, until: float) -> bool:
         """See Delivery. Its key waits with it."""
+        storage = self._storage
         await self._save_state(metadata, until)
-        await self._storage.schedule_token(self._key_hash, until + self._lease.engine_ahead)
+        await storage.schedule_token(self._key_hash, until + self._lease.engine_ahead)
+        waiting = storage.streams.waiting_key(self._key_hash)
+        if await storage.remove_if_cancelled(metadata.run, waiting):
+            await self.done()
+            return False
         self.settled = self.waits = True
+        return True
 
     async def bury(self, metadata: EventMetadata, error: str) -> None:
         """See Delivery."""
         await self._storage.bury(metadata, self.payload, error)
 
-    async def set_aside(self, metadata: EventMetadata, until: float) -> None:
+    async def set_aside(self, metadata: EventMetadata, until: float) -> bool:
         """See Delivery. What is kept for the run stays there until it is a dead letter."""
+        storage, run = self._storage, metadata.run
         aside = replace(metadata, has_steps=metadata.has_steps or self._has_state)
-        await self._storage.store_waiting(aside, self.payload, until + self._lease.engine_ahead)
-        await self._storage.delete(self.sequence)
+        await storage.store_waiting(aside, self.payload, until + self._lease.engine_ahead)
+        cancelled = await storage.remove_if_cancelled(run, storage.streams.waiting(run))
+        await storage.delete(self.sequence)
         self.settled = True
+        return not cancelled
 
     async def release(self) -> None:
         """See Delivery."""

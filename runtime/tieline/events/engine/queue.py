@@ -252,18 +252,21 @@ class _QueueDelivery:
             await self._storage.forget_steps(self.metadata.run)
         await self._lease.acknowledge()
 
-    async def wait(self, metadata: EventMetadata, until: float) -> None:
+    async def wait(self, metadata: EventMetadata, until: float) -> bool:
         """See Delivery."""
-        await self._storage.store_waiting(metadata, self.payload, until + self._lease.engine_ahead)
+        storage, run = self._storage, metadata.run
+        await storage.store_waiting(metadata, self.payload, until + self._lease.engine_ahead)
+        cancelled = await storage.remove_if_cancelled(run, storage.streams.waiting(run))
         await self._lease.acknowledge()
+        return not cancelled
 
     async def bury(self, metadata: EventMetadata, error: str) -> None:
         """See Delivery."""
         await self._storage.bury(metadata, self.payload, error)
 
-    async def set_aside(self, metadata: EventMetadata, until: float) -> None:
+    async def set_aside(self, metadata: EventMetadata, until: float) -> bool:
         """See Delivery."""
-        await self.wait(metadata, until)
+        return await self.wait(metadata, until)
 
     async def release(self) -> None:
         """See Delivery."""

@@ -15,7 +15,7 @@ from nats.aio.msg import Msg
 from tieline.events.engine.connection import EngineConnection, RefusedByEngineError, parsed
 from tieline.events.engine.delivery_room import DeliveryRoom
 from tieline.events.queue import EventsUnavailableError, MessageTooLargeError, QueueFullError
-from tieline_protocol.event_streams import EventStreams
+from tieline_protocol.event_streams import TTL, EventStreams
 from tieline_protocol.events import (
     HEADER,
     MESSAGE_ID,
@@ -34,7 +34,8 @@ _WRONG_LAST_SEQUENCE = 10071
 _TOO_LARGE = (10054, 10097)
 """JetStream's codes: of a message, and of its headers (64 KiB)."""
 _NOT_FOUND = 10043
-_TTL = "Nats-TTL"
+_GONE = ("not found", "no message found")
+"""What JetStream says of a message that is not there, which for most has no code of its own."""
 _UNTIL_HEADER = "Tieline-Until"
 _STEPS_TTL = "1440h"
 """Longer than most runs sleep; what a pod that was paused adds to a run that has ended goes by itself."""
@@ -128,12 +129,29 @@ class EngineStorage:
             streams.queue, seq=position, next_by_subj=streams.events_of_key(key_hash)
         )
 
+    async def remove_if_cancelled(self, run: str, subject: str) -> bool:
+        """Remove what waits at a subject if somebody cancels its run; whether that is so.
+
+        Ask once it is stored. Whoever cancels says so first, and removes what is stored then.
+        """
+        streams = self.streams
+        if await self.connection.get(f"{streams.runs}.{streams.cancelled(run)}") is None:
+            return False
+        await self._purge(streams.later, subject)
+        return True
+
+    async def _purge(self, stream: str, subjects: str) -> None:
+        try:
+            await self.connection.api(f"STREAM.PURGE.{stream}", filter=subjects)
+        except RefusedByEngineError as error:
+            raise EventsUnavailableError(error.description) from None
+
     async def delete(self, sequence: int) -> None:
         """Delete a message of the queue's stream."""
         try:
             await self.connection.api(f"STREAM.MSG.DELETE.{self.streams.queue}", seq=sequence, no_erase=True)
         except RefusedByEngineError as error:
-            if error.code != _NOT_FOUND and "not found" not in error.description:
+            if error.code != _NOT_FOUND and not any(text in error.description for text in _GONE):
                 raise EventsUnavailableError(error.description) from None
 
     async def subjects(self, stream: str, subjects: str) -> set[str]:
@@ -168,7 +186,7 @@ class EngineStorage:
 
     async def save_step(self, run: str, name: str, occurrence: int, content: bytes) -> bool:
         """See EventQueue."""
-        headers = {"Nats-Expected-Last-Subject-Sequence": "0", _TTL: _STEPS_TTL}
+        headers = {"Nats-Expected-Last-Subject-Sequence": "0", TTL: _STEPS_TTL}
         subject = self.streams.step(run, name, occurrence)
         try:
             parsed(await self.connection.request(subject, content, headers=headers))
@@ -184,17 +202,14 @@ class EngineStorage:
         """See EventQueue."""
         marked = await self._mark_ended(run)
         for subjects in (self.streams.steps(run), self.streams.run_state(run)):
-            try:
-                await self.connection.api(f"STREAM.PURGE.{self.streams.runs}", filter=subjects)
-            except RefusedByEngineError as error:
-                raise EventsUnavailableError(error.description) from None
+            await self._purge(self.streams.runs, subjects)
         # A full stream must not keep runs from ending, as that is what makes room in it.
         if not marked and not await self._mark_ended(run):
             logger.warning("There is no room to note that the run %s has ended", run)
 
     async def _mark_ended(self, run: str) -> bool:
         try:
-            await self.store(self.streams.ended(run), b"", {_TTL: _ENDED_TTL})
+            await self.store(self.streams.ended(run), b"", {TTL: _ENDED_TTL})
         except QueueFullError:
             return False
         return True
@@ -210,7 +225,7 @@ class EngineStorage:
     async def remember_delivery(self, key_hash: str, seconds: float) -> None:
         """See EventQueue. Nothing is stored while runs take much of the room."""
         if await self._delivery_room.left():
-            await self.store(self.streams.delivery(key_hash), b"", {_TTL: f"{max(round(seconds), 1)}s"})
+            await self.store(self.streams.delivery(key_hash), b"", {TTL: f"{max(round(seconds), 1)}s"})
 
     async def state(self, run: str) -> tuple[EventMetadata, float] | None:
         """What ``save_state`` kept. Raises InvalidEventError, too."""
@@ -222,7 +237,7 @@ class EngineStorage:
 
     async def save_state(self, metadata: EventMetadata, until: float) -> None:
         """Keep what the next attempt of a run has to know."""
-        more = {_UNTIL_HEADER: f"{until:.3f}", _TTL: _STEPS_TTL}
+        more = {_UNTIL_HEADER: f"{until:.3f}", TTL: _STEPS_TTL}
         subject = self.streams.run_state(metadata.run)
         await _first_that_fits(metadata, lambda one: self.store(subject, b"", {HEADER: one.header(), **more}))
 
