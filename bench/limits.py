@@ -1,19 +1,21 @@
 """``python -m bench.limits``: how much of a connection's limits four pods use, and how far they exceed them.
 
 Two replicas of the API, an event engine, four pods of two environments and a provider that counts by its own clock are
-processes of this machine; KUBECONFIG names the API server. All pods send as much as they may. The floor is a request
-without limits.
+processes of this machine; KUBECONFIG names the API server. All pods send as much as they may. Periods are counted from
+the first request. The floors are requests without limits.
 """
 
 import argparse
 import asyncio
 import os
 import tempfile
+import time
 from pathlib import Path
 
 from bench.figures import load_average, table
 from bench.prerequisites import cluster
 from tests.harness.cluster.kubectl import Kubectl, Organisation, an_organisation
+from tests.harness.processes.counting_provider import Counted
 from tests.harness.processes.nats_server import running_nats_server
 from tests.harness.processes.running_api import RunningApi
 from tests.harness.session.waiting import eventually
@@ -27,6 +29,7 @@ _LIMITS = (
     {"requests": 1000, "per": "1s"},
     {"requests": 300, "per": "10s"},
     {"requests": 100, "per": "1s", "concurrent": 4},
+    {"requests": 100, "per": "1s", "concurrent": 40},
 )
 _WORKERS = 40
 _ANSWERS_AFTER = 0.02
@@ -38,22 +41,42 @@ def _rates(pods: LimitedPods, limits: dict[str, int | str], seconds: float) -> l
     parsed = RequestLimits.parse(limits)
     requests, period = parsed.requests or 0, parsed.seconds
     periods = max(2, round(seconds / period))
-    counted = pods.measure(seconds=_BEGINNING + periods * period, workers=_WORKERS)
-    got = counted.between(_BEGINNING, _BEGINNING + periods * period) / periods
+    # What was sent before counts no more.
+    time.sleep(parsed.window)
+    counted = pods.measure(seconds=periods * period + _BEGINNING, workers=_WORKERS)
+    got = counted.between(0, periods * period) / periods
     worst = counted.worst(period)
-    shares = sorted(counted.by_pod().values())
     return [
         str(parsed), f"{got:,.1f}", f"{got / requests:.0%}", f"{worst:,}", f"{worst / requests - 1:+.1%}",
-        f"{shares[0] / shares[-1]:.2f}",
+        f"{counted.most_at_once}", _evenness(counted),
     ]  # fmt: skip
+
+
+def _without(pods: LimitedPods, seconds: float) -> list[str]:
+    pods.limit()
+    counted = pods.measure(seconds=seconds, workers=_WORKERS)
+    got = counted.between(0, seconds - _BEGINNING) / (seconds - _BEGINNING)
+    return [
+        "none",
+        f"{got:,.1f}",
+        "",
+        f"{counted.worst(1.0):,}",
+        "",
+        f"{counted.most_at_once}",
+        _evenness(counted),
+    ]
+
+
+def _evenness(counted: Counted) -> str:
+    shares = sorted(counted.by_pod().values())
+    return f"{shares[0] / shares[-1]:.2f}"
 
 
 def _permits(pods: LimitedPods, concurrent: int, seconds: float) -> list[str]:
     pods.limit(concurrent=concurrent)
     counted = pods.measure(seconds=seconds, workers=_WORKERS)
     got = counted.between(_BEGINNING, seconds) / (seconds - _BEGINNING)
-    shares = sorted(counted.by_pod().values())
-    return [f"{concurrent}", f"{counted.most_at_once}", f"{got:,.0f}", f"{shares[0] / shares[-1]:.2f}"]
+    return [f"{concurrent}", f"{counted.most_at_once}", f"{got:,.0f}", _evenness(counted)]
 
 
 def _each(pods: LimitedPods, limits: dict[str, int | str], seconds: float) -> list[str]:
@@ -69,8 +92,16 @@ def _each(pods: LimitedPods, limits: dict[str, int | str], seconds: float) -> li
 def _measure(pods: LimitedPods, seconds: float) -> str:
     rates = table(
         f"Limits of a connection, four pods that send all they may (load {load_average()})",
-        ("limit", "got in a period", "used", "most in any period", "above", "least to most of a pod"),
-        [_rates(pods, limits, seconds) for limits in _LIMITS],
+        (
+            "limit",
+            "got in a period",
+            "used",
+            "most in any period",
+            "above",
+            "most at once",
+            "least to most of a pod",
+        ),
+        [*(_rates(pods, limits, seconds) for limits in _LIMITS), _without(pods, seconds)],
     )
     permits = table(
         f"Requests at once, each {_ANSWERS_AFTER * 1000:.0f} ms",

@@ -22,6 +22,7 @@ from tieline_protocol.request_limits import (
     SlotAnswer,
     SlotQuestion,
 )
+from tieline_protocol.usable_slots import usable_slots
 
 AHEAD_SECONDS = 0.25
 """How far ahead slots are handed out."""
@@ -127,7 +128,7 @@ class LimitState:
         if permits is not None:
             # Slots that wait for a permit would pass unused. Requests that follow from others need none.
             needing_none = max(0, question.slots - question.waiting)
-            wanted = min(wanted, max(0, permits - question.in_use) + needing_none)
+            wanted = min(wanted, usable_slots(limits, question, permits) + needing_none)
         pod.wants_slots = wanted > 0
         slots = self._slots(limits, pod, wanted) if limits.requests is not None else []
         return SlotAnswer(

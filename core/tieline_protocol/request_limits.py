@@ -32,6 +32,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600}
 _MARGIN = 0.05
 _MAX_MARGIN_SECONDS = 1.0
 _LONGEST_SPREAD_SECONDS = 5.0
+_CATCHING_UP = 0.85
 
 
 def seconds_of(per: str) -> int:
@@ -95,7 +96,10 @@ class RequestLimits:
     @property
     def spacing(self) -> float:
         """Seconds between slots. All of a period are never sent at once: how long requests travel varies."""
-        return min(self.window, _LONGEST_SPREAD_SECONDS) / (self.requests or 1)
+        spread = min(self.window, _LONGEST_SPREAD_SECONDS)
+        if self.concurrent is not None:
+            spread *= _CATCHING_UP
+        return spread / (self.requests or 1)
 
     def __str__(self) -> str:
         parts = []
@@ -117,6 +121,10 @@ class SlotQuestion:
     """Requests under way."""
     waiting: int = 0
     """Requests that wait for a permit."""
+    held: int = 0
+    """Slots that the pod has and that are not used yet."""
+    usual_seconds: float | None = None
+    """How long its requests take; None where it does not know, or is of an earlier release."""
     pause_seconds: float = 0.0
     """What the system has just asked for, with 429 or 503."""
     returned: tuple[float, ...] = ()
@@ -133,6 +141,8 @@ class SlotQuestion:
             "slots": self.slots,
             "inUse": self.in_use,
             "waiting": self.waiting,
+            "held": self.held,
+            "usualSeconds": self.usual_seconds,
             "pauseSeconds": self.pause_seconds,
             "returned": list(self.returned),
             "spent": self.spent,
@@ -155,6 +165,10 @@ class SlotQuestion:
             slots=int(_amount(content, "slots", MAX_ASKED)),
             in_use=int(_amount(content, "inUse", MAX_REQUESTS)),
             waiting=int(_amount(content, "waiting", MAX_REQUESTS)),
+            held=int(_amount(content, "held", MAX_REQUESTS)),
+            usual_seconds=(
+                None if content.get("usualSeconds") is None else _amount(content, "usualSeconds", math.inf)
+            ),
             pause_seconds=_amount(content, "pauseSeconds", math.inf),
             returned=tuple(_time(item) for item in returned),
             spent=int(_amount(content, "spent", MAX_REQUESTS)),

@@ -32,6 +32,7 @@ _FIRST_RETRY = 0.1
 _FAILURES = 2
 """In a row, after which a pod does not wait for an answer any more."""
 _OFFSET_SECONDS = 60.0
+_LATEST_WEIGHT = 0.1
 # Slots of shorter periods are worth nothing to others once they have passed.
 _WORTH_RETURNING = 5
 
@@ -86,6 +87,8 @@ class LimitQueue:
     _returned: list[float] = field(default_factory=list)
     _spent: int = 0
     _permits: int = 0
+    _usual: float | None = None
+    """Seconds that a request takes, from its permit to its end."""
     _room: float = 1.0
     _pause_reported: float = 0.0
     _paused_until: float = -math.inf
@@ -136,10 +139,13 @@ class LimitQueue:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
 
-    def release(self, *, is_hop: bool = False) -> None:
-        """A request has ended."""
+    def release(self, *, is_hop: bool = False, after: float | None = None) -> None:
+        """A request has ended, ``after`` so many seconds; None where it was not sent."""
         if self.limits.concurrent is not None and not is_hop:
             self.in_use = max(0, self.in_use - 1)
+            if after is not None:
+                usual = after if self._usual is None else self._usual
+                self._usual = usual + (after - usual) * _LATEST_WEIGHT
         self._idle_since = self._now()
         self._pump()
 
@@ -211,7 +217,7 @@ class LimitQueue:
             self._return(self._slots.popleft())
 
     def _return(self, slot: _Slot) -> None:
-        if self.limits.seconds > _WORTH_RETURNING:
+        if self.limits.seconds > _WORTH_RETURNING or self.limits.concurrent is not None:
             self._returned.extend([slot.time] * slot.count)
             del self._returned[:-MAX_ASKED]
 
@@ -262,6 +268,8 @@ class LimitQueue:
             slots=min(self._lacking_slots, MAX_ASKED),
             in_use=self.in_use,
             waiting=self._starting,
+            held=sum(slot.count for slot in self._slots),
+            usual_seconds=self._usual,
             pause_seconds=pause,
             returned=returned,
             spent=spent,

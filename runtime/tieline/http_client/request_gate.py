@@ -58,8 +58,9 @@ class LimitGate:
                 paused=paused,
                 retry_after=max(paused, _LATER_SECONDS),
             ) from None
-        self.metrics.went(connection.template, loop.time() - began)
-        return _Once(lambda: queue.release(is_hop=is_hop))
+        went = loop.time()
+        self.metrics.went(connection.template, went - began)
+        return _Once(lambda: queue.release(is_hop=is_hop, after=loop.time() - went))
 
     def pause(self, connection: Connection, seconds: float) -> None:
         """See RequestGate."""
